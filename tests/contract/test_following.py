@@ -11,6 +11,7 @@ from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry
 from circadia.errors import TargetGone, Unauthenticated
 from circadia.ids import BankId, hash_token, new_token
+from circadia.jobs.due_watch import DueWatch
 from circadia.records.agent import Agent, AgentPolicy, Cause
 from circadia.records.bank import Bank
 from circadia.server.memory_wiring import build_memory_services
@@ -73,7 +74,7 @@ async def elsewhere(store: Store) -> OtherServer:
 async def here(open_store: Opener, elsewhere: OtherServer) -> LocalServer:
     own, signals = await open_store(), LocalSignals()
     identity, presence = Identity(own, signals, admin_token_hash="none"), Presence(own, signals)
-    following = AgentChangeFollower(own, identity, presence, signals)
+    following = AgentChangeFollower(own, identity, presence, signals, DueWatch(ManualClock(T0), own))
     await following.sweep()
     return LocalServer(identity=identity, presence=presence, following=following, signals=signals)
 

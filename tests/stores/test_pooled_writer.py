@@ -2,10 +2,12 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import pytest
+from sqlalchemy import Connection
 
 from circadia.errors import StorageUnavailable
 from circadia.ids import AgentId
@@ -13,9 +15,13 @@ from circadia.stores.base import Store
 from circadia.stores.locks import LockKey, LockRank, agent_key
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sql.database import SqlStore
+from circadia.stores.sql.link import OpeningStatements, do_nothing
+from circadia.stores.sql.link_pool import LinkPool
+from circadia.stores.sql.pooled_writer import PooledWriter
 from tests.contract.rows import agent, event, session, stored, tags
 from tests.contract.test_parallel_writers import count_deadlocks
 
+T = TypeVar("T")
 ANN, BOB = agent("ann"), agent("bob")
 
 
@@ -107,3 +113,26 @@ async def test_many_blocks_that_wait_for_one_key_leave_the_connections_to_others
         assert await tx.agents.get(BOB.id) == BOB
     may_end.set()
     await asyncio.gather(first, *waiting)
+
+
+class BrokenLink:
+    """A connection whose commits fail, and which cannot even be closed."""
+
+    async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
+        if "COMMIT" in first:
+            raise StorageUnavailable("the database is gone")
+        return None  # pyright: ignore[reportReturnType]
+
+    def roll_back(self) -> None: ...
+
+    async def drop(self) -> None:
+        raise OSError("the connection does not close")
+
+
+async def test_a_connection_that_cannot_be_closed_is_given_back_with_its_keys() -> None:
+    writer = PooledWriter(LinkPool(BrokenLink, size=1), OpeningStatements(write=("BEGIN",), read=()))
+    for _ in range(2):  # the second block gets the only connection and the key
+        async with asyncio.timeout(5):
+            with pytest.raises(OSError, match="does not close"):
+                async with writer.begin([agent_key(ANN.id)]) as block:
+                    await block.run(do_nothing)

@@ -29,9 +29,7 @@ class AgentChangeFollower:
     principal is read again.
     """
 
-    def __init__(
-        self, store: Store, identity: Identity, presence: Presence, signals: Signals, due: DueWatch | None = None
-    ) -> None:
+    def __init__(self, store: Store, identity: Identity, presence: Presence, signals: Signals, due: DueWatch) -> None:
         self._store = store
         self._signals = signals
         self._identity = identity
@@ -48,10 +46,10 @@ class AgentChangeFollower:
                 self._read = await tx.events.last_number()
             self._identity.forget_all()
             return
-        await self._presence.sync_rows()
-        last_event = None if self._due is None else (await self._due.look()).last_event
-        if last_event == self._last_event:
+        due = await self._due.look(fresh=True)
+        if due.last_event == self._last_event and not due.events:  # each change of an agent writes an event
             return
+        await self._presence.sync_rows()
         more = True
         while more:
             async with self._store.begin_read() as tx:
@@ -66,4 +64,4 @@ class AgentChangeFollower:
             if events:
                 self._read = events[-1].number
             more = len(events) == _AT_ONCE
-        self._last_event = -1 if last_event is None else last_event
+        self._last_event = due.last_event

@@ -81,6 +81,13 @@ async def hold_agents(tx: Tx, principal: Principal, home: Session, references: I
     await tx.hold(*keys)
 
 
+async def lock_open_session(tx: Tx, session: Session) -> None:
+    """Hold the session, so that it stays open until the end of the block. Raises Conflict if it is closed."""
+    present = await tx.sessions.lock(session.id)
+    if present is None or present.status is SessionStatus.CLOSED:
+        raise Conflict(f"session {session.name!r} is closed; create another")
+
+
 async def find_thread(tx: Tx, principal: Principal, session: Session, thread_id: str) -> Thread:
     """Return the session's thread with this id, or its only open thread with this name.
 

@@ -6,7 +6,7 @@ cell in order of arrival. Nothing here awaits between a check and its use, so a 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -151,23 +151,21 @@ class Presence:
 
     async def sync_rows(self) -> None:
         """Read the rows of agents that other processes have moved. Raises StorageUnavailable."""
-        known = {cell.agent_id: cell.generation for cell in self._cells.values() if cell.generation >= 0}
-        if not known:
-            return
-        async with self._store.begin_read() as tx:
-            moved_agents = await tx.agents.find_moved(known)
-        for agent in moved_agents:
-            self.apply_row(agent)
+        await self._sync([cell for cell in self._cells.values() if cell.generation >= 0])
 
-    async def _read_moved(self) -> None:
-        """Apply the rows of agents that other processes say to have moved; if that fails, the next sweep does."""
+    async def _sync_signalled(self) -> None:
+        """Do the same for agents that other processes say to have moved; if that fails, the next sweep does it."""
         while self._moved_elsewhere:
             moved, self._moved_elsewhere = self._moved_elsewhere, set()
             with suppress(StorageUnavailable):
-                async with self._store.begin_read() as tx:
-                    agents = [agent for agent_id in moved if (agent := await tx.agents.get(agent_id)) is not None]
-                for agent in agents:
-                    self.apply_row(agent)
+                await self._sync([self._cells[agent_id] for agent_id in moved if agent_id in self._cells])
+
+    async def _sync(self, cells: Sequence[PresenceCell]) -> None:
+        if cells:
+            async with self._store.begin_read() as tx:
+                moved_agents = await tx.agents.find_moved({cell.agent_id: cell.generation for cell in cells})
+            for agent in moved_agents:
+                self.apply_row(agent)
 
     def apply_row(self, agent: Agent) -> None:
         """Update the cell from the agent's row, which another process may have written."""
@@ -200,7 +198,7 @@ class Presence:
         if cell is not None and not isinstance(since, datetime):  # of another process: only the row may open the gate
             self._moved_elsewhere.add(cell.agent_id)
             if self._reading is None or self._reading.done():
-                self._reading = asyncio.get_running_loop().create_task(self._read_moved())
+                self._reading = asyncio.get_running_loop().create_task(self._sync_signalled())
         elif cell is not None:
             assert isinstance(since, datetime)
             asleep, generation, actor, slept = (

@@ -5,13 +5,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from circadia.agents.directory import lock_open_session
 from circadia.clock import Clock
-from circadia.errors import Conflict, InvalidRequest
+from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, IdSource, hash_token, new_token
 from circadia.records.agent import RESERVED, Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
 from circadia.records.bank import explain_invalid_bank_name
 from circadia.records.event import EventType
-from circadia.records.session import Session, SessionStatus
+from circadia.records.session import Session
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 
@@ -96,9 +97,7 @@ class AgentRegistry:
             description=new.description,
             created_at=now,
         )
-        present = await tx.sessions.lock(session.id)
-        if present is None or present.status is SessionStatus.CLOSED:
-            raise Conflict(f"session {session.name!r} is closed; create another")
+        await lock_open_session(tx, session)
         await tx.agents.add(agent)
         await tx.sessions.touch(session.id, now)
         await self._record(tx, EventType.AGENT_CREATED, agent, {"asleep": agent.asleep})

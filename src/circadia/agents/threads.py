@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from circadia.agents.directory import find_agent_by_reference, hold_agents
+from circadia.agents.directory import find_agent_by_reference, hold_agents, lock_open_session
 from circadia.agents.sleep import ThreadEventListener
 from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
@@ -12,7 +12,7 @@ from circadia.records.agent import Agent, SleepEvent, WakeEvent
 from circadia.records.event import EventType
 from circadia.records.message import Message
 from circadia.records.principal import Principal
-from circadia.records.session import Session, SessionStatus
+from circadia.records.session import Session
 from circadia.records.thread import Participant, Thread, ThreadStatus
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
@@ -63,7 +63,7 @@ class ThreadService:
             raise InvalidRequest("a thread needs a name of 1 to 200 characters")
         thread_id = thread_id or self.new_id()
         await hold_agents(tx, principal, session, participants, session_key(session.id), thread_key(thread_id))
-        await self._require_open_session(tx, session)
+        await lock_open_session(tx, session)
         agents = [await find_agent_by_reference(tx, principal, session, participant) for participant in participants]
         if principal.agent is not None:
             if await tx.threads.count_open_by(session.id, principal.name) >= self._max_open_threads:
@@ -189,11 +189,6 @@ class ThreadService:
         participants = {participant.agent_id: participant for participant in await tx.threads.participants(thread.id)}
         await hold_agents(tx, principal, session, named, *map(agent_key, participants))
         return participants
-
-    async def _require_open_session(self, tx: Tx, session: Session) -> None:
-        present = await tx.sessions.lock(session.id)
-        if present is None or present.status is SessionStatus.CLOSED:
-            raise Conflict(f"session {session.name!r} is closed; create another")
 
     def _require_sendable(self, thread: Thread, content: str) -> None:
         if not content.strip():

@@ -2,7 +2,7 @@
 
 A number drawn before the commit could become visible after a greater one, and a reader that had seen the greater one
 would never read it. So events are numbered by one block at a time, once they are committed: by the process that wrote
-them, or, if that died, by any other within a second.
+them, or, if that died, by any other within two seconds.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from circadia.stores.locks import EVENTS_KEY
 from circadia.stores.signals.base import Signals
 
 EVERY_SECONDS: Final = 1.0
-"""How long the events of a process that died wait at most."""
+"""Time between two looks for events of a process that died; `DueWatch` may know them a second late."""
 
 
 class EventSequencer:

@@ -45,6 +45,17 @@ class LeasedRows(Protocol[R_co]):
     async def renew_leases(self, owner: str, until: datetime) -> None: ...
 
 
+async def fetch_claimed(rows: LeasedRows[R], row: R) -> R | None:
+    """Return the present row of a pending job if a worker has only claimed it since; None if it was moved.
+
+    A claim holds neither agent nor bank, so it may come between a read of the job and its end.
+    """
+    present = await rows.get(row.id)
+    if present is None or present.epoch == row.epoch or not row.status.value == present.status.value == "pending":
+        return None
+    return present
+
+
 class LeasedJobs(Generic[R]):
     """One per kind of job and process. `owner` names the process in the rows.
 

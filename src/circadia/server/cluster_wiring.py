@@ -13,6 +13,7 @@ from circadia.errors import ConfigError
 from circadia.gateway.hold.gate import Gate
 from circadia.ids import IdSource, MemberId
 from circadia.jobs.event_sequencer import EventSequencer
+from circadia.jobs.guarded_step import run_guarded
 from circadia.records.member import Member, Role
 from circadia.server.basis import ServerBasis
 from circadia.server.membership import Membership, build_token_check
@@ -49,7 +50,7 @@ async def join_cluster(
     )  # fmt: skip
     membership = Membership(clock, store, member)
     await membership.join()
-    stack.push_async_callback(membership.leave)
+    stack.push_async_callback(run_guarded, "leaving the cluster", membership.leave)
     return membership
 
 

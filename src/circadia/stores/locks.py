@@ -39,8 +39,6 @@ class LockKey(NamedTuple):
 
 FLEET_KEY = LockKey(LockRank.FLEET, "")
 """Key of the limits that hold for all agents together; taken only where such a limit is set."""
-
-
 RETENTION_KEY = LockKey(LockRank.CHORE, "retention")
 """Key of deletions by age: one block at a time deletes."""
 ALERTS_KEY = LockKey(LockRank.CHORE, "alerts")

@@ -8,6 +8,7 @@ from typing import Any, Final
 from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.ids import IdSource, PulseId
+from circadia.jobs.leased_jobs import fetch_claimed
 from circadia.records.agent import Agent, Cause
 from circadia.records.event import EventType
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseKind, PulseStatus
@@ -129,8 +130,10 @@ class PulseLifecycle:
             ran = seconds_between(pulse.started_at, min(now, ran_until or now))
             new_row = replace(new_row, run_seconds=pulse.run_seconds + ran)
         while not await tx.pulses.save(new_row, origin=pulse):
-            pulse = await self._fetch_claimed(tx, pulse, to)
-            new_row = replace(new_row, epoch=pulse.epoch)
+            claimed = None if PULSE_MOVES[to] else await fetch_claimed(tx.pulses, pulse)
+            if claimed is None:
+                raise Conflict(f"pulse {pulse.id!r} was moved by another process")
+            pulse, new_row = claimed, replace(new_row, epoch=claimed.epoch)
         released = 0
         if to is PulseStatus.RUNNING:
             await tx.wakes.move_charge(pulse.id, Charge.CHARGED, origin=Charge.RESERVED)
@@ -140,20 +143,6 @@ class PulseLifecycle:
         session, _, name = new_row.agent.rpartition(":")
         await self._record_event(tx, session or "default", name, new_row, released)
         return new_row
-
-    async def _fetch_claimed(self, tx: Tx, pulse: Pulse, to: PulseStatus) -> Pulse:
-        """Return the present row of a pulse that was pending, and is to end, if a worker has only claimed it since.
-
-        A claim does not hold the agent, and waits for nobody.
-
-        Raises:
-            Conflict: it was moved.
-        """
-        present = await tx.pulses.get(pulse.id)
-        is_pending = present is not None and pulse.status is present.status is PulseStatus.PENDING
-        if present is None or not is_pending or present.epoch == pulse.epoch or PULSE_MOVES[to]:
-            raise Conflict(f"pulse {pulse.id!r} was moved by another process")
-        return present
 
     def has_clock_jumped(self) -> bool:
         """Check the wall clock, about once a second; if it was set, call `shift_open_pulses`."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.ids import IdSource, PassId
-from circadia.jobs.leased_jobs import LEASE_SECONDS
+from circadia.jobs.leased_jobs import LEASE_SECONDS, fetch_claimed
 from circadia.records.bank import Bank
 from circadia.records.event import EventType
 from circadia.records.sleep_pass import PASS_MOVES, Pass, PassStatus, Trigger
@@ -143,24 +143,12 @@ class PassLifecycle:
             raise Conflict(f"pass {run.id!r} is {run.status.value}; it cannot become {status.value}")
         now = replace(run, status=status, **more)
         while not await tx.passes.save(now, origin=run):
-            run = await self._fetch_claimed(tx, run, status)
-            now = replace(now, epoch=run.epoch)
+            claimed = None if PASS_MOVES[status] else await fetch_claimed(tx.passes, run)
+            if claimed is None:
+                raise Conflict(f"pass {run.id!r} was moved by another process")
+            run, now = claimed, replace(now, epoch=claimed.epoch)
         await self._publish_event(tx, bank, now)
         return now
-
-    async def _fetch_claimed(self, tx: Tx, run: Pass, to: PassStatus) -> Pass:
-        """Return the present row of a pass that was pending, and is to end, if a worker has only claimed it since.
-
-        A claim does not hold the bank, and waits for nobody.
-
-        Raises:
-            Conflict: it was moved.
-        """
-        present = await tx.passes.get(run.id)
-        is_pending = present is not None and run.status is present.status is PassStatus.PENDING
-        if present is None or not is_pending or present.epoch == run.epoch or PASS_MOVES[to]:
-            raise Conflict(f"pass {run.id!r} has moved meanwhile")
-        return present
 
     async def _publish_event(self, tx: Tx, bank: Bank, run: Pass) -> None:
         data: dict[str, object] = {

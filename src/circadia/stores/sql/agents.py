@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Connection, Row, Text, bindparam, cast, or_, select, update
+from sqlalchemy import Connection, Row, Select, Text, bindparam, cast, or_, select, update
 
 from circadia.errors import Conflict
 from circadia.ids import AgentId, SessionId
@@ -29,9 +29,11 @@ _ROWS = select(
 _GET = Statement(_ROWS.where(agents.c.id == bindparam("key")))
 _ALIVE = _ROWS.where(agents.c.deleted_at.is_(None))
 _BY_NAME = Statement(_ALIVE.where(agents.c.session_id == bindparam("session_id"), agents.c.name == bindparam("name")))
+_IS_LISTED = agents.c.id.in_(bindparam("ids", expanding=True))
+_LISTED = _ROWS.where(_IS_LISTED)
 _HEADS = select(
     agents.c.id, agents.c.generation, or_(agents.c.deleted_at.is_not(None), ~agents.c.enabled).label("ended")
-).where(agents.c.id.in_(bindparam("ids", expanding=True)))
+).where(_IS_LISTED)
 _AT_ONCE: Final = 1_000
 """Agents per statement: drivers limit the number of values."""
 _IDS = select(agents.c.id).where(
@@ -129,12 +131,9 @@ class SqlAgents:
 
     async def find_moved(self, known: Mapping[AgentId, int]) -> Sequence[Agent]:
         def work(connection: Connection) -> list[Agent]:
-            ids = list(known)
-            parts = (ids[at : at + _AT_ONCE] for at in range(0, len(ids), _AT_ONCE))
-            rows = (row for part in parts for row in connection.execute(_HEADS, {"ids": part}))
-            moved = [row.id for row in rows if row.ended or row.generation != known[row.id]]
-            found = (_GET.first(connection, {"key": agent_id}) for agent_id in moved)
-            return [_agent(row) for row in found if row is not None]
+            heads = _fetch_listed(connection, _HEADS, list(known))
+            moved = [row.id for row in heads if row.ended or row.generation != known[row.id]]
+            return [_agent(row) for row in _fetch_listed(connection, _LISTED, moved)]
 
         return await self._run(work)
 
@@ -165,6 +164,11 @@ class SqlAgents:
         values = {f"new_{name}": value for name, value in _state(agent).items()}
         values |= {"key": agent.id, "from_generation": from_generation}
         return await self._run(lambda connection: _MOVE.execute(connection, values) == 1)
+
+
+def _fetch_listed(connection: Connection, rows: Select[*tuple[Any, ...]], ids: Sequence[str]) -> Iterator[Row[Any]]:
+    for start in range(0, len(ids), _AT_ONCE):
+        yield from connection.execute(rows, {"ids": ids[start : start + _AT_ONCE]})
 
 
 def _settings(agent: Agent) -> dict[str, object]:

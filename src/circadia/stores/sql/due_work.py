@@ -4,13 +4,11 @@ from datetime import datetime
 
 from sqlalchemy import bindparam, exists, func, literal_column, or_, select, text
 
-from circadia.records import sleep_pass
 from circadia.records.due_work import DueWork
-from circadia.stores.sql import passes as of_passes
+from circadia.stores.sql import passes, pulses
 from circadia.stores.sql.deliveries import HAS_EXPIRED, IS_LEASED
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.message_index import IS_NEW
-from circadia.stores.sql.pulses import FARTHEST, IS_OVERDUE, IS_OWNED, IS_STARTABLE
 from circadia.stores.sql.schema import events, messages, routines, wakes
 from circadia.stores.sql.short_reads import SingleRead
 from circadia.stores.sql.statement import Statement
@@ -20,11 +18,11 @@ _LAST_EVENT = func.coalesce(select(func.max(events.c.number)).where(events.c.num
 _HAS_UNNUMBERED = exists().where(events.c.number < 0)
 _DUE = Statement(
     select(
-        exists().where(IS_STARTABLE).label("pulses"),
-        exists().where(of_passes.IS_STARTABLE).label("passes"),
-        exists().where(IS_OWNED).label("claimed_pulses"),
-        exists().where(of_passes.IS_RUNNING).label("claimed_passes"),
-        exists().where(IS_OVERDUE).label("overdue_pulses"),
+        exists().where(pulses.CLAIMS.is_startable).label("pulses"),
+        exists().where(passes.CLAIMS.is_startable).label("passes"),
+        exists().where(pulses.CLAIMS.is_owned).label("claimed_pulses"),
+        exists().where(passes.CLAIMS.is_owned).label("claimed_passes"),
+        exists().where(pulses.IS_OVERDUE).label("overdue_pulses"),
         or_(
             exists().where(_IS_DEFERRED, wakes.c.not_before <= bindparam("now")),
             exists().where(_IS_DEFERRED, wakes.c.expires_at <= bindparam("now")),
@@ -45,8 +43,7 @@ class SqlDueWork:
 
     async def find(self, now: datetime, *, fleet_rule: str) -> DueWork:
         values = {
-            "now": now, "farthest": now + FARTHEST, "fleet_rule": fleet_rule,
-            "farthest_pass": now + sleep_pass.FARTHEST,
+            **pulses.CLAIMS.build_values(now), **passes.CLAIMS.build_values(now), "fleet_rule": fleet_rule,
         }  # fmt: skip
         row = await self._run(SingleRead(lambda connection: _DUE.first(connection, values)))
         assert row is not None

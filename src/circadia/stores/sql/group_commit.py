@@ -35,7 +35,7 @@ GROUP_BLOCKS: Final = 4
 FULL_BLOCKS: Final = 128
 """Maximum number of blocks in a group while the disk is busy."""
 FULL_SECONDS: Final = 0.02
-"""Age at which a group is closed, so that other processes do not wait for long."""
+"""Age at which a group is closed, so that its first blocks do not wait for long."""
 
 _SAVE: Final = "SAVEPOINT block"
 _RELEASE: Final = "RELEASE SAVEPOINT block"

@@ -7,15 +7,15 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final, cast
 
-from sqlalchemy import Connection, Row, and_, bindparam, delete, exists, func, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, or_, select, update
 
 from circadia.errors import Conflict
 from circadia.ids import BankId, PassId
 from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
 from circadia.records.sleep_pass import FARTHEST, Pass, PassStatus, Trigger
 from circadia.stores.locks import FLEET_KEY, RETENTION_KEY, bank_key
+from circadia.stores.sql.job_claims import JobClaims
 from circadia.stores.sql.link import Runner, fetch_held
-from circadia.stores.sql.short_reads import SingleRead
 from circadia.stores.sql.sleep_tables import pass_changes, passes
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -40,21 +40,11 @@ _IS_OPEN = passes.c.ended_at.is_(None)
 _GET = Statement(select(passes).where(passes.c.id == bindparam("key_id")))
 _OPEN_OF = Statement(select(passes).where(passes.c.bank_id == bindparam("bank"), _IS_OPEN))
 _SERVED = passes.alias("served")
-IS_STARTABLE = and_(
-    _IS_OPEN,
-    passes.c.status == PassStatus.PENDING.value,
-    or_(
-        passes.c.not_before.is_(None),
-        passes.c.not_before <= bindparam("now"),
-        passes.c.not_before > bindparam("farthest_pass"),  # no retry delay is that long: the clock was set back
-    ),
-    or_(passes.c.lease_until.is_(None), passes.c.lease_until <= bindparam("now")),
-)
-_HAS_STARTABLE = Statement(select(exists().where(IS_STARTABLE)))
-_FREE_JOBS = (
-    select(passes.c.id)
-    .where(IS_STARTABLE)
-    .order_by(
+CLAIMS: Final = JobClaims(
+    passes,
+    pending=PassStatus.PENDING.value,
+    taken=(PassStatus.RUNNING.value,),
+    first=(
         passes.c.trigger != Trigger.NEEDED.value,  # calls wait for those
         func.coalesce(
             select(func.max(_SERVED.c.started_at))
@@ -64,30 +54,8 @@ _FREE_JOBS = (
         ),
         passes.c.created_at,
         passes.c.id,
-    )
-    .limit(bindparam("most"))
-    .with_for_update(of=passes, skip_locked=True)
-    .cte("free_jobs")
-)
-_CLAIM = Statement(
-    update(passes)
-    .where(passes.c.id.in_(select(_FREE_JOBS.c.id)))
-    .values(owner=bindparam("owner_id"), epoch=passes.c.epoch + 1, lease_until=bindparam("until"))
-    .returning(passes)
-)
-IS_RUNNING = and_(_IS_OPEN, passes.c.status == PassStatus.RUNNING.value)
-_TAKEN = Statement(select(passes).where(IS_RUNNING))
-_BEAT = Statement(
-    update(passes)
-    .where(
-        # A row that somebody else has locked is about to change or to end.
-        passes.c.id.in_(
-            select(passes.c.id)
-            .where(_IS_OPEN, passes.c.status == PassStatus.RUNNING.value, passes.c.owner == bindparam("owner_id"))
-            .with_for_update(skip_locked=True)
-        )
-    )
-    .values(lease_until=bindparam("until"))
+    ),
+    farthest=FARTHEST,
 )
 _CHANGE_FIELDS: Final = tuple(field.name for field in fields(Change))
 _CHANGE_ROW = attrgetter(*_CHANGE_FIELDS)
@@ -132,19 +100,17 @@ class SqlPasses:
         return None if row is None else _pass(row)
 
     async def has_startable(self, now: datetime) -> bool:
-        values = {"now": now, "farthest_pass": now + FARTHEST}
-        return bool(await self._run(SingleRead(lambda connection: _HAS_STARTABLE.scalar(connection, values))))
+        return await CLAIMS.has_startable(self._runner, now)
 
     async def claim(self, owner: str, *, now: datetime, until: datetime, limit: int) -> Sequence[Pass]:
-        values = {"now": now, "farthest_pass": now + FARTHEST, "most": limit, "owner_id": owner, "until": until}
-        rows = await self._run(lambda connection: _CLAIM.all(connection, values))
+        rows = await CLAIMS.claim(self._runner, owner, now=now, until=until, limit=limit)
         return sorted((_pass(row) for row in rows), key=lambda run: (run.trigger is not Trigger.NEEDED, run.id))
 
     async def find_claimed(self) -> Sequence[Pass]:
-        return [_pass(row) for row in await self._run(_TAKEN.all)]
+        return [_pass(row) for row in await CLAIMS.find_owned(self._runner)]
 
     async def renew_leases(self, owner: str, until: datetime) -> None:
-        await self._run(lambda connection: _BEAT.execute(connection, {"owner_id": owner, "until": until}))
+        await CLAIMS.renew_leases(self._runner, owner, until)
 
     async def find_all(
         self,

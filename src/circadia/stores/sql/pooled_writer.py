@@ -205,16 +205,18 @@ class PooledBlock(WriteBlock):
     async def _finish(self, *, commits: bool) -> CircadiaError | None:
         """Commit or roll back, give the connection back and run the callbacks; return the failure of a commit."""
         failure: CircadiaError | None = StorageUnavailable("the server stopped during the commit")
-        try:
-            failure = await self._commit() if commits else None
-        finally:
-            if not commits or failure is not None:
-                self.run_rollback_callbacks()
-                await self._undo()
-            self._writer.pool.give_back(self._link)
+        async with self._until_end:
+            try:
+                failure = await self._commit() if commits else None
+            finally:
+                try:
+                    if not commits or failure is not None:
+                        self.run_rollback_callbacks()
+                        await self._undo()
+                finally:
+                    self._writer.pool.give_back(self._link)
             if commits and failure is None:  # before the next block with these keys begins
                 self.run_commit_callbacks()
-            await self._until_end.aclose()
         return failure
 
     async def _commit(self) -> CircadiaError | None:

@@ -7,14 +7,14 @@ from itertools import takewhile
 from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Connection, Row, and_, bindparam, exists, insert, or_, select, type_coerce, update
+from sqlalchemy import BigInteger, Connection, Row, and_, bindparam, insert, select, type_coerce, update
 
 from circadia.ids import AgentId, PulseId, WakeId
 from circadia.records.pulse import FAILED, Pulse, PulseKind, PulseStatus
 from circadia.stores.locks import agent_key
+from circadia.stores.sql.job_claims import JobClaims
 from circadia.stores.sql.link import Runner, fetch_held
 from circadia.stores.sql.schema import Instant, pulses
-from circadia.stores.sql.short_reads import SingleRead
 from circadia.stores.sql.statement import Statement
 
 _FIELDS: Final = tuple(field.name for field in fields(Pulse))
@@ -33,8 +33,6 @@ _SAVE = Statement(
     )
     .values({name: bindparam(f"new_{name}") for name in _MOVING})
 )
-FARTHEST: Final = timedelta(minutes=1)
-"""Longer than any retry delay (`wake/pulse/transitions.py`)."""
 _MOST_LISTED: Final = 500
 """Maximum number of pulses listed in a statement."""
 _IS_OPEN = pulses.c.ended_at.is_(None)
@@ -45,56 +43,21 @@ _BY_TOKEN = Statement(select(pulses).where(pulses.c.token_hash == bindparam("tok
 _OF_ROOT = Statement(
     select(pulses).where(pulses.c.root_id == bindparam("root")).order_by(pulses.c.created_at, pulses.c.id)
 )
-IS_STARTABLE = and_(
-    _IS_OPEN,
-    pulses.c.status == PulseStatus.PENDING.value,
-    or_(
-        pulses.c.not_before.is_(None),
-        pulses.c.not_before <= bindparam("now"),
-        pulses.c.not_before > bindparam("farthest"),  # no retry delay is that long: the clock was set back
-    ),
-    or_(pulses.c.lease_until.is_(None), pulses.c.lease_until <= bindparam("now")),
+CLAIMS: Final = JobClaims(
+    pulses,
+    pending=PulseStatus.PENDING.value,
+    taken=(PulseStatus.STARTING.value, PulseStatus.RUNNING.value),
+    first=(pulses.c.created_at, pulses.c.id),
+    farthest=timedelta(minutes=1),  # longer than any retry delay (`wake/pulse/transitions.py`)
 )
-_HAS_STARTABLE = Statement(select(exists().where(IS_STARTABLE)))
-_FREE_JOBS = (
-    select(pulses.c.id)
-    .where(IS_STARTABLE)
-    .order_by(pulses.c.created_at, pulses.c.id)
-    .limit(bindparam("most"))
-    .with_for_update(skip_locked=True)
-    .cte("free_jobs")
-)
-_CLAIM = Statement(
-    update(pulses)
-    .where(pulses.c.id.in_(select(_FREE_JOBS.c.id)))
-    .values(owner=bindparam("owner_id"), epoch=pulses.c.epoch + 1, lease_until=bindparam("until"))
-    .returning(pulses)
-)
-_TAKEN = and_(_IS_OPEN, pulses.c.status.in_([PulseStatus.STARTING.value, PulseStatus.RUNNING.value]))
 IS_OVERDUE = and_(
-    _TAKEN,
+    CLAIMS.is_taken,
     pulses.c.owner.is_(None),
     # The sum keeps type Instant; cast to a number, the parameter would be bound without conversion.
     type_coerce(type_coerce(pulses.c.started_at, BigInteger) + pulses.c.timeout_seconds * 1_000_000, Instant)
     <= bindparam("now"),
 )
-IS_OWNED = and_(_TAKEN, pulses.c.owner.is_not(None))
 _OVERDUE = Statement(select(pulses).where(IS_OVERDUE))
-_BEAT = Statement(
-    update(pulses)
-    .where(
-        # A row that somebody else has locked is about to change or to end.
-        pulses.c.id.in_(
-            select(pulses.c.id)
-            .where(_TAKEN, pulses.c.owner == bindparam("owner_id"), pulses.c.lease_until.is_not(None))
-            .with_for_update(skip_locked=True)
-        )
-    )
-    .values(lease_until=bindparam("until"))
-)
-_OWNED = Statement(select(pulses).where(IS_OWNED))
-
-
 _ENDED = Statement(
     select(pulses.c.status, pulses.c.ended_at)
     .where(
@@ -147,12 +110,10 @@ class SqlPulses:
         return [_pulse(row) for row in rows]
 
     async def has_startable(self, now: datetime) -> bool:
-        values = {"now": now, "farthest": now + FARTHEST}
-        return bool(await self._run(SingleRead(lambda connection: _HAS_STARTABLE.scalar(connection, values))))
+        return await CLAIMS.has_startable(self._runner, now)
 
     async def claim(self, owner: str, *, now: datetime, until: datetime, limit: int) -> Sequence[Pulse]:
-        values = {"now": now, "farthest": now + FARTHEST, "most": limit, "owner_id": owner, "until": until}
-        rows = await self._run(lambda connection: _CLAIM.all(connection, values))
+        rows = await CLAIMS.claim(self._runner, owner, now=now, until=until, limit=limit)
         return sorted((_pulse(row) for row in rows), key=lambda pulse: (pulse.created_at, pulse.id))
 
     async def find_overdue(self, now: datetime) -> Sequence[Pulse]:
@@ -160,11 +121,10 @@ class SqlPulses:
         return [_pulse(row) for row in rows]
 
     async def find_claimed(self) -> Sequence[Pulse]:
-        rows = await self._run(_OWNED.all)
-        return [_pulse(row) for row in rows]
+        return [_pulse(row) for row in await CLAIMS.find_owned(self._runner)]
 
     async def renew_leases(self, owner: str, until: datetime) -> None:
-        await self._run(lambda connection: _BEAT.execute(connection, {"owner_id": owner, "until": until}))
+        await CLAIMS.renew_leases(self._runner, owner, until)
 
     async def shift_starts(
         self, seconds: float, *, of: Collection[PulseId] | None, but_from: datetime, but_to: datetime

@@ -7,13 +7,15 @@ from typing import Any, Final
 
 import orjson
 
-from circadia.agents.directory import find_agent, find_session
+from circadia.agents.directory import find_agent, find_session, hold_agents
 from circadia.errors import InvalidRequest
-from circadia.ids import SessionId
+from circadia.records.agent import Agent
 from circadia.records.message import MessageType, Priority, build_external_sender
 from circadia.records.principal import Principal
+from circadia.records.session import Session
 from circadia.records.wake import Wake, WakeReason, WakeSource
-from circadia.stores.base import Store, Tx
+from circadia.stores.base import Store
+from circadia.stores.locks import request_key
 from circadia.wake.admission.chains import fetch_place
 from circadia.wake.admission.requests import NewWake, WakeRequests
 from circadia.wake.inbox import Inbox, MessageReceipt, OutgoingMessage
@@ -78,11 +80,7 @@ class RedisDelivery:
 
     async def deliver(self, entry: InboxEntry) -> MessageReceipt:
         """Store the entry as a message; an entry that is stored already changes nothing. Raises CallerError."""
-        letter = _build_letter(entry)
-        async with self._store.begin_write() as tx:
-            home = await find_session(tx, _OPERATOR, self._session)
-            principal, letter = await self._resolve_sender(tx, home.id, entry.fields.get("from", ""), letter)
-            return await self._inbox.send(tx, principal, home, letter)
+        return await self._send(entry.fields.get("from", ""), _build_letter(entry))
 
     async def wake(self, call: WakeCall, entry: InboxEntry | None) -> Wake | None:
         """Ask for a wake; return the request, or the one that the message of `entry` has made. Raises CallerError."""
@@ -90,11 +88,14 @@ class RedisDelivery:
         if receipt is not None and receipt.wake is not None:
             return receipt.wake
         if receipt is None and call.message is not None:
-            return await self._wake_with_message(call, call.message)
+            letter = OutgoingMessage(to=call.agent, content=call.message, wake=call.reason)
+            return (await self._send(call.sender, letter)).wake
+        home, sender = await self._find_sender(call.sender)
+        key = None if entry is None else f"redis wake {call.agent} {entry.id}"
         async with self._store.begin_write() as tx:
-            home = await find_session(tx, _OPERATOR, self._session)
+            principal = Principal(agent=sender)
+            await hold_agents(tx, principal, home, [call.agent], *([] if key is None else [request_key(key)]))
             target = await find_agent(tx, home, call.agent)
-            sender = await tx.agents.get_by_name(home.id, call.sender)
             ask = NewWake(
                 target=target,
                 source=WakeSource.AGENT,
@@ -103,26 +104,23 @@ class RedisDelivery:
                 reason=call.reason.value,
                 message_id=None if receipt is None else receipt.message.id,
                 message_root=None if receipt is None else receipt.message.root_id,
-                place=await fetch_place(tx, Principal(agent=sender)),
-                key=None if entry is None else f"redis wake {target.id} {entry.id}",
+                place=await fetch_place(tx, principal),
+                key=key,
             )
             return await self._requests.ask(tx, ask)
 
-    async def _wake_with_message(self, call: WakeCall, content: str) -> Wake | None:
-        letter = OutgoingMessage(to=call.agent, content=content, wake=call.reason)
+    async def _send(self, name: str, letter: OutgoingMessage) -> MessageReceipt:
+        home, sender = await self._find_sender(name)
+        if sender is None:
+            letter = replace(letter, sender=build_external_sender(name))
         async with self._store.begin_write() as tx:
-            home = await find_session(tx, _OPERATOR, self._session)
-            principal, letter = await self._resolve_sender(tx, home.id, call.sender, letter)
-            return (await self._inbox.send(tx, principal, home, letter)).wake
+            return await self._inbox.send(tx, Principal(agent=sender), home, letter)
 
-    async def _resolve_sender(
-        self, tx: Tx, session_id: SessionId, name: str, letter: OutgoingMessage
-    ) -> tuple[Principal, OutgoingMessage]:
-        """Return who sends the letter: an agent of the session, or somebody outside."""
-        agent = await tx.agents.get_by_name(session_id, name)
-        if agent is not None:
-            return Principal(agent=agent), letter
-        return _OPERATOR, replace(letter, sender=build_external_sender(name))
+    async def _find_sender(self, name: str) -> tuple[Session, Agent | None]:
+        """Return the session, and the sender if it is one of its agents; hold neither."""
+        async with self._store.begin_read() as tx:
+            home = await find_session(tx, _OPERATOR, self._session)
+            return home, await tx.agents.get_by_name(home.id, name)
 
 
 def _build_letter(entry: InboxEntry) -> OutgoingMessage:

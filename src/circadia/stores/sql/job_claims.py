@@ -1,0 +1,85 @@
+"""Pending jobs and their leases, for pulses and passes alike."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, Table, and_, bindparam, exists, or_, select, update
+
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.short_reads import SingleRead
+from circadia.stores.sql.statement import Statement
+
+
+class JobClaims:
+    """Claims rows of one table: of several processes one gets a row, and none waits for another."""
+
+    def __init__(
+        self,
+        table: Table,
+        *,
+        pending: str,
+        taken: Collection[str],
+        first: Sequence[ColumnElement[Any]],
+        farthest: timedelta,
+    ) -> None:
+        """`pending` and `taken` are statuses, and `first` is the order of claims. No retry delay reaches `farthest`."""
+        rows = table.c
+        self._farthest_name, self._farthest = f"farthest_{table.name}", farthest
+        is_open = rows.ended_at.is_(None)
+        self.is_startable = and_(
+            is_open,
+            rows.status == pending,
+            or_(
+                rows.not_before.is_(None),
+                rows.not_before <= bindparam("now"),
+                rows.not_before > bindparam(self._farthest_name),  # the clock was set back
+            ),
+            or_(rows.lease_until.is_(None), rows.lease_until <= bindparam("now")),
+        )
+        self.is_taken = and_(is_open, rows.status.in_(taken))
+        self.is_owned = and_(self.is_taken, rows.owner.is_not(None))
+        self._has_startable = Statement(select(exists().where(self.is_startable)))
+        free_jobs = (
+            select(rows.id)
+            .where(self.is_startable)
+            .order_by(*first)
+            .limit(bindparam("most"))
+            .with_for_update(of=table, skip_locked=True)
+            .cte("free_jobs")
+        )
+        self._claim = Statement(
+            update(table)
+            .where(rows.id.in_(select(free_jobs.c.id)))
+            .values(owner=bindparam("owner_id"), epoch=rows.epoch + 1, lease_until=bindparam("until"))
+            .returning(table)
+        )
+        self._owned = Statement(select(table).where(self.is_owned))
+        # A row that somebody else has locked is about to change or to end.
+        alive = (
+            select(rows.id)
+            .where(self.is_taken, rows.owner == bindparam("owner_id"), rows.lease_until.is_not(None))
+            .with_for_update(skip_locked=True)
+        )
+        self._renew = Statement(update(table).where(rows.id.in_(alive)).values(lease_until=bindparam("until")))
+
+    def build_values(self, now: datetime) -> Mapping[str, datetime]:
+        """Return the parameters of `is_startable`."""
+        return {"now": now, self._farthest_name: now + self._farthest}
+
+    async def has_startable(self, runner: Runner, now: datetime) -> bool:
+        values = self.build_values(now)
+        return bool(await runner.run(SingleRead(lambda connection: self._has_startable.scalar(connection, values))))
+
+    async def claim(
+        self, runner: Runner, owner: str, *, now: datetime, until: datetime, limit: int
+    ) -> Sequence[Row[Any]]:
+        values = {**self.build_values(now), "most": limit, "owner_id": owner, "until": until}
+        return await runner.run(lambda connection: self._claim.all(connection, values))
+
+    async def find_owned(self, runner: Runner) -> Sequence[Row[Any]]:
+        return await runner.run(self._owned.all)
+
+    async def renew_leases(self, runner: Runner, owner: str, until: datetime) -> None:
+        values = {"owner_id": owner, "until": until}
+        await runner.run(lambda connection: self._renew.execute(connection, values))
