@@ -122,7 +122,7 @@ class ClusterMember:
         async def end(tx: Tx, present: Pulse) -> Pulse:
             return await self.tier.pulses.end(tx, present, PulseStatus.SUCCEEDED)
 
-        await self._jobs.write_result(running, end)
+        await self._jobs.write_result(running, end, keys=leased.keys)
 
     async def remember(self, bank: Bank, new: NewEpisode) -> None:
         async with self.store.begin_write() as tx:

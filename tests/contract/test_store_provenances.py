@@ -21,8 +21,8 @@ PROMPT = replace(ROW, scope="two", trust=None, bank=None, messages=[MessageId("m
 async def test_rows_of_a_scope_are_found_in_order_until_they_expire(store: Store) -> None:
     longer = replace(ROW, speaker="bob", expires_at=at(20))
     async with store.begin_write() as tx:
-        await tx.provenances.add([ROW, PROMPT], at(1))
-        await tx.provenances.add([longer], at(1))
+        await tx.provenances.add([ROW, PROMPT])
+        await tx.provenances.add([longer])
     async with store.begin_read() as tx:
         found = await tx.provenances.find_recent("one", after=0, now=at(1), limit=10)
         assert [replace(each, number=0) for each in found] == [ROW, longer]
@@ -34,6 +34,6 @@ async def test_rows_of_a_scope_are_found_in_order_until_they_expire(store: Store
         assert await tx.provenances.find_recent("one", after=0, now=at(10), limit=10) == [found[1]]
         assert await tx.provenances.find_recent("three", after=0, now=at(1), limit=10) == []
     async with store.begin_write() as tx:
-        await tx.provenances.add([], at(10))
+        await tx.provenances.delete_expired(at(10))
     async with store.begin_read() as tx:
         assert await tx.provenances.find_recent("one", after=0, now=at(1), limit=10) == [found[1]], "it is deleted"

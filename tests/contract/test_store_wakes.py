@@ -150,7 +150,7 @@ async def test_what_is_reserved_or_charged_counts_from_the_start_of_the_day_to_i
         wake("w1", BOB, by=ANN, seconds=-0.000001, pulse_id=PulseId("p1")),
         wake("w2", BOB, by=ANN, seconds=0, pulse_id=PulseId("p2"), root_id="root"),
         wake("w3", BOB, seconds=1, charge=Charge.CHARGED),
-        wake("w4", ANN, by=BOB, seconds=2),
+        wake("w4", ANN, by=BOB, seconds=2, pulse_id=PulseId("p4")),
         wake("w5", BOB, by=ANN, seconds=3, charge=Charge.NONE, decision=Decision.REFUSED),
         wake("w6", BOB, by=ANN, seconds=4, charge=Charge.RELEASED),
     )
@@ -159,12 +159,13 @@ async def test_what_is_reserved_or_charged_counts_from_the_start_of_the_day_to_i
     assert (counts.last_wake_at, counts.visits, counts.fleet_wakes_today) == (at(1), 1, 3)
     assert [(await tally(store, fleet_wakes_most=most)).fleet_wakes_today for most in (0, 2, 9)] == [0, 2, 3]
     async with store.begin_write() as tx:
-        assert await tx.wakes.move_charge(PulseId("p2"), Charge.CHARGED, origin=Charge.RESERVED) == 1
-        assert await tx.wakes.move_charge(PulseId("p2"), Charge.RELEASED, origin=Charge.RESERVED) == 0
+        await tx.wakes.charge_reserved(PulseId("p2"))
+        assert await tx.wakes.release_reserved(PulseId("p2")) == 0, "it is charged"
     assert (await tally(store)).wakes_today == 2
     async with store.begin_write() as tx:
-        await tx.wakes.move_charge(PulseId("p2"), Charge.RELEASED, origin=Charge.CHARGED)
-    assert (await tally(store)).wakes_today == 1
+        assert await tx.wakes.release_reserved(PulseId("p4")) == 1
+    counts = await tally(store)
+    assert (counts.wakes_today, counts.of_sender_today, counts.fleet_wakes_today) == (2, 0, 2)
     assert (await tally(store, sender_id=None)).by_sender_today == 0
 
 

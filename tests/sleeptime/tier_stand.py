@@ -151,7 +151,7 @@ class Tier:
                 moved = replace(
                     found, asleep=asleep, since=now, generation=found.generation + 1, cause=Cause.OPERATOR, actor="p"
                 )
-                assert await tx.agents.save_sleep_state(moved, from_generation=found.generation)
+                await tx.agents.save_sleep_state(moved, from_generation=found.generation)
         self.signals.publish("sleep", "agt_1", {"asleep": asleep})
 
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 import pytest
 from sqlalchemy import Connection, Table, create_engine
 
+from circadia.errors import CircadiaError
 from circadia.ids import AgentId, AnswerId, BankId
 from circadia.records.answer import DropReason
 from circadia.stores.locks import LockKey
@@ -35,7 +36,9 @@ class Traced:
     async def hold(self, *keys: LockKey) -> bool:
         return False
 
-    def queue_write(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
+    def queue_write(
+        self, statement: Statement, row: Sequence[object], *, key: object = None, or_raise: CircadiaError | None = None
+    ) -> None:
         raise AssertionError("nothing of answers may wait")
 
     async def plan(self, ask: Callable[[SqlAnswers], Awaitable[object]]) -> list[str]:

@@ -64,8 +64,7 @@ class AgentSleepService:
         moved_agent = replace(
             current, asleep=asleep, generation=current.generation + 1, since=now, cause=cause, actor=actor
         )
-        if not await tx.agents.save_sleep_state(moved_agent, from_generation=current.generation):
-            raise Conflict(f"the sleep of {current.reference!r} changed at the same moment; try again")
+        await tx.agents.save_sleep_state(moved_agent, from_generation=current.generation)
         if asleep and self.shut is not None:
             await self.shut(tx, moved_agent)
         lasted = max(0.0, (now - current.since).total_seconds())

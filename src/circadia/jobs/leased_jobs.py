@@ -6,7 +6,7 @@ never both end a job.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -17,6 +17,7 @@ from circadia.jobs.guarded_step import run_guarded
 from circadia.records.pulse import Pulse
 from circadia.records.sleep_pass import Pass
 from circadia.stores.base import Store, Tx
+from circadia.stores.locks import LockKey
 
 _logger = logging.getLogger(__name__)
 
@@ -112,12 +113,12 @@ class LeasedJobs(Generic[R]):
 
     async def claim(self, *, limit: int) -> Sequence[R]:
         """Claim up to `limit` jobs that may start; the caller starts them, or their leases run out."""
-        now = self._clock.now()
-        async with self._store.begin_single_read() as tx:
-            if not await self._rows(tx).has_startable(now):
-                return ()
-        # A process that is alone needs no lease: after a crash its next start takes the job at once.
-        until = now if self._alone else now + timedelta(seconds=LEASE_SECONDS)
+        now, until = self._clock.now(), self._clock.now() + timedelta(seconds=LEASE_SECONDS)
+        if self._alone:  # it needs no lease: after a crash its next start takes the job at once
+            until = now
+            async with self._store.begin_single_read() as tx:
+                if not await self._rows(tx).has_startable(now):
+                    return ()
         async with self._store.begin_write() as tx:
             return await self._rows(tx).claim(self._owner, now=now, until=until, limit=limit)
 
@@ -168,17 +169,23 @@ class LeasedJobs(Generic[R]):
             self.running[key].cancel("it was taken over or has ended")
 
     async def write_result(
-        self, row: R, act: Callable[[Tx, R], Awaitable[R | None]], *, at_once: bool = False
+        self,
+        row: R,
+        act: Callable[[Tx, R], Awaitable[R | None]],
+        *,
+        keys: Collection[LockKey] = (),
+        at_once: bool = False,
     ) -> R | None:
         """Apply `act` to the current row if this attempt still owns it; retry until that is written. Return the row.
 
         Nobody else would: meanwhile the job counts as running. At the end of the process (`at_once`) one try is
-        enough, because the next process puts the job back.
+        enough, because the next process puts the job back. `keys` are those that `act` needs, if they are known.
         """
         while True:
             try:
-                async with self._store.begin_write() as tx:
-                    await self._hold(tx, row)
+                async with self._store.begin_write(*keys) as tx:
+                    if not keys:
+                        await self._hold(tx, row)
                     present = await self._rows(tx).get(row.id)
                     if present is not None and present.epoch == row.epoch and present.lease_until is not None:
                         present = await act(tx, present)

@@ -25,6 +25,7 @@ INDEXED_AT_ONCE = 50
 """Messages per indexing transaction, so that nobody waits for it."""
 INDEXING_SECONDS = 0.5
 RETIRED_AT_ONCE = 500
+EXPIRE_EVERY_SECONDS = 60.0
 RETIRE_EVERY_SECONDS = 3600.0
 """From the begin of one look to the next: what comes due while a look lasts waits no longer than that."""
 FORGOTTEN_AT_ONCE = 200
@@ -55,10 +56,10 @@ class Sweeps:
             (what, days) for what in RetentionKind if (days := retention[f"{what.value}_days"]) is not None
         ]
         self._retire_at = self._retire_records_at = 0.0
-        self._forget_at = 0.0
+        self._forget_at = self._expire_at = 0.0
         self._leading = (
             self._release_leases, self._report_stalls, self._index_messages, self._retire_deliveries,
-            self._retire_records, self._forget_episodes,
+            self._retire_records, self._forget_episodes, self._expire_provenances,
         )  # fmt: skip
 
     async def run(self) -> None:
@@ -133,3 +134,11 @@ class Sweeps:
             _logger.info("%d episodes of bank %r are older than it keeps and are deleted", deleted.episodes, bank.name)
         if not more:
             self._forget_at = began + RETIRE_EVERY_SECONDS
+
+    async def _expire_provenances(self) -> None:
+        now = self._clock.monotonic()
+        if now < self._expire_at:
+            return
+        self._expire_at = now + EXPIRE_EVERY_SECONDS
+        async with self._store.begin_write() as tx:
+            await tx.provenances.delete_expired(self._clock.now())

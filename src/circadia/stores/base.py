@@ -104,8 +104,11 @@ class Agents(Protocol):
         """
         ...
 
-    async def save_sleep_state(self, agent: Agent, *, from_generation: int) -> bool:
-        """Write the sleep state if the stored generation is `from_generation`; return whether it was."""
+    async def save_sleep_state(self, agent: Agent, *, from_generation: int) -> None:
+        """Write the sleep state by the end of the block.
+
+        The block fails with Conflict if the stored generation is not `from_generation`.
+        """
         ...
 
 

@@ -98,9 +98,9 @@ class ProviderIds(Protocol):
 class Provenances(Protocol):
     """Sources of recent texts."""
 
-    async def add(self, new: Sequence[Provenance], now: datetime) -> None:
-        """Store provenances, and delete those that expired by `now`."""
-        ...
+    async def add(self, new: Sequence[Provenance]) -> None: ...
+
+    async def delete_expired(self, now: datetime) -> None: ...
 
     async def find_recent(self, scope: str, *, after: int, now: datetime, limit: int) -> Sequence[Provenance]:
         """Return the scope's provenances with a greater number in order; if more than `limit`, the newest."""

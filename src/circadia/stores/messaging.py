@@ -132,19 +132,25 @@ class Deliveries(Protocol):
         until: datetime | None,
         *,
         now: datetime,
-        pulse_id: PulseId | None = None,
         snoozed: bool = False,
     ) -> Sequence[MessageId]:
-        """Lease unread deliveries; return those that were unread, in the given order.
+        """Lease unread deliveries, for a snooze or a response in flight; return those that were unread, in order."""
+        ...
 
-        A lease belongs to a pulse, or ends at a time: for a snooze, or for a response in flight.
-        """
+    async def lease_for_pulse(
+        self, agent_id: AgentId, messages: Collection[MessageId], pulse_id: PulseId, now: datetime
+    ) -> None:
+        """Lease unread deliveries until the end of a pulse that has them in its prompt."""
         ...
 
     async def mark_handled(
         self, agent_id: AgentId, messages: Collection[MessageId], now: datetime
     ) -> Sequence[MessageId]:
         """Mark leased or unread deliveries as handled; return those that changed."""
+        ...
+
+    async def mark_handled_by_pulse(self, agent_id: AgentId, pulse_id: PulseId, now: datetime) -> None:
+        """Mark the unhandled messages in the pulse's prompt as handled."""
         ...
 
     async def release(self, agent_id: AgentId, messages: Collection[MessageId]) -> Sequence[MessageId]:

@@ -20,7 +20,7 @@ from circadia.stores.sql.link import OpeningStatements, do_nothing
 from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.migrate import migrate
 from circadia.stores.sql.pooled_writer import LOCK_SECONDS, PooledWriter
-from circadia.stores.sql.statement import BATCH_EXECUTOR, DRIVER_CONNECTION
+from circadia.stores.sql.statement import BATCH_EXECUTOR, DRIVER_CONNECTION, BoundWrite
 
 T = TypeVar("T")
 
@@ -142,8 +142,8 @@ class _AsyncpgConnection:
         self._driver = driver
         self._prepared: dict[str, _PreparedStatement] = {}
         """By text; bounded, since the texts come from the program."""
-        self._joined: dict[tuple[tuple[str, int, int], ...], str] = {}
-        """By text, number of rows and values per row."""
+        self._joined: dict[tuple[tuple[str, int, int, bool], ...], str] = {}
+        """By text, number of rows, values per row, and whether it is checked."""
         self._runs = 0
         self._runs_planned = _FIRST_RUNS
 
@@ -154,21 +154,30 @@ class _AsyncpgConnection:
         """Run a statement for each sequence of values."""
         return await_(self._run(text, values, many=True))
 
-    def execute_batch(self, writes: Sequence[tuple[str, Sequence[Sequence[object]]]]) -> None:
-        """Run several statements; those with few rows are joined into one and sent in one trip."""
-        for many, some in groupby(writes, lambda write: len(write[1]) > _FEW_ROWS):
-            if not many:
-                self._execute_in_one(list(some))
-                continue
-            for text, rows in some:
-                self.executemany(text, rows)
+    def execute_batch(self, writes: Sequence[BoundWrite]) -> Sequence[int]:
+        """Run several statements; those with few rows are joined into one and sent in one trip.
 
-    def _execute_in_one(self, few: Sequence[tuple[str, Sequence[Sequence[object]]]]) -> None:
-        shape = tuple([(text, len(rows), len(rows[0])) for text, rows in few])
+        Return the number of changed rows for each row of values of the checked statements.
+        """
+        counts: list[int] = []
+        for many, some in groupby(writes, lambda write: len(write.rows) > _FEW_ROWS):
+            if not many:
+                counts += self._execute_in_one(list(some))
+                continue
+            for write in some:
+                if write.is_checked:
+                    counts += [self.execute(write.text, row).rowcount for row in write.rows]
+                else:
+                    self.executemany(write.text, write.rows)
+        return counts
+
+    def _execute_in_one(self, few: Sequence[BoundWrite]) -> Sequence[int]:
+        shape = tuple([(write.text, len(write.rows), len(write.rows[0]), write.is_checked) for write in few])
         joined = self._joined.get(shape)
         if joined is None:
             joined = self._joined[shape] = _join_statements(shape)
-        self.execute(joined, [value for _, rows in few for row in rows for value in row])
+        cursor = self.execute(joined, [value for write in few for row in write.rows for value in row])
+        return tuple(cursor.fetchone()) if any(write.is_checked for write in few) else ()
 
     async def _run(self, text: str, values: Sequence[Any], *, many: bool) -> _PreparedCursor:
         self._runs += 1
@@ -190,14 +199,16 @@ class _AsyncpgConnection:
             raise
 
 
-def _join_statements(writes: Sequence[tuple[str, int, int]]) -> str:
-    """Join statements into one, given the rows and values per row of each. The last becomes the main statement.
+def _join_statements(writes: Sequence[tuple[str, int, int, bool]]) -> str:
+    """Join statements into one, given the rows and values per row of each, and whether it is checked.
 
     A CTE does not see rows of another. So one that returns its rows takes its table's name: later ones read from it.
+    The last becomes the main statement, or one that counts the rows of the checked ones.
     """
     parts: list[tuple[str, str]] = []
+    counts: list[str] = []
     before = 0
-    for text, rows, places in writes:
+    for text, rows, places, is_checked in writes:
         head, values, row = text.partition(" VALUES ")
         row, returning, returned = row.partition(" RETURNING ")
         shifted = [_shift_placeholders(row if values else text, before + at * places) for at in range(rows)]
@@ -205,9 +216,13 @@ def _join_statements(writes: Sequence[tuple[str, int, int]]) -> str:
         if values:
             shifted = [f"{head}{values}{', '.join(shifted)}{returning}{returned}"]
         name = head.split()[2] if returning else f"part_{before}"
-        parts += [(name if values else f"{name}_{at}", part) for at, part in enumerate(shifted)]
-    *others, (_, last) = parts
-    return f"WITH {', '.join(f'{name} AS ({part})' for name, part in others)} {last}" if others else last
+        names = [name if values else f"{name}_{at}" for at in range(len(shifted))]
+        if is_checked:
+            shifted = [f"{part} RETURNING 1" for part in shifted]
+            counts += [f"(SELECT count(*) FROM {each}) AS {each}" for each in names]  # noqa: S608 - own names
+        parts += zip(names, shifted, strict=True)
+    last = f"SELECT {', '.join(counts)}" if counts else parts.pop()[1]
+    return f"WITH {', '.join(f'{name} AS ({part})' for name, part in parts)} {last}" if parts else last
 
 
 def _shift_placeholders(text: str, by: int) -> str:

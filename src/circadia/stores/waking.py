@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from circadia.ids import AgentId, PulseId, WakeId
 from circadia.records.pulse import Pulse, PulseStatus
 from circadia.records.schedule import Routine
-from circadia.records.wake import Charge, Decision, GuardrailCounts, WaitingAgent, Wake, WakeCount
+from circadia.records.wake import Decision, GuardrailCounts, WaitingAgent, Wake, WakeCount
 
 ALL: Final = 2**62
 """Larger than any count."""
@@ -24,8 +24,12 @@ class Wakes(Protocol):
         """Write the new decision of a deferred request; return whether it was deferred."""
         ...
 
-    async def move_charge(self, pulse_id: PulseId, to: Charge, *, origin: Charge) -> int:
-        """Change the charge of the pulse's requests from `origin` to `to`; return their number."""
+    async def charge_reserved(self, pulse_id: PulseId) -> None:
+        """Charge the pulse's reserved requests."""
+        ...
+
+    async def release_reserved(self, pulse_id: PulseId) -> int:
+        """Release the pulse's reserved requests, which never ran; return their number."""
         ...
 
     async def get(self, wake_id: WakeId) -> Wake | None: ...
@@ -126,6 +130,10 @@ class Pulses(Protocol):
 
     async def save(self, pulse: Pulse, *, origin: Pulse) -> bool:
         """Write the pulse if its stored state, epoch included, matches `origin`; return whether it did."""
+        ...
+
+    async def queue_save(self, pulse: Pulse, *, origin: Pulse) -> None:
+        """Write the pulse by the end of the block, which fails with Conflict if its state does not match `origin`."""
         ...
 
     async def get(self, pulse_id: PulseId) -> Pulse | None: ...

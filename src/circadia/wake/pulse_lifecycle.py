@@ -12,7 +12,6 @@ from circadia.jobs.leased_jobs import fetch_claimed
 from circadia.records.agent import Agent, Cause
 from circadia.records.event import EventType
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseKind, PulseStatus
-from circadia.records.wake import Charge
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 
@@ -114,7 +113,8 @@ class PulseLifecycle:
         `ran_until` bounds the time until which its agent ran; the default is now.
 
         Raises:
-            Conflict: somebody else moved it meanwhile, or the move is not allowed.
+            Conflict: the move is not allowed. The block raises it, at its end at the latest, if somebody else moved the
+                pulse meanwhile.
         """
         if to not in PULSE_MOVES[pulse.status]:
             raise Conflict(f"pulse {pulse.id!r} is {pulse.status.value}; it cannot become {to.value}")
@@ -129,19 +129,27 @@ class PulseLifecycle:
         if to is PulseStatus.PENDING and pulse.started_at is not None:
             ran = seconds_between(pulse.started_at, min(now, ran_until or now))
             new_row = replace(new_row, run_seconds=pulse.run_seconds + ran)
-        while not await tx.pulses.save(new_row, origin=pulse):
-            claimed = None if PULSE_MOVES[to] else await fetch_claimed(tx.pulses, pulse)
-            if claimed is None:
-                raise Conflict(f"pulse {pulse.id!r} was moved by another process")
-            pulse, new_row = claimed, replace(new_row, epoch=claimed.epoch)
+        new_row = await self._save(tx, new_row, pulse)
         released = 0
         if to is PulseStatus.RUNNING:
-            await tx.wakes.move_charge(pulse.id, Charge.CHARGED, origin=Charge.RESERVED)
-        elif not PULSE_MOVES[to] and pulse.status is not PulseStatus.RUNNING:  # reserved wakes never ran
-            released = await tx.wakes.move_charge(pulse.id, Charge.RELEASED, origin=Charge.RESERVED)
+            await tx.wakes.charge_reserved(pulse.id)
+        elif not PULSE_MOVES[to] and pulse.status is not PulseStatus.RUNNING:
+            released = await tx.wakes.release_reserved(pulse.id)
         self._track_running(tx, new_row)
         session, _, name = new_row.agent.rpartition(":")
         await self._record_event(tx, session or "default", name, new_row, released)
+        return new_row
+
+    async def _save(self, tx: Tx, new_row: Pulse, origin: Pulse) -> Pulse:
+        """Save the row, and return it with its epoch. A worker may just have claimed a pending pulse that ends here."""
+        if origin.status is not PulseStatus.PENDING or PULSE_MOVES[new_row.status]:
+            await tx.pulses.queue_save(new_row, origin=origin)
+            return new_row
+        while not await tx.pulses.save(new_row, origin=origin):
+            claimed = await fetch_claimed(tx.pulses, origin)
+            if claimed is None:
+                raise Conflict(f"pulse {origin.id!r} was moved by another process")
+            origin, new_row = claimed, replace(new_row, epoch=claimed.epoch)
         return new_row
 
     def has_clock_jumped(self) -> bool:
@@ -196,11 +204,13 @@ class AwakePulseTracker:
 
     async def on_sleep_change(self, tx: Tx, agent: Agent) -> None:
         """Begin or end a pulse, unless the wake tier moved the gate for one."""
+        if not agent.asleep and agent.cause is Cause.PULSE:
+            return
         pulses = [pulse for pulse in await tx.pulses.find_open(agent.id) if pulse.launcher == RESIDENT]
         if agent.asleep:
             for pulse in pulses:
                 await self._rows.move(tx, pulse, PulseStatus.SUCCEEDED, detail=f"fell asleep ({agent.actor})")
-        elif not pulses and agent.cause is not Cause.PULSE:
+        elif not pulses:
             await self._rows.add(
                 tx, agent, kind=PulseKind.GATE, by=agent.actor, reason=agent.cause.value, running=True
             )  # fmt: skip

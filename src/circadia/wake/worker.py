@@ -341,7 +341,7 @@ class WakeWorker:
         launcher = self._parts.launchers.get(taken.pulse.launcher)
         if launcher is None:
             detail = f"there is no launcher {taken.pulse.launcher!r} in the configuration"
-            await asyncio.shield(self._end(taken.pulse, PulseStatus.FAILED, detail))
+            await asyncio.shield(self._end(taken, taken.pulse, PulseStatus.FAILED, detail))
             return
         attempt = Attempt(self._parts, taken, launcher)
         try:
@@ -352,7 +352,7 @@ class WakeWorker:
         except StorageUnavailable as error:
             await asyncio.shield(self._requeue_interrupted(attempt.pulse, error.message))
             return
-        await asyncio.shield(self._end(attempt.pulse, status, detail))
+        await asyncio.shield(self._end(taken, attempt.pulse, status, detail))
 
     async def _requeue_interrupted(self, pulse: Pulse, detail: str, *, stopped: bool = False) -> None:
         """Put the pulse back, unless its end or the loss of its lease was the interruption."""
@@ -362,10 +362,10 @@ class WakeWorker:
 
         await self._jobs.write_result(pulse, requeue, at_once=stopped)
 
-    async def _end(self, pulse: Pulse, status: PulseStatus, detail: str) -> None:
+    async def _end(self, taken: LeasedPulse, pulse: Pulse, status: PulseStatus, detail: str) -> None:
         async def end(tx: Tx, present: Pulse) -> Pulse:
             if status is PulseStatus.SUCCEEDED and present.status is PulseStatus.STARTING:
                 present = await self._parts.pulses.mark_started(tx, present)  # its launcher did not report the start
             return await self._parts.pulses.end(tx, present, status, detail)
 
-        await self._jobs.write_result(pulse, end)
+        await self._jobs.write_result(pulse, end, keys=taken.keys)

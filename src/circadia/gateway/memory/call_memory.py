@@ -111,7 +111,7 @@ class ExchangeQueue(WriteBehindQueue[Exchange]):
                 exchanges, new = await self._attribution.attribute(tx, batch)
             exchanges = await self._recorder.clean([exchange for exchange in exchanges if exchange.kept])
             async with self._store.begin_write(*keys) as tx:
-                await tx.provenances.add(new, self._clock.now())
+                await tx.provenances.add(new)
                 await self._recorder.keep(tx, exchanges)
         except BaseException:
             self._attribution.forget()

@@ -13,7 +13,7 @@ from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
 from circadia.records.coordination import Coordination, Setting, SettingSource, build_coordination
 from circadia.stores.locks import agent_key, session_key
-from circadia.stores.sql.link import Runner, fetch_held
+from circadia.stores.sql.link import Runner, do_nothing, fetch_held
 from circadia.stores.sql.nearby_names import NamesNear
 from circadia.stores.sql.schema import agents, sessions
 from circadia.stores.sql.statement import Statement
@@ -64,13 +64,14 @@ _SAVE = Statement(
         )
     })
 )  # fmt: skip
+_STATE: Final = ("asleep", "generation", "since", "cause", "actor")
 _MOVE = Statement(
     update(agents)
     .where(agents.c.id == bindparam("key"), agents.c.generation == bindparam("from_generation"))
-    .values({
-        name: bindparam(f"new_{name}") for name in ("asleep", "generation", "since", "cause", "actor")
-    })
-)  # fmt: skip
+    .values({name: bindparam(f"new_{name}") for name in _STATE}),
+    [*(f"new_{name}" for name in _STATE), "key", "from_generation"],
+    is_checked=True,
+)
 
 _SLEEP_EVENTS: Final = {event.value: event for event in SleepEvent}
 _WAKE_EVENTS: Final = {event.value: event for event in WakeEvent}
@@ -88,6 +89,9 @@ class SqlAgents:
         self._runner = runner
         self._run = runner.run
         self._hold = runner.hold
+        self._queue_write = runner.queue_write
+        self._moved: set[AgentId] = set()
+        """Agents whose sleep state this block has changed; the write may still be in the queue."""
 
     async def add(self, agent: Agent) -> None:
         await self._hold(session_key(agent.session_id))
@@ -110,7 +114,9 @@ class SqlAgents:
 
     async def get(self, agent_id: AgentId) -> Agent | None:
         await self._hold(agent_key(agent_id))
-        return await self._run(lambda connection: _build_agent_or_none(_GET.first(connection, {"key": agent_id})))
+        return await self._run(
+            lambda connection: _build_agent_or_none(_GET.first(connection, {"key": agent_id})), of=(agents, sessions)
+        )
 
     async def get_by_name(self, session_id: SessionId, name: str) -> Agent | None:
         values = {"session_id": session_id, "name": name}
@@ -159,11 +165,14 @@ class SqlAgents:
         values = {f"new_{name}": value for name, value in _settings(agent).items()}
         await self._run(lambda connection: _SAVE.execute(connection, {"key": agent.id, **values}))
 
-    async def save_sleep_state(self, agent: Agent, *, from_generation: int) -> bool:
+    async def save_sleep_state(self, agent: Agent, *, from_generation: int) -> None:
         await self._hold(agent_key(agent.id))
-        values = {f"new_{name}": value for name, value in _state(agent).items()}
-        values |= {"key": agent.id, "from_generation": from_generation}
-        return await self._run(lambda connection: _MOVE.execute(connection, values) == 1)
+        if agent.id in self._moved:
+            await self._run(do_nothing)
+        self._moved.add(agent.id)
+        row = [*_state(agent).values(), agent.id, from_generation]
+        changed_meanwhile = Conflict(f"the sleep of {agent.reference!r} changed at the same moment; try again")
+        self._queue_write(_MOVE, row, key=agent.id, or_raise=changed_meanwhile)
 
 
 def _fetch_listed(connection: Connection, rows: Select[*tuple[Any, ...]], ids: Sequence[str]) -> Iterator[Row[Any]]:

@@ -9,6 +9,7 @@ from sqlalchemy import (
     Connection,
     String,
     Update,
+    and_,
     bindparam,
     delete,
     exists,
@@ -50,24 +51,26 @@ _COUNTS = Statement(
 
 def _build_move(to: DeliveryState, *origins: DeliveryState) -> Update:
     """Build the update that moves an agent's deliveries from `origins`, as `DELIVERY_MOVES` allows."""
-    allowed = [state.value for state in origins if to in DELIVERY_MOVES[state]]
     return (
         update(deliveries)
         .where(
             deliveries.c.agent_id == bindparam("agent"),
             deliveries.c.message_id.in_(bindparam("ids", expanding=True)),
-            deliveries.c.state.in_(allowed),
+            _may_move(to, *origins),
         )
         .values(
             state=to.value,
             leased_until=bindparam("until"),
-            pulse_id=func.coalesce(bindparam("pulse", type_=String), deliveries.c.pulse_id),
             snoozed=bindparam("snoozed"),
             seen_at=func.coalesce(deliveries.c.seen_at, bindparam("seen", type_=Instant)),
             ended_at=bindparam("ended"),
         )
         .returning(deliveries.c.message_id)
     )
+
+
+def _may_move(to: DeliveryState, *origins: DeliveryState) -> ColumnElement[bool]:
+    return deliveries.c.state.in_([state.value for state in origins if to in DELIVERY_MOVES[state]])
 
 
 _LEASE = _build_move(DeliveryState.LEASED, DeliveryState.UNREAD)
@@ -83,12 +86,38 @@ _SEE = (
     )
     .values(seen_at=bindparam("now"))
 )
-_OF_PULSE = Statement(
-    select(deliveries.c.message_id).where(
-        deliveries.c.pulse_id == bindparam("pulse"),
-        deliveries.c.state == DeliveryState.LEASED.value,
-        deliveries.c.leased_until.is_(None),  # else it is snoozed, or in flight to a caller, and no longer the pulse's
+_LEASE_FOR_PULSE = Statement(
+    update(deliveries)
+    .where(
+        deliveries.c.agent_id == bindparam("agent"),
+        deliveries.c.message_id == bindparam("message"),
+        _may_move(DeliveryState.LEASED, DeliveryState.UNREAD),
     )
+    .values(
+        state=DeliveryState.LEASED.value,
+        leased_until=None,
+        pulse_id=bindparam("pulse", type_=String),
+        snoozed=False,
+        seen_at=func.coalesce(deliveries.c.seen_at, bindparam("now", type_=Instant)),
+        ended_at=None,
+    ),
+    ["agent", "message", "pulse", "now"],
+)
+_IS_OF_PULSE = and_(
+    deliveries.c.pulse_id == bindparam("pulse"),
+    deliveries.c.state == DeliveryState.LEASED.value,
+    deliveries.c.leased_until.is_(None),  # else it is snoozed, or in flight to a caller, and no longer the pulse's
+)
+_OF_PULSE = Statement(select(deliveries.c.message_id).where(_IS_OF_PULSE))
+_HANDLE_OF_PULSE = Statement(
+    update(deliveries)
+    .where(_IS_OF_PULSE)
+    .values(
+        state=DeliveryState.HANDLED.value,
+        seen_at=func.coalesce(deliveries.c.seen_at, bindparam("now", type_=Instant)),
+        ended_at=bindparam("now", type_=Instant),
+    ),
+    ["pulse", "now"],
 )
 IS_LEASED = deliveries.c.state == text(f"'{DeliveryState.LEASED.value}'")
 """A literal, not a parameter: SQLite uses a partial index only if the statement shows that its condition holds."""
@@ -126,6 +155,7 @@ class SqlDeliveries:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
         self._hold = runner.hold
+        self._queue_write = runner.queue_write
 
     async def find_unread(
         self, agent_id: AgentId, *, mentioned: bool | None = None, sender: str | None = None
@@ -206,13 +236,21 @@ class SqlDeliveries:
         until: datetime | None,
         *,
         now: datetime,
-        pulse_id: PulseId | None = None,
         snoozed: bool = False,
     ) -> Sequence[MessageId]:
-        moved_ids = await self._move_deliveries(
-            _LEASE, agent_id, messages, until=until, seen=now, pulse=pulse_id, snoozed=snoozed
-        )  # fmt: skip
+        moved_ids = await self._move_deliveries(_LEASE, agent_id, messages, until=until, seen=now, snoozed=snoozed)
         return [message for message in messages if message in moved_ids]
+
+    async def lease_for_pulse(
+        self, agent_id: AgentId, messages: Collection[MessageId], pulse_id: PulseId, now: datetime
+    ) -> None:
+        await self._hold(agent_key(agent_id))
+        for message_id in messages:
+            self._queue_write(_LEASE_FOR_PULSE, [agent_id, message_id, pulse_id, now], key=message_id)
+
+    async def mark_handled_by_pulse(self, agent_id: AgentId, pulse_id: PulseId, now: datetime) -> None:
+        await self._hold(agent_key(agent_id))
+        self._queue_write(_HANDLE_OF_PULSE, [pulse_id, now], key=pulse_id)
 
     async def mark_handled(
         self, agent_id: AgentId, messages: Collection[MessageId], now: datetime
@@ -281,14 +319,13 @@ class SqlDeliveries:
         until: datetime | None = None,
         seen: datetime | None = None,
         ended: datetime | None = None,
-        pulse: PulseId | None = None,
         snoozed: bool = False,
     ) -> set[str]:
         await self._hold(agent_key(agent_id))
         if not messages:
             return set()
         values = {
-            "agent": agent_id, "ids": list(messages), "until": until, "seen": seen, "ended": ended, "pulse": pulse,
+            "agent": agent_id, "ids": list(messages), "until": until, "seen": seen, "ended": ended,
             "snoozed": snoozed,
         }  # fmt: skip
 

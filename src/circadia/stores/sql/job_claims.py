@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Row, Table, and_, bindparam, exists, or_, 
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.short_reads import SingleRead
 from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.write_block import SingleWrite
 
 
 class JobClaims:
@@ -75,7 +76,7 @@ class JobClaims:
         self, runner: Runner, owner: str, *, now: datetime, until: datetime, limit: int
     ) -> Sequence[Row[Any]]:
         values = {**self.build_values(now), "most": limit, "owner_id": owner, "until": until}
-        return await runner.run(lambda connection: self._claim.all(connection, values))
+        return await runner.run(SingleWrite(lambda connection: self._claim.all(connection, values)))
 
     async def find_owned(self, runner: Runner) -> Sequence[Row[Any]]:
         return await runner.run(self._owned.all)

@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection, Table
 
+from circadia.errors import CircadiaError
 from circadia.stores.locks import LockKey
 from circadia.stores.sql.statement import Statement
 
@@ -71,11 +72,14 @@ class Runner(Protocol):
         """
         ...
 
-    def queue_write(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
+    def queue_write(
+        self, statement: Statement, row: Sequence[object], *, key: object = None, or_raise: CircadiaError | None = None
+    ) -> None:
         """Queue a write for the next `run` or the end of the block, in one trip with all queued writes.
 
-        Its errors are raised there. Writes of the same statement keep their order; of writes with the same `key` only
-        the last is done. A statement that changes rows needs keys, one per row.
+        Its errors are raised there, and `or_raise` if a checked statement changes nothing. Writes of the same statement
+        keep their order; of writes with the same `key` only the last is done. A statement that changes rows needs keys,
+        one per row. In PostgreSQL queued writes see no rows of each other.
         """
         ...
 

@@ -21,7 +21,7 @@ from circadia.stores.locks import LockKey
 from circadia.stores.sql.driver_errors import is_contention
 from circadia.stores.sql.link import Link, OpeningStatements, do_nothing
 from circadia.stores.sql.link_pool import LinkPool
-from circadia.stores.sql.write_block import WriteBlock, build_write_failure
+from circadia.stores.sql.write_block import SingleWrite, WriteBlock, build_write_failure
 
 T = TypeVar("T")
 
@@ -168,7 +168,9 @@ class PooledBlock(WriteBlock):
         if self._failure is not None:
             raise StorageUnavailable("the transaction has failed already") from self._failure
         opens = not self._begun
-        if opens:
+        if opens and not self._held and issubclass(type(work), SingleWrite):
+            first = ()
+        elif opens:
             self._begun = True
             first = self._writer.openings.write
             if self._held:

@@ -8,7 +8,6 @@ from sqlalchemy import (
     JSON,
     BigInteger,
     Column,
-    Connection,
     Identity,
     Index,
     LargeBinary,
@@ -71,18 +70,16 @@ _RECENT: Final = Statement(
 class SqlProvenances:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._queue_write = runner.queue_write
 
-    async def add(self, new: Sequence[Provenance], now: datetime) -> None:
-        rows = [
-            [item.trust and item.trust.value if name == "trust" else getattr(item, name) for name in _FIELDS]
-            for item in new
-        ]
+    async def add(self, new: Sequence[Provenance]) -> None:
+        for item in new:
+            self._queue_write(
+                _ADD, [item.trust and item.trust.value if name == "trust" else getattr(item, name) for name in _FIELDS]
+            )
 
-        def work(connection: Connection) -> None:
-            _EXPIRE.execute(connection, {"now": now})
-            _ADD.run_many(connection, rows)
-
-        await self._run(work)
+    async def delete_expired(self, now: datetime) -> None:
+        await self._run(lambda connection: _EXPIRE.execute(connection, {"now": now}))
 
     async def find_recent(self, scope: str, *, after: int, now: datetime, limit: int) -> Sequence[Provenance]:
         values = {"of_scope": scope, "after": after, "now": now, "most": limit}

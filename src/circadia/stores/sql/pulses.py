@@ -9,11 +9,12 @@ from typing import Any, Final
 
 from sqlalchemy import BigInteger, Connection, Row, and_, bindparam, insert, select, type_coerce, update
 
+from circadia.errors import Conflict
 from circadia.ids import AgentId, PulseId, WakeId
 from circadia.records.pulse import FAILED, Pulse, PulseKind, PulseStatus
 from circadia.stores.locks import agent_key
 from circadia.stores.sql.job_claims import JobClaims
-from circadia.stores.sql.link import Runner, fetch_held
+from circadia.stores.sql.link import Runner, do_nothing, fetch_held
 from circadia.stores.sql.schema import Instant, pulses
 from circadia.stores.sql.statement import Statement
 
@@ -31,7 +32,9 @@ _SAVE = Statement(
         pulses.c.status == bindparam("origin"),
         pulses.c.epoch == bindparam("origin_epoch"),
     )
-    .values({name: bindparam(f"new_{name}") for name in _MOVING})
+    .values({name: bindparam(f"new_{name}") for name in _MOVING}),
+    [*(f"new_{name}" for name in _MOVING), "key_id", "origin", "origin_epoch"],
+    is_checked=True,
 )
 _MOST_LISTED: Final = 500
 """Maximum number of pulses listed in a statement."""
@@ -77,16 +80,40 @@ class SqlPulses:
         self._run = runner.run
         self._hold = runner.hold
         self._keep = runner.queue_write
+        self._written: set[PulseId] = set()
+        """Pulses with a write of this block, which may still be in the queue."""
+        self._open: dict[AgentId, dict[PulseId, Pulse]] = {}
+        """Open pulses by agent, as this block has read and changed them: their agents are held."""
 
     async def add(self, pulse: Pulse) -> None:
         await self._hold(agent_key(pulse.agent_id))
+        self._written.add(pulse.id)
+        self._note(pulse)
         self._keep(_ADD, _ROW(pulse))
 
     async def save(self, pulse: Pulse, *, origin: Pulse) -> bool:
         await self._hold(agent_key(pulse.agent_id))
-        values: dict[str, Any] = {f"new_{name}": getattr(pulse, name) for name in _MOVING}
-        values |= {"key_id": pulse.id, "origin": origin.status.value, "origin_epoch": origin.epoch}
-        return await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
+        values = _build_save(pulse, origin)
+        is_saved = await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
+        if is_saved:
+            self._note(pulse)
+        return is_saved
+
+    async def queue_save(self, pulse: Pulse, *, origin: Pulse) -> None:
+        await self._hold(agent_key(pulse.agent_id))
+        if pulse.id in self._written:
+            await self._run(do_nothing)
+        self._written.add(pulse.id)
+        self._note(pulse)
+        moved = Conflict(f"pulse {pulse.id!r} was moved by another process")
+        self._keep(_SAVE, list(_build_save(pulse, origin).values()), key=pulse.id, or_raise=moved)
+
+    def _note(self, pulse: Pulse) -> None:
+        open_pulses = self._open.get(pulse.agent_id)
+        if open_pulses is not None:
+            open_pulses.pop(pulse.id, None)
+            if pulse.ended_at is None:
+                open_pulses[pulse.id] = pulse
 
     async def get(self, pulse_id: PulseId) -> Pulse | None:
         def work(connection: Connection) -> Pulse | None:
@@ -102,8 +129,11 @@ class SqlPulses:
 
     async def find_open(self, agent_id: AgentId) -> Sequence[Pulse]:
         await self._hold(agent_key(agent_id))
-        rows = await self._run(lambda connection: _OPEN_OF.all(connection, {"agent_id": agent_id}))
-        return sorted((_pulse(row) for row in rows), key=lambda pulse: (pulse.created_at, pulse.id))
+        open_pulses = self._open.get(agent_id)
+        if open_pulses is None:
+            rows = await self._run(lambda connection: _OPEN_OF.all(connection, {"agent_id": agent_id}), of=(pulses,))
+            open_pulses = self._open[agent_id] = {pulse.id: pulse for pulse in map(_pulse, rows)}
+        return sorted(open_pulses.values(), key=lambda pulse: (pulse.created_at, pulse.id))
 
     async def find_by_root(self, root_id: str) -> Sequence[Pulse]:
         rows = await self._run(lambda connection: _OF_ROOT.all(connection, {"root": root_id}))
@@ -113,6 +143,7 @@ class SqlPulses:
         return await CLAIMS.has_startable(self._runner, now)
 
     async def claim(self, owner: str, *, now: datetime, until: datetime, limit: int) -> Sequence[Pulse]:
+        self._open.clear()
         rows = await CLAIMS.claim(self._runner, owner, now=now, until=until, limit=limit)
         return sorted((_pulse(row) for row in rows), key=lambda pulse: (pulse.created_at, pulse.id))
 
@@ -124,11 +155,13 @@ class SqlPulses:
         return [_pulse(row) for row in await CLAIMS.find_owned(self._runner)]
 
     async def renew_leases(self, owner: str, until: datetime) -> None:
+        self._open.clear()
         await CLAIMS.renew_leases(self._runner, owner, until)
 
     async def shift_starts(
         self, seconds: float, *, of: Collection[PulseId] | None, but_from: datetime, but_to: datetime
     ) -> None:
+        self._open.clear()
         new_start = type_coerce(type_coerce(pulses.c.started_at, BigInteger) + int(seconds * 1_000_000), Instant)
         statement = (
             update(pulses).where(_IS_OPEN, ~pulses.c.started_at.between(but_from, but_to)).values(started_at=new_start)
@@ -165,6 +198,11 @@ class SqlPulses:
         rows = await self._run(lambda connection: _ENDED.all(connection, values), of=(pulses,))
         failed = list(takewhile(lambda row: row.status in _FAILED, rows))
         return len(failed), failed[0].ended_at if failed else None
+
+
+def _build_save(pulse: Pulse, origin: Pulse) -> dict[str, Any]:
+    values: dict[str, Any] = {f"new_{name}": getattr(pulse, name) for name in _MOVING}
+    return {**values, "key_id": pulse.id, "origin": origin.status.value, "origin_epoch": origin.epoch}
 
 
 def _pulse(row: Row[Any]) -> Pulse:

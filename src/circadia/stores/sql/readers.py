@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, Table
 
+from circadia.errors import CircadiaError
 from circadia.stores.base import NotASingleRead
 from circadia.stores.locks import LockKey
 from circadia.stores.sql.link import Link, OpeningStatements
@@ -30,7 +31,9 @@ class ReadBlock:
     async def hold(self, *keys: LockKey) -> bool:
         return False  # it sees one state from its beginning to its end
 
-    def queue_write(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
+    def queue_write(
+        self, statement: Statement, row: Sequence[object], *, key: object = None, or_raise: CircadiaError | None = None
+    ) -> None:
         """Raise RuntimeError: a read block cannot write."""
         raise RuntimeError("a read block writes nothing")
 

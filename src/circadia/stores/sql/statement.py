@@ -52,13 +52,24 @@ class DriverConnection(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class BoundWrite:
+    """A statement in a driver's form, with the values of each of its rows."""
+
+    text: str
+    rows: Sequence[Sequence[object]]
+    is_checked: bool
+
+
 class BatchExecutor(Protocol):
     """Runs statements with their rows in one trip.
 
     A statement sees rows of an earlier insert only through its `RETURNING`.
     """
 
-    def __call__(self, writes: Sequence[tuple[str, Sequence[Sequence[object]]]]) -> None: ...
+    def __call__(self, writes: Sequence[BoundWrite]) -> Sequence[int]:
+        """Return the number of changed rows for each row of values of the checked statements."""
+        ...
 
 
 @dataclass(kw_only=True, slots=True)
@@ -68,8 +79,8 @@ class _Plan:
     text: str
     values: Sequence[tuple[str | None, Any]]
     """Name and conversion of each value in the order of the placeholders, or no name and a constant."""
-    places: Sequence[tuple[int, _Convert]]
-    """The same by index in `columns`."""
+    places: Sequence[tuple[int | None, Any]]
+    """The same by index in `columns`; empty without them."""
     row: Callable[[Sequence[Any]], Any] | None = None
     """Builds a row of the driver's result; set at the first result, which shows the driver's types."""
 
@@ -77,11 +88,19 @@ class _Plan:
 class Statement:
     """One statement: values are passed by name, and rows have the columns as attributes."""
 
-    def __init__(self, statement: _Any | Callable[[Connection], _Any], columns: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        statement: _Any | Callable[[Connection], _Any],
+        columns: Sequence[str] | None = None,
+        *,
+        is_checked: bool = False,
+    ) -> None:
         """`statement` may be a function that returns it for a connection's dialect.
 
-        `columns` are the columns of an insert, or the names of the values in the rows of `run_many`.
+        `columns` are the columns of an insert, or the names of the values in the rows of `run_many`. If `is_checked`,
+        a queued write of it must change a row.
         """
+        self.is_checked: Final = is_checked
         self._statement: Final = statement
         self._columns: Final = None if columns is None else list(columns)
         self._plans: dict[str, _Plan] = {}
@@ -113,30 +132,36 @@ class Statement:
 
     def run_many(self, connection: Connection, rows: Sequence[Sequence[object]]) -> None:
         """Run the statement for each row, with values in the order of `columns`."""
-        text, values = self._bind_rows(connection, rows)
-        if len(values) == 1:
-            _execute(connection, text, values[0])
-        elif values:
-            _execute(connection, text, values, many=True)
+        _execute_bound(connection, self._bind_rows(connection, rows))
 
     @staticmethod
-    def run_batch(connection: Connection, writes: Mapping["Statement", Sequence[Sequence[object]]]) -> None:
-        """Run each statement for its rows like `run_many`, in one trip if the driver makes network trips."""
-        together: BatchExecutor | None = connection.info.get(BATCH_EXECUTOR)
-        if together is not None and len(writes) > 1:
-            together([statement._bind_rows(connection, rows) for statement, rows in writes.items()])
-            return
-        for statement, rows in writes.items():
-            statement.run_many(connection, rows)
+    def run_batch(connection: Connection, writes: Mapping["Statement", Sequence[Sequence[object]]]) -> Sequence[int]:
+        """Run each statement for its rows like `run_many`, in one trip if the driver makes network trips.
 
-    def _bind_rows(
-        self, connection: Connection, rows: Sequence[Sequence[object]]
-    ) -> tuple[str, Sequence[Sequence[object]]]:
+        Return the number of changed rows for each row of values of the checked statements.
+        """
+        bound = [statement._bind_rows(connection, rows) for statement, rows in writes.items()]
+        together: BatchExecutor | None = connection.info.get(BATCH_EXECUTOR)
+        if together is not None:
+            return together(bound)
+        counts: list[int] = []
+        for write in bound:
+            if write.is_checked:
+                counts += [_execute(connection, write.text, row).rowcount for row in write.rows]
+            else:
+                _execute_bound(connection, write)
+        return counts
+
+    def _bind_rows(self, connection: Connection, rows: Sequence[Sequence[object]]) -> BoundWrite:
         plan = self._plan(connection)
         places = plan.places
-        return plan.text, [
-            tuple([row[at] if convert is None else convert(row[at]) for at, convert in places]) for row in rows
-        ]
+        bound = [
+            tuple([
+                convert if at is None else row[at] if convert is None else convert(row[at]) for at, convert in places
+            ])
+            for row in rows
+        ]  # fmt: skip
+        return BoundWrite(plan.text, bound, self.is_checked)
 
     def _query(
         self, connection: Connection, values: Mapping[str, object]
@@ -169,14 +194,18 @@ class Statement:
         state = compiled.construct_expanded_state(required)  # expands constant lists (`IN`)
         values = [_resolve_value(compiled, name, state.parameters, dialect) for name in state.positiontup or ()]
         order = self._columns or []
-        return _Plan(
-            text=state.statement,
-            values=values,
-            places=[(order.index(name), convert) for name, convert in values if name is not None and name in order],
-        )
+        places = [(None if name is None else order.index(name), convert) for name, convert in values] if order else []
+        return _Plan(text=state.statement, values=values, places=places)
 
     def _in_dialect(self, connection: Connection) -> _Any:
         return self._statement(connection) if callable(self._statement) else self._statement
+
+
+def _execute_bound(connection: Connection, write: BoundWrite) -> None:
+    if len(write.rows) == 1:
+        _execute(connection, write.text, write.rows[0])
+    elif write.rows:
+        _execute(connection, write.text, write.rows, many=True)
 
 
 def _execute(connection: Connection, text: str, values: Any, *, many: bool = False) -> DriverCursor:

@@ -38,11 +38,9 @@ _SAVE = Statement(
     .where(wakes.c.id == bindparam("key_id"), wakes.c.decision == Decision.DEFERRED.value)
     .values({name: bindparam(f"new_{name}") for name in (*_DECIDED, "trace")})
 )
-_CHARGE = Statement(
-    update(wakes)
-    .where(wakes.c.pulse_id == bindparam("pulse"), wakes.c.charge == bindparam("origin"))
-    .values(charge=bindparam("to"))
-)
+_OF_RESERVED = update(wakes).where(wakes.c.pulse_id == bindparam("pulse"), wakes.c.charge == Charge.RESERVED.value)
+_CHARGE = Statement(_OF_RESERVED.values(charge=Charge.CHARGED.value), ["pulse"])
+_RELEASE = Statement(_OF_RESERVED.values(charge=Charge.RELEASED.value))
 _GET = Statement(select(wakes).where(wakes.c.id == bindparam("key_id")))
 _BY_KEY = Statement(select(wakes).where(wakes.c.key == bindparam("idempotency")))
 _OF_PULSE = Statement(select(wakes).where(wakes.c.pulse_id == bindparam("pulse")).order_by(wakes.c.number))
@@ -161,9 +159,11 @@ class SqlWakes:
         values |= {"key_id": wake.id, "new_trace": list(wake.trace)}
         return await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
 
-    async def move_charge(self, pulse_id: PulseId, to: Charge, *, origin: Charge) -> int:
-        values = {"pulse": pulse_id, "to": to.value, "origin": origin.value}
-        return await self._run(lambda connection: _CHARGE.execute(connection, values))
+    async def charge_reserved(self, pulse_id: PulseId) -> None:
+        self._keep(_CHARGE, [pulse_id], key=pulse_id)
+
+    async def release_reserved(self, pulse_id: PulseId) -> int:
+        return await self._run(lambda connection: _RELEASE.execute(connection, {"pulse": pulse_id}))
 
     async def get(self, wake_id: WakeId) -> Wake | None:
         row = await self._run(lambda connection: _GET.first(connection, {"key_id": wake_id}))

@@ -4,7 +4,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
-from typing import Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from sqlalchemy import Connection, Table
 
@@ -19,13 +19,30 @@ _logger = logging.getLogger(__name__)
 _RETRY_SECONDS = 1.0
 
 
+class SingleWrite(Generic[T]):
+    """Work of one statement, which needs no transaction in a block that holds no key and has done nothing else."""
+
+    __slots__ = ("_work",)
+
+    def __init__(self, work: Callable[[Connection], T]) -> None:
+        self._work: Final = work
+
+    def __call__(self, connection: Connection) -> T:
+        return self._work(connection)
+
+
+class _QueuedRow(NamedTuple):
+    values: Sequence[object]
+    or_raise: CircadiaError | None
+
+
 class WriteBlock(ABC):
     """One write block: an async context manager that runs work in a transaction."""
 
     def __init__(self) -> None:
         self._acts: list[Callable[[], None]] = []
         self._acts_of_failure: list[Callable[[], None]] = []
-        self._queued: dict[Statement, dict[object, Sequence[object]]] = {}
+        self._queued: dict[Statement, dict[object, _QueuedRow]] = {}
         self._ended = False
 
     async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
@@ -40,21 +57,29 @@ class WriteBlock(ABC):
     async def hold(self, *keys: LockKey) -> bool:
         """See `Runner.hold`."""
 
-    def queue_write(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
+    def queue_write(
+        self, statement: Statement, row: Sequence[object], *, key: object = None, or_raise: CircadiaError | None = None
+    ) -> None:
         if self._ended:
             raise RuntimeError("the write block has ended")
+        if statement.is_checked != (or_raise is not None):
+            raise RuntimeError("a checked statement needs an error, and no other has one")
         rows = self._queued.setdefault(statement, {})
-        rows[len(rows) if key is None else key] = row
+        rows[len(rows) if key is None else key] = _QueuedRow(row, or_raise)
 
     @abstractmethod
     async def _run(self, work: Callable[[Connection], T]) -> T: ...
 
     def _with_queued_writes(self, work: Callable[[Connection], T]) -> Callable[[Connection], T]:
         queued, self._queued = self._queued, {}
-        writes = {statement: list(rows.values()) for statement, rows in queued.items()}
+        writes = {statement: [row.values for row in rows.values()] for statement, rows in queued.items()}
+        failures = [row.or_raise for rows in queued.values() for row in rows.values() if row.or_raise is not None]
 
         def run_both(connection: Connection) -> T:
-            Statement.run_batch(connection, writes)
+            counts = Statement.run_batch(connection, writes)
+            for count, failure in zip(counts, failures, strict=True):
+                if count == 0:
+                    raise failure
             return work(connection)
 
         return run_both

@@ -73,7 +73,8 @@ class Attempt:
 
     async def _mark_started(self) -> None:
         async with self._parts.store.begin_write() as tx:
-            self.pulse = await self._parts.pulses.mark_started(tx, self.pulse)
+            started = await self._parts.pulses.mark_started(tx, self.pulse)
+        self.pulse = started
 
     def _build_launch(self, timeout_seconds: float) -> Launch:
         pulse = self._taken.pulse

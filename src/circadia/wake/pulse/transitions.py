@@ -1,6 +1,6 @@
 """Pulse transitions: take, start, end, requeue, each in one transaction (WAKE-14, WAKE-23, WAKE-50 …)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -18,7 +18,7 @@ from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
 from circadia.records.wake import Wake, WakeSource
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
-from circadia.stores.locks import agent_key
+from circadia.stores.locks import LockKey, agent_key
 from circadia.wake.admission.requests import remaining_run_seconds
 from circadia.wake.inbox import Inbox
 from circadia.wake.launchers.base import LaunchResult
@@ -44,6 +44,8 @@ class LeasedPulse:
     token: str
     timeout_seconds: float | None
     """Limit of this attempt: the pulse's own, or the rest of the agent's day."""
+    keys: Collection[LockKey]
+    """Keys of the agent and of those that woke it, which hear of a failure; no wake can join any more."""
 
 
 class PulseService:
@@ -60,8 +62,7 @@ class PulseService:
 
     async def hold_agents(self, tx: Tx, pulse_id: PulseId) -> None:
         """Hold the agent of a woken pulse and those that woke it, which hear of a failure; call it first in a block."""
-        wakes = await tx.wakes.find_by_pulse(pulse_id)
-        await tx.hold(*(agent_key(agent) for wake in wakes for agent in (wake.agent_id, wake.sender_id) if agent))
+        await tx.hold(*_list_keys(await tx.wakes.find_by_pulse(pulse_id)))
 
     async def take(self, tx: Tx, pulse: Pulse) -> LeasedPulse | None:
         """Build the prompt of a pulse that this process has claimed, and lease its messages.
@@ -79,6 +80,9 @@ class PulseService:
         if instructions is None:
             return None
         now = self._clock.now()
+        waking = await self._fetch_waking_messages(tx, pulse, wakes)
+        spare = await _fetch_remaining_seconds(tx, agent, pulse, now)
+        unread, number = await self._fetch_unread(tx, pulse, waking)
         token = new_token("pulse")
         taken_pulse = await self._rows.move(
             tx,
@@ -90,26 +94,24 @@ class PulseService:
             prompted_at=now,
             token_hash=hash_token(token),
         )
-        waking = await self._fetch_waking_messages(tx, taken_pulse, wakes)
-        spare = await _fetch_remaining_seconds(tx, agent, taken_pulse, now)
-        number = await tx.deliveries.count_unread(agent.id)
-        elsewhere = await self._fetch_messages_of_others(tx, taken_pulse) if number else frozenset[MessageId]()
-        unread = await tx.deliveries.fetch_inbox(agent.id, urgent_first=True, limit=_MOST_SHOWN) if number else ()
         prompt = build_prompt(
             taken_pulse,
             waking,
-            [delivery for delivery in unread if delivery.message.id not in elsewhere],
-            number - len(elsewhere),
+            unread,
+            number,
             instructions=instructions,
             budgets=_describe_budgets(agent, spare, now),
             now=now,
             max_tokens=agent.coordination.prompt_tokens,
         )
         shown_ids = [delivery.message.id for delivery in prompt.shown]
-        await tx.deliveries.lease(agent.id, shown_ids, None, now=now, pulse_id=taken_pulse.id)
-        await tx.provenances.add([prompt_provenance(agent, prompt.text, shown_ids, now)], now)
+        await tx.deliveries.lease_for_pulse(agent.id, shown_ids, taken_pulse.id, now)
+        await tx.provenances.add([prompt_provenance(agent, prompt.text, shown_ids, now)])
         limit = _bound_run_seconds(taken_pulse, wakes, spare)
-        return LeasedPulse(pulse=taken_pulse, agent=agent, prompt=prompt.text, token=token, timeout_seconds=limit)
+        return LeasedPulse(
+            pulse=taken_pulse, agent=agent, prompt=prompt.text, token=token, timeout_seconds=limit,
+            keys={agent_key(agent.id), *_list_keys(wakes)},
+        )  # fmt: skip
 
     async def end_void(self, tx: Tx, pulse: Pulse) -> None:
         """End a claimed pulse if its agent is gone or disabled, or if it only served routines that are gone.
@@ -141,6 +143,7 @@ class PulseService:
 
     async def end(self, tx: Tx, pulse: Pulse, status: PulseStatus, detail: str = "") -> Pulse:
         """End a pulse: the messages of its prompt become handled if it succeeded, else unread."""
+        await tx.pulses.find_open(pulse.agent_id)  # here, since a read after writes sends these first
         ended = await self._rows.move(tx, pulse, status, detail=detail)
         await self._settle_messages(tx, ended, handled=status is PulseStatus.SUCCEEDED)
         await self._close_gate(tx, pulse)
@@ -229,6 +232,15 @@ class PulseService:
                     deliveries.append(delivery)
         return deliveries
 
+    async def _fetch_unread(self, tx: Tx, pulse: Pulse, waking: Sequence[Delivery]) -> tuple[Sequence[Delivery], int]:
+        """Return the agent's unread messages, and their number, without those that other pulses will show."""
+        number = await tx.deliveries.count_unread(pulse.agent_id)
+        if number == len(waking):
+            return waking, number
+        elsewhere = await self._fetch_messages_of_others(tx, pulse)
+        unread = await tx.deliveries.fetch_inbox(pulse.agent_id, urgent_first=True, limit=_MOST_SHOWN)
+        return [delivery for delivery in unread if delivery.message.id not in elsewhere], number - len(elsewhere)
+
     async def _fetch_messages_of_others(self, tx: Tx, pulse: Pulse) -> frozenset[MessageId]:
         """Return the unread messages that the agent's other pending pulses will show."""
         message_ids: set[MessageId] = set()
@@ -248,10 +260,9 @@ class PulseService:
         return "\n\n".join(routine.spec.instructions.strip() for routine in active if routine.spec.instructions.strip())
 
     async def _settle_messages(self, tx: Tx, pulse: Pulse, *, handled: bool) -> None:
-        leased = await tx.deliveries.find_leased_by_pulse(pulse.id)
         if handled:
-            await tx.deliveries.mark_handled(pulse.agent_id, leased, self._clock.now())
-        elif leased:
+            await tx.deliveries.mark_handled_by_pulse(pulse.agent_id, pulse.id, self._clock.now())
+        elif leased := await tx.deliveries.find_leased_by_pulse(pulse.id):
             await tx.deliveries.release(pulse.agent_id, leased)
             self._events.signal(tx, "delivery", pulse.agent_id)
 
@@ -278,6 +289,10 @@ class PulseService:
                     f"{pulse.detail}. Your message {wake.message_id} is in its inbox."
                 )
                 await self._inbox.notify(tx, sender, text, root_id=wake.root_id)
+
+
+def _list_keys(wakes: Iterable[Wake]) -> set[LockKey]:
+    return {agent_key(agent_id) for wake in wakes for agent_id in (wake.agent_id, wake.sender_id) if agent_id}
 
 
 async def _fetch_remaining_seconds(tx: Tx, agent: Agent, pulse: Pulse, now: datetime) -> float | None:
