@@ -46,7 +46,7 @@ class AgentChangeFollower:
                 self._read = await tx.events.last_number()
             self._identity.forget_all()
             return
-        due = await self._due.look(fresh=True)
+        due = await self._due.look()
         if due.last_event == self._last_event and not due.events:  # each change of an agent writes an event
             return
         await self._presence.sync_rows()

@@ -18,8 +18,6 @@ from circadia.stores.event_log import EventLog
 
 _logger = logging.getLogger(__name__)
 
-EVERY_SECONDS = 1.0
-"""The longest delay that a lost signal causes."""
 STALLS_SECONDS = 5.0
 INDEXED_AT_ONCE = 50
 """Messages per indexing transaction, so that nobody waits for it."""
@@ -65,7 +63,7 @@ class Sweeps:
     async def run(self) -> None:
         """Sweep until cancelled; log a failing sweep and try it again."""
         while True:
-            await self._clock.sleep(EVERY_SECONDS)
+            await self._due.wait_for_tick()
             for sweep in (*self._own, *(self._leading if self._leads() else ())):
                 await run_guarded("a sweep", sweep)
 
@@ -78,6 +76,10 @@ class Sweeps:
         if now < self._stalls_at:
             return
         self._stalls_at = now + STALLS_SECONDS
+        before = self._clock.now() - timedelta(seconds=self._stall_seconds)
+        async with self._store.begin_single_read() as tx:
+            if not await tx.sessions.find_silent_since(before):
+                return
         async with self._store.begin_write() as tx:
             for name in await self._sessions.report_stalls(tx, self._stall_seconds):
                 _logger.warning("session %r has stalled: all its agents sleep, and nobody acts", name)

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import aiohttp
 from starlette.types import ASGIApp
@@ -87,9 +87,6 @@ from circadia.wake.alerts import AlertNotifier, AlertPoster
 from circadia.wake.services import WakeServices
 from circadia.wake.worker import WakeWorker
 
-LOOK_SECONDS: Final = 0.9
-"""Sweeps run once a second; those of one second share a look for due work."""
-
 _logger = logging.getLogger(__name__)
 
 
@@ -137,7 +134,7 @@ async def build_server(
         basis = ServerBasis(
             settings=settings, environment=environment, data=data, clock=clock,
             ids=ids, store=store, role=role, membership=membership,
-            due=DueWatch(clock, store, seconds=LOOK_SECONDS),
+            due=DueWatch(clock, store, shared=True),
             signals=open_signals(settings, environment, clock, ids), session=session,
             address=find_gateway_address(settings.server, address), config=config, traces=traces or Traces(),
         )  # fmt: skip

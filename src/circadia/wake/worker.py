@@ -35,8 +35,6 @@ _logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _CAME_TO_NOTHING: Final = (Decision.REFUSED, Decision.EXPIRED, Decision.CANCELLED)
-EVERY_SECONDS: Final = 1.0
-"""The longest delay that a lost signal causes."""
 AT_ONCE: Final = 100
 
 
@@ -88,7 +86,7 @@ class WakeWorker:
     async def run(self) -> None:
         """Work until cancelled; log a failing step and try it again."""
         while True:
-            until = self._clock.monotonic() + EVERY_SECONDS
+            until = self._due.next_tick_at
             await self.step()
             while (left := until - self._clock.monotonic()) > 0:
                 if self._next_at is not None:
@@ -105,7 +103,7 @@ class WakeWorker:
         self._look_at_all |= leads and not self._led  # the leader before may have died in the middle of it
         self._led = leads
         try:
-            due = await self._due.look(fresh=True)
+            due = await self._due.look()
         except StorageUnavailable:
             self._jobs.forget_leases()
             raise

@@ -81,6 +81,7 @@ class SleepWorker:
             owner=owner,
             alone=alone,
         )
+        self._rung_for_pass = False
         self._look_at: dict[BankId, float] = {}
         self._names: dict[str, set[BankId]] = {}
         self._bound: dict[tuple[str, str | None], BankId] = {}
@@ -134,7 +135,7 @@ class SleepWorker:
 
     async def step(self) -> None:
         if self._leads():
-            works = (self._recover, self._watch, self._decide, self._start, self._write_askings, self._forget)
+            works = (self._recover, self._watch, self._decide, self._start_if_due, self._write_askings, self._forget)
         else:
             works = (self._watch, self._start_if_due, self._write_askings)
         for work in works:
@@ -145,7 +146,8 @@ class SleepWorker:
             await self._jobs.recover()
 
     async def _start_if_due(self) -> None:
-        if (await self._due.look()).passes:
+        if self._rung_for_pass or (await self._due.look()).passes:
+            self._rung_for_pass = False
             await self._start()
 
     async def run_gateway(self) -> None:
@@ -174,6 +176,7 @@ class SleepWorker:
 
     def _on_pass_event(self, key: str, _: Mapping[str, object]) -> None:
         self._look_at.pop(BankId(key), None)
+        self._rung_for_pass = True
         self._jobs.ring()
 
     def _on_turn_event(self, key: str, data: Mapping[str, object]) -> None:
@@ -244,13 +247,15 @@ class SleepWorker:
             return
         await self._apply_agent_events()
         now = self._clock.monotonic()
-        async with self._parts.store.begin_read() as tx:
+        async with self._parts.store.begin_single_read() as tx:
             waiting = list(await tx.sleep_states.find_banks_with_backlog())
-            if now >= self._moved_at:
-                self._moved_at = now + MOVED_SECONDS
+        if now >= self._moved_at:
+            self._moved_at = now + MOVED_SECONDS
+            async with self._parts.store.begin_single_read() as tx:
                 waiting += await tx.sleep_states.find_banks_with_changes()
-            if now >= self._schedules_at:
-                self._schedules_at = now + SCHEDULES_SECONDS
+        if now >= self._schedules_at:
+            self._schedules_at = now + SCHEDULES_SECONDS
+            async with self._parts.store.begin_read() as tx:
                 waiting += [bank.id for bank in await tx.banks.find_all() if self._tier.policy(bank).schedules]
         due = [bank_id for bank_id in dict.fromkeys(waiting) if self._look_at.get(bank_id, now) <= now]
         due.sort(key=lambda bank_id: self._look_at.get(bank_id, 0.0))

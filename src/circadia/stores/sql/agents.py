@@ -6,7 +6,21 @@ from functools import lru_cache
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Connection, Row, Select, Text, bindparam, cast, or_, select, update
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Connection,
+    Row,
+    Select,
+    String,
+    Text,
+    bindparam,
+    cast,
+    func,
+    or_,
+    select,
+    update,
+)
 
 from circadia.errors import Conflict
 from circadia.ids import AgentId, SessionId
@@ -29,13 +43,24 @@ _ROWS = select(
 _GET = Statement(_ROWS.where(agents.c.id == bindparam("key")))
 _ALIVE = _ROWS.where(agents.c.deleted_at.is_(None))
 _BY_NAME = Statement(_ALIVE.where(agents.c.session_id == bindparam("session_id"), agents.c.name == bindparam("name")))
-_IS_LISTED = agents.c.id.in_(bindparam("ids", expanding=True))
-_LISTED = _ROWS.where(_IS_LISTED)
-_HEADS = select(
-    agents.c.id, agents.c.generation, or_(agents.c.deleted_at.is_not(None), ~agents.c.enabled).label("ended")
-).where(_IS_LISTED)
-_AT_ONCE: Final = 1_000
-"""Agents per statement: drivers limit the number of values."""
+
+
+def _build_moved(connection: Connection) -> Select[Any]:
+    """Build the query of agents that differ from `known`, a JSON object of generations by id."""
+    text = bindparam("known", type_=String)
+    is_postgres = connection.dialect.name == "postgresql"
+    pairs = func.json_each_text(cast(text, JSON)) if is_postgres else func.json_each(text)
+    known = pairs.table_valued("key", "value", name="known")
+    return _ROWS.join(known, agents.c.id == known.c.key).where(
+        or_(
+            agents.c.generation != cast(known.c.value, BigInteger),
+            agents.c.deleted_at.is_not(None),
+            agents.c.enabled.is_(False),
+        )
+    )
+
+
+_MOVED = Statement(_build_moved)
 _IDS = select(agents.c.id).where(
     agents.c.session_id == bindparam("session_id"),
     agents.c.name.in_(bindparam("names", expanding=True)),
@@ -136,12 +161,8 @@ class SqlAgents:
         return [AgentId(agent_id) for agent_id in await self._run(work)]
 
     async def find_moved(self, known: Mapping[AgentId, int]) -> Sequence[Agent]:
-        def work(connection: Connection) -> list[Agent]:
-            heads = _fetch_listed(connection, _HEADS, list(known))
-            moved = [row.id for row in heads if row.ended or row.generation != known[row.id]]
-            return [_agent(row) for row in _fetch_listed(connection, _LISTED, moved)]
-
-        return await self._run(work)
+        values = {"known": orjson.dumps(known).decode()}
+        return [_agent(row) for row in await self._run(lambda connection: _MOVED.all(connection, values))]
 
     async def find_by_past_name(self, session: str | None, name: str) -> Sequence[Agent]:
         statement = _EVER_ANYWHERE if session is None else _EVER_IN
@@ -173,11 +194,6 @@ class SqlAgents:
         row = [*_state(agent).values(), agent.id, from_generation]
         changed_meanwhile = Conflict(f"the sleep of {agent.reference!r} changed at the same moment; try again")
         self._queue_write(_MOVE, row, key=agent.id, or_raise=changed_meanwhile)
-
-
-def _fetch_listed(connection: Connection, rows: Select[*tuple[Any, ...]], ids: Sequence[str]) -> Iterator[Row[Any]]:
-    for start in range(0, len(ids), _AT_ONCE):
-        yield from connection.execute(rows, {"ids": ids[start : start + _AT_ONCE]})
 
 
 def _settings(agent: Agent) -> dict[str, object]:

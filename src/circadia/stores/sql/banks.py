@@ -19,7 +19,7 @@ from circadia.stores.sql.index_delta import HEADS, build_empty_delta, fetch_delt
 from circadia.stores.sql.link import Runner, fetch_held
 from circadia.stores.sql.memory_tables import banks, blocks, episodes, evidence, notes, removals, views
 from circadia.stores.sql.nearby_names import NamesNear
-from circadia.stores.sql.short_reads import FEW, ShortRead, SingleRead
+from circadia.stores.sql.short_reads import FEW, ShortRead, ShortSingleRead
 from circadia.stores.sql.sleep_tables import benefits, pass_changes, passes, sleep_calls, sleep_states
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -225,7 +225,7 @@ class SqlBanks:
 
     async def _first(self, statement: Statement, values: Mapping[str, object]) -> Bank | None:
         query = _WITH_HEADS[statement] if self._steady else statement
-        work = SingleRead[Any](lambda connection: query.first(connection, values))
+        work = ShortSingleRead[Any](lambda connection: query.first(connection, values))
         row = await fetch_held(self._runner, work, lambda found: bank_key(found.id))
         if row is None:
             return None

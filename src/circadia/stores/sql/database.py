@@ -72,6 +72,7 @@ from circadia.stores.sql.retention import SqlRetention
 from circadia.stores.sql.routines import SqlRoutines
 from circadia.stores.sql.schema import metadata
 from circadia.stores.sql.sessions import SqlSessions
+from circadia.stores.sql.short_reads import SingleRead
 from circadia.stores.sql.sleep_calls import SqlSleepCalls
 from circadia.stores.sql.sleep_states import SqlSleepStates
 from circadia.stores.sql.threads import SqlThreads
@@ -199,8 +200,8 @@ class SqlStore:
                 await tx.sessions.save_touches(touches)
 
     async def read_clock(self) -> datetime | None:
-        async with ReadBlock(self.readers, self._openings) as block:
-            return await block.run(_read_clock)
+        async with SingleReadBlock(self.readers, self._openings) as block:
+            return await block.run(SingleRead(_read_clock))
 
     async def ping(self) -> None:
         """Check that the database answers and accepts writes. Raises StorageUnavailable.

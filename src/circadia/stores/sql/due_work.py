@@ -10,7 +10,7 @@ from circadia.stores.sql.deliveries import HAS_EXPIRED, IS_LEASED
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.message_index import IS_NEW
 from circadia.stores.sql.schema import events, messages, routines, wakes
-from circadia.stores.sql.short_reads import SingleRead
+from circadia.stores.sql.short_reads import ShortSingleRead
 from circadia.stores.sql.statement import Statement
 
 _IS_DEFERRED = wakes.c.decision == literal_column("'deferred'")
@@ -45,7 +45,7 @@ class SqlDueWork:
         values = {
             **pulses.CLAIMS.build_values(now), **passes.CLAIMS.build_values(now), "fleet_rule": fleet_rule,
         }  # fmt: skip
-        row = await self._run(SingleRead(lambda connection: _DUE.first(connection, values)))
+        row = await self._run(ShortSingleRead(lambda connection: _DUE.first(connection, values)))
         assert row is not None
         return DueWork(
             pulses=bool(row.pulses), passes=bool(row.passes), claimed_pulses=bool(row.claimed_pulses),

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Table, and_, bindparam, exists, or_, select, update
 
 from circadia.stores.sql.link import Runner
-from circadia.stores.sql.short_reads import SingleRead
+from circadia.stores.sql.short_reads import ShortSingleRead
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.write_block import SingleWrite
 
@@ -70,7 +70,9 @@ class JobClaims:
 
     async def has_startable(self, runner: Runner, now: datetime) -> bool:
         values = self.build_values(now)
-        return bool(await runner.run(SingleRead(lambda connection: self._has_startable.scalar(connection, values))))
+        return bool(
+            await runner.run(ShortSingleRead(lambda connection: self._has_startable.scalar(connection, values)))
+        )
 
     async def claim(
         self, runner: Runner, owner: str, *, now: datetime, until: datetime, limit: int

@@ -43,7 +43,7 @@ _FIELDS: Final = tuple(field.name for field in fields(Member) if field.name != "
 _ROW = attrgetter(*_FIELDS)
 _PUT = Statement(Upsert(members, keys=("id",), new=[name for name in _FIELDS if name != "id"]), _FIELDS)
 _REMOVE = Statement(delete(members).where(members.c.id == bindparam("key")))
-_EXPIRE = Statement(delete(members).where(members.c.lease_until < bindparam("before")))
+_EXPIRE = Statement(delete(members).where(members.c.lease_until < bindparam("before")), ["before"])
 _ALIVE = Statement(
     select(members, leads.c.member_id)
     .outerjoin(leads, (leads.c.member_id == members.c.id) & (leads.c.lease_until > bindparam("now")))
@@ -59,10 +59,11 @@ class SqlMembers:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
         self._hold = runner.hold
+        self._queue_write = runner.queue_write
 
     async def put(self, member: Member) -> None:
         await self._hold(MEMBERS_KEY)
-        await self._run(lambda connection: _PUT.run_many(connection, [_ROW(member)]))
+        self._queue_write(_PUT, _ROW(member), key=member.id)
 
     async def lead(self, member_id: MemberId, *, now: datetime, until: datetime) -> bool:
         await self._hold(MEMBERS_KEY)
@@ -83,7 +84,7 @@ class SqlMembers:
 
     async def delete_expired(self, before: datetime) -> None:
         await self._hold(MEMBERS_KEY)
-        await self._run(lambda connection: _EXPIRE.execute(connection, {"before": before}))
+        self._queue_write(_EXPIRE, [before], key=before)
 
     async def find_all(self, now: datetime) -> Sequence[Member]:
         return [_member(row) for row in await self._run(lambda connection: _ALIVE.all(connection, {"now": now}))]

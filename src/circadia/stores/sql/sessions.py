@@ -13,6 +13,7 @@ from circadia.stores.locks import session_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.nearby_names import NamesNear
 from circadia.stores.sql.schema import agents, sessions
+from circadia.stores.sql.short_reads import SingleRead
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -103,7 +104,7 @@ class SqlSessions:
         await self._run(lambda connection: _TOUCH.run_many(connection, rows))
 
     async def find_silent_since(self, before: datetime) -> Sequence[Session]:
-        rows = await self._run(lambda connection: _SILENT.all(connection, {"before": before}))
+        rows = await self._run(SingleRead(lambda connection: _SILENT.all(connection, {"before": before})))
         return [_session(row) for row in rows]
 
 

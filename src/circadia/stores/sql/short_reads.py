@@ -1,4 +1,4 @@
-"""Reads that are faster than handing them to a thread."""
+"""Reads with less overhead than a transaction, or than handing them to a thread."""
 
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
@@ -8,12 +8,10 @@ from sqlalchemy import Connection
 T = TypeVar("T")
 
 FEW: Final = 100
-"""Maximum number of rows in such a read."""
+"""Maximum number of rows in a short read."""
 
 
-class ShortRead(Generic[T]):
-    """Work in a read block that reads a few rows by key: SQLite runs it in the event loop."""
-
+class _Read(Generic[T]):
     __slots__ = ("_work",)
 
     def __init__(self, work: Callable[[Connection], T]) -> None:
@@ -23,7 +21,19 @@ class ShortRead(Generic[T]):
         return self._work(connection)
 
 
-class SingleRead(ShortRead[T]):
-    """A short read of one statement, which sees a consistent state without a transaction."""
+class SingleRead(_Read[T]):
+    """A read of one statement, which sees a consistent state without a transaction."""
+
+    __slots__ = ()
+
+
+class ShortRead(_Read[T]):
+    """Work in a read block that reads a few rows by key: SQLite runs it in the event loop."""
+
+    __slots__ = ()
+
+
+class ShortSingleRead(ShortRead[T], SingleRead[T]):
+    """A short read of one statement."""
 
     __slots__ = ()

@@ -16,6 +16,7 @@ from circadia.stores.locks import bank_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, episodes, notes
 from circadia.stores.sql.schema import agents
+from circadia.stores.sql.short_reads import SingleRead
 from circadia.stores.sql.sleep_tables import sleep_states
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -154,11 +155,11 @@ class SqlSleepStates:
         return int(await self._run(lambda connection: _ITEMS.scalar(connection, values)))
 
     async def find_banks_with_changes(self) -> Sequence[BankId]:
-        ids = await self._run(lambda connection: connection.execute(_MOVED).scalars().all())
+        ids = await self._run(SingleRead(lambda connection: connection.execute(_MOVED).scalars().all()))
         return list(map(BankId, ids))
 
     async def find_banks_with_backlog(self) -> Sequence[BankId]:
-        ids = await self._run(lambda connection: connection.execute(_WAITING).scalars().all())
+        ids = await self._run(SingleRead(lambda connection: connection.execute(_WAITING).scalars().all()))
         return list(map(BankId, ids))
 
     async def find_failing_banks(self) -> Sequence[BankId]:
