@@ -1,6 +1,7 @@
 """Two gateways on one PostgreSQL behind a balancer, of which the first one is to stop."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,13 +18,20 @@ REPLY: Final = "the right answer"
 QUICK: Final = {"hold_grace_seconds": 0.1, "hold_silent_seconds": 60.0, "keep_alive_seconds": 0.1}
 """Streams are opened at once, other calls never."""
 NOTHING: Final[Mapping[str, Any]] = {}
+PAGE: Final = Path(__file__).parents[2] / "docs" / "operations" / "cluster.md"
 CHECKED: Final = (
     "option httpchk",
     "http-check send meth GET uri /readyz hdr Host localhost",
+    "timeout check 10s",
     "default-server check inter 100",
 )
-SENT_ON: Final = (*CHECKED, "retries 3", "option redispatch 1", "retry-on conn-failure empty-response 503")
-"""The configuration of docs/operations/cluster.md, with quicker checks."""
+SENT_ON: Final = (
+    *re.findall(
+        r"^    (?!server|balance)(\S.*)$", PAGE.read_text("utf-8").split("```haproxy")[1].split("```")[0], re.M
+    ),
+    *CHECKED[-2:],
+)
+"""The documented configuration, with quicker checks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +58,12 @@ class Pair:
         headers = {"authorization": f"Bearer {token}"}
         return self.http.post(f"{url}/llm/openai/v1/chat/completions", json=body, headers=headers)
 
-    async def wait_until_balanced(self, gateways: set[str]) -> None:
-        """Wait until the balancer sends requests to these gateways."""
+    async def wait_until_balanced(self, gateways: set[str], *, at: str | None = None) -> None:
+        """Wait until a balancer, by default its own, sends requests to these gateways."""
         seen: list[str] = []
         async with asyncio.timeout(60):
             while len(seen) < 20 or set(seen[-20:]) != gateways:
-                async with self.http.get(f"{self.url}/healthz") as answer:
+                async with self.http.get(f"{at or self.url}/healthz") as answer:
                     seen.append(answer.headers.get(GATEWAY_HEADER, ""))
 
     async def wait_until_draining(self) -> None:
@@ -76,6 +84,7 @@ async def two_gateways(
     options: Sequence[str] = CHECKED,
     server: Mapping[str, Any] = NOTHING,
     defaults: Mapping[str, float] = QUICK,
+    role: str = "gateway",
     **sections: Any,
 ) -> AsyncGenerator[Pair]:
     async with MockUpstream(reply=REPLY) as provider, aiohttp.ClientSession() as http:
@@ -86,7 +95,7 @@ async def two_gateways(
             "defaults": dict(defaults),
             **sections,
         }
-        gateways = [CircadiaProcess(folder / name, config, options=["--role", "gateway"]) for name in ("a", "b")]
+        gateways = [CircadiaProcess(folder / name, config, options=["--role", role]) for name in ("a", "b")]
         for gateway in gateways:
             gateway.folder.mkdir()
         async with gateways[0] as stopping, gateways[1] as staying:

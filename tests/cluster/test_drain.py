@@ -122,3 +122,26 @@ async def test_ctrl_c_or_a_second_signal_ends_opened_holds_at_once(
                 pair.stopping.send_signal(signal.SIGTERM)
             assert "the server is stopping" in await opened.text()
         assert await pair.stopping.gone() == (130 if first is signal.SIGINT else 0)
+
+
+@pytest.mark.spec("CLU-31")
+async def test_a_leader_gives_up_the_lead_at_the_beginning_of_its_drain(tmp_path: Path, postgres_url: str) -> None:
+    async with two_gateways(tmp_path, postgres_url, role="all") as pair:
+
+        async def find_leaders() -> list[str]:
+            members = (await pair.staying.call("GET", "/cluster"))["members"]
+            assert len(members) == 2
+            return [member["address"] for member in members if member["leads"]]
+
+        token = await pair.add_sleeper()
+        async with pair.chat(pair.stopping.url, token, stream=True) as opened:
+            await pair.stopping.held(1)
+            assert await find_leaders() == [pair.stopping.url]
+            pair.stopping.begin_to_stop()
+            await pair.wait_until_draining()
+            async with asyncio.timeout(60):
+                while await find_leaders() != [pair.staying.url]:
+                    await asyncio.sleep(0.05)
+            await pair.wake()
+            assert "data: [DONE]" in await opened.text()
+        assert await pair.stopping.gone() == 0
