@@ -255,7 +255,7 @@ async def _served(
         async with wiring.build_server(
             settings, folder, environment, ADMIN_TOKEN, address=reachable_address(bound)
         ) as server:
-            listener = Listener(server, bound, shutdown_seconds=1)
+            listener = Listener(server, bound, drain_seconds=1)
             serving = asyncio.create_task(listener.serve(sockets=[bound]))
             await listener.ready.wait()
             try:

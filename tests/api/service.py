@@ -13,6 +13,7 @@ import aiohttp
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.api.app import ApiParts, create_api
+from circadia.errors import TargetGone
 from circadia.gateway.hold.gate import HoldView
 from circadia.ids import AgentId, hash_token, new_token
 from circadia.memory.embedding.bundled import BundledEmbedder
@@ -148,7 +149,7 @@ async def serving(
                 async with aiohttp.ClientSession() as http:
                     yield Service(url, parts, clock, held, http)
             finally:
-                parts.presence.stop("the test is over")
+                parts.presence.stop(TargetGone("the test is over"))
                 clock.advance(60)
     finally:
         await store.close()

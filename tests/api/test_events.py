@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 
 from circadia.api.observability.event_tail import EventTail
+from circadia.errors import TargetGone
 from circadia.records.event import Event, EventType
 from circadia.stores.base import Tx
 from tests.api.service import ADMIN, Service, serving
@@ -267,7 +268,7 @@ async def test_a_silent_stream_is_kept_alive_by_comments(service: Service) -> No
 async def test_the_stream_ends_when_the_server_stops(service: Service) -> None:
     async with stream(service) as live:
         await service.clock.wait_for_sleepers(1)
-        service.parts.presence.stop("the server is stopping")
+        service.parts.presence.stop(TargetGone("the server is stopping"))
         service.clock.advance(1.0)
         assert await asyncio.wait_for(live.answer.content.read(), 60) == b""
 

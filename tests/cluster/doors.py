@@ -124,7 +124,7 @@ async def doors_of_two(folder: Path, url: str, **sections: Any) -> AsyncGenerato
 @asynccontextmanager
 async def doors_of_processes(folder: Path, url: str, number: int) -> AsyncGenerator[Doors]:
     """Run servers in processes of their own."""
-    config = {"server": {"database_url": url}, "launchers": LAUNCHERS, "fleet": {"drain_seconds": 0.2}}
+    config = {"server": {"database_url": url, "drain_seconds": 0.2}, "launchers": LAUNCHERS}
     servers = [CircadiaProcess(folder / f"server{place}", config) for place in range(number)]
     async with AsyncExitStack() as stack:
         http = await stack.enter_async_context(aiohttp.ClientSession())

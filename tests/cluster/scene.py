@@ -46,7 +46,7 @@ COORDINATION = {
 @asynccontextmanager
 async def two_servers(folder: Path, url: str, **sections: Any) -> AsyncGenerator[tuple[Live, Live]]:
     """Run two servers with callable agents and one model provider on the database."""
-    sections = {"launchers": LAUNCHERS, "fleet": {"drain_seconds": 0.1}, **sections, "server": {"database_url": url}}
+    sections = {"launchers": LAUNCHERS, **sections, "server": {"database_url": url, "drain_seconds": 0.1}}
     async with (
         MockUpstream(key=KEY) as provider,
         live(folder / "here", provider=provider, **sections) as here,

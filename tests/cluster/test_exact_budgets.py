@@ -112,7 +112,7 @@ async def test_racing_wakes_at_four_processes_admit_exactly_what_the_budget_allo
 async def test_limits_of_the_fleet_hold_over_two_servers(
     tmp_path: Path, postgres_url: str, limit: str, decision: str
 ) -> None:
-    async with doors_of_two(tmp_path, postgres_url, fleet={limit: 3, "drain_seconds": 0.1}) as doors:
+    async with doors_of_two(tmp_path, postgres_url, fleet={limit: 3}) as doors:
         for number in range(RACING):
             await doors.add_agent(f"agent{number}", {"launcher": "slow", "on_concurrency": "defer"})
         requests = [partial(doors.wake, f"agent{number}", f"agent{(number + 1) % RACING}") for number in range(RACING)]

@@ -19,10 +19,7 @@ SLEEPY = {"sleep_events": ["last_thread_closed", "removed_from_last_thread"]}
 @pytest.fixture
 async def doors(tmp_path: Path, postgres_url: str, late_locks: dict[str, str]) -> AsyncGenerator[Doors]:
     """Two servers whose blocks take no lock out of order."""
-    sections = {
-        "fleet": {"max_concurrent_pulses": 2, "drain_seconds": 0.1},
-        "sleeptime": {"when": "manual", "model": "none"},
-    }
+    sections = {"fleet": {"max_concurrent_pulses": 2}, "sleeptime": {"when": "manual", "model": "none"}}
     async with doors_of_two(tmp_path, postgres_url, **sections) as doors:
         yield doors
     assert not late_locks

@@ -51,7 +51,7 @@ async def test_random_requests_at_two_servers_neither_deadlock_nor_fail(
     print(f"{SEED_VARIABLE}={seed}")
     source = random.Random(seed)
     weights = [1 if request in RARE else 4 for request in REQUESTS]
-    fleet = {"drain_seconds": 0.1, "max_wakes_per_day": 10**9}  # a limit, so that its key is taken
+    fleet = {"max_wakes_per_day": 10**9}  # a limit, so that its key is taken
     passes = {"when": "manual", "model": "none"}
     async with two_servers(tmp_path, postgres_url, fleet=fleet, sleeptime=passes) as servers:
         scene, watcher = Scene(servers, source), PauseWatcher()

@@ -61,12 +61,12 @@ async def test_a_server_that_is_killed_twice_loses_no_wake_runs_none_twice_and_c
         assert sorted(texts) == ["1", "2", "3", "4", "5", "6"]
 
 
-@pytest.mark.setting("fleet.drain_seconds")
+@pytest.mark.setting("server.drain_seconds")
 @pytest.mark.spec("WAKE-55")
 async def test_a_server_that_is_stopped_puts_its_pulses_back_leaves_no_program_and_goes_on(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()
-    async with CircadiaProcess(tmp_path, {**config(notes), "fleet": {"drain_seconds": 0.2}}) as server:
+    async with CircadiaProcess(tmp_path, {**config(notes), "server": {"drain_seconds": 0.2}}) as server:
         await server.call("POST", "/wakes", {"to": "ann", "reason": "blocker", "message": "1"})
         await until_noted(notes, "start", 1)
         assert await server.terminate() == 0
@@ -87,7 +87,7 @@ async def test_what_is_asked_of_a_stopping_server_is_kept_opens_no_gate_and_goes
     stated = config(notes)
     stated["agents"]["res"] = {"sleep_events": ["agent_started"]}
     stated["agents"]["men"] = {"sleep_events": ["agent_started"], "wake_events": ["mentioned"]}
-    async with CircadiaProcess(tmp_path, {**stated, "fleet": {"drain_seconds": 30}}) as server:
+    async with CircadiaProcess(tmp_path, stated) as server:
         await server.call("POST", "/sessions/default/threads", {"name": "t", "participants": ["men"]})
         await server.call("POST", "/wakes", {"to": "ann", "reason": "blocker", "message": "1"})
         await until_noted(notes, "start", 1)

@@ -299,7 +299,7 @@ async def test_a_stopping_server_ends_held_calls_and_those_that_come(tmp_path: P
         made.set(agent, True)
         tasks = [asyncio.create_task(made.hold(agent)) for _ in range(5)]
         await settled()
-        made.presence.stop("the server is stopping")
+        made.presence.stop(TargetGone("the server is stopping"))
         for result in await asyncio.gather(*tasks, return_exceptions=True):
             assert isinstance(result, TargetGone)
         with pytest.raises(TargetGone, match="stopping"):

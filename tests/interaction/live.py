@@ -143,12 +143,13 @@ async def live(
         }
         secrets = {"KEY": KEY, "PATH": "/usr/bin:/bin", **(environment or {})}
         with bind_socket("127.0.0.1", 0) as bound:
+            settings = settings_from(given)
             building = build_server(
-                settings_from(given), folder, secrets, ADMIN,
+                settings, folder, secrets, ADMIN,
                 address=reachable_address(bound), traces=traces, clock=clock, role=role,
             )  # fmt: skip
             async with building as server:
-                listener = PromptListener(server, bound, shutdown_seconds=2)
+                listener = PromptListener(server, bound, drain_seconds=min(2.0, settings.server.drain_seconds))
                 serving = asyncio.create_task(listener.serve(sockets=[bound]))
                 await listener.ready.wait()
                 try:

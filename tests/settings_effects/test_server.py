@@ -40,11 +40,11 @@ async def test_a_server_listens_where_the_file_says(tmp_path: Path) -> None:
             await server.wait()
 
 
-@pytest.mark.setting("server.shutdown_seconds")
+@pytest.mark.setting("server.drain_seconds")
 async def test_a_call_that_goes_on_keeps_a_server_from_stopping_for_as_long_as_the_file_says(tmp_path: Path) -> None:
     clock = SystemClock()
     async with MockUpstream() as provider:
-        settings = {"upstreams": {"openai": {"base_url": provider.base_url}}, "server": {"shutdown_seconds": 1}}
+        settings = {"upstreams": {"openai": {"base_url": provider.base_url}}, "server": {"drain_seconds": 1}}
         async with CircadiaProcess(tmp_path, settings) as server, aiohttp.ClientSession() as http:
             token = (await server.create_session("team", [{"name": "ann"}]))["ann"]
             provider.gate.clear()
@@ -55,6 +55,6 @@ async def test_a_call_that_goes_on_keeps_a_server_from_stopping_for_as_long_as_t
             await provider.wait_for_requests(1)
             began = clock.monotonic()
             await server.terminate()
-            assert 0.9 <= clock.monotonic() - began < 8, "10 by default"
+            assert 0.9 <= clock.monotonic() - began < 8, "30 by default"
             provider.gate.set()
             await asyncio.gather(calling, return_exceptions=True)

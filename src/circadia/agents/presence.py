@@ -59,12 +59,6 @@ class PresenceCell:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def fail_all(self, error: CircadiaError) -> None:
-        for waiter in self.waiters.values():
-            if not waiter.done():
-                waiter.set_exception(error)
-                waiter.exception()  # mark as retrieved: a waiter that is being cancelled never will
-
 
 class Presence:
     def __init__(self, store: Store, signals: Signals) -> None:
@@ -72,8 +66,9 @@ class Presence:
         self._cells: dict[AgentId, PresenceCell] = {}
         self._moved_elsewhere: set[AgentId] = set()
         self._reading: asyncio.Task[None] | None = None
-        self._stopped: str | None = None
-        self._told_of_stop: list[Callable[[], None]] = []
+        self._stopped: TargetGone | None = None
+        self._may_stay: Callable[[object], bool] = lambda _: False
+        self._stop_listeners: list[Callable[[], None]] = []
         signals.listen("sleep", self._on_sleep_signal)
         signals.listen("agent_ended", self._on_end_signal)
 
@@ -103,10 +98,11 @@ class Presence:
     async def wait_until_awake(self, cell: PresenceCell, waiter: object) -> None:
         """Wait until the agent is awake. Raises TargetGone if it or its session is gone, or the server stops."""
         try:
-            while cell.is_closed or self._stopped:
-                reason = cell.ended or self._stopped
-                if reason:
-                    raise TargetGone(reason)
+            while cell.is_closed:
+                if cell.ended is not None:
+                    raise TargetGone(cell.ended)
+                if self._stopped is not None and not self._may_stay(waiter):
+                    raise self._stopped
                 future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 cell.waiters[waiter] = future  # a waiter keeps its place when it must wait again
                 await future
@@ -117,6 +113,7 @@ class Presence:
         future = cell.waiters.get(waiter)
         if future is not None and not future.done():
             future.set_exception(error)
+            future.exception()  # mark as retrieved: a waiter that is being cancelled never will
 
     def shut(self, tx: Tx, moved: Agent) -> None:
         """Close the gate of an agent that falls asleep in this transaction; `moved` is its new row."""
@@ -140,13 +137,15 @@ class Presence:
 
     def add_stop_listener(self, act: Callable[[], None]) -> None:
         """Call `act` when the server stops, so that those who wait for something else check again."""
-        self._told_of_stop.append(act)
+        self._stop_listeners.append(act)
 
-    def stop(self, reason: str) -> None:
-        self._stopped = reason
+    def stop(self, error: TargetGone, *, may_stay: Callable[[object], bool] = lambda _: False) -> None:
+        """End all waits for a wake, except those of waiters that `may_stay`; a second call may end these too."""
+        self._stopped, self._may_stay = error, may_stay
         for cell in self._cells.values():
-            cell.fail_all(TargetGone(reason))
-        for act in self._told_of_stop:
+            for waiter in [waiter for waiter in cell.waiters if not may_stay(waiter)]:
+                self.fail(cell, waiter, error)
+        for act in self._stop_listeners:
             act()
 
     async def sync_rows(self) -> None:
@@ -214,4 +213,5 @@ class Presence:
     def _end_cell(self, cell: PresenceCell, reason: str) -> None:
         self._cells.pop(cell.agent_id, None)
         cell.ended = reason
-        cell.fail_all(TargetGone(reason))
+        for waiter in tuple(cell.waiters):
+            self.fail(cell, waiter, TargetGone(reason))

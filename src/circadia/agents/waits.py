@@ -9,6 +9,7 @@ from typing import Final
 
 from circadia.agents.presence import Presence
 from circadia.clock import Clock
+from circadia.errors import TargetGone
 from circadia.ids import AgentId, MessageId
 from circadia.jobs.guarded_step import run_guarded
 from circadia.records.agent import Agent
@@ -47,15 +48,21 @@ class Waits:
     async def take(self, agent: Agent, wanted: MessageFilter, timeout_seconds: float) -> Sequence[Delivery]:
         """Return leased deliveries as soon as there are any, or none after the time-out.
 
-        While the agent is asleep the time-out is paused and nothing is taken.
+        While the agent is asleep the time-out is paused and nothing is taken. A stop of the server ends the wait
+        without deliveries.
 
         Raises:
-            TargetGone: the agent or its session is gone, or the server is stopping.
+            TargetGone: the agent or its session is gone.
         """
         left = timeout_seconds
         cell = await self._presence.fetch_cell(agent.id)
-        while True:
-            await self._presence.wait_until_awake(cell, object())
+        while not self._presence.is_stopping:
+            try:
+                await self._presence.wait_until_awake(cell, object())
+            except TargetGone:
+                if self._presence.is_stopping:
+                    break
+                raise
             bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._bells[agent.id].add(bell)  # before the look, so that no arrival is missed
             try:
@@ -72,6 +79,7 @@ class Waits:
                 self._bells[agent.id].discard(bell)
                 if not self._bells[agent.id]:
                     del self._bells[agent.id]
+        return ()
 
     async def run(self) -> None:
         """Look for messages of other processes until cancelled; their signals do not arrive here."""

@@ -198,12 +198,15 @@ class LeasedJobs(Generic[R]):
                 return None
             await self._clock.sleep(RETRY_SECONDS)
 
-    async def drain(self, seconds: float = 0.0) -> None:
-        """Claim nothing more, wait `seconds` for running jobs, then cancel the rest, which put themselves back."""
+    async def drain(self, seconds: float | None = 0.0) -> None:
+        """Claim nothing more, wait `seconds` for running jobs, then cancel the rest, which put themselves back.
+
+        None waits without a limit.
+        """
         self.draining = True
         async with self.claiming:
             pass
-        if self.running and seconds:
+        if self.running and seconds != 0.0:
             await asyncio.wait(self.running.values(), timeout=seconds)
         for task in tuple(self.running.values()):
             task.cancel("the server is stopping")

@@ -10,8 +10,9 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final, cast
 
 import uvicorn
@@ -28,13 +29,13 @@ from circadia.telemetry.traces import set_up_traces
 
 _logger = logging.getLogger(__name__)
 
-SERVER_STOPS: Final = "the server is stopping; the call was not executed, send it again"
-
 SWITCH_SECONDS: Final = 0.0005
 """How long a thread may hold the interpreter while another wants it.
 
 A tenth of the default: a call that arrives while a pass works in a thread would wait that long at each of its steps.
 """
+END_SECONDS: Final = 1
+"""How long requests may still write after the drain; then they are cancelled."""
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 OnReady = Callable[[str, str | None], None]
@@ -78,7 +79,7 @@ async def serve(
                 if is_new:
                     keep_admin_token(data, token)  # not earlier: a start that fails before this would never show it
                 tune_interpreter()
-                listener = Listener(server, bound, shutdown_seconds=chosen.shutdown_seconds)
+                listener = Listener(server, bound, drain_seconds=chosen.drain_seconds)
                 announcement = asyncio.create_task(_announce_ready(listener, on_ready, token if is_new else None))
                 try:
                     await listener.serve(sockets=[bound])
@@ -87,9 +88,9 @@ async def serve(
 
 
 class Listener(uvicorn.Server):
-    """A uvicorn server that ends held calls before it waits for the running ones (GATE-49)."""
+    """A uvicorn server that drains on SIGTERM, and stops on SIGINT or a second signal (GATE-49, CLU-31)."""
 
-    def __init__(self, server: Server, bound: socket.socket, *, shutdown_seconds: float) -> None:
+    def __init__(self, server: Server, bound: socket.socket, *, drain_seconds: float) -> None:
         super().__init__(
             uvicorn.Config(
                 server.app,
@@ -105,10 +106,13 @@ class Listener(uvicorn.Server):
                 proxy_headers=False,
                 backlog=4096,
                 timeout_keep_alive=75,
-                timeout_graceful_shutdown=max(1, round(shutdown_seconds)),
+                timeout_graceful_shutdown=END_SECONDS,
             )
         )
-        self._circadia = server
+        self._loop = asyncio.get_running_loop()
+        self._drain = server.drain
+        self._drain_seconds = drain_seconds
+        self._drain_limit: asyncio.Timeout | None = None
         self.bound = bound
         self.ready = asyncio.Event()
 
@@ -136,14 +140,28 @@ class Listener(uvicorn.Server):
             if callable(handler) and handler is not signal.default_int_handler:
                 handler(number, None)
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._captured_signals.append(sig)
+        if self.should_exit or sig == signal.SIGINT:
+            self._loop.call_soon_threadsafe(self._end_drain)
+        self.should_exit = True
+
+    def _end_drain(self) -> None:
+        self._drain_seconds = 0.0
+        if self._drain_limit is not None and not self._drain_limit.expired():
+            self._drain_limit.reschedule(0.0)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.ready.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let pulses end, which may still call; then end held calls, and let running ones finish."""
-        await self._circadia.drain()
-        self._circadia.stop(SERVER_STOPS)
+        """Drain while probes and the calls of pulses are answered, then end what is left."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._drain_seconds) as self._drain_limit:
+                await self._drain.run(self.server_state.tasks)
+        self._drain_limit = None
+        await self._drain.stop()
         await asyncio.sleep(0)
         await super().shutdown(sockets)
 

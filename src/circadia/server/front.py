@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import lru_cache
 from urllib.parse import urlsplit
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from circadia.agents.failed_tokens import CALLER
@@ -20,6 +21,7 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 _STRAY = ("/completions", "/embeddings", "/messages", "/models", "/responses")
 """Path ends that a provider's SDK requests when its base URL misses the model door."""
+_PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 _CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE"
 _ONCE = CREDENTIALS | {
     b"host", b"origin", b"idempotency-key", b"mcp-session-id",
@@ -78,6 +80,10 @@ class DoorRouter:
         self._identity = identity
         self._metrics = metrics
         self._ping = ping
+        self.is_draining = False
+        """Whether `/readyz` fails, so that no balancer sends new calls."""
+        self.refusal: CircadiaError | None = None
+        """The answer to every new call, once none is taken."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -98,6 +104,9 @@ class DoorRouter:
                 if scope["method"] == "OPTIONS":
                     await _send_answer(send, 204, b"", b"text/plain")
                     return
+            if self.refusal is not None and scope["path"] not in _PROBES:
+                await _build_refusal(self.refusal, scope["path"])(scope, receive, send)
+                return
             door = self._doors.get(scope["path"][1:].split("/", 1)[0])
             await (self._dispatch if door is None else door)(scope, receive, send)
         except ReplyBroken:
@@ -126,6 +135,9 @@ class DoorRouter:
             await self._api(scope, receive, send)
 
     async def _answer_readiness(self, send: Send) -> None:
+        if self.is_draining:
+            await _send_answer(send, 503, b"draining: the server is stopping\n", b"text/plain")
+            return
         try:
             async with asyncio.timeout(5):
                 await self._ping()
@@ -165,7 +177,14 @@ def _add_cors(send: Send, origin: str, asked: str | None) -> Send:
     return send_with_cors
 
 
-def _build_problem(error: CircadiaError, path: str, *, status: int | None = None) -> ASGIApp:
+def _build_refusal(error: CircadiaError, path: str) -> Response:
+    """Return an error that makes SDKs try again, over another connection: a balancer leads it to another server."""
+    response = _build_problem(error, path)
+    response.headers.update({"x-should-retry": "true", "connection": "close"})
+    return response
+
+
+def _build_problem(error: CircadiaError, path: str, *, status: int | None = None) -> Response:
     """Return a problem response that OpenAI's SDKs can show too: they read `error` only."""
     openai_error = {"message": error.message, "type": "invalid_request_error", "param": None, "code": error.code}
     return problem_response(error, path, status=status, more={"error": openai_error})

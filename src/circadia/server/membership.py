@@ -38,6 +38,7 @@ class Membership:
         self._store = store
         self._member = member
         self._leads_until = 0.0
+        self._may_lead = member.role is not Role.GATEWAY
         self.count_load: Callable[[], tuple[int, int]] = lambda: (0, 0)
         """Returns the number of held calls, and of running pulses and passes."""
 
@@ -77,14 +78,18 @@ class Membership:
         async with self._store.begin_write() as tx:
             await tx.members.put(replace(self._member, lease_until=until, holds=holds, running=running))
             await tx.members.delete_expired(now - timedelta(seconds=LEASE_SECONDS))
-            leads = self._member.role is not Role.GATEWAY and await tx.members.lead(
-                self._member.id, now=now, until=until
-            )
+            leads = self._may_lead and await tx.members.lead(self._member.id, now=now, until=until)
         self._leads_until = began + LEASE_SECONDS if leads else 0.0
+
+    async def resign(self) -> None:
+        """Give up the lead for good; the row stays."""
+        self._may_lead, self._leads_until = False, 0.0
+        async with self._store.begin_write() as tx:
+            await tx.members.resign(self._member.id)
 
     async def leave(self) -> None:
         """Give up the lead and remove the row."""
-        self._leads_until = 0.0
+        self._may_lead, self._leads_until = False, 0.0
         async with self._store.begin_write() as tx:
             await tx.members.remove(self._member.id)
 

@@ -1,14 +1,12 @@
 """Builds the server: the only place that picks classes."""
 
-import asyncio
 import hashlib
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 from starlette.types import ASGIApp
@@ -58,6 +56,7 @@ from circadia.server.answers_wiring import build_gateway_answers
 from circadia.server.background import start_background
 from circadia.server.basis import ServerBasis
 from circadia.server.cluster_wiring import find_gateway_address, join_cluster, list_tasks, open_store
+from circadia.server.drain import Drain
 from circadia.server.front import DoorRouter, HostGuard, refuse_calls
 from circadia.server.gauges import register_gauges, register_sleep_gauges
 from circadia.server.memory_wiring import apply_file_banks, build_gateway_memory, build_memory
@@ -85,7 +84,6 @@ from circadia.telemetry.metrics import Metrics
 from circadia.telemetry.traces import Traces
 from circadia.wake.alerts import AlertNotifier, AlertPoster
 from circadia.wake.services import WakeServices
-from circadia.wake.worker import WakeWorker
 
 _logger = logging.getLogger(__name__)
 
@@ -96,9 +94,7 @@ class Server:
     journal: Journal
     exchanges: ExchangeQueue
     answers: AnswerBook
-    stop: Callable[[str], None]
-    drain: Callable[[], Coroutine[Any, Any, None]]
-    """Takes no more pulses, and lets running ones end within their time."""
+    drain: Drain
     waiting: Callable[[], int]
     """Returns the number of callers that are held or get keep-alives."""
 
@@ -199,8 +195,8 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     )  # fmt: skip
     await start_background(stack, own, stdio, (journal, exchanges, answers[1]), tasks)
     return Server(
-        app=front, journal=journal, exchanges=exchanges, answers=answers[1], stop=presence.stop,
-        waiting=lambda: gate.total_held + ticker.waiting, drain=lambda: _drain_workers(worker, dreamer, settings),
+        app=front, journal=journal, exchanges=exchanges, answers=answers[1],
+        waiting=lambda: gate.total_held + ticker.waiting, drain=Drain(front, gate, worker, dreamer, basis.membership),
     )  # fmt: skip
 
 
@@ -247,10 +243,6 @@ async def _start_follower(basis: ServerBasis, identity: Identity, presence: Pres
     following = AgentChangeFollower(basis.store, identity, presence, basis.signals, basis.due)
     await following.sweep()
     return following
-
-
-async def _drain_workers(worker: WakeWorker, dreamer: SleepWorker, settings: Settings) -> None:
-    await asyncio.gather(worker.drain(settings.fleet.drain_seconds), dreamer.drain())
 
 
 def _alert_poster(basis: ServerBasis) -> AlertPoster | None:

@@ -13,6 +13,3 @@ class FleetSettings(Section):
     alert_webhook_url: str | None = Field(
         None, description="URL that receives alert events, besides the log; one of several servers posts each event."
     )
-    drain_seconds: float = Field(
-        30.0, ge=0, description="How long pulses may run after SIGTERM; the rest is interrupted and retried."
-    )

@@ -25,6 +25,8 @@ class ServerSettings(Section):
         (), description="Origins of web pages that may call the API and MCP (CORS); none by default."
     )
     metrics_token_env: str | None = Field(None, description="Environment variable with a token only for `/metrics`.")
-    shutdown_seconds: float = Field(
-        10.0, ge=0, description="How long running requests may continue after SIGTERM; held ones end at once."
+    drain_seconds: float = Field(
+        30.0,
+        ge=0,
+        description="How long pulses, running calls and opened holds may go on after SIGTERM; none after Ctrl-C.",
     )

@@ -18,6 +18,10 @@ class Members(Protocol):
         """Take or renew the lead until then, if no other member has it now; return whether it has it."""
         ...
 
+    async def resign(self, member_id: MemberId) -> None:
+        """Give up the lead, if the member has it."""
+        ...
+
     async def remove(self, member_id: MemberId) -> None:
         """Remove a member, which gives up the lead."""
         ...

@@ -125,8 +125,11 @@ class WakeWorker:
         if due.pulses or any_done:  # what was just decided may start
             await self._jobs.run_guarded(self._start)
 
-    async def drain(self, seconds: float) -> None:
-        """Admit and start nothing more, wait `seconds` for running pulses, then put back the rest (WAKE-55)."""
+    async def drain(self, seconds: float | None = None) -> None:
+        """Admit and start nothing more, wait `seconds` for running pulses, then put back the rest (WAKE-55).
+
+        Without `seconds` there is no limit.
+        """
         self._parts.requests.drain()
         await self._jobs.drain(seconds)
         await asyncio.gather(*self._clearing, return_exceptions=True)

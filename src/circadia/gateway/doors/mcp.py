@@ -22,6 +22,7 @@ from circadia.errors import (
     MethodNotAllowed,
     NotFound,
     StillAsleep,
+    TargetGone,
     UpstreamFailed,
 )
 from circadia.gateway.calls.headers import bearer, first_value, without_token
@@ -78,6 +79,8 @@ class McpDoor:
         self._defaults = defaults
         self._limits = limits
         self._running_calls: defaultdict[Key, set[McpCall]] = defaultdict(set)
+        self._streams: set[asyncio.Timeout] = set()
+        gate.presence.add_stop_listener(self._end_streams)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         reply = Reply(send, McpReplyFormat(), self._defaults.keep_alive_seconds)
@@ -111,7 +114,7 @@ class McpDoor:
             reply.reply_format = McpReplyFormat(message.id, message.progress_token)
             await self._post(call, message, body_ref, receive, reply)
         elif server in self._stateful:
-            await run_until_disconnect(scope, receive, reply, self._forward(call, McpMessage(), None, reply))
+            await run_until_disconnect(scope, receive, reply, self._forward_until_stop(call, reply))
         elif scope["method"] == "DELETE":
             await reply.send_whole(204, [], b"")
         else:
@@ -169,11 +172,13 @@ class McpDoor:
                     what=operation,
                     grace_seconds=grace_seconds,
                     limit=limit,
+                    polls=waits,
                 ) as gate_call:
                     body = await self._wait_for_admission(call, agent, gate_call, keeps_place=not waits)
                     await self._answer_call(call, message, body, reply)
-        except TimeoutError:
-            if reply.phase >= Phase.ANSWERING:
+        except (TimeoutError, TargetGone) as error:
+            is_over = waits and (isinstance(error, TimeoutError) or self._gate.presence.is_stopping)
+            if not is_over or reply.phase >= Phase.ANSWERING:
                 raise
             await self._answer_nothing_yet(call, message, reply)
 
@@ -229,6 +234,22 @@ class McpDoor:
         finally:
             for callback in callbacks:
                 await asyncio.shield(callback(reply.phase is Phase.DONE))
+
+    async def _forward_until_stop(self, call: "McpCall", reply: Reply) -> None:
+        """Forward a request without a message; when the server stops, end its stream, which the client opens again."""
+        try:
+            async with asyncio.timeout(None) as limit:
+                self._streams.add(limit)
+                try:
+                    await self._forward(call, McpMessage(), None, reply)
+                finally:
+                    self._streams.discard(limit)
+        except TimeoutError:
+            await reply.end()
+
+    def _end_streams(self) -> None:
+        for limit in self._streams:
+            limit.reschedule(0.0)
 
     def _seal_headers(
         self, call: "McpCall", message: McpMessage, headers: list[tuple[bytes, bytes]]

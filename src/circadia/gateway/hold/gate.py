@@ -10,7 +10,7 @@ from typing import Final, Self
 
 from circadia.agents.presence import Presence, PresenceCell
 from circadia.clock import Clock
-from circadia.errors import CircadiaError, LimitReached
+from circadia.errors import CircadiaError, LimitReached, TargetGone
 from circadia.gateway.accounting.journal import Journal
 from circadia.gateway.hold.bodies import BodyRef, BodySpool, SpooledBody
 from circadia.gateway.hold.keep_alive import Alarm, Ticker
@@ -68,8 +68,8 @@ class GateCall:
     """A call at the gate: `admit` it, prepare it, `clear_to_send` directly before sending. Exiting removes it."""
 
     __slots__ = (
-        "_admission", "_body", "_cell", "_gate", "_grace_seconds", "_limit", "_pace", "agent", "began", "door", "id",
-        "is_listed", "reply", "since", "spooled", "turn", "what",
+        "_admission", "_body", "_cell", "_gate", "_grace_seconds", "_limit", "_pace", "_polls", "agent", "began",
+        "door", "id", "is_listed", "reply", "since", "spooled", "turn", "what",
     )  # fmt: skip
 
     def __init__(
@@ -83,8 +83,12 @@ class GateCall:
         what: str,
         grace_seconds: float,
         limit: tuple[float, CircadiaError] | None = None,
+        polls: bool = False,
     ) -> None:
-        """A held caller gets keep-alives after `grace_seconds`; `limit` is the longest hold and its error."""
+        """A held caller gets keep-alives after `grace_seconds`; `limit` is the longest hold and its error.
+
+        `polls` tells that the caller asks again after an empty answer.
+        """
         self.agent = agent
         self.reply = reply
         self.door = door
@@ -97,9 +101,15 @@ class GateCall:
         self._body = body
         self._grace_seconds = grace_seconds
         self._limit = limit
+        self._polls = polls
         self._cell: PresenceCell | None = None
         self._pace: PacePermit | None = None
         self._admission = NOT_HELD
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether only this gateway can still answer the caller, who has seen a 200."""
+        return self.reply.phase is not Phase.SILENT and not self._polls
 
     def __enter__(self) -> Self:
         return self
@@ -219,6 +229,10 @@ class Gate:
         """Block the calls of an agent that falls asleep in this transaction; record earlier admissions first."""
         self.presence.shut(tx, agent)
         await self._journal.write_agent_events(tx, agent)
+
+    def hand_over(self, error: TargetGone) -> None:
+        """End all waits that another gateway can take over; held calls that are bound to this one wait on."""
+        self.presence.stop(error, may_stay=lambda waiter: isinstance(waiter, GateCall) and waiter.is_bound)
 
     def waited_seconds(self, call: GateCall) -> float:
         return self._clock.monotonic() - call.began

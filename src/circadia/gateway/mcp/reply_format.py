@@ -10,6 +10,7 @@ from circadia.errors import (
     LimitReached,
     RetryLater,
     StillAsleep,
+    TargetGone,
     Unauthenticated,
     UpstreamFailed,
 )
@@ -37,11 +38,15 @@ class McpReplyFormat:
         return json_rpc_event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
     def error_response(self, error: CircadiaError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-        """Return a JSON-RPC error, with status 200 if it answers a request that may succeed later."""
+        """Return a JSON-RPC error, with status 200 if it answers a request that may succeed later.
+
+        A call that another server can take at once gets 503: a balancer sends it there, and the client sees no error.
+        """
         headers = [(b"content-type", b"application/json")]
         if isinstance(error, Unauthenticated):
             headers.append((b"www-authenticate", b'Bearer realm="circadia"'))
-        answers = self._id is not None and isinstance(error, RetryLater | LimitReached | UpstreamFailed)
+        moves = isinstance(error, TargetGone) and error.retry_after_seconds is not None
+        answers = self._id is not None and isinstance(error, RetryLater | LimitReached | UpstreamFailed) and not moves
         status = 200 if answers else 400 if isinstance(error, InvalidRequest) else HTTP_STATUS[type(error)]
         if not answers and error.retry_after_seconds is not None:
             headers.append((b"retry-after", b"%d" % max(1, round(error.retry_after_seconds))))

@@ -77,10 +77,13 @@ class SqlMembers:
 
         return await self._run(work)
 
-    async def remove(self, member_id: MemberId) -> None:
+    async def resign(self, member_id: MemberId) -> None:
         await self._hold(MEMBERS_KEY)
-        values = {"key": member_id}
-        await self._run(lambda connection: (_REMOVE.execute(connection, values), _RESIGN.execute(connection, values)))
+        await self._run(lambda connection: _RESIGN.execute(connection, {"key": member_id}))
+
+    async def remove(self, member_id: MemberId) -> None:
+        await self.resign(member_id)
+        await self._run(lambda connection: _REMOVE.execute(connection, {"key": member_id}))
 
     async def delete_expired(self, before: datetime) -> None:
         await self._hold(MEMBERS_KEY)
