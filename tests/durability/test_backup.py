@@ -1,0 +1,128 @@
+"""Backups while the server writes: what was acknowledged before is in the server that is made from them."""
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import NullPool
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+
+from circadia.stores.locks import EVENTS_KEY
+from tests.cli.terminal import Program, run, started
+from tests.durability.message_load import MessageLoad
+from tests.fixtures.database_file import put_database
+from tests.fixtures.postgres import PostgresServer
+from tests.fixtures.server_process import CircadiaProcess
+
+BALLAST_BYTES = 60_000_000
+"""So many that a copy takes several steps, between which the server commits."""
+FEW = 50
+
+pytestmark = pytest.mark.spec("CLU-32")
+
+
+def put_large_database(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    with closing(sqlite3.connect(put_database(folder))) as connection:
+        connection.execute("CREATE TABLE ballast (filling BLOB)")
+        connection.execute("INSERT INTO ballast VALUES (randomblob(?))", (BALLAST_BYTES,))
+        connection.commit()
+
+
+@asynccontextmanager
+async def connect(url: str) -> AsyncGenerator[AsyncConnection]:
+    engine = create_async_engine("postgresql+asyncpg://", connect_args={"dsn": url}, poolclass=NullPool)
+    async with engine.connect() as connection:
+        yield connection
+
+
+async def require_success(program: Program) -> None:
+    result = await program.ended()
+    assert result.status == 0, result
+
+
+async def require_new_events(server: CircadiaProcess, after: int) -> None:
+    """Assert that what happens now gets greater numbers than this one."""
+    await server.call("POST", "/sessions/team/threads", {"name": "new", "participants": ["ann"]})
+    new = (await server.call("GET", f"/events?after={after}"))["events"]
+    assert "thread_created" in {event["type"] for event in new}
+
+
+async def fetch_messages_of_events(server: CircadiaProcess) -> tuple[int, list[str]]:
+    """Return the last number of the feed, and the message of each event of type `message`, in order."""
+    after, messages = 0, list[str]()
+    while True:
+        page = await server.call("GET", f"/events?after={after}&limit=10000")
+        if not page["events"]:
+            return after, messages
+        messages += [event["data"]["message"] for event in page["events"] if event["type"] == "message"]
+        after = page["after"]
+
+
+async def require_complete(server: CircadiaProcess, load: MessageLoad, acknowledged: list[str]) -> None:
+    """Assert that the server has these messages, an event of each of its messages, and goes on."""
+    stored = await load.fetch_stored(server)
+    assert set(acknowledged) <= set(stored)
+    assert len(stored) == len(set(stored))
+    last, announced = await fetch_messages_of_events(server)
+    assert (len(announced), len(set(announced))) == (len(stored), len(stored))
+    await require_new_events(server, last)
+
+
+async def test_a_backup_of_a_server_that_writes_has_all_that_was_acknowledged_before_and_a_server_runs_on_it(
+    tmp_path: Path,
+) -> None:
+    put_large_database(tmp_path / "here" / "data")
+    file, there = tmp_path / "copy.db", tmp_path / "there"
+    async with CircadiaProcess(tmp_path / "here") as server:
+        async with MessageLoad.start(server) as load:
+            acknowledged = await load.wait_for_more(FEW)
+            async with started("backup", str(file), "--data", str(server.data)) as backup:
+                await require_success(backup)
+            assert len(load.acknowledged) > len(acknowledged), "nothing was written meanwhile"
+            await load.wait_for_more(FEW)  # writes go on
+        await server.kill9()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert (await run("restore", str(file), "--data", str(there / "data"))).status == 0
+    async with CircadiaProcess(there) as restored:
+        await require_complete(restored, load, acknowledged)
+
+
+@pytest.mark.parametrize("way", ["pg_dump", "circadia export"])
+async def test_a_dump_of_servers_that_write_has_all_that_was_acknowledged_before_also_events_without_a_number(
+    tmp_path: Path, postgres_server: PostgresServer, postgres_url: str, empty_postgres_url: str, way: str
+) -> None:
+    config: dict[str, Any] = {"server": {"database_url": postgres_url}}
+    file = postgres_server.folder / f"{way.split()[0]}-{os.getpid()}.dump"
+    async with CircadiaProcess(tmp_path / "here", config) as server:
+        async with MessageLoad.start(server) as load, connect(postgres_url) as connection:
+            await load.wait_for_more(FEW)
+            # Nothing gives numbers to events from now on.
+            await connection.exec_driver_sql(f"SELECT pg_advisory_lock({EVENTS_KEY.number})")
+            acknowledged = await load.wait_for_more(FEW)
+            if way == "pg_dump":
+                dump = ("--format=custom", f"--file={file}", postgres_url)
+                await asyncio.to_thread(postgres_server.run_program, "pg_dump", *dump)
+            else:
+                words = ("export", str(file), "--config", str(server.folder / "circadia.yaml"))
+                async with started(*words) as export:
+                    await require_success(export)
+            query = await connection.exec_driver_sql("SELECT count(*) FROM events WHERE number < 0")
+            assert query.scalar_one() > 0, "all events had numbers"
+            assert len(load.acknowledged) > len(acknowledged), "nothing was written meanwhile"
+        await server.kill9()
+    if way == "pg_dump":
+        restore = ("--exit-on-error", "--no-owner", f"--dbname={empty_postgres_url}", str(file))
+        await asyncio.to_thread(postgres_server.run_program, "pg_restore", *restore)
+        config = {"server": {"database_url": empty_postgres_url}}
+    else:
+        assert (await run("restore", str(file), "--data", str(tmp_path / "there" / "data"))).status == 0
+        config = {}
+    async with CircadiaProcess(tmp_path / "there", config) as restored:
+        await require_complete(restored, load, acknowledged)
+    file.unlink()
