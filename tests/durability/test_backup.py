@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from sqlalchemy import NullPool
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
@@ -46,11 +47,21 @@ async def require_success(program: Program) -> None:
     assert result.status == 0, result
 
 
-async def require_new_events(server: CircadiaProcess, after: int) -> None:
-    """Assert that what happens now gets greater numbers than this one."""
-    await server.call("POST", "/sessions/team/threads", {"name": "new", "participants": ["ann"]})
-    new = (await server.call("GET", f"/events?after={after}"))["events"]
-    assert "thread_created" in {event["type"] for event in new}
+async def require_new_events(server: CircadiaProcess, last: int) -> None:
+    """Assert that what happens now gets greater numbers, and that a reader hears it who had seen more than is here."""
+    headers = {**server.admin, "Last-Event-ID": str(last + 1000)}
+    async with (
+        asyncio.timeout(60),
+        aiohttp.ClientSession(headers=headers) as http,
+        http.get(f"{server.url}/api/v1/events/stream") as stream,
+    ):
+        await stream.content.readuntil(b"\n\n")
+        await server.call("POST", "/sessions/team/threads", {"name": "new", "participants": ["ann"]})
+        new = (await server.call("GET", f"/events?after={last}"))["events"]
+        assert "thread_created" in {event["type"] for event in new}
+        assert (await stream.content.readline()).strip() == f"id: {new[0]['number']}".encode()
+    ahead = await server.call("GET", f"/events?after={last + 1000}")
+    assert (ahead["events"], ahead["after"]) == ([], new[-1]["number"])
 
 
 async def fetch_messages_of_events(server: CircadiaProcess) -> tuple[int, list[str]]:

@@ -95,6 +95,7 @@ def _wait_with_progress(work: Callable[[OnProgress], Coroutine[Any, Any, T]]) ->
 
 def _show_progress(work: Callable[[OnProgress], T]) -> T:
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("copying", total=None)
         return work(lambda done, total: bar.update(task, completed=done, total=total))
