@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import re
+import shlex
 import sqlite3
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
@@ -19,10 +21,12 @@ from tests.durability.message_load import MessageLoad
 from tests.fixtures.database_file import put_database
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.server_process import CircadiaProcess
+from tests.house.tree import DOCS
 
 BALLAST_BYTES = 60_000_000
 """So many that a copy takes several steps, between which the server commits."""
 FEW = 50
+PAGE = DOCS / "operations" / "backup.md"
 
 pytestmark = pytest.mark.spec("CLU-32")
 
@@ -45,6 +49,14 @@ async def connect(url: str) -> AsyncGenerator[AsyncConnection]:
 async def require_success(program: Program) -> None:
     result = await program.ended()
     assert result.status == 0, result
+
+
+async def run_documented(program: str, server: PostgresServer, names: Mapping[str, str]) -> None:
+    """Run the program as the page about backups says, with other names."""
+    (line,) = re.findall(rf"^{program} .*$", PAGE.read_text("utf-8"), re.M)
+    for name, other in names.items():
+        line = line.replace(f"postgresql://circadia@db.internal/{name}" if "." not in name else name, other)
+    await asyncio.to_thread(server.run_program, *shlex.split(line))
 
 
 async def require_new_events(server: CircadiaProcess, last: int) -> None:
@@ -117,8 +129,7 @@ async def test_a_dump_of_servers_that_write_has_all_that_was_acknowledged_before
             await connection.exec_driver_sql(f"SELECT pg_advisory_lock({EVENTS_KEY.number})")
             acknowledged = await load.wait_for_more(FEW)
             if way == "pg_dump":
-                dump = ("--format=custom", f"--file={file}", postgres_url)
-                await asyncio.to_thread(postgres_server.run_program, "pg_dump", *dump)
+                await run_documented("pg_dump", postgres_server, {"circadia": postgres_url, "monday.dump": str(file)})
             else:
                 words = ("export", str(file), "--config", str(server.folder / "circadia.yaml"))
                 async with started(*words) as export:
@@ -128,8 +139,7 @@ async def test_a_dump_of_servers_that_write_has_all_that_was_acknowledged_before
             assert len(load.acknowledged) > len(acknowledged), "nothing was written meanwhile"
         await server.kill9()
     if way == "pg_dump":
-        restore = ("--exit-on-error", "--no-owner", f"--dbname={empty_postgres_url}", str(file))
-        await asyncio.to_thread(postgres_server.run_program, "pg_restore", *restore)
+        await run_documented("pg_restore", postgres_server, {"restored": empty_postgres_url, "monday.dump": str(file)})
         config = {"server": {"database_url": empty_postgres_url}}
     else:
         assert (await run("restore", str(file), "--data", str(tmp_path / "there" / "data"))).status == 0

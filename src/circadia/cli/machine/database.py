@@ -24,9 +24,7 @@ T = TypeVar("T")
 app = typer.Typer()
 
 NewFile = Annotated[Path, typer.Argument(metavar="FILE", help="New file; an existing one is not overwritten.")]
-OldFile = Annotated[
-    Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="File of `backup` or `export`.")
-]
+OldFile = Annotated[Path, typer.Argument(metavar="FILE", help="File of `backup` or `export`.")]
 _MEGABYTE: Final = 1_000_000
 
 
