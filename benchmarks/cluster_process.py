@@ -21,7 +21,7 @@ from benchmarks.admission_process import TEXT, WRITERS
 from benchmarks.pulse_agent import NO_LIMITS
 from circadia.agents.directory import find_agent, find_session
 from circadia.api.references import home_of
-from circadia.clock import SystemClock, system_milliseconds
+from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.ids import AgentId, RandomIds, SessionId, hash_token
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.jobs.leased_jobs import LeasedJobs
@@ -84,9 +84,9 @@ class WorkDone:
 class ClusterMember:
     """The part of a server that decides, runs pulses and remembers."""
 
-    def __init__(self, store: SqlStore, signals: LocalSignals | RemoteSignals) -> None:
+    def __init__(self, store: SqlStore, signals: LocalSignals | RemoteSignals, clock: Clock | None = None) -> None:
         self.store = store
-        self.clock = clock = SystemClock()
+        self.clock = clock = clock or SystemClock()
         self.ids = ids = RandomIds(system_milliseconds)
         self.sequencer = CountedSequencer(clock, store, signals)
         events = EventLog(clock, signals, self.sequencer.announce)

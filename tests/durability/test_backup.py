@@ -147,3 +147,67 @@ async def test_a_dump_of_servers_that_write_has_all_that_was_acknowledged_before
     async with CircadiaProcess(tmp_path / "there", config) as restored:
         await require_complete(restored, load, acknowledged)
     file.unlink()
+
+
+@asynccontextmanager
+async def archiving_server() -> AsyncGenerator[PostgresServer]:
+    """Run a PostgreSQL of the test's own that archives its log."""
+    server = PostgresServer()
+    archive = server.folder / "archive"
+    settings = {"archive_mode": "on", "archive_command": f"mkdir -p {archive} && cp %p {archive}/%f"}
+    try:
+        set_postgres(server, settings)
+        await asyncio.to_thread(server.start)
+        yield server
+    finally:
+        server.remove()
+
+
+def set_postgres(server: PostgresServer, settings: Mapping[str, str]) -> None:
+    with (server.folder / "data" / "postgresql.conf").open("a") as file:
+        file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+
+
+async def wait_until_archived(connection: AsyncConnection) -> None:
+    """Return once all that is in the log by now is archived."""
+    query = "SELECT pg_walfile_name(pg_switch_wal())"
+    wanted = (await connection.exec_driver_sql(query)).scalar_one()
+    async with asyncio.timeout(60):
+        while (await fetch_archived(connection)) < wanted:
+            await asyncio.sleep(0.05)
+
+
+async def fetch_archived(connection: AsyncConnection) -> str:
+    query = await connection.exec_driver_sql("SELECT coalesce(last_archived_wal, '') FROM pg_stat_archiver")
+    archived: str = query.scalar_one()
+    await connection.commit()  # statistics stay the same within a transaction
+    return archived
+
+
+async def test_a_recovery_to_an_instant_has_all_that_was_acknowledged_before_it(tmp_path: Path) -> None:
+    async with archiving_server() as postgres:
+        await postgres.execute("CREATE DATABASE here")
+        config: dict[str, Any] = {"server": {"database_url": postgres.url("here")}}
+        async with CircadiaProcess(tmp_path / "here", config) as server:
+            async with MessageLoad.start(server) as load, connect(postgres.url("here")) as connection:
+                await load.wait_for_more(FEW)
+                base = ("--pgdata=base", "--checkpoint=fast", f"--host={postgres.folder}", "--username=postgres")
+                await asyncio.to_thread(postgres.run_program, "pg_basebackup", *base)
+                acknowledged = await load.wait_for_more(FEW)
+                instant = (await connection.exec_driver_sql("SELECT clock_timestamp()::text")).scalar_one()
+                await connection.commit()
+                await load.wait_for_more(FEW)
+                await wait_until_archived(connection)
+            await server.kill9()
+        postgres.stop()
+        (postgres.folder / "data").rename(postgres.folder / "lost")
+        (postgres.folder / "base").rename(postgres.folder / "data")
+        set_postgres(postgres, {
+            "archive_mode": "off", "restore_command": f"cp {postgres.folder}/archive/%f %p",
+            "recovery_target_time": instant, "recovery_target_action": "promote",
+        })  # fmt: skip
+        (postgres.folder / "data" / "recovery.signal").touch()
+        await asyncio.to_thread(postgres.start)
+        async with CircadiaProcess(tmp_path / "there", config) as recovered:
+            await require_complete(recovered, load, acknowledged)
+            assert len(await load.fetch_stored(recovered)) < len(load.acknowledged), "it went on after the instant"
