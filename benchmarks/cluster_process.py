@@ -111,8 +111,14 @@ class ClusterMember:
 
     async def run_pulse(self) -> None:
         """Run a pulse, as the wake worker does: the oldest, whoever asked for it."""
-        while not (claimed := await self._jobs.claim(limit=1)):
+        while not await self.run_next_pulse():
             self.empty_claims += 1
+
+    async def run_next_pulse(self) -> bool:
+        """Run the oldest pulse; return whether there was one."""
+        claimed = await self._jobs.claim(limit=1)
+        if not claimed:
+            return False
         async with self.store.begin_write(agent_key(claimed[0].agent_id)) as tx:
             leased = await self.tier.pulses.take(tx, claimed[0])
         assert leased is not None
@@ -123,6 +129,7 @@ class ClusterMember:
             return await self.tier.pulses.end(tx, present, PulseStatus.SUCCEEDED)
 
         await self._jobs.write_result(running, end)
+        return True
 
     async def remember(self, bank: Bank, new: NewEpisode) -> None:
         async with self.store.begin_write() as tx:
