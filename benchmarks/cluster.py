@@ -158,7 +158,7 @@ async def _work(
     """Let the processes work for so long, and add up what they did and used."""
     await asyncio.sleep(_SETTLE_SECONDS)
     measured = None if proxy is None else await proxy.set_round_trip(round_trip)
-    server = _server_pid(url)
+    server = server_pid(url)
     if proxy is not None:
         await proxy.begin_count()
     cpu = cpu_seconds(server)
@@ -220,7 +220,7 @@ async def _read_line(member: asyncio.subprocess.Process) -> bytes:
     return line
 
 
-def _server_pid(url: str) -> int:
+def server_pid(url: str) -> int:
     folder = Path(urlsplit(url).query.removeprefix("host="))
     return int((folder / "data" / "postmaster.pid").read_text().split()[0])
 

@@ -21,7 +21,7 @@ from benchmarks.admission_process import TEXT, WRITERS
 from benchmarks.pulse_agent import NO_LIMITS
 from circadia.agents.directory import find_agent, find_session
 from circadia.api.references import home_of
-from circadia.clock import SystemClock, system_milliseconds
+from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.ids import AgentId, RandomIds, SessionId, hash_token
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.jobs.leased_jobs import LeasedJobs
@@ -84,9 +84,9 @@ class WorkDone:
 class ClusterMember:
     """The part of a server that decides, runs pulses and remembers."""
 
-    def __init__(self, store: SqlStore, signals: LocalSignals | RemoteSignals) -> None:
+    def __init__(self, store: SqlStore, signals: LocalSignals | RemoteSignals, clock: Clock | None = None) -> None:
         self.store = store
-        self.clock = clock = SystemClock()
+        self.clock = clock = clock or SystemClock()
         self.ids = ids = RandomIds(system_milliseconds)
         self.sequencer = CountedSequencer(clock, store, signals)
         events = EventLog(clock, signals, self.sequencer.announce)
@@ -111,8 +111,14 @@ class ClusterMember:
 
     async def run_pulse(self) -> None:
         """Run a pulse, as the wake worker does: the oldest, whoever asked for it."""
-        while not (claimed := await self._jobs.claim(limit=1)):
+        while not await self.run_next_pulse():
             self.empty_claims += 1
+
+    async def run_next_pulse(self) -> bool:
+        """Run the oldest pulse; return whether there was one."""
+        claimed = await self._jobs.claim(limit=1)
+        if not claimed:
+            return False
         async with self.store.begin_write(agent_key(claimed[0].agent_id)) as tx:
             leased = await self.tier.pulses.take(tx, claimed[0])
         assert leased is not None
@@ -123,6 +129,7 @@ class ClusterMember:
             return await self.tier.pulses.end(tx, present, PulseStatus.SUCCEEDED)
 
         await self._jobs.write_result(running, end, keys=leased.keys)
+        return True
 
     async def remember(self, bank: Bank, new: NewEpisode) -> None:
         async with self.store.begin_write() as tx:

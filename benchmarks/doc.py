@@ -8,7 +8,7 @@ from benchmarks.report import RESULTS, Report, load, told
 
 DOC: Final = Path(__file__).parent.parent / "docs" / "operations" / "benchmarks.md"
 NAMES: Final = (
-    *("proxy", "holds", "state", "admission", "cluster", "pulses", "schedules", "inbox", "idle_fleet"),
+    *("proxy", "holds", "state", "admission", "cluster", "fleet_day", "pulses", "schedules", "inbox", "idle_fleet"),
     *("remember", "remember_peers", "search", "views", "search_peers", "context", "recall"),
     *("pass_overhead", "dream_cost", "dream_losses", "grounding", "hot_path"),
     *("answers_lookup", "answers_pairs", "answers_stale"),

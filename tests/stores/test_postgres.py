@@ -21,7 +21,7 @@ from circadia.stores.sql.link import do_nothing
 from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.pooled_writer import PooledWriter
 from circadia.stores.sql.write_block import WriteBlock
-from tests.contract.rows import agent, put, sent, tags
+from tests.contract.rows import agent, at, put, sent, session, tags
 from tests.contract.test_store_memory import BANK, episode
 from tests.contract.wake_rows import pulse
 from tests.fixtures.postgres import PostgresServer
@@ -301,3 +301,22 @@ async def test_a_pulse_is_found_among_all_that_are_open_before_anything_was_coun
         assert set(found) <= {"Index Cond", "Recheck Cond"}, plan
         assert "Index Cond" in found, plan
         assert plan.count("Index Scan") == 1, plan
+
+
+@pytest.mark.spec("CLU-34")
+async def test_the_look_for_stalled_sessions_reads_none_of_the_agents_that_sleep(store: SqlStore) -> None:
+    async with store.begin_write() as tx:
+        await tx.sessions.add(session())
+        for number in range(1_000):
+            await tx.agents.add(agent(f"sleeper {number}", asleep=True))
+    await asked(store, "ANALYZE")
+    async with store.begin_write() as tx:
+        assert [each.name for each in await tx.sessions.find_silent_since(at(1))] == ["default"]
+        await tx.agents.add(agent("awake"))
+        assert await tx.sessions.find_silent_since(at(1)) == []
+    ((name,),) = await asked(
+        store, "SELECT name FROM pg_prepared_statements WHERE statement LIKE 'SELECT sessions%asleep%'"
+    )
+    plan = "\n".join(row[0] for row in await asked(store, f"EXPLAIN EXECUTE \"{name}\" ('open', 0)"))
+    assert "agents_awake" in plan
+    assert not [line for line in plan.splitlines() if "Filter" in line and "asleep" in line], plan

@@ -98,7 +98,24 @@ class CommandList(LazyGroup):
         "Machine": {
             "config": ("circadia.cli.machine.config", "Check and show the configuration."),
             "model": ("circadia.cli.machine.model", "Manage the weights of small local models."),
-            "import": ("circadia.cli.import_djinnbot.command", "Import the configuration of another system."),
+            "backup": (
+                "circadia.cli.machine.database",
+                "Copy the SQLite database into a file, while the server may run and write.",
+            ),
+            "restore": (
+                "circadia.cli.machine.database",
+                "Put a file in the place of the SQLite database of a stopped server, and keep the replaced database.",
+            ),
+            "export": (
+                "circadia.cli.machine.database",
+                "Write the whole database, SQLite or PostgreSQL, into a file for `circadia import` or "
+                "`circadia restore`.",
+            ),
+            "import": (
+                "circadia.cli.import_djinnbot.command",
+                "Read a backup or an export into an empty PostgreSQL database; or import another system's "
+                "configuration.",
+            ),
             "eval": ("circadia.cli.eval", "Measure whether sleep-time compute pays off."),
         },
     }

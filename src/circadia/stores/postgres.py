@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 import asyncpg
 import orjson
 from sqlalchemy import Connection, Engine, NullPool
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import await_, greenlet_spawn
 
 from circadia.errors import CircadiaError, StartError, StorageUnavailable
@@ -41,7 +41,7 @@ _OPENINGS: Final = OpeningStatements(
 )
 _MIGRATING: Final = ("BEGIN", "SELECT pg_advisory_xact_lock(4114)")
 """One process at a time migrates."""
-_DRIVER_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+POSTGRES_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 _CONNECT_SECONDS: Final = 5.0
 _COMMAND_SECONDS: Final = 30.0
 _FIRST_RUNS: Final = 400
@@ -49,6 +49,23 @@ _FIRST_RUNS: Final = 400
 _FEW_ROWS: Final = 8
 """Most rows of a statement that is joined with others: each row count makes a different statement."""
 _PLACE: Final = re.compile(r"\$(\d+)")
+
+
+def create_postgres_engine(url: str, *, command_seconds: float | None = _COMMAND_SECONDS) -> AsyncEngine:
+    """Return an engine whose connections begin and commit themselves; a statement may take `command_seconds`."""
+    return create_async_engine(
+        "postgresql+asyncpg://",
+        connect_args={
+            "dsn": url,
+            "timeout": _CONNECT_SECONDS,
+            "command_timeout": command_seconds,
+            "server_settings": {"application_name": "circadia"},
+        },
+        poolclass=NullPool,
+        isolation_level="AUTOCOMMIT",
+        json_serializer=_to_json,
+        json_deserializer=orjson.loads,
+    )
 
 
 async def open_postgres(url: str, *, readers: int = 4, writers: int = 8) -> SqlStore:
@@ -59,19 +76,7 @@ async def open_postgres(url: str, *, readers: int = 4, writers: int = 8) -> SqlS
     Raises:
         StartError: the database cannot be reached, or belongs to a newer version.
     """
-    engine = create_async_engine(
-        "postgresql+asyncpg://",
-        connect_args={
-            "dsn": url,
-            "timeout": _CONNECT_SECONDS,
-            "command_timeout": _COMMAND_SECONDS,
-            "server_settings": {"application_name": "circadia"},
-        },
-        poolclass=NullPool,
-        isolation_level="AUTOCOMMIT",  # the links begin and commit themselves
-        json_serializer=_to_json,
-        json_deserializer=orjson.loads,
-    ).sync_engine
+    engine = create_postgres_engine(url).sync_engine
     link = _PostgresLink(engine)
     try:
         await link.run(migrate, first=_MIGRATING, opens=True)
@@ -193,7 +198,7 @@ class _AsyncpgConnection:
                 await prepared.executemany(values)
                 return _PreparedCursor(prepared, ())
             return _PreparedCursor(prepared, await prepared.fetch(*values))
-        except _DRIVER_ERRORS:
+        except POSTGRES_ERRORS:
             # The tables may have changed since it was prepared; the next try prepares it again.
             self._prepared.pop(text, None)
             raise
@@ -286,7 +291,7 @@ class _PostgresLink:
                     future.set_result(outcome)
 
     def _run_work(self, work: Callable[[Connection], T], first: Sequence[str], opens: bool) -> T:
-        with wrap_driver_errors(_NAME, *_DRIVER_ERRORS):
+        with wrap_driver_errors(_NAME, *POSTGRES_ERRORS):
             if opens:
                 if not first:
                     return self._run_first(work)
@@ -307,7 +312,7 @@ class _PostgresLink:
         connection = self._ensure_open()
         try:
             return act(connection)
-        except (*_DRIVER_ERRORS, OSError):
+        except (*POSTGRES_ERRORS, OSError):
             if not self._driver.is_closed():
                 raise
             # The server restarted while the connection was idle. Nothing was done yet, so a second try is safe.
@@ -346,7 +351,7 @@ class _PostgresLink:
             return
         try:
             self._send("ROLLBACK")
-        except (*_DRIVER_ERRORS, OSError):
+        except (*POSTGRES_ERRORS, OSError):
             self._discard()  # the server rolls back when the connection ends
 
     def _discard(self) -> None:

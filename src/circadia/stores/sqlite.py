@@ -68,6 +68,21 @@ _LOCKED_SECONDS: Final = 5.0
 _RETRY_SECONDS: Final = 0.01
 
 
+def create_sqlite_engine(path: Path) -> Engine:
+    """Return an engine whose connections begin and commit themselves."""
+    return create_engine(
+        "sqlite://",
+        # Mode `rw` makes a missing file an error instead of creating an empty database.
+        creator=lambda: sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, check_same_thread=False
+        ),
+        poolclass=NullPool,
+        isolation_level="AUTOCOMMIT",
+        json_serializer=_to_json,
+        json_deserializer=orjson.loads,
+    )
+
+
 async def open_sqlite(path: Path, *, readers: int = 4) -> SqlStore:
     """Open or create the database file, migrate it and return its store.
 
@@ -76,17 +91,7 @@ async def open_sqlite(path: Path, *, readers: int = 4) -> SqlStore:
     Raises:
         StartError: the file cannot be opened, is no SQLite database, or belongs to a newer version.
     """
-    engine = create_engine(
-        "sqlite://",
-        # Mode `rw` makes a missing file an error instead of creating an empty database.
-        creator=lambda: sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, check_same_thread=False
-        ),
-        poolclass=NullPool,
-        isolation_level="AUTOCOMMIT",  # the links begin and commit themselves
-        json_serializer=_to_json,
-        json_deserializer=orjson.loads,
-    )
+    engine = create_sqlite_engine(path)
     link = _Link(_SqliteConnection(engine), "sqlite-opening")
     try:
         await asyncio.to_thread(path.touch, 0o600)

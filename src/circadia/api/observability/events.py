@@ -64,8 +64,8 @@ async def list_events(
         await require_names(tx, who, session, agent)
         events = await tx.events.find_after(after, limit=limit, session=session, agent=agent, types=types)
         oldest = await tx.events.first_number()
-    views = [EventView.of(event) for event in events]
-    return EventList(events=views, after=events[-1].number if events else after, oldest=oldest)
+        seen = events[-1].number if events else min(after, await tx.events.last_number())
+    return EventList(events=[EventView.of(event) for event in events], after=seen, oldest=oldest)
 
 
 async def _tail(request: Request) -> EventTail:
@@ -122,8 +122,8 @@ async def follow_events(
     async with parts.store.begin_read() as tx:
         await require_names(tx, who, session, agent)
         oldest = await tx.events.first_number()
-        if after is None:
-            after = await tx.events.last_number()
+        last = await tx.events.last_number()
+        after = last if after is None else min(after, last)  # a restored log may end before what the caller saw
     gap = b'event: gap\ndata: {"after":%d,"oldest":%d}\n\n' % (after, oldest) if 0 < after < oldest - 1 else b""
     return EventStream(_follow(parts, tail, after, _EventFilter(session=session, agent=agent, types=types), gap))
 

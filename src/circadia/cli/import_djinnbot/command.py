@@ -1,4 +1,4 @@
-"""`circadia import djinnbot`: reads DjinnBot's configuration, maps it, reports, and writes the section `agents`."""
+"""`circadia import`: a whole database; with `djinnbot`, DjinnBot's configuration as the section `agents`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -12,20 +12,24 @@ from rich.text import Text
 
 from circadia.cli.import_djinnbot.mapping import AgentMapping, MappedLine, providers_of
 from circadia.cli.import_djinnbot.reading import AgentFolder, agent_folders
+from circadia.cli.machine.database import OldFile, import_file
+from circadia.cli.machine.serve import Config
+from circadia.cli.terminal.groups import NounGroup
 from circadia.cli.terminal.output import AsJson, console, display_text, note, print_json, shorten, table
 from circadia.errors import ConfigError, Conflict, InvalidRequest
 from circadia.records.schedule import load_zone
 from circadia.settings import settings_from
 
-app = typer.Typer(no_args_is_help=True, help="Import the configuration of another system.")
+app = typer.Typer(cls=NounGroup)
 
 _VALUE_LETTERS = 40
 _UNCUT = 10_000
 
 
-@app.callback()
-def take_over() -> None:
-    """Import the configuration of another system."""
+@app.callback(epilog="Example: circadia import all.db --config circadia.yaml")
+def import_database(file: OldFile, config: Config = None, as_json: AsJson = False) -> None:
+    """Read a backup or an export into an empty PostgreSQL database; or import another system's configuration."""
+    import_file(file, config, as_json=as_json)
 
 
 @app.command(epilog="Example: circadia import djinnbot ~/djinnbot --write circadia.yaml")

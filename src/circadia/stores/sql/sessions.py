@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, bindparam, exists, false, select, true, update
+from sqlalchemy import Connection, Row, and_, bindparam, exists, false, select, text, true, update
 
 from circadia.errors import Conflict
 from circadia.ids import SessionId
@@ -47,7 +47,7 @@ _SILENT = Statement(
         sessions.c.stalled.is_(False),
         sessions.c.touched_at <= bindparam("before"),
         exists().where(_MEMBERS),
-        ~exists().where(_MEMBERS, agents.c.asleep.is_(False)),
+        ~exists().where(_MEMBERS, text("NOT agents.asleep")),  # the form of the index `agents_awake`
     )
 )
 
