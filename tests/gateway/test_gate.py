@@ -18,6 +18,7 @@ from circadia.gateway.accounting.journal import Journal
 from circadia.gateway.hold.bodies import BodyRef, BodySpool
 from circadia.gateway.hold.gate import Admission, AsleepAgain, Gate, GateCall
 from circadia.gateway.hold.keep_alive import Ticker
+from circadia.gateway.hold.places import LocalHoldPlaces
 from circadia.gateway.hold.reply import Reply
 from circadia.gateway.mcp.reply_format import McpReplyFormat
 from circadia.ids import AgentId, RandomIds, SessionId
@@ -98,7 +99,7 @@ async def bench(folder: Path, store: Store, agents: list[Agent], **limits: int) 
     parking = BodySpool(folder / "held", settings)
     ticker = Ticker(CLOCK)
     journal = Journal(CLOCK, store, EventLog(CLOCK, signals), lines.append)
-    gate = Gate(CLOCK, RandomIds(system_milliseconds), presence, journal, ticker, parking, settings)
+    gate = Gate(CLOCK, RandomIds(system_milliseconds), presence, journal, ticker, parking, LocalHoldPlaces(settings))
     made = Bench(gate, presence, parking, signals, ticker, lines, journal)
     for agent in agents:
         cell = presence.ensure_cell(agent.id)

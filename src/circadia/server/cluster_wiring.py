@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.gateway.hold.gate import Gate
+from circadia.gateway.hold.places import HoldPlaces, LocalHoldPlaces, SharedHoldPlaces
 from circadia.ids import IdSource, MemberId
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.jobs.guarded_step import run_guarded
@@ -54,6 +55,12 @@ async def join_cluster(
     return membership
 
 
+def build_hold_places(basis: ServerBasis) -> HoldPlaces:
+    if basis.membership is None:
+        return LocalHoldPlaces(basis.settings.limits)
+    return SharedHoldPlaces(basis.clock, basis.store, basis.membership.member_id, basis.settings.limits)
+
+
 def find_gateway_address(settings: ServerSettings, own: tuple[str, int]) -> tuple[str, int]:
     """Return where launched agents reach a gateway. Raises ConfigError for a URL without a host."""
     if settings.gateway_url is None:
@@ -89,6 +96,8 @@ def list_tasks(
     members: list[Service | None] = [basis.membership, sequencer]
     if basis.membership is not None:
         basis.membership.count_load = lambda: (gate.total_held, worker.running_count + dreamer.running_count)
+    if isinstance(gate.places, SharedHoldPlaces):
+        members.append(gate.places)
     if isinstance(basis.signals, RemoteSignals):
         members.append(basis.signals)
     if basis.config is not None:

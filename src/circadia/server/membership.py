@@ -13,6 +13,7 @@ from typing import Final
 
 from circadia.clock import Clock, SystemClock
 from circadia.errors import StartError
+from circadia.ids import MemberId
 from circadia.jobs.guarded_step import run_guarded
 from circadia.records.member import Member, Role
 from circadia.stores.base import Store
@@ -41,6 +42,10 @@ class Membership:
         self._may_lead = member.role is not Role.GATEWAY
         self.count_load: Callable[[], tuple[int, int]] = lambda: (0, 0)
         """Returns the number of held calls, and of running pulses and passes."""
+
+    @property
+    def member_id(self) -> MemberId:
+        return self._member.id
 
     @property
     def leads(self) -> bool:

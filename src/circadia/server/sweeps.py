@@ -144,3 +144,4 @@ class Sweeps:
         self._expire_at = now + EXPIRE_EVERY_SECONDS
         async with self._store.begin_write() as tx:
             await tx.provenances.delete_expired(self._clock.now())
+            await tx.hold_places.delete_of_gone_members()

@@ -55,7 +55,7 @@ from circadia.records.session import DEFAULT_SESSION, Session
 from circadia.server.answers_wiring import build_gateway_answers
 from circadia.server.background import start_background
 from circadia.server.basis import ServerBasis
-from circadia.server.cluster_wiring import find_gateway_address, join_cluster, list_tasks, open_store
+from circadia.server.cluster_wiring import build_hold_places, find_gateway_address, join_cluster, list_tasks, open_store
 from circadia.server.drain import Drain
 from circadia.server.front import DoorRouter, HostGuard, refuse_calls
 from circadia.server.gauges import register_gauges, register_sleep_gauges
@@ -160,7 +160,7 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     identity = Identity(store, signals, admin_token_hash=admin, metrics_token_hash=reader, failed=failed)
     journal = Journal(clock, store, events, metrics.count_line)
     (spool := BodySpool(basis.data / "held", settings.limits)).clear()
-    gate = Gate(clock, ids, presence, journal, ticker, spool, settings.limits)
+    gate = Gate(clock, ids, presence, journal, ticker, spool, build_hold_places(basis))
     memory, embedding = build_memory(settings, secret, basis.session, clock, ids, store, signals, events)
     registry.bind, tier.sleep.shut = memory.banks.make_bound_banks, gate.shut
     dreams = build_sleeptime(settings, clock, ids, memory)

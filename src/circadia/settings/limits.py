@@ -50,7 +50,7 @@ class DefaultsSettings(AgentPolicy, Section):
 class LimitsSettings(Section):
     """Maximum sizes and counts; the server refuses a call over a limit with 429 or 413."""
 
-    max_holds: int = Field(20_000, ge=0, description="Maximum number of held calls.")
+    max_holds: int = Field(20_000, ge=0, description="Maximum number of held calls, over all gateways.")
     max_holds_per_agent: int = Field(2_000, ge=0, description="Maximum number of held calls of one agent.")
     max_held_bytes: int = Field(
         256 * 2**20, ge=0, description="Maximum size of held bodies in memory; the rest goes to disk."

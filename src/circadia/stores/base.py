@@ -11,7 +11,7 @@ from circadia.records.session import Session
 from circadia.stores.answers import Answers
 from circadia.stores.ledger import Alerts, Calls, Conversations, Cursors, Events, Provenances, ProviderIds, Retention
 from circadia.stores.locks import LockKey
-from circadia.stores.members import DueWorks, Members
+from circadia.stores.members import DueWorks, HoldPlaceCounts, Members
 from circadia.stores.memory import Banks, Blocks, Episodes, Notes, Views
 from circadia.stores.messaging import Deliveries, Messages, Threads
 from circadia.stores.sleeping import Benefits, OpenTurns, Passes, SleepCalls, SleepStates
@@ -198,6 +198,9 @@ class Tx(Protocol):
 
     @property
     def members(self) -> Members: ...
+
+    @property
+    def hold_places(self) -> HoldPlaceCounts: ...
 
     @property
     def open_turns(self) -> OpenTurns: ...

@@ -45,6 +45,8 @@ ALERTS_KEY = LockKey(LockRank.CHORE, "alerts")
 """Key of the record of alerts."""
 MEMBERS_KEY = LockKey(LockRank.CHORE, "members")
 """Key of the cluster's members and of its lead."""
+HOLDS_KEY = LockKey(LockRank.CHORE, "holds")
+"""Key of the places of held calls: one gateway at a time takes some."""
 START_KEY = LockKey(LockRank.CHORE, "start")
 """Key of what the configuration file defines: one process at a time creates or updates it."""
 EVENTS_KEY = LockKey(LockRank.EVENTS, "")

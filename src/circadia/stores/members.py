@@ -1,10 +1,10 @@
 """Store protocols of the cluster's members and of the work that waits for them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from circadia.ids import MemberId
+from circadia.ids import AgentId, MemberId
 from circadia.records.due_work import DueWork
 from circadia.records.member import Member
 
@@ -33,6 +33,22 @@ class Members(Protocol):
     async def find_all(self, now: datetime) -> Sequence[Member]:
         """Return the members whose lease has not ended, oldest first."""
         ...
+
+
+class HoldPlaceCounts(Protocol):
+    """How many calls each gateway holds for each agent; the agent `""` stands for all."""
+
+    async def sum_of_others(
+        self, member_id: MemberId, agents: Collection[AgentId], now: datetime
+    ) -> Mapping[AgentId, int]:
+        """Return the number of calls that other members hold now for each of these agents, if any."""
+        ...
+
+    async def put(self, member_id: MemberId, counts: Mapping[AgentId, int]) -> None:
+        """Overwrite the counts of these agents."""
+        ...
+
+    async def delete_of_gone_members(self) -> None: ...
 
 
 class DueWorks(Protocol):

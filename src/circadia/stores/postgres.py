@@ -215,6 +215,8 @@ def _join_statements(writes: Sequence[tuple[str, int, int, bool]]) -> str:
     before = 0
     for text, rows, places, is_checked in writes:
         head, values, row = text.partition(" VALUES ")
+        if rows > 1 and " ON CONFLICT " in row:
+            head, values, row = text, "", ""  # its rows are inserted one by one
         row, returning, returned = row.partition(" RETURNING ")
         shifted = [_shift_placeholders(row if values else text, before + at * places) for at in range(rows)]
         before += rows * places

@@ -1,4 +1,4 @@
-"""The gate: decides whether a call passes or is held, lists held calls, and limits their number."""
+"""The gate: decides whether a call passes or is held, and lists held calls."""
 
 import asyncio
 from collections import OrderedDict
@@ -10,16 +10,16 @@ from typing import Final, Self
 
 from circadia.agents.presence import Presence, PresenceCell
 from circadia.clock import Clock
-from circadia.errors import CircadiaError, LimitReached, TargetGone
+from circadia.errors import CircadiaError, TargetGone
 from circadia.gateway.accounting.journal import Journal
 from circadia.gateway.hold.bodies import BodyRef, BodySpool, SpooledBody
 from circadia.gateway.hold.keep_alive import Alarm, Ticker
 from circadia.gateway.hold.pace import Pace, PacePermit
+from circadia.gateway.hold.places import HoldPlaces
 from circadia.gateway.hold.reply import Phase, Reply
 from circadia.ids import AgentId, HoldId, IdSource
 from circadia.records.agent import Agent
 from circadia.records.event import EventType
-from circadia.settings import LimitsSettings
 from circadia.stores.base import Tx
 
 
@@ -68,8 +68,8 @@ class GateCall:
     """A call at the gate: `admit` it, prepare it, `clear_to_send` directly before sending. Exiting removes it."""
 
     __slots__ = (
-        "_admission", "_body", "_cell", "_gate", "_grace_seconds", "_limit", "_pace", "_polls", "agent", "began",
-        "door", "id", "is_listed", "reply", "since", "spooled", "turn", "what",
+        "_admission", "_body", "_cell", "_gate", "_grace_seconds", "_has_place", "_limit", "_pace", "_polls", "agent",
+        "began", "door", "id", "is_listed", "reply", "since", "spooled", "turn", "what",
     )  # fmt: skip
 
     def __init__(
@@ -102,6 +102,7 @@ class GateCall:
         self._grace_seconds = grace_seconds
         self._limit = limit
         self._polls = polls
+        self._has_place = False
         self._cell: PresenceCell | None = None
         self._pace: PacePermit | None = None
         self._admission = NOT_HELD
@@ -119,6 +120,7 @@ class GateCall:
             reason = error.code if isinstance(error, CircadiaError) else "caller gone"
             self._gate.unlist(self, EventType.DROPPED, reason=reason)
         self._gate.leave_line(self)
+        self._release_place()
         self._release_pace_slot()
 
     async def admit(self) -> tuple[bytes, Admission]:
@@ -155,15 +157,17 @@ class GateCall:
             raise AsleepAgain
         if self.is_listed:
             self._gate.unlist(self, EventType.ADMITTED, generation=self._cell.generation)
+            self._release_place()
         if not keeps_place:
             self._body = BodyRef(b"")
             self._gate.leave_line(self)
 
     async def _hold(self, cell: PresenceCell) -> bytes:
         gate = self._gate
-        if not self.is_listed:
-            gate.require_room(self.agent)
         gate.join(self)
+        if not self._has_place:
+            await gate.places.take(self.agent)
+            self._has_place = True
         spooled = await gate.parking.spool(self._body)
         alarm = None if self._limit is None else Alarm(partial(gate.presence.fail, cell, self, self._limit[1]))
         try:
@@ -187,6 +191,11 @@ class GateCall:
         self._pace = await gate.pace.slot()
         return body
 
+    def _release_place(self) -> None:
+        if self._has_place:
+            self._has_place = False
+            self._gate.places.give_back(self.agent.id)
+
     def _release_pace_slot(self) -> None:
         if self._pace is not None:
             self._pace.release()
@@ -209,7 +218,7 @@ class Gate:
         journal: Journal,
         ticker: Ticker,
         body_spool: BodySpool,
-        limits: LimitsSettings,
+        places: HoldPlaces,
     ) -> None:
         self.presence = presence
         self.ticker = ticker
@@ -218,7 +227,7 @@ class Gate:
         self._clock = clock
         self._ids = ids
         self._journal = journal
-        self._limits = limits
+        self.places = places
         self._holds: dict[GateCall, None] = {}
         self._per_agent: dict[AgentId, int] = {}
         self._lines: dict[AgentId, OrderedDict[GateCall, None]] = {}
@@ -314,21 +323,11 @@ class Gate:
     def total_held(self) -> int:
         return len(self._holds)
 
-    def require_room(self, agent: Agent) -> None:
-        if len(self._holds) >= self._limits.max_holds:
-            raise LimitReached(f"{self._limits.max_holds} calls are held already; try later", retry_after_seconds=30)
-        if self.count_held(agent.id) >= self._limits.max_holds_per_agent:
-            raise LimitReached(
-                f"{agent.reference!r} has {self._limits.max_holds_per_agent} held calls already; wake it or wait",
-                retry_after_seconds=30,
-            )
-
     def enlist(self, call: GateCall, spooled: SpooledBody) -> None:
         """Record the call as held; a call that is held again keeps its id and time."""
         call.spooled = spooled
         if call.is_listed:
             return
-        self.require_room(call.agent)  # again: others may have come while the body was spooled
         call.id, call.since, call.began = HoldId(self._ids.new("hold")), self._clock.now(), self._clock.monotonic()
         call.is_listed = True
         self._holds[call] = None

@@ -134,21 +134,15 @@ class SleepWorker:
             await self._jobs.wait_for_bell(EVERY_SECONDS)
 
     async def step(self) -> None:
+        works = (self._watch, self._start, self._write_askings)
         if self._leads():
-            works = (self._recover, self._watch, self._decide, self._start_if_due, self._write_askings, self._forget)
-        else:
-            works = (self._watch, self._start_if_due, self._write_askings)
+            works = (self._recover, self._watch, self._decide, self._start, self._write_askings, self._forget)
         for work in works:
             await self._jobs.run_guarded(work)
 
     async def _recover(self) -> None:
         if (await self._due.look()).claimed_passes:
             await self._jobs.recover()
-
-    async def _start_if_due(self) -> None:
-        if self._rung_for_pass or (await self._due.look()).passes:
-            self._rung_for_pass = False
-            await self._start()
 
     async def run_gateway(self) -> None:
         """Share the turns at this gateway with the workers, which run the passes."""
@@ -326,6 +320,9 @@ class SleepWorker:
             await tx.sleep_states.put(new_state)
 
     async def _start(self) -> None:
+        if not self._rung_for_pass and not (await self._due.look()).passes:
+            return
+        self._rung_for_pass = False
         while not self._jobs.draining and (places := self._count_free_places()) > 0:
             claimed = await self._jobs.claim(limit=places)
             if not claimed:
@@ -384,10 +381,9 @@ class SleepWorker:
 
     async def _forget(self) -> None:
         """Delete what no pass can need any more: old model answers, records and questions, and expired rows."""
-        now = self._clock.monotonic()
+        now, today = self._clock.monotonic(), self._clock.now()
         if now < self._forget_at:
             return
-        today = self._clock.now()
         before = today - timedelta(days=self._tier.settings.keep_days)
         await forget_expired(self._parts.store, today)
         async with self._parts.store.begin_write() as tx:

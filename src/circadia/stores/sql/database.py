@@ -25,6 +25,7 @@ from circadia.stores.base import (
     DueWorks,
     Episodes,
     Events,
+    HoldPlaceCounts,
     Members,
     Messages,
     Notes,
@@ -57,6 +58,7 @@ from circadia.stores.sql.deliveries import SqlDeliveries
 from circadia.stores.sql.due_work import SqlDueWork
 from circadia.stores.sql.episodes import SqlEpisodes
 from circadia.stores.sql.events import SqlEvents
+from circadia.stores.sql.hold_places import SqlHoldPlaces
 from circadia.stores.sql.link import OpeningStatements, Runner
 from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.members import SqlMembers
@@ -146,6 +148,7 @@ class SqlTx:
         self.benefits: Benefits = SqlBenefits(runner)
         self.due_work: DueWorks = SqlDueWork(runner)
         self.members: Members = SqlMembers(runner)
+        self.hold_places: HoldPlaceCounts = SqlHoldPlaces(runner)
         self.open_turns: OpenTurns = SqlOpenTurns(runner)
         self._hold = runner.hold
         self._after_commit = after_commit

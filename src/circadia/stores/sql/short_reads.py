@@ -11,7 +11,7 @@ FEW: Final = 100
 """Maximum number of rows in a short read."""
 
 
-class _Read(Generic[T]):
+class _ReadWork(Generic[T]):
     __slots__ = ("_work",)
 
     def __init__(self, work: Callable[[Connection], T]) -> None:
@@ -21,13 +21,13 @@ class _Read(Generic[T]):
         return self._work(connection)
 
 
-class SingleRead(_Read[T]):
+class SingleRead(_ReadWork[T]):
     """A read of one statement, which sees a consistent state without a transaction."""
 
     __slots__ = ()
 
 
-class ShortRead(_Read[T]):
+class ShortRead(_ReadWork[T]):
     """Work in a read block that reads a few rows by key: SQLite runs it in the event loop."""
 
     __slots__ = ()

@@ -1,0 +1,72 @@
+"""Places of held calls: how many each gateway holds for each agent."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy import Column, Index, Integer, String, Table, bindparam, delete, exists, func, select
+
+from circadia.ids import AgentId, MemberId
+from circadia.stores.locks import HOLDS_KEY
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.members import members
+from circadia.stores.sql.schema import metadata
+from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.upsert import Upsert
+
+hold_places = Table(
+    "hold_places",
+    metadata,
+    Column("member_id", String, primary_key=True),
+    Column("agent_id", String, primary_key=True),
+    Column("holds", Integer, nullable=False),
+)
+Index("hold_places_agent", hold_places.c.agent_id)
+
+_PUT = Statement(
+    Upsert(hold_places, keys=("member_id", "agent_id"), new=("holds",)), ("member_id", "agent_id", "holds")
+)
+_DROP = Statement(
+    delete(hold_places).where(
+        hold_places.c.member_id == bindparam("member"), hold_places.c.agent_id == bindparam("agent")
+    ),
+    ("member", "agent"),
+)
+_SUMS = (
+    select(hold_places.c.agent_id, func.sum(hold_places.c.holds))
+    .join(members, members.c.id == hold_places.c.member_id)
+    .where(
+        hold_places.c.agent_id.in_(bindparam("agents", expanding=True)),
+        hold_places.c.member_id != bindparam("member"),
+        members.c.lease_until > bindparam("now"),
+    )
+    .group_by(hold_places.c.agent_id)
+)
+_EXPIRE: Final = Statement(delete(hold_places).where(~exists().where(members.c.id == hold_places.c.member_id)))
+
+
+class SqlHoldPlaces:
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+        self._hold = runner.hold
+        self._queue_write = runner.queue_write
+
+    async def sum_of_others(
+        self, member_id: MemberId, agents: Collection[AgentId], now: datetime
+    ) -> Mapping[AgentId, int]:
+        await self._hold(HOLDS_KEY)
+        values = {"member": member_id, "agents": list(agents), "now": now}
+        rows = await self._run(lambda connection: connection.execute(_SUMS, values).all())
+        return {AgentId(row[0]): int(row[1]) for row in rows}
+
+    async def put(self, member_id: MemberId, counts: Mapping[AgentId, int]) -> None:
+        await self._hold(HOLDS_KEY)
+        for agent_id, holds in counts.items():
+            if holds:
+                self._queue_write(_PUT, (member_id, agent_id, holds), key=(member_id, agent_id))
+            else:
+                self._queue_write(_DROP, (member_id, agent_id), key=(member_id, agent_id))
+
+    async def delete_of_gone_members(self) -> None:
+        await self._hold(HOLDS_KEY)
+        await self._run(_EXPIRE.execute)

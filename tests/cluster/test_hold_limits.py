@@ -1,0 +1,72 @@
+"""Limits of held calls hold over several gateways: of racing calls exactly as many are held as are allowed."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.scene import two_servers
+from tests.interaction.live import Live
+
+pytestmark = pytest.mark.spec("CLU-04")
+
+
+class Callers:
+    """Calls of sleeping agents at both servers, which are held, refused or answered."""
+
+    def __init__(self, servers: Sequence[Live]) -> None:
+        self._servers = servers
+        self._statuses: list[asyncio.Task[int]] = []
+
+    async def race(self, token: str, count: int) -> int:
+        """Make so many calls at the same time, at both servers by turns; return how many are refused."""
+        calls = [asyncio.create_task(self._call(self._servers[number % 2], token)) for number in range(count)]
+        self._statuses += calls
+        async with asyncio.timeout(60):
+            while (refused := sum(call.done() for call in calls)) + await self._count_held(calls) != count:
+                await asyncio.sleep(0.01)
+        assert all(call.result() == 429 for call in calls if call.done())
+        return refused
+
+    async def end(self) -> Sequence[int]:
+        """Return the statuses of all calls, once they are answered."""
+        return await asyncio.gather(*self._statuses)
+
+    async def _count_held(self, calls: Sequence[asyncio.Task[int]]) -> int:
+        held = [await server.rest("GET", "/holds") for server in self._servers]
+        before = sum(not task.done() for task in self._statuses if task not in calls)
+        return sum(answer["total"] for _, answer in held) - before
+
+    async def _call(self, server: Live, token: str) -> int:
+        async with server.call(token) as response:
+            await response.read()
+            return response.status
+
+
+async def add_sleeper(server: Live, name: str) -> str:
+    token = await server.agent(name)
+    await server.sleeping(True, name)
+    return token
+
+
+async def test_racing_calls_at_two_gateways_are_held_up_to_the_limits_of_the_agent_and_of_all(
+    tmp_path: Path, postgres_url: str, late_locks: dict[str, str]
+) -> None:
+    limits: dict[str, Any] = {"max_holds": 6, "max_holds_per_agent": 4}
+    async with two_servers(tmp_path, postgres_url, limits=limits) as servers:
+        ann, bob = [await add_sleeper(servers[0], name) for name in ("ann", "bob")]
+        callers = Callers(servers)
+        assert await callers.race(ann, 10) == 10 - 4
+        assert await callers.race(bob, 10) == 10 - 2, "four of six are taken"
+        await servers[1].sleeping(False, "ann")
+        async with asyncio.timeout(60):
+            while await callers.race(bob, 1):  # ann's places come back within a second
+                await asyncio.sleep(0.05)
+        assert await callers.race(bob, 4) == 4 - 1, "three of four are taken"
+        await servers[0].sleeping(False, "bob")
+        statuses = await callers.end()
+    assert statuses.count(200) == 4 + 4
+    assert set(statuses) == {200, 429}
+    assert not late_locks
