@@ -42,11 +42,18 @@ OnReady = Callable[[str, str | None], None]
 
 
 async def serve(
-    settings: Settings, data: Path, *, on_ready: OnReady, role: Role = Role.ALL, config: ConfigFile | None = None
+    settings: Settings,
+    data: Path,
+    *,
+    on_ready: OnReady,
+    role: Role = Role.ALL,
+    migrates: bool = True,
+    config: ConfigFile | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT.
 
-    `on_ready` is called once with the URL, and with the operator's token if it is new. `config` is the source file of
+    `on_ready` is called once with the URL, and with the operator's token if it is new. A server that does not `migrate`
+    the database waits until another process has done so. `config` is the source file of
     the settings; its agents are read again when it changes.
 
     Raises:
@@ -55,6 +62,8 @@ async def serve(
     """
     if role is not Role.ALL and settings.server.database_url is None:
         raise StartError(f"the role {role.value!r} needs PostgreSQL; set server.database_url, or use --role all")
+    if not migrates and settings.server.database_url is None:
+        raise StartError("--no-migrate needs PostgreSQL; set server.database_url, or leave the option out")
     environment = dict(os.environ)
     with lock_folder(data):
         token, is_new = load_admin_token(data, environment)
@@ -74,6 +83,7 @@ async def serve(
                 config=config,
                 traces=traces,
                 role=role,
+                migrates=migrates,
             )
             async with building as server:
                 if is_new:
