@@ -15,9 +15,7 @@ from tests.cluster.releases import Migration, Release, install_release, newest_n
 from tests.fixtures.server_process import CircadiaProcess
 
 EXPAND = Migration(name="Expand", works_with=newest_number(), statement="ALTER TABLE agents ADD COLUMN mood VARCHAR")
-CONTRACT = Migration(
-    name="Contract", works_with=newest_number(1), statement="ALTER TABLE agents DROP COLUMN description"
-)
+CONTRACT = Migration(name="Contract", works_with=newest_number(1), statement="ALTER TABLE agents DROP COLUMN mood")
 ROUNDS = 5
 
 
@@ -29,10 +27,7 @@ class Load:
         self.servers = here, there
 
     async def prepare(self) -> dict[str, str]:
-        agents = [
-            {"name": "held", "sleep_events": ["agent_started"]},
-            {"name": "sender", "policy": {"may_wake": ["*"]}},
-        ]
+        agents = [{"name": "held", "sleep_events": ["agent_started"]}]
         tokens = await self.servers[0].create_session("team", agents)
         launched = {"name": "launched", "sleep_events": ["agent_started"]}
         await self.servers[0].call("POST", "/sessions/team/agents", launched)
@@ -111,7 +106,8 @@ async def test_an_old_and_a_new_release_serve_side_by_side_until_a_contraction_n
                 await old.restart()
                 await load.run(tokens, 1)
                 pulses = await load.list_pulses()
-                assert [pulse["status"] for pulse in pulses] == ["succeeded"] * len(pulses)
+                assert len(pulses) >= 2
+                assert {pulse["status"] for pulse in pulses} == {"succeeded"}
                 assert len(provider.requests) == (ROUNDS + 1) * 2
                 status, text = await migrate(last)
                 assert (status, old.url in text, "runs version 1.0" in text) == (10, True, True), text
@@ -122,5 +118,6 @@ async def test_an_old_and_a_new_release_serve_side_by_side_until_a_contraction_n
                     await old.start()
                 assert "this version knows schema" in old.log
                 assert await list_versions(new) == {"1.1": 1}
+                await Load(http, new, new).run(tokens, 1)
             finally:
                 await new.__aexit__()

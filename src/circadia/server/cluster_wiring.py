@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from circadia.clock import Clock, SystemClock
-from circadia.errors import ConfigError
+from circadia.errors import ConfigError, StartError, StorageUnavailable
 from circadia.gateway.hold.gate import Gate
 from circadia.ids import IdSource, MemberId
 from circadia.jobs.event_sequencer import EventSequencer
@@ -55,7 +55,7 @@ async def migrate_database(settings: ServerSettings, data: Path, *, dry_run: boo
     with lock_folder(data) if settings.database_url is None else nullcontext():
         file = data / DATABASE_FILE
         if settings.database_url is not None:
-            present = (await postgres_revision(settings.database_url))[1]
+            present = await _read_schema(settings.database_url)
         else:
             present = (await sqlite_revision(file))[1] if file.exists() else SchemaRow()
         if not dry_run:
@@ -63,10 +63,17 @@ async def migrate_database(settings: ServerSettings, data: Path, *, dry_run: boo
         return find_missing(present.revision)
 
 
+async def _read_schema(url: str) -> SchemaRow:
+    try:
+        return (await postgres_revision(url))[1]
+    except (StorageUnavailable, ValueError) as error:
+        raise StartError(f"cannot open the PostgreSQL database: {error}") from None
+
+
 async def _wait_for_schema(clock: Clock, url: str) -> None:
     """Wait until the database has a schema as new as this version's; log that once a minute."""
     for seconds in itertools.count():
-        present = (await postgres_revision(url))[1].revision
+        present = (await _read_schema(url)).revision
         missing = find_missing(present)
         if not missing:
             return
