@@ -18,7 +18,7 @@ from circadia.ids import BankId
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.memory_tables import metadata
-from circadia.stores.sql.migrate import MIGRATIONS
+from circadia.stores.sql.migrate import MIGRATIONS, list_revisions
 from circadia.stores.sqlite import open_sqlite
 from tests.contract.conftest import Database
 from tests.contract.rows import event, tags
@@ -82,11 +82,14 @@ async def test_a_database_is_opened_again_with_what_was_in_it(store: SqlStore, d
     await again.close()
 
 
-async def test_a_database_that_a_newer_version_has_changed_is_refused(
-    store: SqlStore, database: Database, postgres_server: PostgresServer
+@pytest.mark.parametrize(("works_with", "opens"), [("9999", False), ("{newest}", True)])
+@pytest.mark.spec("CLU-30")
+async def test_a_database_of_a_newer_version_opens_only_if_that_says_that_it_works_with_this_one(
+    store: SqlStore, database: Database, postgres_server: PostgresServer, works_with: str, opens: bool
 ) -> None:
     await store.close()
-    statement = "UPDATE alembic_version SET version_num = '9999'"
+    works_with = works_with.format(newest=list_revisions()[-1].number)
+    statement = f"UPDATE alembic_version SET version_num = '9999', works_with = '{works_with}'"
     if database.dialect == "sqlite":
         with sqlite3.connect(database.place) as connection:
             connection.execute(statement)
@@ -94,8 +97,11 @@ async def test_a_database_that_a_newer_version_has_changed_is_refused(
     else:
         name = database.place.removeprefix("postgresql://postgres@/").partition("?")[0]
         await postgres_server.execute(statement, database=name)
-    with pytest.raises(StartError, match="newer version"):
-        await database.open()
+    if opens:
+        await (await database.open()).close()
+    else:
+        with pytest.raises(StartError, match="newer version"):
+            await database.open()
 
 
 async def test_an_older_database_keeps_the_conversation_of_each_episode(tmp_path: Path) -> None:

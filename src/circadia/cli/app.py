@@ -98,6 +98,10 @@ class CommandList(LazyGroup):
         "Machine": {
             "config": ("circadia.cli.machine.config", "Check and show the configuration."),
             "model": ("circadia.cli.machine.model", "Manage the weights of small local models."),
+            "migrate": (
+                "circadia.cli.machine.migrate",
+                "Migrate the database to the schema of this version, and list the migrations that ran.",
+            ),
             "backup": (
                 "circadia.cli.machine.database",
                 "Copy the SQLite database into a file, while the server may run and write.",

@@ -20,6 +20,8 @@ class Member:
     id: MemberId
     role: Role
     version: str
+    schema: str | None = None
+    """Number of the newest schema that it knows."""
     host: str
     """Name of its machine."""
     address: str

@@ -42,19 +42,26 @@ OnReady = Callable[[str, str | None], None]
 
 
 async def serve(
-    settings: Settings, data: Path, *, on_ready: OnReady, role: Role = Role.ALL, config: ConfigFile | None = None
+    settings: Settings,
+    data: Path,
+    *,
+    on_ready: OnReady,
+    role: Role = Role.ALL,
+    migrates: bool = True,
+    config: ConfigFile | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT.
 
-    `on_ready` is called once with the URL, and with the operator's token if it is new. `config` is the source file of
+    `on_ready` is called once with the URL, and with the operator's token if it is new. A server that does not `migrate`
+    the database waits until another process has done so. `config` is the source file of
     the settings; its agents are read again when it changes.
 
     Raises:
         StartError: a problem with the port, data folder, lock or database.
         ConfigError: a variable that the settings name is not set.
     """
-    if role is not Role.ALL and settings.server.database_url is None:
-        raise StartError(f"the role {role.value!r} needs PostgreSQL; set server.database_url, or use --role all")
+    if settings.server.database_url is None:
+        _require_options_of_sqlite(role, migrates)
     environment = dict(os.environ)
     with lock_folder(data):
         token, is_new = load_admin_token(data, environment)
@@ -66,15 +73,9 @@ async def serve(
         with bind_socket(chosen.host, chosen.port) as bound:
             traces = set_up_traces(environment)
             building = build_server(
-                settings,
-                data,
-                environment,
-                token,
-                address=reachable_address(bound),
-                config=config,
-                traces=traces,
-                role=role,
-            )
+                settings, data, environment, token, address=reachable_address(bound), config=config, traces=traces,
+                role=role, migrates=migrates,
+            )  # fmt: skip
             async with building as server:
                 if is_new:
                     keep_admin_token(data, token)  # not earlier: a start that fails before this would never show it
@@ -85,6 +86,13 @@ async def serve(
                     await listener.serve(sockets=[bound])
                 finally:
                     announcement.cancel()
+
+
+def _require_options_of_sqlite(role: Role, migrates: bool) -> None:
+    if role is not Role.ALL:
+        raise StartError(f"the role {role.value!r} needs PostgreSQL; set server.database_url, or use --role all")
+    if not migrates:
+        raise StartError("--no-migrate needs PostgreSQL; set server.database_url, or leave the option out")
 
 
 class Listener(uvicorn.Server):

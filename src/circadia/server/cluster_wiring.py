@@ -1,15 +1,17 @@
 """Opens the database, and joins the cluster of servers on it."""
 
+import itertools
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from socket import gethostname
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
-from circadia.clock import Clock
-from circadia.errors import ConfigError
+from circadia.clock import Clock, SystemClock
+from circadia.errors import ConfigError, StartError, StorageUnavailable
 from circadia.gateway.hold.gate import Gate
 from circadia.gateway.hold.places import HoldPlaces, LocalHoldPlaces, SharedHoldPlaces
 from circadia.ids import IdSource, MemberId
@@ -17,6 +19,7 @@ from circadia.jobs.event_sequencer import EventSequencer
 from circadia.jobs.guarded_step import run_guarded
 from circadia.records.member import Member, Role
 from circadia.server.basis import ServerBasis
+from circadia.server.folder import lock_folder
 from circadia.server.membership import Membership, build_token_check
 from circadia.server.reload import ConfigReloader
 from circadia.settings import Settings
@@ -25,14 +28,62 @@ from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.remote import RemoteSignals
+from circadia.stores.sql.migrate import Revision, find_missing, list_revisions
+from circadia.stores.sql.revision import SchemaRow, postgres_revision, sqlite_revision
 from circadia.stores.sqlite import open_sqlite
 from circadia.wake.worker import WakeWorker
 
+DATABASE_FILE: Final = "circadia.db"
 
-async def open_store(settings: ServerSettings, data: Path) -> Store:
+_logger = logging.getLogger(__name__)
+
+
+async def open_store(settings: ServerSettings, data: Path, *, migrates: bool = True) -> Store:
+    """Open the database, after its migration by this process or, unless it `migrates`, by another."""
     if settings.database_url is None:
-        return await open_sqlite(data / "circadia.db", readers=settings.readers)
+        return await open_sqlite(data / DATABASE_FILE, readers=settings.readers)
+    if not migrates:
+        await _wait_for_schema(SystemClock(), settings.database_url)
     return await open_postgres(settings.database_url, readers=settings.readers, writers=settings.writers)
+
+
+async def migrate_database(settings: ServerSettings, data: Path, *, dry_run: bool) -> Sequence[Revision]:
+    """Migrate the database, unless it is a `dry_run`; return the revisions that it lacked.
+
+    Raises:
+        StartError: the database cannot be opened or must not be migrated now, or a server uses the SQLite folder.
+    """
+    with lock_folder(data) if settings.database_url is None else nullcontext():
+        file = data / DATABASE_FILE
+        if settings.database_url is not None:
+            present = await _read_schema(settings.database_url)
+        else:
+            present = (await sqlite_revision(file))[1] if file.exists() else SchemaRow()
+        if not dry_run:
+            await (await open_store(settings, data)).close()
+        return find_missing(present.revision)
+
+
+async def _read_schema(url: str) -> SchemaRow:
+    try:
+        return (await postgres_revision(url))[1]
+    except (StorageUnavailable, ValueError) as error:
+        raise StartError(f"cannot open the PostgreSQL database: {error}") from None
+
+
+async def _wait_for_schema(clock: Clock, url: str) -> None:
+    """Wait until the database has a schema as new as this version's; log that once a minute."""
+    for seconds in itertools.count():
+        present = (await _read_schema(url)).revision
+        missing = find_missing(present)
+        if not missing:
+            return
+        if seconds % 60 == 0:
+            _logger.warning(
+                "the database has schema %s, and this version needs %s: waiting until `circadia migrate` has run",
+                present or "none", missing[-1].number,
+            )  # fmt: skip
+        await clock.sleep(1)
 
 
 async def join_cluster(
@@ -46,7 +97,8 @@ async def join_cluster(
 ) -> Membership:
     now = clock.now()
     member = Member(
-        id=MemberId(ids.new("mem")), role=role, version=version("circadia"), host=gethostname(),
+        id=MemberId(ids.new("mem")), role=role, version=version("circadia"), schema=list_revisions()[-1].number,
+        host=gethostname(),
         address=_build_url(address), token_check=build_token_check(admin_token_hash), started_at=now, lease_until=now,
     )  # fmt: skip
     membership = Membership(clock, store, member)

@@ -16,8 +16,8 @@ from circadia.errors import InvalidRequest, StartError, StorageUnavailable
 from circadia.server.folder import lock_folder
 from circadia.stores.postgres import POSTGRES_ERRORS, create_postgres_engine
 from circadia.stores.sql.driver_errors import wrap_driver_errors
-from circadia.stores.sql.migrate import migrate
-from circadia.stores.sql.revision import known_revisions, postgres_revision, sqlite_revision
+from circadia.stores.sql.migrate import list_revisions, migrate
+from circadia.stores.sql.revision import postgres_revision, sqlite_revision
 from circadia.stores.sql.table_copy import copy_tables, count_rows, require_empty
 from circadia.stores.sqlite import create_sqlite_engine
 from circadia.stores.sqlite_snapshot import OnProgress, create_file, replace_database, write_snapshot
@@ -83,8 +83,8 @@ async def export_postgres(url: str, file: Path, on_progress: OnProgress) -> None
 
     with create_file(file):
         async with _open_postgres(url, *_READ) as connection:
-            _, revision, _ = await postgres_revision(url)
-            if revision != known_revisions()[0]:
+            _, (revision, _), _ = await postgres_revision(url)
+            if revision != list_revisions()[-1].number:
                 raise StartError(f"the database has revision {revision!r}; start this version's server on it first")
             await connection.run_sync(fill_file)
 
@@ -97,7 +97,7 @@ async def import_to_postgres(url: str, file: Path, on_progress: OnProgress) -> N
         StartError: another version wrote the file, or the URL is malformed.
         StorageUnavailable: the database does not answer.
     """
-    revision, newest = await _read_file_revision(file), known_revisions()[0]
+    revision, newest = await _read_file_revision(file), list_revisions()[-1].number
     if revision != newest:
         raise StartError(
             f"{str(file)!r} has revision {revision!r}, this version writes {newest!r}; restore it into a new data "
@@ -116,7 +116,7 @@ async def import_to_postgres(url: str, file: Path, on_progress: OnProgress) -> N
 
 async def _read_file_revision(file: Path) -> str:
     try:
-        _, revision = await sqlite_revision(file)
+        _, (revision, _) = await sqlite_revision(file)
     except StorageUnavailable as error:
         raise InvalidRequest(f"cannot read {str(file)!r} as a backup of Circadia: {error.message}") from error
     if revision is None:

@@ -111,6 +111,7 @@ async def build_server(
     traces: Traces | None = None,
     clock: Clock | None = None,
     role: Role = Role.ALL,
+    migrates: bool = True,
 ) -> AsyncGenerator[Server]:
     """Build a server; on exit end its tasks, flush what is queued, and close the database.
 
@@ -120,7 +121,7 @@ async def build_server(
     """
     clock, ids = clock or SystemClock(), RandomIds(system_milliseconds)
     address = address or (settings.server.host, settings.server.port)
-    store = await open_store(settings.server, data)
+    store = await open_store(settings.server, data, migrates=migrates)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
         session = await stack.enter_async_context(_open_http_session())

@@ -76,27 +76,31 @@ async def check_database(folder: Path, url: str | None, watch: ClockComparison) 
     revisions = importlib.import_module("circadia.stores.sql.revision")
     version: str
     revision: str | None
+    works_with: str | None
     try:
         if url:
-            version, revision, theirs = await revisions.postgres_revision(url)
+            version, (revision, works_with), theirs = await revisions.postgres_revision(url)
             watch.record_database_time(theirs)
         else:
-            version, revision = await revisions.sqlite_revision(file)
+            version, (revision, works_with) = await revisions.sqlite_revision(file)
     except StorageUnavailable as error:
         remedy = "check server.database_url and that it runs" if url else "restore it, or move it away to start afresh"
         return [fail("database", error.message, remedy)]
     except ValueError:
         return [fail("database", "server.database_url is malformed", "write postgresql://user@host/database")]
-    return [judge_revision(version, revision, *revisions.known_revisions())]
+    newest = importlib.import_module("circadia.stores.sql.migrate").list_revisions()[-1].number
+    return [judge_revision(version, revision, works_with, newest)]
 
 
-def judge_revision(version: str, revision: str | None, head: str, known: frozenset[str]) -> Check:
-    """Judge the schema's revision for this version of the code."""
+def judge_revision(version: str, revision: str | None, works_with: str | None, newest: str) -> Check:
+    """Judge the schema's revision for this version of the code; `works_with` is the oldest that works with it."""
     if revision is None:
         return ok("database", f"{version}, empty; the first start creates its tables")
-    if revision == head:
+    if revision == newest:
         return ok("database", f"{version}, schema {revision}, the newest")
-    if revision in known:
-        return ok("database", f"{version}, schema {revision}; the next start upgrades it to {head}")
-    message = f"{version}, schema {revision!r}, which this version does not know: a newer one has used it"
+    if revision < newest:
+        return ok("database", f"{version}, schema {revision}; the next start upgrades it to {newest}")
+    if works_with is not None and works_with <= newest:
+        return ok("database", f"{version}, schema {revision} of a newer version, with which this one works")
+    message = f"{version}, schema {revision!r}, with which this version does not work: a newer one has used it"
     return fail("database", message, "install that version, or restore an older backup")

@@ -56,13 +56,17 @@ def serve(
         Role,
         typer.Option("--role", help="`gateway` serves calls, `worker` runs pulses and passes; both need PostgreSQL."),
     ] = Role.ALL,
+    migrate: Annotated[
+        bool,
+        typer.Option("--migrate/--no-migrate", help="Migrate the database, or wait until `circadia migrate` has run."),
+    ] = True,
 ) -> None:
     """Run the server until Ctrl-C or SIGTERM. The first start prints the operator's token once."""
     forbid_inspection()
     file = config_file(config)
     settings = load_settings(file)
     read = None if file is None else ConfigFile(path=file, startup_settings=settings)
-    run = ServerRun(override_address(settings, host, port), data_folder(data, os.environ), read, role)
+    run = ServerRun(override_address(settings, host, port), data_folder(data, os.environ), read, role, migrate)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run.until_stopped())
     if run.interrupted:
@@ -77,12 +81,13 @@ class ServerRun:
     listens, or during its cleanup, cancels it.
     """
 
-    def __init__(self, settings: Settings, data: Path, file: ConfigFile | None, role: Role) -> None:
+    def __init__(self, settings: Settings, data: Path, file: ConfigFile | None, role: Role, migrates: bool) -> None:
         self.interrupted = False
         self._settings = settings
         self._data = data
         self._file = file
         self._role = role
+        self._migrates = migrates
         self._graceful = False
 
     async def until_stopped(self) -> None:
@@ -111,7 +116,14 @@ class ServerRun:
             served = importlib.import_module("circadia.server.app").serve
         on_ready: OnReady = self._ready
         try:
-            await served(self._settings, self._data, role=self._role, on_ready=on_ready, config=self._file)
+            await served(
+                self._settings,
+                self._data,
+                role=self._role,
+                migrates=self._migrates,
+                on_ready=on_ready,
+                config=self._file,
+            )
         except asyncio.CancelledError:
             if not stopped:
                 raise

@@ -22,6 +22,7 @@ members = Table(
     Column("id", String, primary_key=True),
     Column("role", String, nullable=False),
     Column("version", String, nullable=False),
+    Column("schema", String),
     Column("host", String, nullable=False),
     Column("address", String, nullable=False),
     Column("token_check", String, nullable=False),

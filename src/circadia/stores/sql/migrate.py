@@ -1,5 +1,13 @@
-"""Migrates a database to the schema of this version."""
+"""Migrates a database to the schema of this version, and checks whether this version works with a newer schema.
 
+Each revision has a number and may state `works_with`: the oldest schema whose code works with it too. Without that,
+only code that knows the revision works with it. The database keeps the highest `works_with` beside its revision, so an
+older process learns from there that a newer schema does it no harm.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -7,11 +15,52 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
+from sqlalchemy import Connection, inspect, text
 
 from circadia.errors import StartError
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
+
+_WORKS_WITH: Final = text("SELECT works_with FROM alembic_version")
+_KEEP_WORKS_WITH: Final = text("UPDATE alembic_version SET works_with = :number")
+_OLDER_MEMBERS: Final = text(
+    "SELECT address, host, version FROM members WHERE lease_until > extract(epoch FROM clock_timestamp()) * 1000000"
+    " AND coalesce(schema, '') < :number ORDER BY address"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Revision:
+    number: str
+    name: str
+    works_with: str
+    """Number of the oldest schema whose code works with this one."""
+
+
+@cache
+def list_revisions() -> Sequence[Revision]:
+    """Return all revisions that this version knows, oldest first."""
+    scripts = reversed(list(ScriptDirectory.from_config(build_config()).walk_revisions()))
+    return [
+        Revision(
+            number=script.revision, name=script.doc, works_with=getattr(script.module, "works_with", script.revision)
+        )
+        for script in scripts
+    ]
+
+
+def find_missing(present: str | None) -> Sequence[Revision]:
+    """Return the revisions that a database with this one, or none, lacks; none if its own is newer than all."""
+    revisions = list_revisions()
+    if present is None:
+        return revisions
+    return [revision for revision in revisions if revision.number > present]
+
+
+def build_config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    return config
 
 
 def migrate(connection: Connection) -> None:
@@ -20,19 +69,43 @@ def migrate(connection: Connection) -> None:
     Alembic works with module variables: only one migration at a time in a process.
 
     Raises:
-        StartError: a newer version of Circadia has changed the database.
+        StartError: this version does not work with the schema of a newer one, or live members do not work with this
+            one's.
     """
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    present = MigrationContext.configure(connection).get_current_revision()
+    newest = list_revisions()[-1].number
+    if present is not None and present > newest:
+        _require_tolerance(connection, present, newest)
+    missing = find_missing(present)
+    if not missing:
+        return
+    _require_newer_members(connection, max(revision.works_with for revision in missing))
+    config = build_config()
     config.attributes["connection"] = connection
-    script = ScriptDirectory.from_config(config)
-    known = {revision.revision for revision in script.walk_revisions()}
-    heads = MigrationContext.configure(connection).get_current_heads()
-    newer = sorted(set(heads) - known)
-    if newer:
+    command.upgrade(config, "head")
+    connection.execute(_KEEP_WORKS_WITH, {"number": max(revision.works_with for revision in list_revisions())})
+
+
+def _require_tolerance(connection: Connection, present: str, newest: str) -> None:
+    works_with: str | None = connection.execute(_WORKS_WITH).scalar()
+    if works_with is None or newest < works_with:
         raise StartError(
-            f"the database has revision {newer[0]!r}, which this version of Circadia does not know:"
-            " a newer version has used it; install that version, or restore a backup from before"
+            f"the database has schema {present!r} of a newer version, which works with code for schema"
+            f" {works_with or present!r} or newer; this version knows schema {newest!r}: install a newer version, or"
+            " restore a backup from before"
         )
-    if set(heads) != set(script.get_heads()):
-        command.upgrade(config, "head")
+
+
+def _require_newer_members(connection: Connection, works_with: str) -> None:
+    """Refuse a migration that would break processes that run now."""
+    if connection.dialect.name != "postgresql":  # one process has the whole database
+        return
+    tables = inspect(connection)
+    if not tables.has_table("members") or all(column["name"] != "schema" for column in tables.get_columns("members")):
+        return
+    older = connection.execute(_OLDER_MEMBERS, {"number": works_with}).first()
+    if older is not None:
+        raise StartError(
+            f"{older.address} on {older.host} runs version {older.version}, which does not work with the new schema:"
+            f" upgrade or stop all processes that do not know schema {works_with!r}; one that has died counts for 15 s"
+        )

@@ -5,51 +5,46 @@ import sqlite3
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import asyncpg
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 from sqlalchemy import NullPool, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from circadia.errors import InvalidRequest
 from circadia.stores.sql.driver_errors import wrap_driver_errors
-from circadia.stores.sql.migrate import MIGRATIONS
 
-_REVISION: Final = "SELECT version_num FROM alembic_version"
+_REVISION: Final = "SELECT * FROM alembic_version"
 _SECONDS: Final = 5.0
 
 
-def known_revisions() -> tuple[str, frozenset[str]]:
-    """Return the newest revision of this code, and all that it knows."""
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    script = ScriptDirectory.from_config(config)
-    head = script.get_current_head()
-    return head or "", frozenset(revision.revision for revision in script.walk_revisions())
+class SchemaRow(NamedTuple):
+    """A database's revision, none if it has no tables yet, and the oldest one whose code works with it."""
+
+    revision: str | None = None
+    works_with: str | None = None
 
 
-async def sqlite_revision(path: Path) -> tuple[str, str | None]:
-    """Return the SQLite version and the file's revision; none if it has no tables yet.
+async def sqlite_revision(path: Path) -> tuple[str, SchemaRow]:
+    """Return the SQLite version and the file's revision.
 
     Raises:
         StorageUnavailable: the file cannot be opened, or is no SQLite database.
     """
 
-    def query_revision() -> str | None:
+    def query_revision() -> SchemaRow:
         with wrap_driver_errors("SQLite", sqlite3.Error):
             uri = f"{path.absolute().as_uri()}?mode=ro"
             with closing(sqlite3.connect(uri, uri=True, timeout=_SECONDS)) as connection:
                 has = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
                 row = connection.execute(_REVISION).fetchone() if has else None
-                return str(row[0]) if row else None
+                return SchemaRow(*(row or ()))
 
     return f"SQLite {sqlite3.sqlite_version}", await asyncio.to_thread(query_revision)
 
 
-async def postgres_revision(url: str) -> tuple[str, str | None, datetime]:
-    """Return the server version, the database's revision (none if it has no tables yet), and the server's clock.
+async def postgres_revision(url: str) -> tuple[str, SchemaRow, datetime]:
+    """Return the server version, the database's revision, and the server's clock.
 
     Raises:
         StorageUnavailable: the database cannot be reached. ValueError: the URL is malformed.
@@ -64,8 +59,8 @@ async def postgres_revision(url: str) -> tuple[str, str | None, datetime]:
             async with engine.connect() as connection:
                 version = await connection.scalar(text("SHOW server_version"))
                 has = await connection.scalar(text("SELECT to_regclass('alembic_version')::text"))
-                revision = await connection.scalar(text(_REVISION)) if has is not None else None
+                row = (await connection.execute(text(_REVISION))).first() if has is not None else None
                 now: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
     except InvalidRequest as error:
         raise ValueError("the URL is malformed") from error
-    return f"PostgreSQL {version}", None if revision is None else str(revision), now
+    return f"PostgreSQL {version}", SchemaRow(*(row or ())), now

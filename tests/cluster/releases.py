@@ -1,0 +1,81 @@
+"""Later releases of Circadia: copies of its package with more migrations and a version of their own."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import circadia
+from circadia.stores.sql.migrate import list_revisions
+from tests.fixtures.program import Program
+from tests.fixtures.server_process import ADMIN_TOKEN, CircadiaProcess
+
+_MIGRATION: Final = """'''{name}'''
+from alembic import op
+
+revision, down_revision, branch_labels, depends_on = {number!r}, {before!r}, None, None
+works_with = {works_with!r}
+
+
+def upgrade() -> None:
+    op.execute({statement!r})
+"""
+_START: Final = """import os, sys
+
+os.execve(sys.executable, [sys.executable, "-m", "circadia", *sys.argv[1:]], {{**os.environ, "PYTHONPATH": {tree!r}}})
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Migration:
+    """A migration after the newest one of this tree."""
+
+    name: str
+    works_with: str
+    statement: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A release that is installed in a folder of its own."""
+
+    version: str
+    program: Path
+
+    def serve(self, folder: Path, config: Mapping[str, Any], *options: str) -> CircadiaProcess:
+        folder.mkdir()
+        return CircadiaProcess(folder, config, program=[str(self.program)], options=options)
+
+    async def run(self, *words: str) -> tuple[int, str]:
+        """Run a command and return its status and what it says."""
+        env = {**os.environ, "CIRCADIA_ADMIN_TOKEN": ADMIN_TOKEN, "NO_COLOR": "1", "COLUMNS": "200"}
+        process = await Program.start([str(self.program)], *words, env=env)
+        text = (await process.stdout.read()).decode()
+        return await process.wait(), text
+
+
+def newest_number(later: int = 0) -> str:
+    """Return the number of this tree's newest schema, or of one that comes so many migrations later."""
+    return f"{int(list_revisions()[-1].number) + later:04}"
+
+
+def install_release(folder: Path, version: str, *migrations: Migration) -> Release:
+    """Copy the package and add the migrations."""
+    tree = folder / version
+    shutil.copytree(Path(circadia.__file__).parent, tree / "circadia", ignore=shutil.ignore_patterns("__pycache__"))
+    about = tree / f"circadia-{version}.dist-info" / "METADATA"
+    about.parent.mkdir()
+    about.write_text(f"Metadata-Version: 2.1\nName: circadia\nVersion: {version}\n", "utf-8")
+    for place, migration in enumerate(migrations):
+        number = newest_number(place + 1)
+        text = _MIGRATION.format(
+            name=migration.name, number=number, before=newest_number(place), works_with=migration.works_with,
+            statement=migration.statement,
+        )  # fmt: skip
+        versions = tree / "circadia" / "stores" / "sql" / "migrations" / "versions"
+        (versions / f"{number}_later.py").write_text(text, "utf-8")
+    program = tree / "run.py"
+    program.write_text(_START.format(tree=str(tree)), "utf-8")
+    return Release(version=version, program=program)
