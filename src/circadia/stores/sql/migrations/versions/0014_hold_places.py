@@ -1,13 +1,13 @@
 """Places of held calls by gateway and agent, for limits that hold over all gateways.
 
-Revision 0013, after 0012.
+Revision 0014, after 0013.
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0013"
-down_revision = "0012"
+revision = "0014"
+down_revision = "0013"
 branch_labels = None
 depends_on = None
 
