@@ -85,6 +85,7 @@ class FleetDay:
     async def measure(self) -> DayResult:
         connection = await connect(self._url)
         try:
+            self._result.version = await connection.fetchval("SHOW server_version")
             began = time.perf_counter()
             await add_fleet(self._member, connection, self._size.agents, self._size.session_size, BEGIN)
             self._result.load_seconds = time.perf_counter() - began
@@ -95,6 +96,9 @@ class FleetDay:
                 name: (sizes[name], (after[name] - sizes[name]) / self._result.wakes) for name in after
             }
             await self._time_members()
+            self._result.look_ms = await self._time_looks()
+            await connection.execute("VACUUM")
+            self._result.vacuumed_look_ms = await self._time_looks()
             await self._time_retention(connection)
             await finish_until(connection, BEGIN + timedelta(minutes=MINUTES - 1))
         finally:
@@ -212,7 +216,7 @@ class FleetDay:
         return send
 
     async def _time_members(self) -> None:
-        """Let all members join and beat once, and look for due work."""
+        """Let all members join, and beat once."""
         members = [
             Membership(self._clock, self._store, Member(
                 id=MemberId(f"mem_{place}"), role=Role.ALL, version="0", host="host", address="http://host:4114",
@@ -225,12 +229,12 @@ class FleetDay:
         for member in members:
             self._result.beat_ms.append(await _time(member.beat))
 
+    async def _time_looks(self) -> list[float]:
         async def look() -> None:
             async with self._store.begin_single_read() as tx:
                 await tx.due_work.find(self._clock.now(), fleet_rule="fleet")
 
-        for _ in range(LOOKS):
-            self._result.look_ms.append(await _time(look))
+        return [await _time(look) for _ in range(LOOKS)]
 
     async def _time_retention(self, connection: Any) -> None:
         """Delete some of what the sample has left, as when it is too old, in the batches of the server."""
