@@ -36,6 +36,7 @@ from circadia.wake.worker import AT_ONCE
 BEGIN: Final = datetime(2026, 3, 2, tzinfo=UTC)
 MINUTES: Final = 1_440
 LOOKS: Final = 200
+TICK_SECONDS: Final = 0.5
 RETENTION_BATCHES: Final = 20
 """Of each kind of rows."""
 QUICK: Final = Size(agents=2_000, session_size=50, members=4, minutes=2, report_seconds=0)
@@ -132,18 +133,26 @@ class FleetDay:
 
     async def run_minute(self, minute: int) -> int:
         """Let a minute of the day happen; return the number of its wakes."""
-        self._clock.advance((BEGIN + timedelta(minutes=minute + 1) - self._clock.now()).total_seconds())
+        self._clock.advance(max(0.0, (BEGIN + timedelta(minutes=minute + 1) - self._clock.now()).total_seconds()))
         sequencer = asyncio.create_task(self._member.sequencer.run())
+        ticking = asyncio.create_task(self._tick())
         by_schedule = await self._fire_due()
         await self._run_pulses()
         by_message = await self._run_side_by_side([self._send(each) for each in self._choose_messages(minute)])
         await self._run_pulses()
         sequencer.cancel()
-        await asyncio.gather(sequencer, return_exceptions=True)
+        ticking.cancel()
+        await asyncio.gather(sequencer, ticking, return_exceptions=True)
         await self._member.sequencer.number_events()
         self._result.by_schedule += by_schedule
         self._result.by_message += by_message
         return by_schedule + by_message
+
+    async def _tick(self) -> None:
+        """Move the clock with real time, for what is tried again after a pause because PostgreSQL cut it."""
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            self._clock.advance(TICK_SECONDS)
 
     async def _run_side_by_side(self, acts: Sequence[Callable[[], Awaitable[None]]]) -> int:
         """Let the writers do the acts; return how many did not fail. PostgreSQL cuts a block that idles for 2 s."""
