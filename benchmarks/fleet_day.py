@@ -36,6 +36,7 @@ from circadia.wake.worker import AT_ONCE
 BEGIN: Final = datetime(2026, 3, 2, tzinfo=UTC)
 MINUTES: Final = 1_440
 LOOKS: Final = 200
+TICK_SECONDS: Final = 0.5
 RETENTION_BATCHES: Final = 20
 """Of each kind of rows."""
 QUICK: Final = Size(agents=2_000, session_size=50, members=4, minutes=2, report_seconds=0)
@@ -85,6 +86,7 @@ class FleetDay:
     async def measure(self) -> DayResult:
         connection = await connect(self._url)
         try:
+            self._result.version = await connection.fetchval("SHOW server_version")
             began = time.perf_counter()
             await add_fleet(self._member, connection, self._size.agents, self._size.session_size, BEGIN)
             self._result.load_seconds = time.perf_counter() - began
@@ -95,6 +97,9 @@ class FleetDay:
                 name: (sizes[name], (after[name] - sizes[name]) / self._result.wakes) for name in after
             }
             await self._time_members()
+            self._result.look_ms = await self._time_looks()
+            await connection.execute("VACUUM")
+            self._result.vacuumed_look_ms = await self._time_looks()
             await self._time_retention(connection)
             await finish_until(connection, BEGIN + timedelta(minutes=MINUTES - 1))
         finally:
@@ -128,18 +133,26 @@ class FleetDay:
 
     async def run_minute(self, minute: int) -> int:
         """Let a minute of the day happen; return the number of its wakes."""
-        self._clock.advance((BEGIN + timedelta(minutes=minute + 1) - self._clock.now()).total_seconds())
+        self._clock.advance(max(0.0, (BEGIN + timedelta(minutes=minute + 1) - self._clock.now()).total_seconds()))
         sequencer = asyncio.create_task(self._member.sequencer.run())
+        ticking = asyncio.create_task(self._tick())
         by_schedule = await self._fire_due()
         await self._run_pulses()
         by_message = await self._run_side_by_side([self._send(each) for each in self._choose_messages(minute)])
         await self._run_pulses()
         sequencer.cancel()
-        await asyncio.gather(sequencer, return_exceptions=True)
+        ticking.cancel()
+        await asyncio.gather(sequencer, ticking, return_exceptions=True)
         await self._member.sequencer.number_events()
         self._result.by_schedule += by_schedule
         self._result.by_message += by_message
         return by_schedule + by_message
+
+    async def _tick(self) -> None:
+        """Move the clock with real time, for what is tried again after a pause because PostgreSQL cut it."""
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            self._clock.advance(TICK_SECONDS)
 
     async def _run_side_by_side(self, acts: Sequence[Callable[[], Awaitable[None]]]) -> int:
         """Let the writers do the acts; return how many did not fail. PostgreSQL cuts a block that idles for 2 s."""
@@ -212,7 +225,7 @@ class FleetDay:
         return send
 
     async def _time_members(self) -> None:
-        """Let all members join and beat once, and look for due work."""
+        """Let all members join, and beat once."""
         members = [
             Membership(self._clock, self._store, Member(
                 id=MemberId(f"mem_{place}"), role=Role.ALL, version="0", host="host", address="http://host:4114",
@@ -225,12 +238,12 @@ class FleetDay:
         for member in members:
             self._result.beat_ms.append(await _time(member.beat))
 
+    async def _time_looks(self) -> list[float]:
         async def look() -> None:
             async with self._store.begin_single_read() as tx:
                 await tx.due_work.find(self._clock.now(), fleet_rule="fleet")
 
-        for _ in range(LOOKS):
-            self._result.look_ms.append(await _time(look))
+        return [await _time(look) for _ in range(LOOKS)]
 
     async def _time_retention(self, connection: Any) -> None:
         """Delete some of what the sample has left, as when it is too old, in the batches of the server."""

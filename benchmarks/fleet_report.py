@@ -58,6 +58,8 @@ class DayResult:
     sizes: dict[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])
     """By table: bytes at the start of the day, and bytes that one wake added."""
     look_ms: list[float] = field(default_factory=list[float])
+    vacuumed_look_ms: list[float] = field(default_factory=list[float])
+    """The same after a vacuum of all tables, which removes dead entries from the indexes."""
     sweep_ms: list[float] = field(default_factory=list[float])
     """Of finding the routines that are due, and the next one."""
     beat_ms: list[float] = field(default_factory=list[float])
@@ -69,6 +71,8 @@ class DayResult:
     """Rows that it deleted in `retired_seconds`."""
     retired_seconds: float = 0.0
     load_seconds: float = 0.0
+    version: str = ""
+    """Of PostgreSQL."""
 
     @property
     def wakes(self) -> int:
@@ -109,6 +113,7 @@ def _rows(size: Size, day: DayResult) -> list[list[str]]:
         ["Python's processor time of a wake, ms", number(python_ms), f"{number(python_ms * needed / 1e3)} cores"],
         ["PostgreSQL's, ms", number(postgres_ms), f"{number(postgres_ms * needed / 1e3)} cores"],
         ["look for due work, ms p50", number(quantile(day.look_ms, 0.5)), f"{size.members} a second"],
+        ["the same after a vacuum", number(quantile(day.vacuumed_look_ms, 0.5)), f"{size.members} a second"],
         ["schedule sweep, ms p50", number(quantile(day.sweep_ms, 0.5)), "1 a second and 100 routines"],
         ["beat of a member, ms p50", number(quantile(day.beat_ms, 0.5)), f"{size.members / BEAT_SECONDS:g} a second"],
         *([f"table {name}, MB", number(day.sizes[name][0] / 1e6), "the same"] for name in ("agents", "routines")),
@@ -149,7 +154,8 @@ def _notes(size: Size, day: DayResult) -> list[str]:
     events = day.left["events"] / day.wakes
     return [
         f"Measured: {size.minutes} minutes of the day, with all that is due in them, one after the other, by one "
-        f"process with {WRITERS} writers. The second column is scaled to the day. Between them, one UPDATE plans on.",
+        f"process with {WRITERS} writers, on PostgreSQL {day.version} with its defaults. The second column is "
+        "scaled to the day. Between the minutes, one UPDATE plans on.",
         f"All {size.agents:,} agents and their routines are rows, made in {day.load_seconds:,.0f} s. An agent is due "
         f"once a day and sends {size.messages:g} message a day that asks for a wake; both are spread evenly.",
         "A proxy counts the statements in one more minute. All figures of a wake hold the decision, the claim, the "
