@@ -300,8 +300,8 @@ def _mcp_door(
     children: dict[str, ASGIApp] = {name: stdio.server(name) for name, entry in configured.items() if not entry.url}
     seal = Seal(hashlib.sha256(b"circadia mcp sessions\n" + admin_token.encode()).digest())
     return McpDoor(
-        basis.clock, identity, gate, ticker, seal, {OWN: own, **over_http, **children}, frozenset(over_http),
-        basis.settings.defaults, basis.settings.limits,
+        basis.clock, identity, gate, basis.signals, ticker, seal, {OWN: own, **over_http, **children},
+        frozenset(over_http), basis.settings.defaults, basis.settings.limits,
     )  # fmt: skip
 
 
