@@ -270,8 +270,8 @@ async def _model_door(
     providers = await open_providers(settings, partial(_secret, basis), clock, stack)
     owners = Owners(clock, store)
     budget = CallBudgetGuard(clock, store, memory.events)
-    turns = Turns(clock, basis.ids, store, journal)
-    await turns.load()
+    is_shared = settings.server.database_url is not None
+    turns = Turns(clock, basis.ids, store, journal, basis.signals, is_shared=is_shared)
     exchanges, remembering = build_gateway_memory(clock, store, basis.signals, memory, dreams, *answers)
     ledger = Ledger(clock, basis.ids, journal, budget, turns, remembering, basis.traces)
     relay = Relay(
