@@ -46,6 +46,7 @@ async def read_conversation(url: str, name: str) -> Conversation:
 async def test_a_chat_whose_turns_go_to_both_gateways_is_one_conversation(tmp_path: Path, postgres_url: str) -> None:
     async with balanced_gateways(tmp_path, postgres_url) as at, open_sdk(at, await at.here.agent()) as sdk:
         messages: list[Any] = []
+        line: dict[str, Any] = {}
         for number in range(TURNS):
             messages.append({"role": "user", "content": f"turn {number}"})
             answer = await sdk.chat.completions.create(model="gpt-4o-mini", messages=messages)
@@ -61,9 +62,11 @@ async def test_responses_that_name_the_last_one_are_one_conversation_over_both_g
     tmp_path: Path, postgres_url: str
 ) -> None:
     async with balanced_gateways(tmp_path, postgres_url) as at, open_sdk(at, await at.here.agent()) as sdk:
+        respond: Any = sdk.responses.create
         last: dict[str, Any] = {}
+        line: dict[str, Any] = {}
         for number in range(TURNS):
-            answer = await sdk.responses.create(model="mock-1", input=f"turn {number}", **last)
+            answer = await respond(model="mock-1", input=f"turn {number}", **last)
             last = {"previous_response_id": answer.id}
             (line,) = await wait_for_calls(at, number + 1)
         row = await read_conversation(postgres_url, line["key"])
@@ -97,8 +100,7 @@ async def test_a_conversation_in_which_two_people_were_named_at_two_gateways_bel
             await wait_for_calls(at, number)
             await side.exec_driver_sql(CUT_SIGNALS)  # they come back a second later; the row has it all
         users = {
-            line["key"]: line["calls"]
-            for line in (await at.here.rest("GET", "/usage?group_by=end_user"))[1]["usage"]
+            line["key"]: line["calls"] for line in (await at.here.rest("GET", "/usage?group_by=end_user"))[1]["usage"]
         }
         assert users == {"cid": 1, "dan": 1, "": 1}
         assert (await read_conversation(postgres_url, "desk")).end_user == ""

@@ -8,6 +8,9 @@ from socket import gethostname
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from circadia.agents.change_follower import AgentChangeFollower
+from circadia.agents.identity import Identity
+from circadia.agents.presence import Presence
 from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.gateway.hold.gate import Gate
@@ -52,6 +55,17 @@ async def join_cluster(
     await membership.join()
     stack.push_async_callback(run_guarded, "leaving the cluster", membership.leave)
     return membership
+
+
+async def start_follower(basis: ServerBasis, identity: Identity, presence: Presence) -> Sequence[AgentChangeFollower]:
+    """Return the follower of other servers, started before the first call: it ignores what happened earlier."""
+    if not basis.contact.is_shared:
+        return ()
+    following = AgentChangeFollower(
+        basis.clock, basis.store, identity, presence, basis.signals, basis.due, basis.contact
+    )
+    await following.sweep()
+    return (following,)
 
 
 def find_gateway_address(settings: ServerSettings, own: tuple[str, int]) -> tuple[str, int]:

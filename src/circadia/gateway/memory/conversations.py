@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final, Protocol, TypeVar, cast
 
+from circadia.agents.database_contact import DatabaseContact
 from circadia.clock import Clock
 from circadia.errors import StorageUnavailable
 from circadia.gateway.accounting.journal import Journal
@@ -130,15 +131,14 @@ class Turns:
     """Finds the conversation of each call. The rows are the truth; the newest are kept here, from all processes."""
 
     def __init__(
-        self, clock: Clock, ids: IdSource, store: Store, journal: Journal, signals: Signals, *, is_shared: bool
+        self, clock: Clock, ids: IdSource, store: Store, journal: Journal, signals: Signals, contact: DatabaseContact
     ) -> None:
-        """`is_shared` means that other processes write the same conversations."""
         self._clock = clock
         self._ids = ids
         self._store = store
         self._journal = journal
         self._signals = signals
-        self._is_shared = is_shared
+        self._contact = contact
         self._by_id: dict[tuple[str, str], Conversation] = {}
         self._by_head: dict[tuple[str, str], str] = {}
         self._heads: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -197,7 +197,7 @@ class Turns:
     async def find(self, agent: Agent, name: str) -> Conversation | None:
         """Return the agent's conversation of this name."""
         known = self._by_id.get((agent.id, name))
-        if known is not None and not self._is_shared:
+        if known is not None and not self._contact.is_shared:
             return known
         row = await self._read(lambda tx: tx.conversations.get(agent.id, ConversationId(name)), None)
         if row is None or known is None:
@@ -224,7 +224,7 @@ class Turns:
                 place, found = number, self._by_id[(agent.id, conversation_id)]
                 break
         # A call mostly adds one item to the last answer; another process may know more of the conversation than that.
-        if len(heads) > 1 and (found is None or (self._is_shared and place > 1)):
+        if len(heads) > 1 and (found is None or (self._contact.is_shared and place > 1)):
             newer, handle = heads[:place], request.conversation
             rows = await self._read(lambda tx: tx.conversations.find(agent.id, newer, handle=handle), ())
             by_head = {head: row for row in rows for head in (row.head, row.handle) if head}
@@ -237,6 +237,7 @@ class Turns:
     async def _read(self, read: Callable[[Tx], Awaitable[T]], none: T) -> T:
         """Return what the database has, or `none` if it does not answer: no call fails for its conversation."""
         try:
+            self._contact.require_database()
             async with asyncio.timeout(READ_SECONDS), self._store.begin_read() as tx:
                 return await read(tx)
         except (StorageUnavailable, TimeoutError) as error:

@@ -5,7 +5,7 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, bindparam, case, literal_column, or_, select
+from sqlalchemy import ColumnElement, Row, String, bindparam, case, literal_column, or_, select
 
 from circadia.ids import AgentId, ConversationId
 from circadia.records.conversation import SEVERAL, Conversation
@@ -23,7 +23,9 @@ _ROW = attrgetter(*_FIELDS)
 def _merge_end_users(before: Columns, new: Columns) -> ColumnElement[Any]:
     """Return the expression of `records.conversation.merge_end_users`."""
     one = or_(before.end_user.is_(None), before.end_user == new.end_user)
-    return case((new.end_user.is_(None), before.end_user), (one, new.end_user), else_=literal_column(repr(SEVERAL)))
+    return case(
+        (new.end_user.is_(None), before.end_user), (one, new.end_user), else_=literal_column(repr(SEVERAL), String)
+    )
 
 
 def _keep_latest(name: str) -> Callable[[Columns, Columns], ColumnElement[Any]]:
