@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from circadia.agents.change_follower import AgentChangeFollower
+from circadia.agents.database_contact import DatabaseContact
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry
@@ -74,7 +75,9 @@ async def elsewhere(store: Store) -> OtherServer:
 async def here(open_store: Opener, elsewhere: OtherServer) -> LocalServer:
     own, signals = await open_store(), LocalSignals()
     identity, presence = Identity(own, signals, admin_token_hash="none"), Presence(own, signals)
-    following = AgentChangeFollower(own, identity, presence, signals, DueWatch(ManualClock(T0), own))
+    clock = ManualClock(T0)
+    contact = DatabaseContact(clock, is_shared=True, grace_seconds=30)
+    following = AgentChangeFollower(clock, own, identity, presence, signals, DueWatch(clock, own), contact)
     await following.sweep()
     return LocalServer(identity=identity, presence=presence, following=following, signals=signals)
 

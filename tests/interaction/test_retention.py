@@ -57,7 +57,7 @@ async def aged_rows(folder: Path) -> None:
             over = pulse(f"pls_{days}", ann, status=PulseStatus.SUCCEEDED, ended_at=then)
             await tx.pulses.add(replace(over, created_at=then))
             await tx.messages.add(replace(message(f"msg_{days}", to=talk), at=then), [])
-            await tx.conversations.put([replace(conversation(f"cnv_{days}", of=ann), at=then)])
+            await tx.conversations.add([replace(conversation(f"cnv_{days}", of=ann), at=then)])
     await store.close()
 
 

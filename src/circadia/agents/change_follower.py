@@ -5,9 +5,12 @@ It publishes other urgent changes again as signals of this process.
 
 from typing import Final
 
+from circadia.agents.database_contact import DatabaseContact
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
+from circadia.clock import Clock
 from circadia.jobs.due_watch import DueWatch
+from circadia.jobs.guarded_step import run_guarded
 from circadia.records.event import EventType
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
@@ -29,8 +32,13 @@ class AgentChangeFollower:
     principal is read again.
     """
 
-    def __init__(self, store: Store, identity: Identity, presence: Presence, signals: Signals, due: DueWatch) -> None:
+    def __init__(
+        self, clock: Clock, store: Store, identity: Identity, presence: Presence, signals: Signals, due: DueWatch,
+        contact: DatabaseContact,
+    ) -> None:  # fmt: skip
+        self._clock = clock
         self._store = store
+        self._contact = contact
         self._signals = signals
         self._identity = identity
         self._presence = presence
@@ -39,8 +47,19 @@ class AgentChangeFollower:
         self._due = due
         self._last_event = -1
 
+    async def run(self) -> None:
+        """Sweep until cancelled. It has a loop of its own: nothing else may delay what other processes revoke."""
+        while True:
+            await self._due.wait_for_tick()
+            await run_guarded("following the changes of agents", self.sweep)
+
     async def sweep(self) -> None:
         """Apply all that was committed since the last sweep; the first sweep only sets the start."""
+        began = self._clock.monotonic()
+        await self._apply_changes()
+        self._contact.note(began)
+
+    async def _apply_changes(self) -> None:
         if self._read is None:
             async with self._store.begin_read() as tx:
                 self._read = await tx.events.last_number()

@@ -4,12 +4,14 @@ import hmac
 from collections.abc import Mapping
 from typing import Final
 
+from circadia.agents.database_contact import DatabaseContact
 from circadia.agents.failed_tokens import FailedTokens
 from circadia.errors import Forbidden, Unauthenticated
 from circadia.ids import TOKEN_PREFIX, AgentId, hash_token
 from circadia.records.principal import Principal
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import Signals
+from circadia.stores.time_limit import limit_wait
 
 _GONE: Final = "this token is not valid; it may have been rotated, or its agent or pulse has ended"
 _FOREIGN: Final = (
@@ -29,8 +31,10 @@ class Identity:
         admin_token_hash: str,
         metrics_token_hash: str | None = None,
         failed: FailedTokens | None = None,
+        contact: DatabaseContact | None = None,
     ) -> None:
         self._store = store
+        self._contact = contact
         self._admin = admin_token_hash
         self._metrics = metrics_token_hash
         self._failed = failed
@@ -47,20 +51,22 @@ class Identity:
         Raises:
             Unauthenticated: no token, or one that opens nothing. LimitReached: the caller has sent too many of those.
             Forbidden: the agent is disabled.
-            StorageUnavailable: the database does not answer.
+            StorageUnavailable: the database does not answer, and nothing is cached or it is too old.
         """
         if not token:
             raise Unauthenticated("no token; send `Authorization: Bearer TOKEN` (or `x-api-key`)")
         hashed = hash_token(token)
         known = self._known.get(hashed)
         if known is not None:
+            if self._contact is not None:
+                self._contact.require_cache()
             return known
         if hmac.compare_digest(hashed, self._admin):
             return Principal()
         if self._metrics is not None and hmac.compare_digest(hashed, self._metrics):
             return Principal(metrics_only=True)
         changes = self._changes
-        async with self._store.begin_read() as tx:
+        async with limit_wait(), self._store.begin_read() as tx:
             principal = await self._find_owner(tx, hashed)
         agent = principal.agent if principal is not None else None
         if principal is None or agent is None or agent.deleted_at is not None:

@@ -15,6 +15,7 @@ from circadia.ids import AgentId
 from circadia.records.agent import Agent
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import Signals
+from circadia.stores.time_limit import limit_wait
 
 
 class PresenceCell:
@@ -80,7 +81,7 @@ class Presence:
         """Return the agent's cell, loading it the first time. Raises TargetGone or StorageUnavailable."""
         cell = self.ensure_cell(agent_id)
         if cell.generation < 0:
-            async with self._store.begin_read() as tx:
+            async with limit_wait(), self._store.begin_read() as tx:
                 agent = await tx.agents.get(agent_id)
             if agent is None or agent.deleted_at is not None:
                 self._cells.pop(agent_id, None)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import aiohttp
 
+from circadia.agents.database_contact import DatabaseContact
 from circadia.clock import Clock
 from circadia.ids import IdSource
 from circadia.jobs.due_watch import DueWatch
@@ -30,6 +31,7 @@ class ServerBasis:
     session: aiohttp.ClientSession
     address: tuple[str, int]
     """Host and port at which launched agents reach a gateway."""
+    contact: DatabaseContact
     due: DueWatch
     """The look for due work that all sweeps share."""
     role: Role

@@ -10,6 +10,9 @@ from socket import gethostname
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
+from circadia.agents.change_follower import AgentChangeFollower
+from circadia.agents.identity import Identity
+from circadia.agents.presence import Presence
 from circadia.clock import Clock, SystemClock
 from circadia.errors import ConfigError, StartError, StorageUnavailable
 from circadia.gateway.hold.gate import Gate
@@ -111,6 +114,17 @@ def build_hold_places(basis: ServerBasis) -> HoldPlaces:
     if basis.membership is None:
         return LocalHoldPlaces(basis.settings.limits)
     return SharedHoldPlaces(basis.clock, basis.store, basis.membership.member_id, basis.settings.limits)
+
+
+async def start_follower(basis: ServerBasis, identity: Identity, presence: Presence) -> Sequence[AgentChangeFollower]:
+    """Return the follower of other servers, started before the first call: it ignores what happened earlier."""
+    if not basis.contact.is_shared:
+        return ()
+    following = AgentChangeFollower(
+        basis.clock, basis.store, identity, presence, basis.signals, basis.due, basis.contact
+    )
+    await following.sweep()
+    return (following,)
 
 
 def find_gateway_address(settings: ServerSettings, own: tuple[str, int]) -> tuple[str, int]:

@@ -7,6 +7,7 @@ from functools import partial
 
 import aiohttp
 
+from circadia.agents.database_contact import DatabaseContact
 from circadia.clock import Clock
 from circadia.gateway.answers.answer_book import AnswerBook
 from circadia.gateway.answers.serving import AnswerResolver
@@ -128,10 +129,11 @@ def build_gateway_memory(
     dreams: SleeptimeService,
     answering: AnswerResolver,
     book: AnswerBook,
+    contact: DatabaseContact,
 ) -> tuple[ExchangeQueue, CallMemory]:
     exchanges = ExchangeQueue(clock, store, ExchangeRecorder(clock, memory.banks, memory.episodes), Attribution(clock))
     injection = Injection(store, memory, ChangeNotice(signals, dreams), answering)
-    return exchanges, CallMemory(clock, signals, injection, exchanges, memory.uses, answering, book)
+    return exchanges, CallMemory(clock, signals, injection, exchanges, memory.uses, answering, book, contact)
 
 
 async def apply_file_banks(settings: Settings, store: Store, memory: MemoryServices) -> None:

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable
 from datetime import timedelta
 
-from circadia.agents.change_follower import AgentChangeFollower
 from circadia.agents.sessions import SessionService
 from circadia.agents.waits import Waits
 from circadia.clock import Clock
@@ -33,7 +32,7 @@ FORGOTTEN_AT_ONCE = 200
 class Sweeps:
     def __init__(
         self, clock: Clock, store: Store, events: EventLog, waits: Waits, sessions: SessionService, settings: Settings,
-        following: AgentChangeFollower | None = None, leads: Callable[[], bool] = lambda: True,
+        leads: Callable[[], bool] = lambda: True,
         due: DueWatch | None = None,
     ) -> None:  # fmt: skip
         """`leads` tells whether this process does the sweeps that one at a time does."""
@@ -43,7 +42,6 @@ class Sweeps:
         self._events = events
         self._waits = waits
         self._sessions = sessions
-        self._own = (store.save_touches, *(() if following is None else (following.sweep,)))
         self._leads = leads
         self._due = due or DueWatch(clock, store)
         self._stalls_at = 0.0
@@ -64,7 +62,7 @@ class Sweeps:
         """Sweep until cancelled; log a failing sweep and try it again."""
         while True:
             await self._due.wait_for_tick()
-            for sweep in (*self._own, *(self._leading if self._leads() else ())):
+            for sweep in (self._store.save_touches, *(self._leading if self._leads() else ())):
                 await run_guarded("a sweep", sweep)
 
     async def _release_leases(self) -> None:

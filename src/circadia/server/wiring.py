@@ -11,7 +11,7 @@ from pathlib import Path
 import aiohttp
 from starlette.types import ASGIApp
 
-from circadia.agents.change_follower import AgentChangeFollower
+from circadia.agents.database_contact import DatabaseContact
 from circadia.agents.directory import hold_agents
 from circadia.agents.failed_tokens import FailedTokens
 from circadia.agents.identity import Identity
@@ -55,7 +55,14 @@ from circadia.records.session import DEFAULT_SESSION, Session
 from circadia.server.answers_wiring import build_gateway_answers
 from circadia.server.background import start_background
 from circadia.server.basis import ServerBasis
-from circadia.server.cluster_wiring import build_hold_places, find_gateway_address, join_cluster, list_tasks, open_store
+from circadia.server.cluster_wiring import (
+    build_hold_places,
+    find_gateway_address,
+    join_cluster,
+    list_tasks,
+    open_store,
+    start_follower,
+)
 from circadia.server.drain import Drain
 from circadia.server.front import DoorRouter, HostGuard, refuse_calls
 from circadia.server.gauges import register_gauges, register_sleep_gauges
@@ -133,6 +140,9 @@ async def build_server(
             ids=ids, store=store, role=role, membership=membership,
             due=DueWatch(clock, store, shared=True),
             signals=open_signals(settings, environment, clock, ids), session=session,
+            contact=DatabaseContact(
+                clock, is_shared=membership is not None, grace_seconds=settings.server.auth_grace_seconds
+            ),
             address=find_gateway_address(settings.server, address), config=config, traces=traces or Traces(),
         )  # fmt: skip
         yield await _assemble_server(basis, admin_token, stack)
@@ -157,8 +167,7 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     registry, threads, sessions = build_agent_services(settings, clock, ids, events, tier)
     waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(), Ticker(clock)
     failed = FailedTokens(clock, settings.limits.max_failed_tokens_per_minute)
-    admin, reader = hash_token(admin_token), _hash_secret(basis, settings.server.metrics_token_env)
-    identity = Identity(store, signals, admin_token_hash=admin, metrics_token_hash=reader, failed=failed)
+    identity = _build_identity(basis, admin_token, failed)
     journal = Journal(clock, store, events, metrics.count_line)
     (spool := BodySpool(basis.data / "held", settings.limits)).clear()
     gate = Gate(clock, ids, presence, journal, ticker, spool, build_hold_places(basis))
@@ -187,10 +196,10 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     )
     dreamer, counting = _build_dreamer(models, basis, dreams, metrics, memory, tier, ahead, lookup)
     register_gauges(metrics, gate, spool, journal, exchanges, worker, signals, failed, memory.retrieval)
-    following = await _start_follower(basis, identity, presence)
-    sweeps = Sweeps(clock, store, events, waits, sessions, settings, following, basis.leads, basis.due)
+    following = await start_follower(basis, identity, presence)
+    sweeps = Sweeps(clock, store, events, waits, sessions, settings, basis.leads, basis.due)
     tasks = list_tasks(
-        basis, gate, worker, dreamer, sequencer, (ticker, waits, sweeps),
+        basis, gate, worker, dreamer, sequencer, (ticker, waits, sweeps, *following),
         (*counting, *embedding, _build_alerts(basis), *build_redis_bridge(basis, tier)),
         partial(_apply_file_agents, basis, registry, tier),
     )  # fmt: skip
@@ -198,6 +207,14 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     return Server(
         app=front, journal=journal, exchanges=exchanges, answers=answers[1],
         waiting=lambda: gate.total_held + ticker.waiting, drain=Drain(front, gate, worker, dreamer, basis.membership),
+    )  # fmt: skip
+
+
+def _build_identity(basis: ServerBasis, admin_token: str, failed: FailedTokens) -> Identity:
+    reader = _hash_secret(basis, basis.settings.server.metrics_token_env)
+    return Identity(
+        basis.store, basis.signals, admin_token_hash=hash_token(admin_token), metrics_token_hash=reader, failed=failed,
+        contact=basis.contact,
     )  # fmt: skip
 
 
@@ -237,15 +254,6 @@ def _build_dreamer(
     return worker, (health, build_savings(basis.settings, clock, store, memory))
 
 
-async def _start_follower(basis: ServerBasis, identity: Identity, presence: Presence) -> AgentChangeFollower | None:
-    """Return the follower of other servers, started before the first call: it ignores what happened earlier."""
-    if not basis.settings.server.database_url:
-        return None
-    following = AgentChangeFollower(basis.store, identity, presence, basis.signals, basis.due)
-    await following.sweep()
-    return following
-
-
 def _alert_poster(basis: ServerBasis) -> AlertPoster | None:
     url = basis.settings.fleet.alert_webhook_url
     if url is None:
@@ -271,9 +279,8 @@ async def _model_door(
     providers = await open_providers(settings, partial(_secret, basis), clock, stack)
     owners = Owners(clock, store)
     budget = CallBudgetGuard(clock, store, memory.events)
-    turns = Turns(clock, basis.ids, store, journal)
-    await turns.load()
-    exchanges, remembering = build_gateway_memory(clock, store, basis.signals, memory, dreams, *answers)
+    turns = Turns(clock, basis.ids, store, journal, basis.signals, basis.contact)
+    exchanges, remembering = build_gateway_memory(clock, store, basis.signals, memory, dreams, *answers, basis.contact)
     ledger = Ledger(clock, basis.ids, journal, budget, turns, remembering, basis.traces)
     relay = Relay(
         clock, store, identity, gate, turns, remembering, ledger, AnswerWriter(presence, owners),
@@ -301,8 +308,8 @@ def _mcp_door(
     children: dict[str, ASGIApp] = {name: stdio.server(name) for name, entry in configured.items() if not entry.url}
     seal = Seal(hashlib.sha256(b"circadia mcp sessions\n" + admin_token.encode()).digest())
     return McpDoor(
-        basis.clock, identity, gate, ticker, seal, {OWN: own, **over_http, **children}, frozenset(over_http),
-        basis.settings.defaults, basis.settings.limits,
+        basis.clock, identity, gate, basis.signals, ticker, seal, {OWN: own, **over_http, **children},
+        frozenset(over_http), basis.settings.defaults, basis.settings.limits,
     )  # fmt: skip
 
 

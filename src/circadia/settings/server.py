@@ -11,6 +11,11 @@ class ServerSettings(Section):
     database_url: str | None = Field(
         None, description="PostgreSQL URL (`postgresql://user@host/db`); without it, SQLite in the data folder."
     )
+    auth_grace_seconds: float = Field(
+        30.0,
+        ge=0,
+        description="How long awake agents without budgets pass while PostgreSQL does not answer; then they get 503.",
+    )
     readers: int = Field(4, ge=1, le=1000, description="Maximum number of database connections that read.")
     writers: int = Field(
         8, ge=1, le=1000, description="Maximum number of database connections that write; SQLite uses one."

@@ -155,10 +155,13 @@ class Conversations(Protocol):
 
     async def get(self, agent_id: AgentId, conversation_id: ConversationId) -> Conversation | None: ...
 
-    async def find_latest(self, limit: int) -> Sequence[Conversation]:
-        """Return the most recently seen conversations of all agents, newest first."""
+    async def find(self, agent_id: AgentId, heads: Sequence[str], *, handle: str | None) -> Sequence[Conversation]:
+        """Return the agent's conversations whose head is one of these, or whose last answer has this handle."""
         ...
 
-    async def put(self, conversations: Sequence[Conversation]) -> None:
-        """Insert or overwrite conversations; each pair of agent and id may occur once."""
+    async def add(self, conversations: Sequence[Conversation]) -> None:
+        """Insert conversations, or add to the existing ones: turns and versions are summed, and end users merged.
+
+        The row with the latest time decides head and handle.
+        """
         ...

@@ -23,11 +23,14 @@ from circadia.records.call import AgentSpend, Call
 from circadia.records.event import EventType
 from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
+from circadia.stores.time_limit import limit_wait
 
 _logger = logging.getLogger(__name__)
 
 DEFAULT_OUTPUT_TOKENS = 4096
 """Output tokens reserved for a call that sets no limit: the usual default of providers."""
+RESERVE_SECONDS: Final = 10.0
+"""Longest wait for a reservation; calls of one agent make theirs one after the other."""
 _NANOUSD: Final = 10**9
 """Billionths of a US dollar, the ledger's unit."""
 
@@ -58,7 +61,7 @@ class CallBudgetGuard:
 
     async def check(self, agent: Agent, *, waiting: int, tokens: int, nanousd: int) -> None:
         """Raise LimitReached if the day has no room for a call of this size after `waiting` held calls."""
-        async with self._store.begin_read() as tx:
+        async with limit_wait(), self._store.begin_read() as tx:
             spent = await tx.calls.sum_usage(agent.id, self._today())
         self._require(agent, spent, waiting=waiting, tokens=tokens, nanousd=nanousd)
 
@@ -68,9 +71,9 @@ class CallBudgetGuard:
         An alert is recorded when the call reaches the last fifth of a budget (WAKE-76).
 
         Raises:
-            LimitReached: the day has no room.
+            LimitReached: the day has no room. StorageUnavailable: the database does not answer in time.
         """
-        async with self._store.begin_write() as tx:
+        async with limit_wait(RESERVE_SECONDS), self._store.begin_write() as tx:
             call = replace(call, at=self._clock.now())  # the day that it is checked against
             await tx.agents.get(agent.id)
             spent = await tx.calls.sum_usage(agent.id, self._today())

@@ -1,6 +1,7 @@
 """Ids issued by a provider belong to the agent that received them (GATE-60)."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
@@ -8,9 +9,12 @@ from circadia.errors import NotFound
 from circadia.ids import AgentId
 from circadia.records.agent import Agent
 from circadia.stores.base import Store
+from circadia.stores.time_limit import limit_wait
 
 REMEMBERED = 10_000
 """Ids cached in memory; the rest is read from the database."""
+WRITE_SECONDS: Final = 10.0
+"""Longest wait of an answer for its ids to be stored."""
 
 
 class Owners:
@@ -25,7 +29,7 @@ class Owners:
         for provider_id in ids:
             owner = self._known.get((upstream, provider_id))
             if owner is None:
-                async with self._store.begin_read() as tx:
+                async with limit_wait(), self._store.begin_read() as tx:
                     owner = await tx.provider_ids.owner(upstream, provider_id)
             if owner != agent.id:
                 raise NotFound(f"{provider_id!r} was not handed to {agent.reference!r} through this gateway")
@@ -35,7 +39,7 @@ class Owners:
         new = [provider_id for provider_id in ids if (upstream, provider_id) not in self._known]
         if not new:
             return
-        async with self._store.begin_write() as tx:
+        async with limit_wait(WRITE_SECONDS), self._store.begin_write() as tx:
             for provider_id in sorted(new):  # one order in all processes
                 await tx.provider_ids.add(upstream, provider_id, agent.id, self._clock.now())
             owners = {provider_id: await tx.provider_ids.owner(upstream, provider_id) for provider_id in new}

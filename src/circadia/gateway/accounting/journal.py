@@ -49,10 +49,10 @@ class Journal(WriteBehindQueue[Line]):
             self._begun = True  # from now on `write_agent_events` cannot take lines out of this batch
             events = [line for line in batch if isinstance(line, Event)]
             calls = [line for line in batch if isinstance(line, Call)]
-            conversations = {(line.agent_id, line.id): line for line in batch if isinstance(line, Conversation)}
+            conversations = [line for line in batch if isinstance(line, Conversation)]
             if events:
                 await self._events.write(tx, events)
             if calls:
                 await tx.calls.add(calls)
             if conversations:
-                await tx.conversations.put(list(conversations.values()))
+                await tx.conversations.add(conversations)

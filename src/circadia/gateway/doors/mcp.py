@@ -5,6 +5,7 @@ keeps the caller alive, and turns a late JSON answer into an event of the stream
 """
 
 import asyncio
+import hashlib
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -31,13 +32,14 @@ from circadia.gateway.hold.bodies import BodyRef, read_body, run_off_loop
 from circadia.gateway.hold.gate import AsleepAgain, Gate, GateCall
 from circadia.gateway.hold.keep_alive import Ticker
 from circadia.gateway.hold.reply import Phase, Reply
-from circadia.gateway.mcp.message import CANCELLED, WAIT_TOOLS, McpMessage, read_message
+from circadia.gateway.mcp.message import WAIT_TOOLS, McpMessage, read_message
 from circadia.gateway.mcp.reply_adapter import ReplyAdapter, build_receive
 from circadia.gateway.mcp.reply_format import McpReplyFormat, json_event
 from circadia.gateway.mcp.session_seal import Seal
 from circadia.records.agent import Agent
 from circadia.records.principal import Principal
 from circadia.settings import DefaultsSettings, LimitsSettings
+from circadia.stores.signals.base import Signals
 from circadia.suggestions import did_you_mean
 
 OWN = ""
@@ -45,8 +47,8 @@ OWN = ""
 SESSION = b"mcp-session-id"
 
 DeliveryCallback = Callable[[bool], Awaitable[None]]
-Key = tuple[str, str, str, object]
-
+CANCEL_TOPIC: Final = "mcp_cancel"
+"""Signals name the key of a request that its client has cancelled at another gateway."""
 
 JAVASCRIPT_SECONDS: Final = 55.0
 """Below 60 s, after which the MCP SDK for TypeScript gives up a request that did not ask for progress."""
@@ -62,6 +64,7 @@ class McpDoor:
         clock: Clock,
         identity: Identity,
         gate: Gate,
+        signals: Signals,
         ticker: Ticker,
         seal: Seal,
         servers: Mapping[str, ASGIApp],
@@ -72,15 +75,17 @@ class McpDoor:
         self._clock = clock
         self._identity = identity
         self._gate = gate
+        self._signals = signals
         self._ticker = ticker
         self._seal = seal
         self._servers = servers
         self._stateful = stateful
         self._defaults = defaults
         self._limits = limits
-        self._running_calls: defaultdict[Key, set[McpCall]] = defaultdict(set)
+        self._running_calls: defaultdict[str, set[McpCall]] = defaultdict(set)
         self._streams: set[asyncio.Timeout] = set()
         gate.presence.add_stop_listener(self._end_streams)
+        signals.listen(CANCEL_TOPIC, self._on_cancel_signal)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         reply = Reply(send, McpReplyFormat(), self._defaults.keep_alive_seconds)
@@ -134,10 +139,15 @@ class McpDoor:
     async def _post(
         self, call: "McpCall", message: McpMessage, body_ref: BodyRef, receive: Receive, reply: Reply
     ) -> None:
-        if message.method == CANCELLED and self._cancel(call, message):
-            await reply.send_whole(202, [], b"")
-            return
-        running_calls = self._running_calls[call.key(message.id)]
+        if message.cancels is not None:
+            cancelled_key = call.key(message.cancels)
+            if self._cancel(cancelled_key):
+                await reply.send_whole(202, [], b"")
+                return
+            if call.has_session:  # else the key may be that of another connection's request
+                self._signals.publish(CANCEL_TOPIC, cancelled_key)
+        key = call.key(message.id)
+        running_calls = self._running_calls[key]
         running_calls.add(call)
         try:
             await run_until_disconnect(
@@ -151,7 +161,7 @@ class McpDoor:
         finally:
             running_calls.discard(call)
             if not running_calls:
-                self._running_calls.pop(call.key(message.id), None)
+                self._running_calls.pop(key, None)
 
     async def _hold_and_answer(self, call: "McpCall", message: McpMessage, body_ref: BodyRef, reply: Reply) -> None:
         waits = call.server == OWN and message.method == "tools/call" and message.target in WAIT_TOOLS
@@ -276,18 +286,19 @@ class McpDoor:
         else:
             await reply.send_whole(200, [(b"content-type", b"application/json")], body)
 
-    def _cancel(self, call: "McpCall", message: McpMessage) -> bool:
-        """Cancel the requests that the notification names; return False if the server must receive it too."""
-        if message.cancels is None:
-            return False
+    def _on_cancel_signal(self, key: str, _: Mapping[str, object]) -> None:
+        self._cancel(key)
+
+    def _cancel(self, key: str) -> bool:
+        """Cancel the requests with this key; return False if there are none, or if the server must be told."""
         has_cancelled = False
-        named_calls = tuple(self._running_calls.get(call.key(message.cancels), ()))
-        if not call.has_session and len(named_calls) > 1:  # ids of several connections: the intended one is unknown
+        named_calls = tuple(self._running_calls.get(key, ()))
+        if len(named_calls) > 1 and not named_calls[0].has_session:  # of several connections: which one is unknown
             return False
-        for other in named_calls:
-            if other.held or call.server not in self._stateful:
-                other.cancelled = has_cancelled = True
-                other.task.cancel()
+        for call in named_calls:
+            if call.held or call.server not in self._stateful:
+                call.cancelled = has_cancelled = True
+                call.task.cancel()
         return has_cancelled
 
 
@@ -312,9 +323,10 @@ class McpCall:
         """Whether request ids belong to one connection only."""
         return self._session is not None
 
-    def key(self, request_id: object) -> Key:
-        """Return what a cancellation must match: caller, server, session and request."""
-        return (self.owner, self.server, self._session or "", (type(request_id), request_id))
+    def key(self, request_id: object) -> str:
+        """Return what a cancellation must match: a hash of caller, server, session and request."""
+        request = repr((self.owner, self.server, self._session or "", request_id))
+        return hashlib.blake2b(request.encode(), digest_size=16).hexdigest()
 
     def inner_scope(self, callbacks: list[DeliveryCallback]) -> Scope:
         """Return the scope for the server: its own session id, no token, and the caller."""

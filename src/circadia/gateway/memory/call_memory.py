@@ -14,6 +14,7 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Final
 
+from circadia.agents.database_contact import DatabaseContact
 from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
@@ -123,7 +124,7 @@ class CallMemory:
 
     def __init__(
         self, clock: Clock, signals: Signals, injection: Injection, exchanges: ExchangeQueue, uses: UseQueue,
-        resolver: AnswerResolver, book: AnswerBook,
+        resolver: AnswerResolver, book: AnswerBook, contact: DatabaseContact,
     ) -> None:  # fmt: skip
         self._clock = clock
         self._signals = signals
@@ -132,6 +133,7 @@ class CallMemory:
         self._uses = uses
         self._resolver = resolver
         self._answer_book = book
+        self._contact = contact
         self._background_answers: BoundedDict[tuple[AgentId, str], tuple[str, str | None]] = BoundedDict(AWAITED)
         self.calls = 0
         self.turns = 0
@@ -155,6 +157,7 @@ class CallMemory:
             pending = self._build_pending_turn(prompt, kept=keeps)
             if prompt.chore:
                 return PreparedCall(body=body, follow_up=CallFollowUp(pending_turn=pending))
+            self._contact.require_database()
             question = await run_off_loop(
                 body,
                 partial(

@@ -4,30 +4,41 @@ A conversation is named by the header `x-circadia-conversation`, else by the pro
 response. Otherwise it is the one whose last request is the longest known prefix of this request's messages (GATE-67).
 """
 
-from collections.abc import Sequence
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar, cast
 
+from circadia.agents.database_contact import DatabaseContact
 from circadia.clock import Clock
+from circadia.errors import StorageUnavailable
 from circadia.gateway.accounting.journal import Journal
 from circadia.gateway.answers.serving import Lookup
 from circadia.gateway.calls.headers import decode_name_header
 from circadia.gateway.calls.model_call import ModelCall
 from circadia.gateway.dialects.base import AnswerContent, ModelRequest
 from circadia.gateway.payload.prompt import NewUtterance
-from circadia.ids import ConversationId, IdSource
+from circadia.ids import AgentId, ConversationId, IdSource
 from circadia.memory.uses import BankUse
 from circadia.records.agent import Agent
-from circadia.records.conversation import Conversation
+from circadia.records.conversation import SEVERAL, Conversation, merge_end_users
 from circadia.records.end_user import shorten_name
 from circadia.records.per_call import per_call
-from circadia.stores.base import Store
+from circadia.stores.base import Store, Tx
+from circadia.stores.signals.base import Signals
 
-REMEMBERED = 20_000
-"""Conversations found by their messages, about 1 KB each; an older one is found by its name only."""
-SEVERAL: Final = ""
-"""End user of a conversation in which several were named; a call in it without a name belongs to nobody."""
+T = TypeVar("T")
+
+_logger = logging.getLogger(__name__)
+
+REMEMBERED: Final = 20_000
+"""Conversations kept in memory, about 1 KB each; others are read from their rows."""
+READ_SECONDS: Final = 2.0
+"""Maximum wait of a call for its conversation's row; after that it begins a new one."""
+TURN_ENDED: Final = "turn_ended"
+"""Signals carry what finds a conversation's next call: it may come to another process before the row is written."""
 
 
 @per_call
@@ -117,24 +128,21 @@ class SleepTier(Protocol):
 
 
 class Turns:
-    def __init__(self, clock: Clock, ids: IdSource, store: Store, journal: Journal) -> None:
+    """Finds the conversation of each call. The rows are the truth; the newest are kept here, from all processes."""
+
+    def __init__(
+        self, clock: Clock, ids: IdSource, store: Store, journal: Journal, signals: Signals, contact: DatabaseContact
+    ) -> None:
         self._clock = clock
         self._ids = ids
         self._store = store
         self._journal = journal
+        self._signals = signals
+        self._contact = contact
         self._by_id: dict[tuple[str, str], Conversation] = {}
         self._by_head: dict[tuple[str, str], str] = {}
         self._heads: dict[tuple[str, str], tuple[str, ...]] = {}
-        self._chained_by_id: set[tuple[str, str]] = set()
-        """Conversations that continued by response ids, if their head is one."""
-
-    async def load(self) -> None:
-        """Load the conversations from before this process started."""
-        async with self._store.begin_read() as tx:
-            for conversation in reversed(await tx.conversations.find_latest(REMEMBERED)):
-                self._keep(conversation, [conversation.head] if conversation.head else [])
-                if conversation.version > 1:
-                    self._chained_by_id.add((conversation.agent_id, conversation.id))
+        signals.listen(TURN_ENDED, self._on_turn_ended)
 
     async def begin(
         self, agent: Agent, request: ModelRequest, headers: Sequence[tuple[bytes, bytes]]
@@ -142,9 +150,9 @@ class Turns:
         end_user = shorten_name(decode_name_header(headers, b"x-circadia-user") or request.end_user)
         name = shorten_name(decode_name_header(headers, b"x-circadia-conversation"))
         continued_name = shorten_name(request.conversation)
-        conversation = await self._find_by_name(agent, name) if name else self._find_by_chain(agent, request, end_user)
+        conversation = await (self.find(agent, name) if name else self._find_by_chain(agent, request, end_user))
         if conversation is None and continued_name is not None:
-            conversation = await self._find_by_name(agent, continued_name)
+            conversation = await self.find(agent, continued_name)
         if conversation is None:
             key = name or continued_name or self._ids.new("cnv")
             conversation = Conversation(id=ConversationId(key), agent_id=agent.id, at=self._clock.now())
@@ -163,66 +171,96 @@ class Turns:
         handle: str | None,
         answered: bool,
     ) -> None:
-        """Update version and turns of an answered call; `handle` or the chain with the answer finds the next one."""
+        """Count an answered call; `handle` or the chain with the answer finds the next one."""
         if not answered:
             return
-        latest = self._by_id.get((turn.agent.id, turn.conversation.id), turn.conversation)
-        key = (latest.agent_id, latest.id)
-        before = request.conversation or ""
-        known = key in self._chained_by_id or self._by_head.get((latest.agent_id, before)) == latest.id
-        by_id = before not in ("", latest.id) and known
-        handles = [handle] if handle else []
+        before = turn.conversation
+        latest = self._by_id.get((before.agent_id, before.id), before)
+        continued = request.conversation or ""
+        by_id = continued not in ("", before.id) and (latest.continues_by_handle or before.handle == continued)
         hashes = [item_hash for item_hash in (answer[::-1] or request.chain[-1:]) if item_hash]
-        # Only the first head survives a restart, so it must be the kind by which the client continues.
-        heads = handles + hashes if by_id or not latest.version else hashes + handles
-        updated = Conversation(
-            id=latest.id,
-            agent_id=latest.agent_id,
-            end_user=_merge_end_users(latest.end_user, turn.conversation.end_user),
-            turns=latest.turns + int(turn.is_turn),
-            version=latest.version + 1,
-            head=heads[0] if heads else "",
+        new = Conversation(
+            id=before.id,
+            agent_id=before.agent_id,
+            end_user=before.end_user,
+            turns=int(turn.is_turn),
+            version=1,
+            head="" if by_id or not hashes else hashes[0],
+            handle=handle or "",
             at=self._clock.now(),
         )
-        self._keep(updated, heads)
-        if by_id:
-            self._chained_by_id.add(key)
-        self._journal.put(updated)
+        self._journal.put(new)
+        seen = {"id": new.id, "end_user": new.end_user, "head": new.head, "handle": new.handle}
+        heads = [*hashes, handle] if handle else hashes
+        self._signals.publish(TURN_ENDED, new.agent_id, {**seen, "version": before.version + 1, "heads": heads})
 
-    def find_conversation(self, agent: Agent, name: str) -> Conversation | None:
-        """Return the agent's conversation of this name, if this process remembers it."""
-        return self._by_id.get((agent.id, name))
+    async def find(self, agent: Agent, name: str) -> Conversation | None:
+        """Return the agent's conversation of this name."""
+        known = self._by_id.get((agent.id, name))
+        if known is not None and not self._contact.is_shared:
+            return known
+        row = await self._read(lambda tx: tx.conversations.get(agent.id, ConversationId(name)), None)
+        if row is None or known is None:
+            return row or known
+        return replace(row, end_user=merge_end_users(row.end_user, known.end_user))  # its last turn may not be written
 
-    def find_by_handle(self, agent: Agent, handle: str) -> Conversation | None:
+    async def find_by_handle(self, agent: Agent, handle: str) -> Conversation | None:
         """Return the agent's conversation whose newest answer has this handle, if its calls continue by response ids.
 
         A client that sends all messages with each call does not depend on what the provider stores.
         """
-        key = (agent.id, self._by_head.get((agent.id, handle), ""))
-        return self._by_id[key] if key in self._chained_by_id else None
+        known = self._by_id.get((agent.id, self._by_head.get((agent.id, handle), "")))
+        if known is None:
+            rows = await self._read(lambda tx: tx.conversations.find(agent.id, [handle], handle=handle), ())
+            known = rows[0] if rows else None
+        return known if known is not None and known.continues_by_handle else None
 
-    async def _find_by_name(self, agent: Agent, name: str) -> Conversation | None:
-        conversation = self.find_conversation(agent, name)
-        if conversation is not None:
-            return conversation
-        async with self._store.begin_read() as tx:
-            return await tx.conversations.get(agent.id, ConversationId(name))
-
-    def _find_by_chain(self, agent: Agent, request: ModelRequest, end_user: str | None) -> Conversation | None:
-        heads = [request.conversation, *request.chain[::-1]] if request.conversation else request.chain[::-1]
-        for head in heads:
+    async def _find_by_chain(self, agent: Agent, request: ModelRequest, end_user: str | None) -> Conversation | None:
+        heads = [*([request.conversation] if request.conversation else []), *request.chain[::-1]]
+        place, found = len(heads), None
+        for number, head in enumerate(heads):
             conversation_id = self._by_head.get((agent.id, head))
             if conversation_id is not None:
-                conversation = self._by_id[(agent.id, conversation_id)]
-                others = end_user and conversation.end_user is not None and conversation.end_user != end_user
-                return None if others and not request.conversation else conversation
-        return None
+                place, found = number, self._by_id[(agent.id, conversation_id)]
+                break
+        # A call mostly adds one item to the last answer; another process may know more of the conversation than that.
+        if len(heads) > 1 and (found is None or (self._contact.is_shared and place > 1)):
+            newer, handle = heads[:place], request.conversation
+            rows = await self._read(lambda tx: tx.conversations.find(agent.id, newer, handle=handle), ())
+            by_head = {head: row for row in rows for head in (row.head, row.handle) if head}
+            found = next((by_head[head] for head in newer if head in by_head), found)
+        if found is None:
+            return None
+        others = end_user and found.end_user is not None and found.end_user != end_user
+        return None if others and not request.conversation else found
 
-    def _keep(self, conversation: Conversation, heads: Sequence[str]) -> None:
-        key = (conversation.agent_id, conversation.id)
-        self._forget(key)  # the newest comes last
-        self._by_id[key] = conversation
-        self._heads[key] = tuple(heads)
+    async def _read(self, read: Callable[[Tx], Awaitable[T]], none: T) -> T:
+        """Return what the database has, or `none` if it does not answer: no call fails for its conversation."""
+        try:
+            self._contact.require_database()
+            async with asyncio.timeout(READ_SECONDS), self._store.begin_read() as tx:
+                return await read(tx)
+        except (StorageUnavailable, TimeoutError) as error:
+            _logger.warning("a conversation is not looked up: %s", str(error) or "the database is too slow")
+            return none
+
+    def _on_turn_ended(self, key: str, data: Mapping[str, object]) -> None:
+        """Keep what this or another process knows of a conversation's last turn."""
+        if "id" not in data:
+            return  # too large for a signal: the row has it soon
+        end_user = cast("str | None", data["end_user"])
+        conversation = Conversation(
+            id=ConversationId(str(data["id"])), agent_id=AgentId(key), end_user=end_user,
+            version=cast("int", data["version"]), head=str(data["head"]), handle=str(data["handle"]),
+            at=self._clock.now(),
+        )  # fmt: skip
+        place = (conversation.agent_id, conversation.id)
+        before = self._by_id.get(place)
+        if before is not None:
+            conversation = replace(conversation, end_user=merge_end_users(before.end_user, end_user))
+        self._forget(place)  # the newest comes last
+        self._by_id[place] = conversation
+        self._heads[place] = heads = tuple(cast("Sequence[str]", data["heads"]))
         for head in heads:
             self._by_head[(conversation.agent_id, head)] = conversation.id
         if len(self._by_id) > REMEMBERED:
@@ -230,12 +268,6 @@ class Turns:
 
     def _forget(self, key: tuple[str, str]) -> None:
         self._by_id.pop(key, None)
-        self._chained_by_id.discard(key)
         for head in self._heads.pop(key, ()):
             if self._by_head.get((key[0], head)) == key[1]:
                 del self._by_head[(key[0], head)]
-
-
-def _merge_end_users(before: str | None, now: str | None) -> str | None:
-    """Return the end user after a call by `now`: the only one named, or SEVERAL."""
-    return SEVERAL if before is not None and now is not None and before != now else before if now is None else now

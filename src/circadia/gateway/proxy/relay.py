@@ -25,8 +25,9 @@ from circadia.gateway.proxy.ledger import Ledger
 from circadia.gateway.proxy.relayed_call import RelayedCall
 from circadia.gateway.wire.base import ConnectFailed, ConnectTimedOut
 from circadia.gateway.wire.connection import ProviderResponse
-from circadia.ids import AgentId
+from circadia.ids import AgentId, ConversationId
 from circadia.records.agent import Agent, OnWake
+from circadia.records.conversation import Conversation
 from circadia.stores.base import Store
 from circadia.visibility import visible_text
 
@@ -130,9 +131,10 @@ class Relay:
         if call.dialect.counts_tokens:
             turn = await self._turns.begin(call.agent, call.request, call.headers)
             body = (await self._tier.prepare_call(call, turn, body)).body
+        ending = await self._find_ending_conversation(call) if call.method == "DELETE" else None
         await self._exchange(relayed, body)
-        if call.method == "DELETE" and relayed.status is not None and relayed.status < 300:
-            self._report_deletion(call)
+        if ending is not None and relayed.status is not None and relayed.status < 300:
+            self._tier.on_conversation_ended(call, ending.end_user)
         content = relayed.meter.answer_so_far()
         if content is not None and content.handle is not None:
             self._tier.on_background_answer(call, content.handle, content)
@@ -174,18 +176,15 @@ class Relay:
             call.method, call.target, headers, body, again=again, clear=relayed.clear_to_send
         )
 
-    def _report_deletion(self, call: ModelCall) -> None:
-        """Report a conversation that cannot continue because it, or its last response, was deleted at the provider."""
+    async def _find_ending_conversation(self, call: ModelCall) -> Conversation | None:
+        """Return the conversation that cannot continue if it, or its last response, is deleted at the provider."""
         place, _, name = call.target.partition("?")[0].rpartition("/")
         if name not in call.route.owned_ids:
-            return
+            return None
         if place.endswith("/conversations"):
-            conversation = self._turns.find_conversation(call.agent, name)
-            self._tier.on_conversation_ended(call, None if conversation is None else conversation.end_user)
-        elif (
-            place.endswith("/responses") and (conversation := self._turns.find_by_handle(call.agent, name)) is not None
-        ):
-            self._tier.on_conversation_ended(call, conversation.end_user)
+            unknown = Conversation(id=ConversationId(name), agent_id=call.agent.id, at=self._clock.now())
+            return await self._turns.find(call.agent, name) or unknown
+        return await self._turns.find_by_handle(call.agent, name) if place.endswith("/responses") else None
 
     async def _count_unread(self, agent: Agent, admission: Admission) -> int:
         """Count the agent's unread messages, once for all calls that one wake admits."""

@@ -1,30 +1,55 @@
 """Conversation rows (GATE-67)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import Row, bindparam, select
+from sqlalchemy import ColumnElement, Row, String, bindparam, case, literal_column, or_, select
 
 from circadia.ids import AgentId, ConversationId
-from circadia.records.conversation import Conversation
+from circadia.records.conversation import SEVERAL, Conversation
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import conversations
 from circadia.stores.sql.short_reads import ShortRead
 from circadia.stores.sql.statement import Statement
-from circadia.stores.sql.upsert import Upsert
+from circadia.stores.sql.upsert import Columns, Upsert
 
 _FIELDS: Final = tuple(field.name for field in fields(Conversation))
 _KEYS: Final = ("agent_id", "id")
 _ROW = attrgetter(*_FIELDS)
-_PUT = Statement(Upsert(conversations, keys=_KEYS, new=[name for name in _FIELDS if name not in _KEYS]), _FIELDS)
+
+
+def _merge_end_users(before: Columns, new: Columns) -> ColumnElement[Any]:
+    """Return the expression of `records.conversation.merge_end_users`."""
+    one = or_(before.end_user.is_(None), before.end_user == new.end_user)
+    return case(
+        (new.end_user.is_(None), before.end_user), (one, new.end_user), else_=literal_column(repr(SEVERAL), String)
+    )
+
+
+def _keep_latest(name: str) -> Callable[[Columns, Columns], ColumnElement[Any]]:
+    return lambda before, new: case((new.at >= before.at, new[name]), else_=before[name])
+
+
+_ADD = Statement(
+    Upsert(
+        conversations,
+        keys=_KEYS,
+        more=("turns", "version"),
+        merged={"end_user": _merge_end_users, **{name: _keep_latest(name) for name in ("head", "handle", "at")}},
+    ),
+    _FIELDS,
+)
 _GET = Statement(
     select(conversations).where(
         conversations.c.agent_id == bindparam("agent_id"), conversations.c.id == bindparam("key")
     )
 )
-_LATEST = Statement(select(conversations).order_by(conversations.c.at.desc()).limit(bindparam("most")))
+_FIND = select(conversations).where(
+    conversations.c.agent_id == bindparam("agent_id"),
+    or_(conversations.c.head.in_(bindparam("heads", expanding=True)), conversations.c.handle == bindparam("handle")),
+)
 
 
 class SqlConversations:
@@ -36,14 +61,15 @@ class SqlConversations:
         row = await self._run(ShortRead(lambda connection: _GET.first(connection, values)))
         return None if row is None else _conversation(row)
 
-    async def find_latest(self, limit: int) -> Sequence[Conversation]:
-        rows = await self._run(lambda connection: _LATEST.all(connection, {"most": limit}))
+    async def find(self, agent_id: AgentId, heads: Sequence[str], *, handle: str | None) -> Sequence[Conversation]:
+        values = {"agent_id": agent_id, "heads": list(heads), "handle": handle}
+        rows = await self._run(lambda connection: connection.execute(_FIND, values).all())
         return [_conversation(row) for row in rows]
 
-    async def put(self, conversations: Sequence[Conversation]) -> None:
+    async def add(self, conversations: Sequence[Conversation]) -> None:
         if conversations:
             rows = sorted((_ROW(row) for row in conversations), key=lambda row: row[:2])
-            await self._run(lambda connection: _PUT.run_many(connection, rows))
+            await self._run(lambda connection: _ADD.run_many(connection, rows))
 
 
 def _conversation(row: Row[Any]) -> Conversation:
@@ -54,5 +80,6 @@ def _conversation(row: Row[Any]) -> Conversation:
         turns=row.turns,
         version=row.version,
         head=row.head,
+        handle=row.handle,
         at=row.at,
     )

@@ -249,7 +249,10 @@ conversations = Table(
     Column("version", BigInteger, nullable=False),
     Column("head", String, nullable=False),
     Column("at", Instant, nullable=False),
+    Column("handle", String, nullable=False, server_default=""),
 )
+Index("conversations_head", conversations.c.agent_id, conversations.c.head)
+Index("conversations_handle", conversations.c.agent_id, conversations.c.handle)
 Index("conversations_at", conversations.c.agent_id, conversations.c.at)
 Index("conversations_seen", conversations.c.at)
 
