@@ -56,6 +56,9 @@ test: ## check, then every test but the slow ones; WORKERS=1 to run them one by 
 test-slow: $(VENV)/dev.stamp $(NODE)/node_modules/.stamp ## The slow tests (11-minute holds and the like)
 	$(BIN)/python -m pytest -m slow
 
+chaos: $(VENV)/dev.stamp ## 300 random kills of a cluster under load; CIRCADIA_CHAOS_SEED repeats a run
+	$(BIN)/python -m pytest -m slow -s tests/cluster/test_kills.py
+
 demo: $(VENV)/local.stamp ## A team of agents on a small real model, without and with sleep; under 3 minutes, no key
 	$(BIN)/circadia demo
 
