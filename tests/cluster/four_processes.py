@@ -1,7 +1,7 @@
 """Two gateways and two workers in processes of their own, on one PostgreSQL, for tests of faults."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -48,12 +48,14 @@ class Cluster:
 
 
 @asynccontextmanager
-async def four_processes(folder: Path, *urls: str, short: bool = True, **server: Any) -> AsyncGenerator[Cluster]:
+async def four_processes(
+    folder: Path, *urls: str, short: bool = True, launchers: Mapping[str, Any] = LAUNCHERS, **server: Any
+) -> AsyncGenerator[Cluster]:
     """Run them, with `short` leases or their own; the last URL of the database is that of all further processes."""
     configs = [
         {
             "server": {"database_url": urls[min(place, len(urls) - 1)], "readers": 2, "writers": 4, **server},
-            "launchers": LAUNCHERS, "fleet": {"drain_seconds": 0.2, "max_concurrent_pulses": None},
+            "launchers": {**LAUNCHERS, **launchers}, "fleet": {"drain_seconds": 0.2, "max_concurrent_pulses": None},
             "sleeptime": {"when": "manual", "model": "none"},
         }
         for place in range(len(ROLES))

@@ -281,7 +281,8 @@ async def check_messages_and_episodes(load: Load) -> None:
 
 async def check_wakes(load: Load) -> None:
     """Each acknowledged wake is there once; each admitted one has its pulse; the counts are those of the rows."""
-    wakes = await read_pages(load.cluster, "/wakes", "wakes", "before")
+    rows = await read_pages(load.cluster, "/wakes", "wakes", "before")
+    wakes = [wake for wake in rows if wake["agent"] in (*LAUNCHED, CAPPED)]
     assert Counter(wake["id"] for wake in wakes) == Counter(ids[2] for ids in load.ids.values() if ids[2] is not None)
     admitted = [wake for wake in wakes if wake["decision"] == "admitted"]
     for name in (*LAUNCHED, CAPPED):
@@ -304,7 +305,10 @@ async def check_ends(load: Load) -> None:
         name = "pulses" if kind == "pulse" else "passes"
         rows = [row for path in paths for row in await read_pages(load.cluster, path, name, "before")]
         events = await read_pages(load.cluster, f"/events?type={kind}", "events", "after")
-        ended = Counter(event["data"][kind] for event in events if event["data"]["status"] in ends)
+        ids = {row["id"] for row in rows}
+        ended = Counter(
+            event["data"][kind] for event in events if event["data"]["status"] in ends and event["data"][kind] in ids
+        )
         assert ended == Counter(row["id"] for row in rows), f"each {kind} must end once"
 
 

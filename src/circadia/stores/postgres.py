@@ -19,7 +19,7 @@ from circadia.stores.sql.driver_errors import wrap_driver_errors
 from circadia.stores.sql.link import OpeningStatements, do_nothing
 from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.migrate import migrate
-from circadia.stores.sql.pooled_writer import LOCK_SECONDS, PooledWriter
+from circadia.stores.sql.pooled_writer import LOCK_SECONDS, STANDSTILL_SECONDS, PooledWriter
 from circadia.stores.sql.statement import BATCH_EXECUTOR, DRIVER_CONNECTION, BoundWrite
 
 T = TypeVar("T")
@@ -31,7 +31,8 @@ _OPENINGS: Final = OpeningStatements(
         "BEGIN",
         "SET LOCAL synchronous_commit = on",
         f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'",
-        "SET LOCAL idle_in_transaction_session_timeout = '2s'",  # a hanging process must not block other writers
+        # A process that stands still must not block other writers.
+        f"SET LOCAL idle_in_transaction_session_timeout = '{STANDSTILL_SECONDS}s'",
     ),
     read=(
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",

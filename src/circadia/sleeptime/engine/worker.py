@@ -137,6 +137,7 @@ class SleepWorker:
         if self._leads():
             works = (self._recover, self._watch, self._decide, self._start_if_due, self._write_askings, self._forget)
         else:
+            self._jobs.forget_leases()
             works = (self._watch, self._start_if_due, self._write_askings)
         for work in works:
             await self._jobs.run_guarded(work)
