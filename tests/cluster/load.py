@@ -17,6 +17,7 @@ import aiohttp
 
 from tests.cluster.doors import NO_LIMITS
 from tests.cluster.four_processes import Cluster
+from tests.cluster.scene import PauseWatcher
 from tests.durability.waking import where_it_is_midday
 
 WRITERS: Final = 4
@@ -83,6 +84,38 @@ class Load:
         async with asyncio.timeout(SETTLE_SECONDS):
             while len(self.ids) < wanted and not self.failures:
                 await asyncio.sleep(0.02)
+
+    async def wait_for_refusal(self) -> None:
+        """Return once a client was told with 503 to try again."""
+        before = self.refusals[503]
+        async with asyncio.timeout(SETTLE_SECONDS):
+            while self.refusals[503] == before:
+                await asyncio.sleep(0.02)
+
+    async def wait_until_back(self, seconds: float) -> None:
+        """Return once each gateway takes writes, and all are ready; fail if it lasts longer than a busy machine takes."""
+        watcher, loop = PauseWatcher(), asyncio.get_running_loop()
+        began = loop.time()
+        async with asyncio.timeout(SETTLE_SECONDS):
+            for number, gateway in enumerate(self.cluster.gateways):
+                body = {"text": f"back {number}", "speaker": "ann"}
+                url = f"{gateway.url}/api/v1/banks/{PASSED_BANK}/episodes"
+                while (await self._post(url, body)) != 201:
+                    await asyncio.sleep(0.05)
+            for process in self.cluster.processes:
+                while not await self._is_ready(process.url):
+                    await asyncio.sleep(0.05)
+        took = loop.time() - began
+        print(f"all gateways write again after {took:.2f} s")
+        assert took < seconds + 2 * watcher.stop()
+
+    async def _is_ready(self, url: str) -> bool:
+        async with self.cluster.http.get(f"{url}/readyz") as response:
+            return response.status == 200
+
+    async def _post(self, url: str, body: Mapping[str, object]) -> int:
+        async with self.cluster.http.post(url, json=body) as response:
+            return response.status
 
     def stop(self) -> None:
         self._is_over.set()

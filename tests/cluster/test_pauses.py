@@ -62,7 +62,7 @@ async def pause_the_worker_of_a_pulse(folder: Path, url: str, seconds: float, *,
             async with paused(worker):
                 await until_noted(notes, "start", 2)
                 await asyncio.sleep(began + seconds - asyncio.get_running_loop().time())
-            await wait_until_idle(cluster, worker)
+            await wait_until_back(cluster, worker, idle=short)
             (notes / "go").touch()
             ended = await wait_for_end(cluster)
         assert (ended["id"], ended["status"], ended["attempt"]) == (pulse_id, "succeeded", 2)
@@ -72,12 +72,12 @@ async def pause_the_worker_of_a_pulse(folder: Path, url: str, seconds: float, *,
         assert [line[0] for line in noted(notes)] == ["start", "start", "done"]
 
 
-async def wait_until_idle(cluster: Cluster, worker: CircadiaProcess) -> None:
-    """Return once the worker is a member again, and its pulse is over for it."""
+async def wait_until_back(cluster: Cluster, worker: CircadiaProcess, *, idle: bool) -> None:
+    """Return once the worker is a member again; with `idle`, once its pulse is over for it."""
     async with asyncio.timeout(60):
         while not [
             member for member in (await cluster.get("/cluster"))["members"]
-            if member["address"] == worker.url and not member["running"]
+            if member["address"] == worker.url and not (idle and member["running"])
         ]:  # fmt: skip
             await asyncio.sleep(0.1)
 

@@ -38,6 +38,11 @@ LATE_LOCK_MILLISECONDS: Final = 250
 
 STANDSTILL_SECONDS: Final = 2
 """A process that stands still in a transaction holds others up for so long."""
+# A block that has only read waits for a standby too, since it may answer with a row that is not there yet: PostgreSQL
+# lets only a commit wait that has written something.
+_COMMIT: Final = (
+    "SELECT pg_logical_emit_message(true, 'circadia', '') WHERE pg_current_xact_id_if_assigned() IS NULL", "COMMIT",
+)  # fmt: skip
 # Between the messages that prepare a statement and those that run it, it is not idle for PostgreSQL.
 _END_STUCK: Final = text(
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND usename = user "
@@ -287,7 +292,7 @@ class PooledBlock(WriteBlock):
         if not self._begun:  # it sent nothing
             return None
         try:
-            await self._link.run(do_nothing, first=("COMMIT",))
+            await self._link.run(do_nothing, first=_COMMIT)
         except CircadiaError as error:
             self._is_in_doubt = True
             failure = build_write_failure("the commit may not be on disk", error)
