@@ -93,7 +93,7 @@ class Load:
                 await asyncio.sleep(0.02)
 
     async def wait_until_back(self, seconds: float) -> None:
-        """Return once each gateway takes writes, and all are ready; fail if it lasts longer than a busy machine takes."""
+        """Return once each gateway takes writes and all are ready; fail if that lasts longer, load aside."""
         watcher, loop = PauseWatcher(), asyncio.get_running_loop()
         began = loop.time()
         async with asyncio.timeout(SETTLE_SECONDS):
