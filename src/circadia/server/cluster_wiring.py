@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from circadia.clock import Clock
-from circadia.errors import ConfigError
+from circadia.errors import ConfigError, StartError
 from circadia.gateway.hold.gate import Gate
 from circadia.ids import IdSource, MemberId
 from circadia.jobs.event_sequencer import EventSequencer
@@ -24,14 +24,24 @@ from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.remote import RemoteSignals
+from circadia.stores.sql.connection_facts import ConnectionFacts
 from circadia.stores.sqlite import open_sqlite
 from circadia.wake.worker import WakeWorker
 
 
-async def open_store(settings: ServerSettings, data: Path) -> Store:
-    if settings.database_url is None:
-        return await open_sqlite(data / "circadia.db", readers=settings.readers)
-    return await open_postgres(settings.database_url, readers=settings.readers, writers=settings.writers)
+async def open_store(settings: Settings, data: Path) -> tuple[Store, ConnectionFacts | None]:
+    """Return the store, and on PostgreSQL what is to be known of the way there. Raises StartError."""
+    server = settings.server
+    if server.database_url is None:
+        return await open_sqlite(data / "circadia.db", readers=server.readers), None
+    store = await open_postgres(server.database_url, readers=server.readers, writers=server.writers)
+    by_redis = settings.signals is not None or settings.signals_env is not None
+    if store.facts is not None and store.facts.is_pooled and server.direct_database_url is None and not by_redis:
+        await store.close()
+        raise StartError(
+            "server.database_url leads through a pooler, which does not pass signals on; set server.direct_database_url"
+        )
+    return store, store.facts
 
 
 async def join_cluster(
@@ -42,14 +52,18 @@ async def join_cluster(
     role: Role,
     admin_token_hash: str,
     address: tuple[str, int],
+    settings: ServerSettings,
+    facts: ConnectionFacts | None,
 ) -> Membership:
     now = clock.now()
+    is_direct = facts is None or not facts.is_pooled
     member = Member(
         id=MemberId(ids.new("mem")), role=role, version=version("circadia"), host=gethostname(),
         address=_build_url(address), token_check=build_token_check(admin_token_hash), started_at=now, lease_until=now,
+        connections=settings.readers + settings.writers + 1 if is_direct else 1,
     )  # fmt: skip
     membership = Membership(clock, store, member)
-    await membership.join()
+    await membership.join(None if facts is None else facts.most)
     stack.push_async_callback(run_guarded, "leaving the cluster", membership.leave)
     return membership
 

@@ -11,6 +11,9 @@ class ServerSettings(Section):
     database_url: str | None = Field(
         None, description="PostgreSQL URL (`postgresql://user@host/db`); without it, SQLite in the data folder."
     )
+    direct_database_url: str | None = Field(
+        None, description="PostgreSQL URL without a pooler between; signals need it if `database_url` has one."
+    )
     readers: int = Field(4, ge=1, le=1000, description="Maximum number of database connections that read.")
     writers: int = Field(
         8, ge=1, le=1000, description="Maximum number of database connections that write; SQLite uses one."

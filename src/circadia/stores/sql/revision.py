@@ -11,9 +11,16 @@ import asyncpg
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import NullPool, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from circadia.errors import InvalidRequest
+from circadia.errors import InvalidRequest, StorageUnavailable
+from circadia.stores.sql.connection_facts import (
+    POOLER_TOO_OLD,
+    ConnectionFacts,
+    is_lost_statement,
+    read_connection_facts,
+)
 from circadia.stores.sql.driver_errors import wrap_driver_errors
 from circadia.stores.sql.migrate import MIGRATIONS
 
@@ -48,11 +55,11 @@ async def sqlite_revision(path: Path) -> tuple[str, str | None]:
     return f"SQLite {sqlite3.sqlite_version}", await asyncio.to_thread(query_revision)
 
 
-async def postgres_revision(url: str) -> tuple[str, str | None, datetime]:
-    """Return the server version, the database's revision (none if it has no tables yet), and the server's clock.
+async def postgres_revision(url: str) -> tuple[str, str | None, datetime, ConnectionFacts]:
+    """Return the server version, the database's revision (none if it has no tables yet), the server's clock, and facts.
 
     Raises:
-        StorageUnavailable: the database cannot be reached. ValueError: the URL is malformed.
+        StorageUnavailable: the database cannot be reached, or its pooler is too old. ValueError: the URL is malformed.
     """
     engine = create_async_engine(
         "postgresql+asyncpg://",
@@ -66,6 +73,11 @@ async def postgres_revision(url: str) -> tuple[str, str | None, datetime]:
                 has = await connection.scalar(text("SELECT to_regclass('alembic_version')::text"))
                 revision = await connection.scalar(text(_REVISION)) if has is not None else None
                 now: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
+                facts = await connection.run_sync(read_connection_facts)
+    except DBAPIError as error:
+        if not is_lost_statement(error):
+            raise
+        raise StorageUnavailable(POOLER_TOO_OLD) from error
     except InvalidRequest as error:
         raise ValueError("the URL is malformed") from error
-    return f"PostgreSQL {version}", None if revision is None else str(revision), now
+    return f"PostgreSQL {version}", None if revision is None else str(revision), now, facts
