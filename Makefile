@@ -49,6 +49,11 @@ containers: | services ## Podman for the tests of containers, by apt; CIRCADIA_T
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 	  $$sudo apt-get install -y -qq --no-install-recommends podman runc catatonit busybox-static >/dev/null; fi
 
+pgbouncer: | containers ## PgBouncer for the tests of connections, by apt; CIRCADIA_TEST_PGBOUNCER names a newer one
+	@command -v pgbouncer /usr/sbin/pgbouncer >/dev/null || { \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	  $$sudo apt-get install -y -qq --no-install-recommends pgbouncer >/dev/null; }
+
 test: ## check, then every test but the slow ones; WORKERS=1 to run them one by one
 	@$(MAKE) --no-print-directory --jobs=3 check $(NODE)/node_modules/.stamp services containers # downloads at the same time
 	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile
