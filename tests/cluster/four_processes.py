@@ -54,8 +54,11 @@ async def four_processes(
     """Run them, with `short` leases or their own; the last URL of the database is that of all further processes."""
     configs = [
         {
-            "server": {"database_url": urls[min(place, len(urls) - 1)], "readers": 2, "writers": 4, **server},
-            "launchers": {**LAUNCHERS, **launchers}, "fleet": {"drain_seconds": 0.2, "max_concurrent_pulses": None},
+            "server": {
+                "database_url": urls[min(place, len(urls) - 1)], "readers": 2, "writers": 4, "drain_seconds": 0.2,
+                **server,
+            },
+            "launchers": {**LAUNCHERS, **launchers}, "fleet": {"max_concurrent_pulses": None},
             "sleeptime": {"when": "manual", "model": "none"},
         }
         for place in range(len(ROLES))

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 import asyncpg
 import orjson
 from sqlalchemy import Connection, Engine, NullPool
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import await_, greenlet_spawn
 

@@ -1,13 +1,13 @@
 """How many database connections each member may open.
 
-Revision 0012, after 0011.
+Revision 0013, after 0012.
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0012"
-down_revision = "0011"
+revision = "0013"
+down_revision = "0012"
 branch_labels = None
 depends_on = None
 
