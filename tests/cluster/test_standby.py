@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from circadia.stores.postgres import create_postgres_engine
 from tests.cluster.four_processes import four_processes
 from tests.cluster.load import under_load
 from tests.cluster.test_kills import draw_seed
@@ -60,7 +62,8 @@ def url_of_both(primary: PostgresServer, standby: PostgresServer) -> str:
 async def test_while_a_synchronous_standby_hangs_writes_get_503_and_reads_and_held_calls_go_on(
     tmp_path: Path, primary: PostgresServer, standby: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("circadia.stores.postgres._COMMAND_SECONDS", 3.0)  # of thirty
+    engine = partial(create_postgres_engine, command_seconds=3.0)  # of thirty
+    monkeypatch.setattr("circadia.stores.postgres.create_postgres_engine", engine)
     message: dict[str, Any] = {"to": "bob", "content": "Please look.", "key": "k"}
     async with live(tmp_path, server={"database_url": primary.url(DATABASE)}) as at:
         ann, _ = await at.agent(), await at.agent("bob")
