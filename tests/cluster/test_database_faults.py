@@ -17,6 +17,7 @@ CUT_ALL: Final = (
 )
 
 
+@pytest.mark.timeout(300)  # on a busy machine
 @pytest.mark.spec("CLU-21")
 async def test_after_cut_connections_and_a_restart_of_postgresql_all_goes_on_within_five_seconds(
     tmp_path: Path, postgres_server: PostgresServer, postgres_url: str

@@ -30,6 +30,7 @@ async def kill_at_random(folder: Path, url: str, kills: int, *, short: bool) -> 
             await cluster.kill(source.choice(cluster.processes))
 
 
+@pytest.mark.timeout(300)  # on a busy machine
 @pytest.mark.spec("CLU-20")
 async def test_twenty_kills_at_random_instants_lose_nothing_and_let_nothing_end_twice(
     tmp_path: Path, postgres_url: str

@@ -85,6 +85,7 @@ async def test_while_a_synchronous_standby_hangs_writes_get_503_and_reads_and_he
         assert answer.result()[0] == 200
 
 
+@pytest.mark.timeout(300)  # on a busy machine
 @pytest.mark.spec("CLU-21")
 async def test_a_standby_takes_over_from_a_killed_primary_and_all_goes_on_within_five_seconds(
     tmp_path: Path, primary: PostgresServer, standby: PostgresServer
