@@ -11,7 +11,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help check services containers test test-slow demo bench clean
+.PHONY: help check services containers test test-slow chaos demo bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -38,10 +38,10 @@ check: $(VENV)/dev.stamp ## Lint, format, types, layers
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
-services: ## Redis and HAProxy for the tests of several servers, by apt
-	@command -v redis-server >/dev/null && { command -v haproxy || [ -x /usr/sbin/haproxy ]; } >/dev/null || { \
+services: ## Redis, HAProxy and PgBouncer for the tests of several servers, by apt
+	@PATH=$$PATH:/usr/sbin; { command -v redis-server && command -v haproxy && command -v pgbouncer; } >/dev/null || { \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-	  $$sudo apt-get install -y -qq --no-install-recommends redis-server haproxy >/dev/null; }
+	  $$sudo apt-get install -y -qq --no-install-recommends redis-server haproxy pgbouncer >/dev/null; }
 
 containers: | services ## Podman for the tests of containers, by apt; CIRCADIA_TEST_NO_CONTAINERS=1 does without
 	@if [ -z "$$CIRCADIA_TEST_NO_CONTAINERS" ] && ! { command -v podman && command -v runc && command -v catatonit && \
@@ -55,6 +55,9 @@ test: ## check, then every test but the slow ones; WORKERS=1 to run them one by 
 
 test-slow: $(VENV)/dev.stamp $(NODE)/node_modules/.stamp ## The slow tests (11-minute holds and the like)
 	$(BIN)/python -m pytest -m slow
+
+chaos: $(VENV)/dev.stamp ## 300 random kills of a cluster under load; CIRCADIA_CHAOS_SEED repeats a run
+	$(BIN)/python -m pytest -m slow -s tests/cluster/test_kills.py
 
 demo: $(VENV)/local.stamp ## A team of agents on a small real model, without and with sleep; under 3 minutes, no key
 	$(BIN)/circadia demo

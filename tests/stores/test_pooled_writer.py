@@ -4,10 +4,11 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from sqlalchemy import Connection
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from circadia.errors import StorageUnavailable
 from circadia.ids import AgentId
@@ -136,3 +137,25 @@ async def test_a_connection_that_cannot_be_closed_is_given_back_with_its_keys() 
             with pytest.raises(OSError, match="does not close"):
                 async with writer.begin([agent_key(ANN.id)]) as block:
                     await block.run(do_nothing)
+
+
+@pytest.mark.spec("CLU-24")
+async def test_a_process_that_stands_still_in_a_statement_holds_up_others_for_two_seconds(
+    store: Store, postgres_url: str
+) -> None:
+    """Between preparing a statement and running it, it is not idle for PostgreSQL, which would wait forever."""
+    engine = create_async_engine(
+        "postgresql+asyncpg://",
+        connect_args={"dsn": postgres_url, "server_settings": {"application_name": "circadia"}},
+        isolation_level="AUTOCOMMIT",
+    )
+    async with engine.connect() as connection:
+        driver: Any = (await connection.get_raw_connection()).driver_connection
+        await driver.execute(f"BEGIN; SELECT pg_advisory_xact_lock({agent_key(ANN.id).number})")
+        await driver.prepare("SELECT 1")
+        began = asyncio.get_running_loop().time()
+        async with store.begin_write(agent_key(ANN.id)) as tx:
+            await tx.events.last_number()
+        assert asyncio.get_running_loop().time() - began < 5  # without help the block fails after ten
+        assert driver.is_closed()
+    await engine.dispose()

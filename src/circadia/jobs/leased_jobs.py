@@ -131,22 +131,25 @@ class LeasedJobs(Generic[R]):
         try:
             async with self._store.begin_read() as tx:
                 claimed = await self._rows(tx).find_claimed()
+            for row in self._find_dead(claimed):
+                with suppress(Conflict):  # another process was first
+                    async with self._store.begin_write() as tx:
+                        await self._hold(tx, row)
+                        await self._requeue_dead(tx, row)
         except StorageUnavailable:
             self.forget_leases()
             raise
+
+    def _find_dead(self, claimed: Sequence[R]) -> Sequence[R]:
         others = [row for row in claimed if row.owner != self._owner]
         leases: dict[tuple[str, int, datetime | None], R] = {
             (row.id, row.epoch, row.lease_until): row for row in others
         }
         lost = [row for row in claimed if row.owner == self._owner and row.id not in self.running]
-        for row in [*map(leases.__getitem__, leases if self._alone else self._find_expired(leases)), *lost]:
-            with suppress(Conflict):  # another process was first
-                async with self._store.begin_write() as tx:
-                    await self._hold(tx, row)
-                    await self._requeue_dead(tx, row)
+        return [*map(leases.__getitem__, leases if self._alone else self._find_expired(leases)), *lost]
 
     def forget_leases(self) -> None:
-        """Watch all leases anew: while the database did not answer, nobody could renew one."""
+        """Watch all leases anew, after a time in which nobody could renew one, or this process did not look."""
         self._seen_since.clear()
 
     def _find_expired(self, seen: Iterable[tuple[str, int, datetime | None]]) -> list[tuple[str, int, datetime | None]]:

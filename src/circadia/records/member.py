@@ -31,6 +31,8 @@ class Member:
     started_at: datetime
     lease_until: datetime
     """It counts as dead from then on, unless it renews its lease."""
+    connections: int = 0
+    """Maximum number of connections to PostgreSQL that it opens."""
     holds: int = 0
     running: int = 0
     """Pulses and passes that it runs."""

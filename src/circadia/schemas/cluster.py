@@ -18,6 +18,7 @@ class MemberView(View):
     address: str = Field(description="URL at which its own machine reaches it.")
     started_at: datetime = Field(description="Time of its start.")
     lease_until: datetime = Field(description="It counts as dead from then on, unless it renews its lease.")
+    connections: int = Field(description="Maximum number of its connections to PostgreSQL.")
     holds: int = Field(description="Calls that it holds.")
     running: int = Field(description="Pulses and passes that it runs.")
     leads: bool = Field(description="Whether it does the work that one process at a time does.")

@@ -31,6 +31,8 @@ from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.remote import RemoteSignals
+from circadia.stores.sql.connection_facts import ConnectionFacts
+from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.migrate import Revision, find_missing, list_revisions
 from circadia.stores.sql.revision import SchemaRow, postgres_revision, sqlite_revision
 from circadia.stores.sqlite import open_sqlite
@@ -41,12 +43,30 @@ DATABASE_FILE: Final = "circadia.db"
 _logger = logging.getLogger(__name__)
 
 
-async def open_store(settings: ServerSettings, data: Path, *, migrates: bool = True) -> Store:
-    """Open the database, after its migration by this process or, unless it `migrates`, by another."""
+async def open_store(settings: Settings, data: Path, *, migrates: bool = True) -> tuple[Store, ConnectionFacts | None]:
+    """Open the database, after its migration by this process or, unless it `migrates`, by another.
+
+    Return the store, and on PostgreSQL what is known of the connection to it.
+
+    Raises:
+        StartError: the database cannot be opened, or signals cannot pass a pooler before it.
+    """
+    server = settings.server
+    if server.database_url is not None and not migrates:
+        await _wait_for_schema(SystemClock(), server.database_url)
+    store = await _connect(server, data)
+    by_redis = settings.signals is not None or settings.signals_env is not None
+    if store.facts is not None and store.facts.is_pooled and server.direct_database_url is None and not by_redis:
+        await store.close()
+        raise StartError(
+            "server.database_url leads through a pooler, which does not pass signals on; set server.direct_database_url"
+        )
+    return store, store.facts
+
+
+async def _connect(settings: ServerSettings, data: Path) -> SqlStore:
     if settings.database_url is None:
         return await open_sqlite(data / DATABASE_FILE, readers=settings.readers)
-    if not migrates:
-        await _wait_for_schema(SystemClock(), settings.database_url)
     return await open_postgres(settings.database_url, readers=settings.readers, writers=settings.writers)
 
 
@@ -63,7 +83,7 @@ async def migrate_database(settings: ServerSettings, data: Path, *, dry_run: boo
         else:
             present = (await sqlite_revision(file))[1] if file.exists() else SchemaRow()
         if not dry_run:
-            await (await open_store(settings, data)).close()
+            await (await _connect(settings, data)).close()
         return find_missing(present.revision)
 
 
@@ -97,15 +117,19 @@ async def join_cluster(
     role: Role,
     admin_token_hash: str,
     address: tuple[str, int],
+    settings: ServerSettings,
+    facts: ConnectionFacts | None,
 ) -> Membership:
     now = clock.now()
+    is_direct = facts is None or not facts.is_pooled
     member = Member(
         id=MemberId(ids.new("mem")), role=role, version=version("circadia"), schema=list_revisions()[-1].number,
         host=gethostname(),
         address=_build_url(address), token_check=build_token_check(admin_token_hash), started_at=now, lease_until=now,
+        connections=settings.readers + settings.writers + 1 if is_direct else 1,
     )  # fmt: skip
     membership = Membership(clock, store, member)
-    await membership.join()
+    await membership.join(None if facts is None else facts.most)
     stack.push_async_callback(run_guarded, "leaving the cluster", membership.leave)
     return membership
 

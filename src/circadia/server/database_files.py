@@ -83,7 +83,7 @@ async def export_postgres(url: str, file: Path, on_progress: OnProgress) -> None
 
     with create_file(file):
         async with _open_postgres(url, *_READ) as connection:
-            _, (revision, _), _ = await postgres_revision(url)
+            _, (revision, _), *_ = await postgres_revision(url)
             if revision != list_revisions()[-1].number:
                 raise StartError(f"the database has revision {revision!r}; start this version's server on it first")
             await connection.run_sync(fill_file)

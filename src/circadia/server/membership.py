@@ -6,7 +6,7 @@ lead. When a leader dies, another member leads once its lease has run out; one t
 
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
@@ -51,11 +51,12 @@ class Membership:
     def leads(self) -> bool:
         return self._clock.monotonic() < self._leads_until
 
-    async def join(self) -> None:
+    async def join(self, most_connections: int | None = None) -> None:
         """Write the member's row for the first time.
 
         Raises:
-            StartError: the other members have another operator's token. StorageUnavailable: no database answers.
+            StartError: the other members have another operator's token, or all members together could open more than
+                `most_connections`. StorageUnavailable: no database answers.
         """
         await self._set_clock()
         async with self._store.begin_read() as tx:
@@ -66,7 +67,18 @@ class Membership:
                     f"{other.address} on {other.host} uses the same database with another operator's token; start all "
                     "servers with the same CIRCADIA_ADMIN_TOKEN"
                 )
+        self._check_connections(others, most_connections)
         await self.beat()
+
+    def _check_connections(self, others: Sequence[Member], most: int | None) -> None:
+        """Count the members' connections; one at this member's own address has died."""
+        here = (self._member.host, self._member.address)
+        theirs = sum(other.connections for other in others if (other.host, other.address) != here)
+        if most is not None and self._member.connections + theirs > most:
+            raise StartError(
+                f"PostgreSQL allows {most} connections; the other servers may open {theirs} and this one "
+                f"{self._member.connections}: lower server.readers and server.writers, or raise max_connections"
+            )
 
     async def run(self) -> None:
         """Beat until cancelled."""

@@ -26,7 +26,7 @@ def open_signals(
         return LocalSignals()
     url = _resolve_url("signals_env", settings.signals, settings.signals_env, environment)
     if url is None:
-        return RemoteSignals(clock, NotifyCarrier(settings.server.database_url))
+        return RemoteSignals(clock, NotifyCarrier(settings.server.direct_database_url or settings.server.database_url))
     return RemoteSignals(clock, RedisCarrier(url, ids.new("srv")))
 
 

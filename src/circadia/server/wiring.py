@@ -128,13 +128,15 @@ async def build_server(
     """
     clock, ids = clock or SystemClock(), RandomIds(system_milliseconds)
     address = address or (settings.server.host, settings.server.port)
-    store = await open_store(settings.server, data, migrates=migrates)
+    store, facts = await open_store(settings, data, migrates=migrates)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
         session = await stack.enter_async_context(_open_http_session())
         membership = None
         if settings.server.database_url is not None:
-            membership = await join_cluster(stack, clock, ids, store, role, hash_token(admin_token), address)
+            membership = await join_cluster(
+                stack, clock, ids, store, role, hash_token(admin_token), address, settings.server, facts
+            )
         basis = ServerBasis(
             settings=settings, environment=environment, data=data, clock=clock,
             ids=ids, store=store, role=role, membership=membership,

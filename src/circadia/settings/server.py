@@ -11,6 +11,9 @@ class ServerSettings(Section):
     database_url: str | None = Field(
         None, description="PostgreSQL URL (`postgresql://user@host/db`); without it, SQLite in the data folder."
     )
+    direct_database_url: str | None = Field(
+        None, description="PostgreSQL URL without a pooler between; signals need it if `database_url` has one."
+    )
     auth_grace_seconds: float = Field(
         30.0,
         ge=0,

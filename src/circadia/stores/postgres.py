@@ -10,16 +10,18 @@ from typing import Any, Final, Protocol, TypeVar, cast
 import asyncpg
 import orjson
 from sqlalchemy import Connection, Engine, NullPool
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import await_, greenlet_spawn
 
 from circadia.errors import CircadiaError, StartError, StorageUnavailable
+from circadia.stores.sql.connection_facts import POOLER_TOO_OLD, is_lost_statement, read_connection_facts
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.driver_errors import wrap_driver_errors
 from circadia.stores.sql.link import OpeningStatements, do_nothing
 from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.migrate import migrate
-from circadia.stores.sql.pooled_writer import LOCK_SECONDS, PooledWriter
+from circadia.stores.sql.pooled_writer import LOCK_SECONDS, STANDSTILL_SECONDS, PooledWriter
 from circadia.stores.sql.statement import BATCH_EXECUTOR, DRIVER_CONNECTION, BoundWrite
 
 T = TypeVar("T")
@@ -31,7 +33,8 @@ _OPENINGS: Final = OpeningStatements(
         "BEGIN",
         "SET LOCAL synchronous_commit = on",
         f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'",
-        "SET LOCAL idle_in_transaction_session_timeout = '2s'",  # a hanging process must not block other writers
+        # A process that stands still must not block other writers.
+        f"SET LOCAL idle_in_transaction_session_timeout = '{STANDSTILL_SECONDS}s'",
     ),
     read=(
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
@@ -74,22 +77,29 @@ async def open_postgres(url: str, *, readers: int = 4, writers: int = 8) -> SqlS
     `readers` and `writers` are the most connections for reading and for writing.
 
     Raises:
-        StartError: the database cannot be reached, or belongs to a newer version.
+        StartError: the database cannot be reached or belongs to a newer version, or its pooler is too old.
     """
     engine = create_postgres_engine(url).sync_engine
     link = _PostgresLink(engine)
     try:
-        await link.run(migrate, first=_MIGRATING, opens=True)
+        facts = await link.run(read_connection_facts, first=_MIGRATING, opens=True)
+        if facts.loses_statements:
+            raise StartError(POOLER_TOO_OLD)
+        await link.run(migrate)
         await link.run(do_nothing, first=("COMMIT",))
     except StartError:
         raise
+    except (DBAPIError, asyncpg.PostgresError) as error:
+        if not is_lost_statement(error):
+            raise
+        raise StartError(POOLER_TOO_OLD) from error
     except (CircadiaError, ValueError) as error:  # a ValueError is a malformed URL, which may hold a password
         reason = error.message if isinstance(error, CircadiaError) else "its URL is malformed"
         raise StartError(f"cannot open the {_NAME} database: {reason}") from None
     finally:
         await link.drop()
     writer = PooledWriter(LinkPool(lambda: _PostgresLink(engine), size=writers), _OPENINGS)
-    return SqlStore(writer, LinkPool(lambda: _PostgresLink(engine), size=readers), _OPENINGS)
+    return SqlStore(writer, LinkPool(lambda: _PostgresLink(engine), size=readers), _OPENINGS, facts)
 
 
 class _Driver(Protocol):

@@ -122,6 +122,7 @@ class WakeWorker:
         else:
             self._ended.clear()
             self._next_at = None
+            self._jobs.forget_leases()
         if due.pulses or any_done:  # what was just decided may start
             await self._jobs.run_guarded(self._start)
 

@@ -122,7 +122,7 @@ async def examine(file: Path | None, folder: Path, environment: Mapping[str, str
         network = NetworkChecks(session, watch, environment)
         groups = await asyncio.gather(
             network.check_port(settings.server, owner),
-            check_database(folder, settings.server.database_url, watch),
+            check_database(folder, settings.server, watch),
             check_embedder("embedder", settings.memory.embedder, session, environment),
             check_embedder("previous embedder", settings.memory.previous_embedder, session, environment),
             *(network.check_upstream(name, upstream) for name, upstream in settings.upstreams.items()),

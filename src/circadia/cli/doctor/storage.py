@@ -12,6 +12,7 @@ from circadia.cli.doctor.check import Check, fail, ok, warn
 from circadia.cli.doctor.machine import ClockComparison
 from circadia.cli.remote.connection import TOKEN_FILE
 from circadia.errors import StorageUnavailable
+from circadia.settings.server import ServerSettings
 
 LOW_BYTES = 2**30
 LEAST_BYTES = 100 * 2**20
@@ -67,9 +68,10 @@ def running_server_pid(folder: Path) -> str | None:
     return None
 
 
-async def check_database(folder: Path, url: str | None, watch: ClockComparison) -> list[Check]:
+async def check_database(folder: Path, server: ServerSettings, watch: ClockComparison) -> list[Check]:
     """Check whether the database opens and this version knows its schema; record the database's time."""
-    file = folder / DATABASE_FILE
+    url, file = server.database_url, folder / DATABASE_FILE
+    checks: list[Check] = []
     if url is None and not file.exists():
         return [ok("database", f"{str(file)!r} will be created")]
     # Imported here because the database libraries take a while to load.
@@ -79,8 +81,9 @@ async def check_database(folder: Path, url: str | None, watch: ClockComparison) 
     works_with: str | None
     try:
         if url:
-            version, (revision, works_with), theirs = await revisions.postgres_revision(url)
+            version, (revision, works_with), theirs, facts = await revisions.postgres_revision(url)
             watch.record_database_time(theirs)
+            checks.append(_judge_connections(server, *facts))
         else:
             version, (revision, works_with) = await revisions.sqlite_revision(file)
     except StorageUnavailable as error:
@@ -89,7 +92,20 @@ async def check_database(folder: Path, url: str | None, watch: ClockComparison) 
     except ValueError:
         return [fail("database", "server.database_url is malformed", "write postgresql://user@host/database")]
     newest = importlib.import_module("circadia.stores.sql.migrate").list_revisions()[-1].number
-    return [judge_revision(version, revision, works_with, newest)]
+    return [judge_revision(version, revision, works_with, newest), *checks]
+
+
+def _judge_connections(server: ServerSettings, is_pooled: bool, loses_statements: bool, most: int) -> Check:
+    if loses_statements:
+        remedy = "use PgBouncer 1.21 or newer with max_prepared_statements = 200, or connect directly"
+        return fail("connections", "a pooler without prepared statements is before PostgreSQL", remedy)
+    if is_pooled:
+        return ok("connections", "through a pooler; each server opens one to PostgreSQL itself, for signals")
+    opened = server.readers + server.writers + 1
+    message = f"each server opens up to {opened} connections; PostgreSQL allows {most} for all together"
+    if opened > most:
+        return fail("connections", message, "lower server.readers and server.writers, or raise max_connections")
+    return ok("connections", message)
 
 
 def judge_revision(version: str, revision: str | None, works_with: str | None, newest: str) -> Check:

@@ -76,7 +76,7 @@ class SleepWorker:
             parts.store,
             lambda tx: tx.passes,
             self._put_back,
-            _hold_bank,
+            lambda tx, run: tx.hold(bank_key(run.bank_id)),
             name="sleep-time work",
             owner=owner,
             alone=alone,
@@ -137,6 +137,8 @@ class SleepWorker:
         works = (self._watch, self._start, self._write_askings)
         if self._leads():
             works = (self._recover, self._watch, self._decide, self._start, self._write_askings, self._forget)
+        else:
+            self._jobs.forget_leases()
         for work in works:
             await self._jobs.run_guarded(work)
 
@@ -394,7 +396,3 @@ class SleepWorker:
             await tx.benefits.delete_before((today - timedelta(days=BENEFIT_DAYS)).date())
         await forget_askings(self._parts.store, self._tier.policy, today)
         self._forget_at = now + FORGET_SECONDS
-
-
-async def _hold_bank(tx: Tx, run: Pass) -> None:
-    await tx.hold(bank_key(run.bank_id))

@@ -52,6 +52,7 @@ from circadia.stores.sql.banks import SqlBanks
 from circadia.stores.sql.benefits import SqlBenefits
 from circadia.stores.sql.blocks import SqlBlocks
 from circadia.stores.sql.calls import SqlCalls
+from circadia.stores.sql.connection_facts import ConnectionFacts
 from circadia.stores.sql.conversations import SqlConversations
 from circadia.stores.sql.cursors import SqlCursors
 from circadia.stores.sql.deliveries import SqlDeliveries
@@ -169,8 +170,12 @@ class SqlTx:
 class SqlStore:
     """A store on one database: its writer, and its connections for reading."""
 
-    def __init__(self, writer: BlockWriter, readers: LinkPool, openings: OpeningStatements) -> None:
+    def __init__(
+        self, writer: BlockWriter, readers: LinkPool, openings: OpeningStatements, facts: ConnectionFacts | None = None
+    ) -> None:
+        """`facts` are those of the way to PostgreSQL."""
         self.writer = writer
+        self.facts = facts
         self.readers = readers
         self._openings = openings
         self.commits_in_order = writer.commits_in_order

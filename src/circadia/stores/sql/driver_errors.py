@@ -13,6 +13,7 @@ _CONFLICTS: Final = (sqlite3.IntegrityError, asyncpg.IntegrityConstraintViolatio
 _MISTAKES: Final = (sqlite3.ProgrammingError, sqlite3.NotSupportedError, asyncpg.SyntaxOrAccessError)
 _OF_VALUES: Final = (sqlite3.DataError, asyncpg.DataError, ValueError, OverflowError)
 """Values that the server refused or the driver could not encode."""
+BUSY: Final = "another request is changing the same agent, thread or bank; send this one again"
 
 
 class wrap_driver_errors:
@@ -55,8 +56,7 @@ def is_contention(error: BaseException) -> bool:
 def build_unavailable_error(database: str, error: BaseException) -> StorageUnavailable:
     """Return the error of a database that cannot work now, with the driver's message in brackets."""
     if isinstance(error, asyncpg.LockNotAvailableError):
-        busy = "another request is changing the same agent, thread or bank; send this one again"
-        return StorageUnavailable(busy, retry_after_seconds=1.0)
+        return StorageUnavailable(BUSY, retry_after_seconds=1.0)
     message, why = _describe_error(error), ""
     if "disk is full" in message or "No space left" in message:
         why = ": its disk is full; make room"

@@ -16,7 +16,7 @@ class LinkPool:
 
     def __init__(self, connect: Callable[[], Link], *, size: int) -> None:
         """`size` is the most connections that are open at a time."""
-        self._connect = connect
+        self.connect = connect
         self._size = size
         self._free = asyncio.Semaphore(size)
         self._idle: list[Link] = []
@@ -36,7 +36,7 @@ class LinkPool:
                 ) from error
         else:
             await self._free.acquire()
-        return self._idle.pop() if self._idle else self._connect()
+        return self._idle.pop() if self._idle else self.connect()
 
     def give_back(self, link: Link) -> None:
         self._idle.append(link)

@@ -28,6 +28,7 @@ members = Table(
     Column("token_check", String, nullable=False),
     Column("started_at", Instant, nullable=False),
     Column("lease_until", Instant, nullable=False),
+    Column("connections", Integer, nullable=False, server_default="0"),
     Column("holds", Integer, nullable=False),
     Column("running", Integer, nullable=False),
 )

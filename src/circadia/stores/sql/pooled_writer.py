@@ -3,8 +3,9 @@
     keys named at the opening: wait here for other blocks of this process
         -> connection -> BEGIN, locks -> work … -> COMMIT -> callbacks
 
-Only the first step keeps the keys of this process apart: so blocks that wait for one busy agent do not occupy all
-connections. The database's locks keep all processes apart.
+The first step keeps the blocks of this process apart: so those that wait for one busy agent do not occupy all
+connections. The database's locks keep all processes apart. A key taken later is waited for here, too: of a process that
+stands still, one connection at most has or awaits a key in the database, which ends idle transactions after 2 s.
 """
 
 import asyncio
@@ -14,11 +15,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
 from circadia.errors import CircadiaError, StorageUnavailable
 from circadia.stores.locks import LockKey
-from circadia.stores.sql.driver_errors import is_contention
+from circadia.stores.sql.driver_errors import BUSY, is_contention
 from circadia.stores.sql.link import Link, OpeningStatements, do_nothing
 from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.write_block import SingleWrite, WriteBlock, build_write_failure
@@ -29,8 +30,25 @@ _logger = logging.getLogger(__name__)
 
 LOCK_SECONDS: Final = 10
 """Longest wait for a lock."""
+_SIGN_OF_LIFE_SECONDS: Final = 1.0
+"""Time between two trips of a transaction that waits for another block of this process, so that it is not ended."""
 LATE_LOCK_MILLISECONDS: Final = 250
 """The same out of order. Shorter than PostgreSQL's `deadlock_timeout` of 1 s: two such blocks fail one by one."""
+
+
+STANDSTILL_SECONDS: Final = 2
+"""A process that stands still in a transaction holds others up for so long."""
+# A block that has only read waits for a standby too, since it may answer with a row that is not there yet: PostgreSQL
+# lets only a commit wait that has written something.
+_COMMIT: Final = (
+    "SELECT pg_logical_emit_message(true, 'circadia', '') WHERE pg_current_xact_id_if_assigned() IS NULL", "COMMIT",
+)  # fmt: skip
+# Between the messages that prepare a statement and those that run it, it is not idle for PostgreSQL.
+_END_STUCK: Final = text(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND usename = user "
+    "AND application_name = 'circadia' AND state = 'active' AND wait_event = 'ClientRead' "
+    "AND state_change < clock_timestamp() - :seconds * interval '1 second'"
+).bindparams(seconds=STANDSTILL_SECONDS)
 
 
 def _build_lock_statement(keys: Iterable[LockKey]) -> str:
@@ -58,6 +76,9 @@ class _KeyQueues:
             else:
                 self._locks[number] = lock, users - 1
 
+    def are_free(self, keys: Collection[LockKey]) -> bool:
+        return not any(key.number in self._locks for key in keys)
+
     async def enter(self, keys: Collection[LockKey], until: AsyncExitStack) -> None:
         for number in sorted({key.number for key in keys}):
             await until.enter_async_context(self._wait_for(number))
@@ -81,6 +102,7 @@ class PooledWriter:
         self._idle = asyncio.Event()
         """Set when the last block has ended after `close`."""
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._rescue: asyncio.Task[None] | None = None
 
     def begin(self, keys: Sequence[LockKey]) -> "PooledBlock":
         return PooledBlock(self, keys)
@@ -111,6 +133,22 @@ class PooledWriter:
         if self.failure is None:
             _logger.warning("nothing can be written: %s", failure)
         self.failure = failure
+
+    def end_stuck_transactions(self) -> None:
+        """End transactions of processes that stand still in a statement, where no time-out of PostgreSQL counts."""
+        if self._rescue is None or self._rescue.done():
+            self._rescue = self.spawn(self._end_stuck_transactions())
+
+    async def _end_stuck_transactions(self) -> None:
+        link = self.pool.connect()  # all others may be waiting
+        try:
+            ended = await link.run(lambda connection: connection.execute(_END_STUCK).rowcount, opens=True)
+            if ended:
+                _logger.warning("a process stood still in a statement; %d of its transactions are ended", ended)
+        except CircadiaError as error:
+            _logger.debug("transactions that stand still are not ended: %s", error)
+        finally:
+            await link.drop()
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Start work that must end even if the caller is cancelled."""
@@ -148,15 +186,36 @@ class PooledBlock(WriteBlock):
         missing = {key for key in keys if key not in self._held}
         if not missing:
             return False
+        in_order = not self._held or max(key.number for key in self._held) < min(key.number for key in missing)
         if self._begun:
-            await self._run(do_nothing, first=self._build_late_locks(missing))
+            await self._queue_for(missing, LOCK_SECONDS if in_order else LATE_LOCK_MILLISECONDS / 1000)
+            await self._run(do_nothing, first=self._build_late_locks(missing, in_order=in_order))
         self._held |= missing
         return self._begun
 
-    def _build_late_locks(self, keys: Collection[LockKey]) -> Sequence[str]:
+    async def _queue_for(self, keys: Collection[LockKey], seconds: float) -> None:
+        """Wait for other blocks of this process that hold the keys, and keep the transaction alive meanwhile."""
+        if self._writer.queues.are_free(keys):
+            await self._writer.queues.enter(keys, self._until_end)
+            return
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        queueing = loop.create_task(self._writer.queues.enter(keys, self._until_end))
+        try:
+            while not queueing.done():
+                left = until - loop.time()
+                if left <= 0:
+                    raise StorageUnavailable(BUSY, retry_after_seconds=1.0)
+                await asyncio.wait((queueing,), timeout=min(left, _SIGN_OF_LIFE_SECONDS))
+                if not queueing.done():
+                    await self._run(do_nothing, first=("SELECT 1",))
+        finally:
+            queueing.cancel()
+
+    def _build_late_locks(self, keys: Collection[LockKey], *, in_order: bool) -> Sequence[str]:
         """Return the statements that lock further keys; out of order they wait briefly."""
         lock = _build_lock_statement(keys)
-        if not self._held or max(key.number for key in self._held) < min(key.number for key in keys):
+        if in_order:
             return (lock,)
         self._writer.late_locks += 1
         _logger.debug("locks out of order: %r after %r", sorted(keys), sorted(self._held))
@@ -175,6 +234,7 @@ class PooledBlock(WriteBlock):
             first = self._writer.openings.write
             if self._held:
                 first = (*first, _build_lock_statement(self._held))
+        rescue = asyncio.get_running_loop().call_later(STANDSTILL_SECONDS, self._writer.end_stuck_transactions)
         try:
             return await self._link.run(work, first=first, opens=opens)
         except Exception as error:
@@ -182,6 +242,8 @@ class PooledBlock(WriteBlock):
             if isinstance(error, StorageUnavailable) and not is_contention(error):
                 self._writer.record_failure(error.message)
             raise
+        finally:
+            rescue.cancel()
 
     async def __aenter__(self) -> "PooledBlock":
         async with AsyncExitStack() as until:
@@ -230,7 +292,7 @@ class PooledBlock(WriteBlock):
         if not self._begun:  # it sent nothing
             return None
         try:
-            await self._link.run(do_nothing, first=("COMMIT",))
+            await self._link.run(do_nothing, first=_COMMIT)
         except CircadiaError as error:
             self._is_in_doubt = True
             failure = build_write_failure("the commit may not be on disk", error)

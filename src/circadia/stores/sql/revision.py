@@ -9,9 +9,16 @@ from typing import Final, NamedTuple
 
 import asyncpg
 from sqlalchemy import NullPool, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from circadia.errors import InvalidRequest
+from circadia.errors import InvalidRequest, StorageUnavailable
+from circadia.stores.sql.connection_facts import (
+    POOLER_TOO_OLD,
+    ConnectionFacts,
+    is_lost_statement,
+    read_connection_facts,
+)
 from circadia.stores.sql.driver_errors import wrap_driver_errors
 
 _REVISION: Final = "SELECT * FROM alembic_version"
@@ -43,11 +50,11 @@ async def sqlite_revision(path: Path) -> tuple[str, SchemaRow]:
     return f"SQLite {sqlite3.sqlite_version}", await asyncio.to_thread(query_revision)
 
 
-async def postgres_revision(url: str) -> tuple[str, SchemaRow, datetime]:
-    """Return the server version, the database's revision, and the server's clock.
+async def postgres_revision(url: str) -> tuple[str, SchemaRow, datetime, ConnectionFacts]:
+    """Return the server version, the database's revision, the server's clock, and facts about the connection.
 
     Raises:
-        StorageUnavailable: the database cannot be reached. ValueError: the URL is malformed.
+        StorageUnavailable: the database cannot be reached, or its pooler is too old. ValueError: the URL is malformed.
     """
     engine = create_async_engine(
         "postgresql+asyncpg://",
@@ -61,6 +68,11 @@ async def postgres_revision(url: str) -> tuple[str, SchemaRow, datetime]:
                 has = await connection.scalar(text("SELECT to_regclass('alembic_version')::text"))
                 row = (await connection.execute(text(_REVISION))).first() if has is not None else None
                 now: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
+                facts = await connection.run_sync(read_connection_facts)
+    except DBAPIError as error:
+        if not is_lost_statement(error):
+            raise
+        raise StorageUnavailable(POOLER_TOO_OLD) from error
     except InvalidRequest as error:
         raise ValueError("the URL is malformed") from error
-    return f"PostgreSQL {version}", SchemaRow(*(row or ())), now
+    return f"PostgreSQL {version}", SchemaRow(*(row or ())), now, facts
