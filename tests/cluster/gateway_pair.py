@@ -27,7 +27,9 @@ CHECKED: Final = (
 )
 SENT_ON: Final = (
     *re.findall(
-        r"^    (?!server|balance)(\S.*)$", PAGE.read_text("utf-8").split("```haproxy")[1].split("```")[0], re.M
+        r"^    (?!server|balance)(\S.*)$",
+        PAGE.read_text("utf-8").split("## Stop a process")[1].split("```haproxy")[1].split("```")[0],
+        re.M,
     ),
     *CHECKED[-2:],
 )

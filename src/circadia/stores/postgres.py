@@ -324,10 +324,12 @@ class _PostgresLink:
         connection = self._ensure_open()
         try:
             return act(connection)
-        except (*POSTGRES_ERRORS, OSError):
-            if not self._driver.is_closed():
+        except (*POSTGRES_ERRORS, OSError) as error:
+            # asyncpg refuses to use a connection that the server is about to close.
+            if not self._driver.is_closed() and not isinstance(error, asyncpg.InternalClientError):
                 raise
-            # The server restarted while the connection was idle. Nothing was done yet, so a second try is safe.
+            # The server ended the idle connection. Nothing was done yet, so a second try is safe.
+            self._discard()
             return act(self._ensure_open())
 
     def _ensure_open(self) -> Connection:
