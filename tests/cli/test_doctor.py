@@ -23,6 +23,7 @@ from circadia.testing.mcp_upstream import MockMcpServer
 from circadia.testing.upstream import MockUpstream
 from tests.cli.terminal import Result, run, started
 from tests.fixtures.ports import reserved_port
+from tests.fixtures.redis import RedisServer
 
 Checks = dict[str, Mapping[str, str]]
 
@@ -358,3 +359,21 @@ async def test_a_clock_that_jumps_is_told() -> None:
     jumped = watch.findings()[0]
     assert jumped.state is CheckState.WARN
     assert "-300" in jumped.message
+
+
+async def test_each_redis_of_the_settings_is_asked_and_one_that_does_not_answer_is_named_without_its_password(
+    home: Path, monkeypatch: pytest.MonkeyPatch, postgres_url: str, redis_server: RedisServer, unused_tcp_port: int
+) -> None:
+    database = {"port": 0, "database_url": postgres_url}
+    written(home, server=database, signals=redis_server.url, redis_bridge={"url_env": "BRIDGE_URL"})
+    monkeypatch.setenv("BRIDGE_URL", f"redis://:hunter2@127.0.0.1:{unused_tcp_port}/0")
+    result, checks = await examined()
+    assert result.status == 0
+    assert (checks["signals"]["state"], checks["signals"]["message"]) == ("ok", "Redis answers")
+    assert checks["redis_bridge"]["state"] == "warn"
+    assert "does not answer" in checks["redis_bridge"]["message"]
+    assert "hunter2" not in result.out
+    monkeypatch.delenv("BRIDGE_URL")
+    result, checks = await examined()
+    assert result.status == 10
+    assert "BRIDGE_URL" in checks["redis_bridge"]["message"]

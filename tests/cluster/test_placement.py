@@ -36,7 +36,7 @@ async def test_a_balancer_by_token_lets_one_gateway_load_each_bank_and_each_sees
         here, there = servers
         places: dict[str, set[str]] = {}
         async with balance(tmp_path, [server.url for server in servers], options=BY_TOKEN) as url:
-            while len(places) < 6 or len(set().union(*places.values())) < 2:
+            while len(places) < 6 or len({gateway for gateways in places.values() for gateway in gateways}) < 2:
                 assert len(places) < MOST_AGENTS, "one gateway gets all agents"
                 name = f"agent{len(places)}"
                 token = await here.agent(name, bank=name)

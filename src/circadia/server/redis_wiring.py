@@ -24,7 +24,7 @@ def open_signals(
     """Return signals within this process, or over what joins the servers. Raises ConfigError."""
     if settings.server.database_url is None:
         return LocalSignals()
-    url = _resolve_url("signals_env", settings.signals, settings.signals_env, environment)
+    url = resolve_signals_url(settings, environment)
     if url is None:
         return RemoteSignals(clock, NotifyCarrier(settings.server.direct_database_url or settings.server.database_url))
     return RemoteSignals(clock, RedisCarrier(url, ids.new("srv")))
@@ -32,12 +32,21 @@ def open_signals(
 
 def build_redis_bridge(basis: ServerBasis, tier: WakeServices) -> Sequence[RedisBridge]:
     """Return the bridge if the settings name a Redis. Raises ConfigError."""
-    bridge = basis.settings.redis_bridge
-    url = _resolve_url("redis_bridge.url_env", bridge.url, bridge.url_env, basis.environment)
+    bridge, url = basis.settings.redis_bridge, resolve_bridge_url(basis.settings, basis.environment)
     if url is None:
         return ()
     delivery = RedisDelivery(basis.store, tier.inbox, tier.requests, bridge.session)
     return [RedisBridge(basis.clock, basis.store, basis.signals, delivery, bridge, url, leads=basis.leads)]
+
+
+def resolve_signals_url(settings: Settings, environment: Mapping[str, str]) -> str | None:
+    """Return the URL of the Redis that carries signals, if the settings name one. Raises ConfigError."""
+    return _resolve_url("signals_env", settings.signals, settings.signals_env, environment)
+
+
+def resolve_bridge_url(settings: Settings, environment: Mapping[str, str]) -> str | None:
+    """Return the URL of the bridge's Redis, if the settings name one. Raises ConfigError."""
+    return _resolve_url("redis_bridge.url_env", settings.redis_bridge.url, settings.redis_bridge.url_env, environment)
 
 
 def _resolve_url(where: str, url: str | None, variable: str | None, environment: Mapping[str, str]) -> str | None:

@@ -17,7 +17,7 @@ from rich.text import Text
 from circadia.cli.doctor.check import Check, CheckState, fail, ok, warn
 from circadia.cli.doctor.machine import ClockComparison, check_file_limit, check_programs, check_python
 from circadia.cli.doctor.network import ANSWER_SECONDS, NetworkChecks, check_variables, open_session
-from circadia.cli.doctor.storage import check_database, check_folder, running_server_pid
+from circadia.cli.doctor.storage import check_database, check_folder, check_redis, running_server_pid
 from circadia.cli.machine.serve import Config, config_file
 from circadia.cli.remote.folder import Data, data_folder
 from circadia.cli.terminal.output import AsJson, console, display_text, print_json
@@ -123,6 +123,7 @@ async def examine(file: Path | None, folder: Path, environment: Mapping[str, str
         groups = await asyncio.gather(
             network.check_port(settings.server, owner),
             check_database(folder, settings.server, watch),
+            check_redis(settings, environment),
             check_embedder("embedder", settings.memory.embedder, session, environment),
             check_embedder("previous embedder", settings.memory.previous_embedder, session, environment),
             *(network.check_upstream(name, upstream) for name, upstream in settings.upstreams.items()),

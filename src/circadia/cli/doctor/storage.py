@@ -6,12 +6,14 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from circadia.cli.doctor.check import Check, fail, ok, warn
 from circadia.cli.doctor.machine import ClockComparison
 from circadia.cli.remote.connection import TOKEN_FILE
-from circadia.errors import StorageUnavailable
+from circadia.errors import ConfigError, StorageUnavailable
+from circadia.settings import Settings
 from circadia.settings.server import ServerSettings
 
 LOW_BYTES = 2**30
@@ -93,6 +95,31 @@ async def check_database(folder: Path, server: ServerSettings, watch: ClockCompa
         return [fail("database", "server.database_url is malformed", "write postgresql://user@host/database")]
     newest = importlib.import_module("circadia.stores.sql.migrate").list_revisions()[-1].number
     return [judge_revision(version, revision, works_with, newest), *checks]
+
+
+async def check_redis(settings: Settings, environment: Mapping[str, str]) -> list[Check]:
+    """Check whether each Redis of the settings answers."""
+    if not any((settings.signals, settings.signals_env, settings.redis_bridge.url, settings.redis_bridge.url_env)):
+        return []
+    # Imported here because the libraries take a while to load.
+    wiring = importlib.import_module("circadia.server.redis_wiring")
+    connection = importlib.import_module("circadia.stores.redis_connection")
+    checks: list[Check] = []
+    for what, resolve in (("signals", wiring.resolve_signals_url), ("redis_bridge", wiring.resolve_bridge_url)):
+        try:
+            url: str | None = resolve(settings, environment)
+            if url is None:
+                continue
+            async with connection.open_redis(url, "circadia doctor") as redis:
+                with connection.wrap_redis_errors():
+                    await redis.ping()
+        except ConfigError as error:
+            checks.append(fail(what, error.message, "correct the configuration or the environment"))
+        except StorageUnavailable as error:
+            checks.append(warn(what, error.message, f"check the URL of {what!r} and that Redis runs"))
+        else:
+            checks.append(ok(what, "Redis answers"))
+    return checks
 
 
 def _judge_connections(server: ServerSettings, is_pooled: bool, loses_statements: bool, most: int) -> Check:
