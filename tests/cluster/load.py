@@ -82,7 +82,8 @@ class Load:
         """Return once so many more requests are acknowledged."""
         wanted = len(self.ids) + number
         async with asyncio.timeout(SETTLE_SECONDS):
-            while len(self.ids) < wanted and not self.failures:
+            while len(self.ids) < wanted:
+                assert not self.failures, self.failures[:10]
                 await asyncio.sleep(0.02)
 
     async def wait_for_refusal(self) -> None:
@@ -122,11 +123,15 @@ class Load:
 
     async def run(self) -> None:
         """Send requests until `stop`; return once each is acknowledged."""
-        async with asyncio.TaskGroup() as group:
-            for _ in range(WRITERS):
-                group.create_task(self._write())
-            group.create_task(self._change_sleep())
-            group.create_task(self._request_passes())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(WRITERS):
+                    group.create_task(self._write())
+                group.create_task(self._change_sleep())
+                group.create_task(self._request_passes())
+        except ExceptionGroup as error:
+            self.failures += map(repr, error.exceptions)
+            raise
 
     async def _write(self) -> None:
         requests = (self._message, self._wake, self._wake, self._remember, self._remember)
