@@ -13,10 +13,12 @@ import aiohttp
 import typer
 from rich.console import Console
 
+from benchmarks.postgres import NoPostgres
 from circadia.cli.demo import story
 from circadia.cli.demo.command import (
     DEFAULT_MODEL,
     DEFAULT_PRICE,
+    SHORTEST_SECONDS,
     TERMINATED,
     DemoOptions,
     base_url_of,
@@ -26,6 +28,7 @@ from circadia.cli.demo.command import (
 from circadia.cli.demo.points import conclude, missing_points
 from circadia.cli.demo.price import price_list
 from circadia.clock import SystemClock
+from circadia.errors import CircadiaError
 from examples.cluster_demo.cluster import run_cluster
 from examples.cluster_demo.play import DEPLOY, DEPLOYER, UPSTREAM, DemoStage, play
 from examples.cluster_demo.result import build_table, check_all
@@ -37,7 +40,7 @@ def demo(
     ] = None,
     model: Annotated[str, typer.Option(help="Model of that provider, or a known small model.")] = DEFAULT_MODEL,
     seconds: Annotated[
-        float, typer.Option(min=10, help="Length of the story's hour in seconds; a build takes a fifth of it.")
+        float, typer.Option(min=SHORTEST_SECONDS, help="Length of the story's hour; a build takes a fifth of it.")
     ] = 60.0,
     server_module: Annotated[str, typer.Option(help="Python module that each server runs.")] = "circadia",
     as_json: Annotated[bool, typer.Option("--json", help="Print only the table, as JSON.")] = False,
@@ -56,9 +59,9 @@ def demo(
         result = asyncio.run(run_until_stopped(_demo(plan, folder, server_module)))
     except asyncio.CancelledError:
         raise typer.Exit(TERMINATED) from None
-    except BaseException:
-        typer.echo(f"The output so far is in {folder}", err=True)
-        raise
+    except (CircadiaError, NoPostgres) as error:
+        typer.echo(f"error: {error}\nThe output so far is in {folder}", err=True)
+        raise typer.Exit(1) from error
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     if not result["not_shown"]:
@@ -77,7 +80,7 @@ async def _demo(plan: DemoOptions, folder: Path, module: str) -> dict[str, Any]:
             "upstreams": {UPSTREAM: {"base_url": base_url, "api": "openai"}},
             "launchers": {DEPLOY: {"kind": "subprocess", "command": [sys.executable, str(DEPLOYER), str(part)]}},
         }
-        console.print("Starting PostgreSQL, two gateways behind HAProxy, two workers and a team of agents")
+        console.print("Starting PostgreSQL, two gateways behind HAProxy, and two workers")
         async with (
             run_cluster(folder, config, clock, module) as cluster,
             aiohttp.ClientSession(headers={"Authorization": f"Bearer {cluster.token}"}) as http,

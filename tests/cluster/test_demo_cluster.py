@@ -7,7 +7,7 @@ from tests.cli.terminal import started
 from tests.cluster import short_leases
 
 DEMO_SECONDS = 200.0
-STORY_SECONDS = "10"
+STORY_SECONDS = "5"
 
 
 @pytest.mark.timeout(240)  # on a busy machine
