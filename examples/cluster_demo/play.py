@@ -178,6 +178,9 @@ async def _play_incidents(stage: DemoStage, outcome: DemoOutcome) -> None:
     await _page(stage, first)
     await _kill_worker(stage)
     await _kill_gateway(stage, outcome)
+    stage.say("the pulse waits until the lease of the dead worker is over: 15 s, or 35 s if that worker led")
+    await stage.wait_until("the other worker runs the pulse", lambda: _is_running_again(stage))
+    stage.say("the other worker runs the pulse again")
     await stage.wait_until(f"{first.id} is closed", lambda: _is_solved(outcome, first))
     await _page(stage, second)
     await stage.wait_until(f"{second.id} is closed", lambda: _is_solved(outcome, second))
@@ -246,6 +249,11 @@ async def _are_held(stage: DemoStage, calls: Counter[str]) -> bool:
 
 async def _is_solved(outcome: DemoOutcome, incident: story.Incident) -> bool:
     return incident.id in outcome.solved
+
+
+async def _is_running_again(stage: DemoStage) -> bool:
+    pulse = await read_pulse(stage.cluster.live_gateway)
+    return pulse["attempt"] > 1 and pulse["status"] not in ("pending", "starting")
 
 
 async def _has_pulse_ended(stage: DemoStage) -> bool:
