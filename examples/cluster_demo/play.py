@@ -61,7 +61,7 @@ class DemoStage:
         until = self.clock.monotonic() + LIMIT_SECONDS
         while not await condition():
             if self.clock.monotonic() >= until:
-                raise UpstreamFailed(f"the demo waited {LIMIT_SECONDS:g} s in vain: {what}; see {str(self.folder)!r}")
+                raise UpstreamFailed(f"the demo waited {LIMIT_SECONDS:g} s in vain: {what}")
             await self.clock.sleep(LOOK_SECONDS)
 
 
