@@ -11,10 +11,10 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help check services containers test test-slow chaos demo bench clean
+.PHONY: help check services containers test test-slow chaos demo demo-cluster bench clean
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Circadia needs Python 3.11 or newer; set PYTHON=...")'
@@ -61,6 +61,9 @@ chaos: $(VENV)/dev.stamp ## 300 random kills of a cluster under load; CIRCADIA_C
 
 demo: $(VENV)/local.stamp ## A team of agents on a small real model, without and with sleep; under 3 minutes, no key
 	$(BIN)/circadia demo
+
+demo-cluster: $(VENV)/dev.stamp | services ## The team on two gateways and two workers, of which one each is killed
+	$(BIN)/python -m examples.cluster_demo
 
 bench: $(VENV)/dev.stamp ## Cost of the proxy and of holds; prints tables and writes JSON
 	$(BIN)/python -m benchmarks

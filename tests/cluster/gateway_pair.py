@@ -1,7 +1,6 @@
 """Two gateways on one PostgreSQL behind a balancer, of which the first one is to stop."""
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,28 +10,20 @@ from typing import Any, Final
 import aiohttp
 
 from circadia.testing.upstream import MockUpstream
-from tests.fixtures.balancer import GATEWAY_HEADER, balance
+from tests.fixtures.balancer import DOCUMENTED_OPTIONS, GATEWAY_HEADER, balance
 from tests.fixtures.server_process import CircadiaProcess
 
 REPLY: Final = "the right answer"
 QUICK: Final = {"hold_grace_seconds": 0.1, "hold_silent_seconds": 60.0, "keep_alive_seconds": 0.1}
 """Streams are opened at once, other calls never."""
 NOTHING: Final[Mapping[str, Any]] = {}
-PAGE: Final = Path(__file__).parents[2] / "docs" / "operations" / "cluster.md"
 CHECKED: Final = (
     "option httpchk",
     "http-check send meth GET uri /readyz hdr Host localhost",
     "timeout check 10s",
     "default-server check inter 100",
 )
-SENT_ON: Final = (
-    *re.findall(
-        r"^    (?!server|balance)(\S.*)$",
-        PAGE.read_text("utf-8").split("## Stop a process")[1].split("```haproxy")[1].split("```")[0],
-        re.M,
-    ),
-    *CHECKED[-2:],
-)
+SENT_ON: Final = (*DOCUMENTED_OPTIONS, *CHECKED[-2:])
 """The documented configuration, with quicker checks."""
 
 

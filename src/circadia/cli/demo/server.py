@@ -1,4 +1,4 @@
-"""The demo's Circadia server: the real command in its own process, used over REST only."""
+"""A demo's Circadia server: the real command in its own process, used over REST only."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,15 @@ class DemoServer:
     @property
     def alive(self) -> bool:
         return self._process.returncode is None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def kill(self) -> None:
+        """Kill the process as the system would, and wait for its end."""
+        self._process.kill()
+        await self._process.wait()
 
     async def get(self, path: str, **query: str) -> Any:
         return await self._ask("GET", path, params=query)
@@ -74,17 +83,27 @@ def free_port() -> int:
 
 
 @contextlib.asynccontextmanager
-async def run_server(folder: Path, config: Mapping[str, Any], clock: Clock) -> AsyncGenerator[DemoServer]:
-    """Run `circadia serve` with `config` on a free port until the block ends; its data and log are in `folder`.
+async def run_server(
+    folder: Path,
+    config: Mapping[str, Any],
+    clock: Clock,
+    *,
+    command: Sequence[str] = ("circadia", "serve"),
+    token: str | None = None,
+) -> AsyncGenerator[DemoServer]:
+    """Run a server with `config` on a free port until the block ends; its data and log are in `folder`.
+
+    `command` is a Python module with its first arguments; without `token`, the operator's token is a new one.
 
     Raises:
         StartError: It ended or was not ready in time.
     """
-    file, log, token = folder / "circadia.yaml", folder / "server.log", new_token("admin")
+    file, log, token = folder / "circadia.yaml", folder / "server.log", token or new_token("admin")
     file.write_text(json.dumps(config, indent=2), "utf-8")
     headers = {"Authorization": f"Bearer {token}"}
     async with aiohttp.ClientSession(headers=headers, timeout=aiohttp.ClientTimeout(total=30)) as http:
-        process, url = await _start(file, folder / "data", log, token, http, clock)
+        arguments = (*command, "--config", str(file), "--data", str(folder / "data"))
+        process, url = await _start(arguments, log, token, http, clock)
         try:
             yield DemoServer(url=url, log=log, _http=http, _process=process)
         finally:
@@ -92,15 +111,14 @@ async def run_server(folder: Path, config: Mapping[str, Any], clock: Clock) -> A
 
 
 async def _start(
-    config: Path, data: Path, log: Path, token: str, http: aiohttp.ClientSession, clock: Clock
+    arguments: Sequence[str], log: Path, token: str, http: aiohttp.ClientSession, clock: Clock
 ) -> tuple[asyncio.subprocess.Process, str]:
     """Start the process; retry on a new port if another program has taken the first one."""
     for _ in range(_ATTEMPTS):
         port = free_port()
         with log.open("wb") as sink:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "circadia", "serve", "--config", str(config), "--data", str(data)),
-                *("--host", "127.0.0.1", "--port", str(port)),
+                *(sys.executable, "-m", *arguments, "--host", "127.0.0.1", "--port", str(port)),
                 env={**os.environ, "CIRCADIA_ADMIN_TOKEN": token},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=sink,
