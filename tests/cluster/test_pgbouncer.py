@@ -14,6 +14,7 @@ from tests.cluster.load import under_load
 from tests.cluster.test_kills import draw_seed
 from tests.fixtures.pgbouncer import pgbouncer, read_version
 from tests.fixtures.postgres import PostgresServer
+from tests.fixtures.server_process import CircadiaProcess
 from tests.interaction.live import live
 from tests.interaction.test_cluster import list_members
 
@@ -75,6 +76,20 @@ async def test_a_process_whose_connections_would_be_too_many_with_those_of_other
             assert [member["connections"] for member in await list_members(first)] == [99, 98]
     report = await run_doctor(tmp_path, **many)
     assert "opens up to 99 connections; PostgreSQL allows 197" in report
+
+
+@pytest.mark.spec("CLU-23")
+async def test_of_a_process_that_died_and_started_again_only_the_last_start_counts(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    """Four starts would open 200 connections; their leases run on."""
+    server: dict[str, Any] = {"database_url": postgres_url, "readers": 4, "writers": 45}
+    (tmp_path / "crashing").mkdir()
+    async with CircadiaProcess(tmp_path / "crashing", {"server": server}) as crashing:
+        for _ in range(3):
+            await crashing.restart(kill=True)
+        async with live(tmp_path / "other", server=server) as other:
+            assert len(await list_members(other)) == 4 + 1
 
 
 async def run_doctor(folder: Path, **server: object) -> str:

@@ -71,9 +71,10 @@ class Membership:
         await self.beat()
 
     def _check_connections(self, others: Sequence[Member], most: int | None) -> None:
-        """Count the members' connections; one at this member's own address has died."""
-        here = (self._member.host, self._member.address)
-        theirs = sum(other.connections for other in others if (other.host, other.address) != here)
+        """Count the members' connections; of several at one address only the last has not died."""
+        by_address = {(other.host, other.address): other.connections for other in others}
+        by_address.pop((self._member.host, self._member.address), None)
+        theirs = sum(by_address.values())
         if most is not None and self._member.connections + theirs > most:
             raise StartError(
                 f"PostgreSQL allows {most} connections; the other servers may open {theirs} and this one "
