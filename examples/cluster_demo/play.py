@@ -76,6 +76,8 @@ class DemoOutcome:
     """Calls that the killed gateway held, by agent."""
     continued: Counter[str] = field(default_factory=Counter[str])
     """Calls that the other gateway held afterwards, without those that it had held before."""
+    events: Sequence[int] = ()
+    """Numbers of all events up to the end of the story; later ones tell of the calls of programs that have ended."""
     reports: Sequence[str] = ()
     """Answers to the model calls that were held from the start to the end."""
 
@@ -97,8 +99,8 @@ async def play(stage: DemoStage) -> DemoOutcome:
                 outcome.reports = await asyncio.wait_for(reports, LIMIT_SECONDS)
                 stage.say(f"{REPORTER} is woken, and the calls that it began at the start are answered")
                 await stage.wait_until(f"the pulse of {DEPLOY} has ended", lambda: _has_pulse_ended(stage))
-        last = (await read_events(stage.cluster.live_gateway))[-1]["number"]
-        await asyncio.wait_for(outcome.follower.wait_for(last), LIMIT_SECONDS)
+        outcome.events = [event["number"] for event in await read_events(stage.cluster.live_gateway)]
+        await asyncio.wait_for(outcome.follower.wait_for(outcome.events[-1]), LIMIT_SECONDS)
     return outcome
 
 
