@@ -31,8 +31,9 @@ READERS: Final = ("the customers", "the team", "the managers", "the people on ca
 """Those for whom it reports, with a model call for each."""
 UPSTREAM: Final = "model"
 DEPLOYER: Final = Path(__file__).with_name("deployer.py")
-LIMIT_SECONDS: Final = 90.0
-"""Longest wait for one step: the pulse of a leader that died is put back within 35 s, and starts again 5 s later."""
+LIMIT_SECONDS: Final = 150.0
+"""Longest wait for one step. The pulse of a leader that died is put back within 35 s, and starts again 5 s later; a
+message that a dead gateway was sending to its reader is unread again after 60 s."""
 LOOK_SECONDS: Final = 0.1
 
 T = TypeVar("T")
