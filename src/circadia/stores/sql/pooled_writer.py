@@ -40,7 +40,7 @@ STANDSTILL_SECONDS: Final = 2
 """A process that stands still in a transaction holds others up for so long."""
 # A block that has only read waits for a standby too, since it may answer with a row that is not there yet: PostgreSQL
 # lets only a commit wait that has written something.
-_COMMIT: Final = (
+_COMMIT_OF_READS: Final = (
     "SELECT pg_logical_emit_message(true, 'circadia', '') WHERE pg_current_xact_id_if_assigned() IS NULL", "COMMIT",
 )  # fmt: skip
 # Between the messages that prepare a statement and those that run it, it is not idle for PostgreSQL.
@@ -292,7 +292,7 @@ class PooledBlock(WriteBlock):
         if not self._begun:  # it sent nothing
             return None
         try:
-            await self._link.run(do_nothing, first=_COMMIT)
+            await self._link.run(do_nothing, first=("COMMIT",) if self._has_written else _COMMIT_OF_READS)
         except CircadiaError as error:
             self._is_in_doubt = True
             failure = build_write_failure("the commit may not be on disk", error)

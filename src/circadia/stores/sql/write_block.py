@@ -44,6 +44,8 @@ class WriteBlock(ABC):
         self._acts_of_failure: list[Callable[[], None]] = []
         self._queued: dict[Statement, dict[object, _QueuedRow]] = {}
         self._ended = False
+        self._has_written = False
+        """Whether queued writes were sent."""
 
     async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
         """Do work in the block's transaction. After an error the block can only be left, which undoes it."""
@@ -72,6 +74,7 @@ class WriteBlock(ABC):
 
     def _with_queued_writes(self, work: Callable[[Connection], T]) -> Callable[[Connection], T]:
         queued, self._queued = self._queued, {}
+        self._has_written |= bool(queued)
         writes = {statement: [row.values for row in rows.values()] for statement, rows in queued.items()}
         failures = [row.or_raise for rows in queued.values() for row in rows.values() if row.or_raise is not None]
 
