@@ -113,7 +113,8 @@ class LeasedJobs(Generic[R]):
 
     async def claim(self, *, limit: int) -> Sequence[R]:
         """Claim up to `limit` jobs that may start; the caller starts them, or their leases run out."""
-        now, until = self._clock.now(), self._clock.now() + timedelta(seconds=LEASE_SECONDS)
+        now = self._clock.now()
+        until = now + timedelta(seconds=LEASE_SECONDS)
         if self._alone:  # it needs no lease: after a crash its next start takes the job at once
             until = now
             async with self._store.begin_single_read() as tx:

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
 from circadia.clock import Clock, wait_for_event
-from circadia.errors import CircadiaError, LimitReached
+from circadia.errors import CircadiaError, LimitReached, StorageUnavailable
 from circadia.ids import AgentId, MemberId
 from circadia.jobs.guarded_step import run_guarded
 from circadia.records.agent import Agent
 from circadia.settings import LimitsSettings
 from circadia.stores.base import Store
+from circadia.stores.time_limit import limit_wait
 
 GIVE_BACK_SECONDS: Final = 1.0
 AT_ONCE: Final = 1_000
@@ -47,13 +48,10 @@ class LocalHoldPlaces:
 
     async def take(self, agent: Agent) -> None:
         require_place(self._limits, agent, self._held)
-        self._held.update((agent.id, ALL_AGENTS))
+        _add_calls(self._held, agent.id, 1)
 
     def give_back(self, agent_id: AgentId) -> None:
-        for key in (agent_id, ALL_AGENTS):
-            self._held[key] -= 1
-            if not self._held[key]:
-                del self._held[key]
+        _add_calls(self._held, agent_id, -1)
 
 
 class _Request(NamedTuple):
@@ -72,7 +70,7 @@ class SharedHoldPlaces:
         self._held: Counter[AgentId] = Counter()
         self._requests: list[_Request] = []
         self._given_back: set[AgentId] = set()
-        """Agents whose stored number is too high."""
+        """Agents whose stored number may be too high."""
         self._bell = asyncio.Event()
 
     async def take(self, agent: Agent) -> None:
@@ -80,14 +78,15 @@ class SharedHoldPlaces:
         self._requests.append(request)
         self._bell.set()
         try:
-            await request.answer
+            async with limit_wait():
+                await request.answer
         except asyncio.CancelledError:
             if request.answer.done() and not request.answer.cancelled() and request.answer.exception() is None:
                 self.give_back(agent.id)
             raise
 
     def give_back(self, agent_id: AgentId) -> None:
-        self._held.subtract((agent_id, ALL_AGENTS))
+        _add_calls(self._held, agent_id, -1)
         self._given_back.update((agent_id, ALL_AGENTS))
 
     async def run(self) -> None:
@@ -105,15 +104,14 @@ class SharedHoldPlaces:
         try:
             granted, refused = await self._write_counts(requests, given_back)
         except BaseException as error:
-            self._given_back |= given_back
+            self._given_back |= {*given_back, *(request.agent.id for request in requests)}  # it may be written
+            failure = error if isinstance(error, CircadiaError) else StorageUnavailable("the server is stopping")
             for request in requests:
-                if not request.answer.done() and isinstance(error, CircadiaError):
-                    request.answer.set_exception(error)
-                else:
-                    request.answer.cancel()
+                if not request.answer.done():
+                    request.answer.set_exception(failure)
             raise
         for request in granted:
-            self._held.update((request.agent.id, ALL_AGENTS))
+            _add_calls(self._held, request.agent.id, 1)
             if request.answer.done():  # its caller is gone
                 self.give_back(request.agent.id)
             else:
@@ -142,12 +140,20 @@ class SharedHoldPlaces:
                 except LimitReached as error:
                     refused.append((request, error))
                 else:
-                    held.update((request.agent.id, ALL_AGENTS))
+                    _add_calls(held, request.agent.id, 1)
                     granted.append(request)
             changed = {request.agent.id for request in granted} | given_back
             if changed:
                 await tx.hold_places.put(self._member_id, {key: held[key] for key in {*changed, ALL_AGENTS}})
         return granted, refused
+
+
+def _add_calls(held: Counter[AgentId], agent_id: AgentId, number: int) -> None:
+    """Add held calls, or with a negative number remove them; agents without any are left out."""
+    for key in (agent_id, ALL_AGENTS):
+        held[key] += number
+        if not held[key]:
+            del held[key]
 
 
 def require_place(
