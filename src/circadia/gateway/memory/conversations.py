@@ -37,8 +37,6 @@ REMEMBERED: Final = 20_000
 """Conversations kept in memory, about 1 KB each; others are read from their rows."""
 READ_SECONDS: Final = 2.0
 """Maximum wait of a call for its conversation's row; after that it begins a new one."""
-MOST_LOOKED_UP: Final = 200
-"""Newest items of a call that are looked up in the rows; drivers limit the number of values in a statement."""
 TURN_ENDED: Final = "turn_ended"
 """Signals carry what finds a conversation's next call: it may come to another process before the row is written."""
 
@@ -227,7 +225,7 @@ class Turns:
                 break
         # A call mostly adds one item to the last answer; another process may know more of the conversation than that.
         if len(heads) > 1 and (found is None or (self._contact.is_shared and place > 1)):
-            newer, handle = heads[: min(place, MOST_LOOKED_UP)], request.conversation
+            newer, handle = heads[:place], request.conversation
             rows = await self._read(lambda tx: tx.conversations.find(agent.id, newer, handle=handle), ())
             by_head = {head: row for row in rows for head in (row.head, row.handle) if head}
             found = next((by_head[head] for head in newer if head in by_head), found)
