@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from socket import gethostname
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from circadia.agents.change_follower import AgentChangeFollower
@@ -22,7 +22,7 @@ from circadia.jobs.event_sequencer import EventSequencer
 from circadia.jobs.guarded_step import run_guarded
 from circadia.records.member import Member, Role
 from circadia.server.basis import ServerBasis
-from circadia.server.folder import lock_folder
+from circadia.server.folder import DATABASE_FILE, lock_folder
 from circadia.server.membership import Membership, build_token_check
 from circadia.server.reload import ConfigReloader
 from circadia.settings import Settings
@@ -37,8 +37,6 @@ from circadia.stores.sql.migrate import Revision, find_missing, list_revisions
 from circadia.stores.sql.revision import SchemaRow, postgres_revision, sqlite_revision
 from circadia.stores.sqlite import open_sqlite
 from circadia.wake.worker import WakeWorker
-
-DATABASE_FILE: Final = "circadia.db"
 
 _logger = logging.getLogger(__name__)
 

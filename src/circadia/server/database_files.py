@@ -13,8 +13,8 @@ from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from circadia.errors import InvalidRequest, StartError, StorageUnavailable
-from circadia.server.folder import lock_folder
-from circadia.stores.postgres import POSTGRES_ERRORS, create_postgres_engine
+from circadia.server.folder import DATABASE_FILE, lock_folder
+from circadia.stores.postgres import BEGIN_MIGRATION, POSTGRES_ERRORS, create_postgres_engine
 from circadia.stores.sql.driver_errors import wrap_driver_errors
 from circadia.stores.sql.migrate import list_revisions, migrate
 from circadia.stores.sql.revision import postgres_revision, sqlite_revision
@@ -22,13 +22,12 @@ from circadia.stores.sql.table_copy import copy_tables, count_rows, require_empt
 from circadia.stores.sqlite import create_sqlite_engine
 from circadia.stores.sqlite_snapshot import OnProgress, create_file, replace_database, write_snapshot
 
-DATABASE: Final = "circadia.db"
 _READ: Final = (
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
     "SET LOCAL idle_in_transaction_session_timeout = 0",
     "SET LOCAL statement_timeout = 0",
 )
-_WRITE: Final = ("BEGIN", "SELECT pg_advisory_xact_lock(4114)", *_READ[1:])
+_WRITE: Final = (*BEGIN_MIGRATION, *_READ[1:])
 """Servers that start meanwhile wait, as they do for a migration."""
 
 
@@ -39,9 +38,9 @@ def back_up_sqlite(data: Path, file: Path, on_progress: OnProgress) -> None:
         InvalidRequest: the folder has no database, or the file cannot be created. Conflict: the file exists.
         StorageUnavailable: the database cannot be read, or is damaged.
     """
-    if not (data / DATABASE).exists():
+    if not (data / DATABASE_FILE).exists():
         raise InvalidRequest(f"the data folder {str(data)!r} has no database; name another with --data")
-    write_snapshot(data / DATABASE, file, on_progress)
+    write_snapshot(data / DATABASE_FILE, file, on_progress)
 
 
 async def restore_sqlite(data: Path, file: Path, now: datetime, on_progress: OnProgress) -> Path | None:
@@ -54,8 +53,8 @@ async def restore_sqlite(data: Path, file: Path, now: datetime, on_progress: OnP
     """
     await _read_file_revision(file)
     with lock_folder(data):
-        path, new = data / DATABASE, data / f"{DATABASE}.new"
-        aside = data / f"{DATABASE}.replaced-{now:%Y%m%dT%H%M%SZ}" if path.exists() else None
+        path, new = data / DATABASE_FILE, data / f"{DATABASE_FILE}.new"
+        aside = data / f"{DATABASE_FILE}.replaced-{now:%Y%m%dT%H%M%SZ}" if path.exists() else None
         new.unlink(missing_ok=True)  # of a restore that was killed
         write_snapshot(file, new, on_progress)
         try:

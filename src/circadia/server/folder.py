@@ -5,9 +5,13 @@ import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from circadia.errors import StartError
 from circadia.ids import new_token
+
+DATABASE_FILE: Final = "circadia.db"
+"""Name of the SQLite database in the data folder."""
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from circadia.server.folder import DATABASE_FILE
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 from circadia.stores.signals.local import LocalSignals
@@ -13,7 +14,7 @@ from circadia.stores.sqlite import open_sqlite
 @asynccontextmanager
 async def open_scratch_store(folder: Path) -> AsyncGenerator[tuple[Store, Signals]]:
     """Yield a new database in the folder and local signals. Raises StartError if it cannot be opened."""
-    store = await open_sqlite(folder / "circadia.db")
+    store = await open_sqlite(folder / DATABASE_FILE)
     try:
         yield store, LocalSignals()
     finally:

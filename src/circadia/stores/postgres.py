@@ -42,7 +42,7 @@ _OPENINGS: Final = OpeningStatements(
         "SET LOCAL jit = off",
     ),
 )
-_MIGRATING: Final = ("BEGIN", "SELECT pg_advisory_xact_lock(4114)")
+BEGIN_MIGRATION: Final = ("BEGIN", "SELECT pg_advisory_xact_lock(4114)")
 """One process at a time migrates."""
 POSTGRES_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 _CONNECT_SECONDS: Final = 5.0
@@ -82,7 +82,7 @@ async def open_postgres(url: str, *, readers: int = 4, writers: int = 8) -> SqlS
     engine = create_postgres_engine(url).sync_engine
     link = _PostgresLink(engine)
     try:
-        facts = await link.run(read_connection_facts, first=_MIGRATING, opens=True)
+        facts = await link.run(read_connection_facts, first=BEGIN_MIGRATION, opens=True)
         if facts.loses_statements:
             raise StartError(POOLER_TOO_OLD)
         await link.run(migrate)

@@ -13,13 +13,13 @@ from circadia.cli.doctor.check import Check, fail, ok, warn
 from circadia.cli.doctor.machine import ClockComparison
 from circadia.cli.remote.connection import TOKEN_FILE
 from circadia.errors import ConfigError, StorageUnavailable
+from circadia.server.folder import DATABASE_FILE
 from circadia.settings import Settings
 from circadia.settings.server import ServerSettings
 
 LOW_BYTES = 2**30
 LEAST_BYTES = 100 * 2**20
 LOCK_FILE = "lock"
-DATABASE_FILE = "circadia.db"
 
 
 def check_folder(folder: Path) -> list[Check]:

@@ -4,7 +4,6 @@ A conversation is named by the header `x-circadia-conversation`, else by the pro
 response. Otherwise it is the one whose last request is the longest known prefix of this request's messages (GATE-67).
 """
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -28,6 +27,7 @@ from circadia.records.end_user import shorten_name
 from circadia.records.per_call import per_call
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import Signals
+from circadia.stores.time_limit import limit_wait
 
 T = TypeVar("T")
 
@@ -238,10 +238,10 @@ class Turns:
         """Return what the database has, or `none` if it does not answer: no call fails for its conversation."""
         try:
             self._contact.require_database()
-            async with asyncio.timeout(READ_SECONDS), self._store.begin_read() as tx:
+            async with limit_wait(READ_SECONDS), self._store.begin_read() as tx:
                 return await read(tx)
-        except (StorageUnavailable, TimeoutError) as error:
-            _logger.warning("a conversation is not looked up: %s", str(error) or "the database is too slow")
+        except StorageUnavailable as error:
+            _logger.warning("a conversation is not looked up: %s", error.message)
             return none
 
     def _on_turn_ended(self, key: str, data: Mapping[str, object]) -> None:
