@@ -27,7 +27,7 @@ from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
 from circadia.records.coordination import Coordination, Setting, SettingSource, build_coordination
 from circadia.stores.locks import agent_key, session_key
-from circadia.stores.sql.link import Runner, do_nothing, fetch_held
+from circadia.stores.sql.link import Runner, fetch_held
 from circadia.stores.sql.nearby_names import NamesNear
 from circadia.stores.sql.schema import agents, sessions
 from circadia.stores.sql.statement import Statement
@@ -115,8 +115,6 @@ class SqlAgents:
         self._run = runner.run
         self._hold = runner.hold
         self._queue_write = runner.queue_write
-        self._moved: set[AgentId] = set()
-        """Agents whose sleep state this block has changed; the write may still be in the queue."""
 
     async def add(self, agent: Agent) -> None:
         await self._hold(session_key(agent.session_id))
@@ -188,9 +186,6 @@ class SqlAgents:
 
     async def save_sleep_state(self, agent: Agent, *, from_generation: int) -> None:
         await self._hold(agent_key(agent.id))
-        if agent.id in self._moved:
-            await self._run(do_nothing)
-        self._moved.add(agent.id)
         row = [*_state(agent).values(), agent.id, from_generation]
         changed_meanwhile = Conflict(f"the sleep of {agent.reference!r} changed at the same moment; try again")
         self._queue_write(_MOVE, row, key=agent.id, or_raise=changed_meanwhile)

@@ -297,7 +297,7 @@ class GroupedBlock(WriteBlock):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended = True
-        if error is None and self._failure is None and self._queued:
+        if error is None and self._failure is None and self._batches:
             try:
                 await self._run(self._with_queued_writes(do_nothing))
             except BaseException:

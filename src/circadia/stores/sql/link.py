@@ -78,8 +78,8 @@ class Runner(Protocol):
         """Queue a write for the next `run` or the end of the block, in one trip with all queued writes.
 
         Its errors are raised there, and `or_raise` if a checked statement changes nothing. Writes of the same statement
-        keep their order; of writes with the same `key` only the last is done. A statement that changes rows needs keys,
-        one per row. In PostgreSQL queued writes see no rows of each other.
+        keep their order; of unchecked ones with the same `key` only the last is done. A statement that changes rows
+        needs keys, one per row. A second statement on the same table takes a trip of its own.
         """
         ...
 

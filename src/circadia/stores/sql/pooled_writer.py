@@ -30,14 +30,12 @@ _logger = logging.getLogger(__name__)
 
 LOCK_SECONDS: Final = 10
 """Longest wait for a lock."""
-_SIGN_OF_LIFE_SECONDS: Final = 1.0
-"""Time between two trips of a transaction that waits for another block of this process, so that it is not ended."""
 LATE_LOCK_MILLISECONDS: Final = 250
 """The same out of order. Shorter than PostgreSQL's `deadlock_timeout` of 1 s: two such blocks fail one by one."""
-
-
 STANDSTILL_SECONDS: Final = 2
-"""A process that stands still in a transaction holds others up for so long."""
+"""Longest time for which a process that stands still in a transaction holds up others."""
+_SIGN_OF_LIFE_SECONDS: Final = 1.0
+"""Time between two trips of a transaction that waits for another block of this process, so that it is not ended."""
 # A block that has only read waits for a standby too, since it may answer with a row that is not there yet: PostgreSQL
 # lets only a commit wait that has written something.
 _COMMIT_OF_READS: Final = (
@@ -285,7 +283,7 @@ class PooledBlock(WriteBlock):
 
     async def _commit(self) -> CircadiaError | None:
         try:
-            if self._queued:
+            if self._batches:
                 await self._run(self._with_queued_writes(do_nothing))
         except CircadiaError as error:
             return error

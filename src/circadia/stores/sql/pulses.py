@@ -14,7 +14,7 @@ from circadia.ids import AgentId, PulseId, WakeId
 from circadia.records.pulse import FAILED, Pulse, PulseKind, PulseStatus
 from circadia.stores.locks import agent_key
 from circadia.stores.sql.job_claims import JobClaims
-from circadia.stores.sql.link import Runner, do_nothing, fetch_held
+from circadia.stores.sql.link import Runner, fetch_held
 from circadia.stores.sql.schema import Instant, pulses
 from circadia.stores.sql.statement import Statement
 
@@ -80,14 +80,11 @@ class SqlPulses:
         self._run = runner.run
         self._hold = runner.hold
         self._keep = runner.queue_write
-        self._written: set[PulseId] = set()
-        """Pulses with a write of this block, which may still be in the queue."""
         self._open: dict[AgentId, dict[PulseId, Pulse]] = {}
         """Open pulses by agent, as this block has read and changed them: their agents are held."""
 
     async def add(self, pulse: Pulse) -> None:
         await self._hold(agent_key(pulse.agent_id))
-        self._written.add(pulse.id)
         self._note(pulse)
         self._keep(_ADD, _ROW(pulse))
 
@@ -101,9 +98,6 @@ class SqlPulses:
 
     async def queue_save(self, pulse: Pulse, *, origin: Pulse) -> None:
         await self._hold(agent_key(pulse.agent_id))
-        if pulse.id in self._written:
-            await self._run(do_nothing)
-        self._written.add(pulse.id)
         self._note(pulse)
         moved = Conflict(f"pulse {pulse.id!r} was moved by another process")
         self._keep(_SAVE, list(_build_save(pulse, origin).values()), key=pulse.id, or_raise=moved)

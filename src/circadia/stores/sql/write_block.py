@@ -36,13 +36,17 @@ class _QueuedRow(NamedTuple):
     or_raise: CircadiaError | None
 
 
+_Batch = dict[Statement, dict[object, _QueuedRow]]
+
+
 class WriteBlock(ABC):
     """One write block: an async context manager that runs work in a transaction."""
 
     def __init__(self) -> None:
         self._acts: list[Callable[[], None]] = []
         self._acts_of_failure: list[Callable[[], None]] = []
-        self._queued: dict[Statement, dict[object, _QueuedRow]] = {}
+        self._batches: list[_Batch] = []
+        """Queued writes. Those of a batch see no rows of each other, so it has one statement for each table."""
         self._ended = False
         self._has_written = False
         """Whether queued writes were sent."""
@@ -51,7 +55,7 @@ class WriteBlock(ABC):
         """Do work in the block's transaction. After an error the block can only be left, which undoes it."""
         if self._ended:
             raise RuntimeError("the write block has ended")
-        if self._queued and (of is None or any(statement.table in of for statement in self._queued)):
+        if self._batches and (of is None or any(write.table in of for batch in self._batches for write in batch)):
             return await self._run(self._with_queued_writes(work))
         return await self._run(work)
 
@@ -66,23 +70,29 @@ class WriteBlock(ABC):
             raise RuntimeError("the write block has ended")
         if statement.is_checked != (or_raise is not None):
             raise RuntimeError("a checked statement needs an error, and no other has one")
-        rows = self._queued.setdefault(statement, {})
+        if not self._batches or self._must_wait_for(self._batches[-1], statement, key):
+            self._batches.append({})
+        rows = self._batches[-1].setdefault(statement, {})
         rows[len(rows) if key is None else key] = _QueuedRow(row, or_raise)
+
+    def _must_wait_for(self, batch: "_Batch", statement: Statement, key: object) -> bool:
+        """Return whether a write of the batch must be done before this one."""
+        if statement.is_checked and key in batch.get(statement, ()):
+            return True
+        return statement.table is not None and any(
+            other.table is statement.table for other in batch if other is not statement
+        )
 
     @abstractmethod
     async def _run(self, work: Callable[[Connection], T]) -> T: ...
 
     def _with_queued_writes(self, work: Callable[[Connection], T]) -> Callable[[Connection], T]:
-        queued, self._queued = self._queued, {}
-        self._has_written |= bool(queued)
-        writes = {statement: [row.values for row in rows.values()] for statement, rows in queued.items()}
-        failures = [row.or_raise for rows in queued.values() for row in rows.values() if row.or_raise is not None]
+        batches, self._batches = self._batches, []
+        self._has_written |= bool(batches)
 
         def run_both(connection: Connection) -> T:
-            counts = Statement.run_batch(connection, writes)
-            for count, failure in zip(counts, failures, strict=True):
-                if count == 0:
-                    raise failure
+            for batch in batches:
+                _run_batch(connection, batch)
             return work(connection)
 
         return run_both
@@ -130,6 +140,15 @@ class BlockWriter(Protocol):
     async def close(self) -> None:
         """Refuse new blocks, let the waiting ones end, and close the connections."""
         ...
+
+
+def _run_batch(connection: Connection, batch: _Batch) -> None:
+    """Send queued writes. Raises the error of the first checked one that changes nothing."""
+    writes = {statement: [row.values for row in rows.values()] for statement, rows in batch.items()}
+    failures = [row.or_raise for rows in batch.values() for row in rows.values() if row.or_raise is not None]
+    for count, failure in zip(Statement.run_batch(connection, writes), failures, strict=True):
+        if count == 0:
+            raise failure
 
 
 def build_write_failure(what: str, error: CircadiaError) -> StorageUnavailable:
