@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,6 +111,11 @@ class Live:
 
 class PromptListener(Listener, Prompt):
     """The server's own listener, which stops at once."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        with Prompt.capture_signals(self):
+            yield
 
 
 @asynccontextmanager
