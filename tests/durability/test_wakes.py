@@ -44,7 +44,8 @@ async def test_a_server_that_is_killed_twice_loses_no_wake_runs_none_twice_and_c
         assert set(finished) == {each["id"] for each in pulses}
         assert not [line for line in lines if alive(line[3])]
         wakes = {each["id"]: each for each in (await server.call("GET", "/wakes"))["wakes"]}
-        assert set(wakes) == {each["wake"] for each in asked}, wakes
+        expected = {each["wake"] for each in asked}
+        assert set(wakes) == expected, [wake for key, wake in wakes.items() if key not in expected]
         for wake in wakes.values():
             assert wake["decision"] in ("admitted", "coalesced"), wake
             assert wake["charge"] == ("charged" if wake["decision"] == "admitted" else "none")

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -15,7 +16,6 @@ from circadia.records.event import EventType
 from circadia.records.principal import Principal
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
-from circadia.stores.locks import bank_key
 from circadia.suggestions import did_you_mean
 
 USER: Final = "{user}"
@@ -93,17 +93,20 @@ class BankService:
         if bank is not None or not make:
             return bank
         try:
-            return await self._add(tx, policy.bank, self._policy(policy.bank), "circadia", automatic=True)
+            return await self._add_bound(tx, policy.bank)
         except Conflict:  # another block has made it at the same moment
             return await self.resolve_bound_bank(tx, policy, user)
 
     async def make_bound_banks(self, tx: Tx, policies: Sequence[AgentPolicy]) -> None:
         """Create the banks that agents are bound to, where they are missing."""
-        names = sorted({policy.bank for policy in policies if policy.bank is not None})
-        if len(names) > 1:
-            await tx.hold(*(bank_key(bank.id) for bank in await tx.banks.find_all(named=names)))
-        for policy in sorted(policies, key=lambda policy: policy.bank or ""):
-            await self.resolve_bound_bank(tx, policy, None, make=True)
+        names = {policy.bank for policy in policies if policy.bank is not None and not is_stranger(policy, None)}
+        present = {bank.name: bank for bank in await tx.banks.find_all(named=names)} if names else {}
+        for name in sorted(names):  # it takes no key of a bank that is there: these would have to be taken in order
+            if name not in present:
+                with suppress(Conflict):  # another block has made it at the same moment
+                    await self._add_bound(tx, name)
+            elif _is_named_by_chance(present[name]):
+                await self.resolve_bound_bank(tx, AgentPolicy(bank=name), None, make=True)
 
     async def open_bank(
         self, tx: Tx, principal: Principal, name: str | None, *, write: bool = False, user: str | None = None
@@ -198,6 +201,9 @@ class BankService:
 
     def _policy(self, name: str) -> BankPolicy:
         return self._policies.get(name, BankPolicy())
+
+    async def _add_bound(self, tx: Tx, name: str) -> Bank:
+        return await self._add(tx, name, self._policy(name), "circadia", automatic=True)
 
     async def _add(self, tx: Tx, name: str, policy: BankPolicy, by: str, **more: Any) -> Bank:
         bank = Bank(id=BankId(self._ids.new("bnk")), name=name, policy=policy, created_at=self._clock.now(), **more)
