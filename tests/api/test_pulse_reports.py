@@ -15,7 +15,7 @@ async def test_a_report_that_was_accepted_is_the_end_of_the_pulse_though_no_proc
     away = {"away": {"kind": "webhook", "url": "https://agents.example/", "secret_env": "HOOK"}}
     async with serving(tmp_path, launchers=away) as service:
         await service.agent("bob", sleep_events=["agent_started"])
-        await service.ok("PATCH", "/agents/bob/coordination", {"launcher": "away"})
+        await service.ok("PATCH", "/agents/bob/coordination", {"launcher": "away", "heartbeat_minutes": None})
         asked = await service.ok("POST", "/wakes", {"to": "bob", "reason": "blocker", "message": "m"})
         pulses, store = service.parts.wake.pulses, service.parts.store
         end, done = f"/pulses/{asked['pulse']}/end", {"status": "succeeded", "epoch": 1}

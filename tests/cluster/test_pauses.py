@@ -53,7 +53,9 @@ async def pause_the_worker_of_a_pulse(folder: Path, url: str, seconds: float, *,
     async with four_processes(folder, url, short=short, launchers=program) as cluster:
         async with nullcontext() if short else under_load(cluster, draw_seed()):
             await cluster.processes[0].call("POST", "/sessions/default/agents", {"name": "dan"})
-            await cluster.processes[0].call("PATCH", "/agents/dan/coordination", {"launcher": "program"})
+            await cluster.processes[0].call(
+                "PATCH", "/agents/dan/coordination", {"launcher": "program", "heartbeat_minutes": None}
+            )
             wake = {"to": "dan", "reason": "blocker", "message": "help"}
             pulse_id = (await cluster.processes[0].call("POST", "/wakes", {**wake}))["pulse"]
             await until_noted(notes, "start", 1)

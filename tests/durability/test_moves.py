@@ -96,7 +96,7 @@ async def fill(server: CircadiaProcess) -> dict[str, str]:
     await server.call("POST", f"/agents/team:ann/inbox/{handled}/ack")
     routine = {"name": "weekly", "cron": "0 9 * * mon", "instructions": "write"}
     await server.call("PUT", "/agents/team:ann/schedule", {"routines": [routine]})
-    await server.call("PATCH", "/agents/team:bob/coordination", {"launcher": "quick"})
+    await server.call("PATCH", "/agents/team:bob/coordination", {"launcher": "quick", "heartbeat_minutes": None})
     await server.call("POST", "/agents/team:bob/pulses", {"reason": "by hand"})
     await wait_for_pulse_end(server)
     assert await ask_model(server, tokens["cid"]) == 200

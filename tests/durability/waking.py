@@ -19,7 +19,7 @@ def where_it_is_midday() -> str:
 
 def config(notes: Path) -> dict[str, Any]:
     asleep = {"sleep_events": ["agent_started"]}
-    coordination = {"launcher": "program", "wake_guardrails": {"cooldown_seconds": 0}}
+    coordination = {"launcher": "program", "heartbeat_minutes": None, "wake_guardrails": {"cooldown_seconds": 0}}
     command = [sys.executable, str(AGENT), str(notes)]
     return {
         "launchers": {"program": {"kind": "subprocess", "command": command, "grace_seconds": 1}},

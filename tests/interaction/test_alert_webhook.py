@@ -69,7 +69,10 @@ async def test_a_streak_of_failures_an_open_circuit_and_most_wakes_of_a_day_reac
     async with paged(tmp_path) as (server, pager):
         await server.agent("bob")
         await server.sleeping(True, "bob")
-        for change in ({"launcher": "away"}, {"wake_guardrails": {"cooldown_seconds": 0, "max_wakes_per_day": None}}):
+        for change in (
+            {"launcher": "away", "heartbeat_minutes": None},
+            {"wake_guardrails": {"cooldown_seconds": 0, "max_wakes_per_day": None}},
+        ):
             assert (await server.rest("PATCH", "/agents/bob/coordination", change))[0] == 200
         for _ in range(3):
             await until(server, await wake_bob(server), "failed")

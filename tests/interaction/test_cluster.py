@@ -108,7 +108,7 @@ async def wait_for_end(at: Live, count: int = 1) -> list[dict[str, Any]]:
 
 def launched_bob(launcher: str, **guardrails: Any) -> dict[str, Any]:
     guardrails = {"cooldown_seconds": 0, **guardrails}
-    return {"bob": {"coordination": {"launcher": launcher, "wake_guardrails": guardrails}}}
+    return {"bob": {"coordination": {"launcher": launcher, "heartbeat_minutes": None, "wake_guardrails": guardrails}}}
 
 
 @pytest.mark.spec("CLU-10", "CLU-11")

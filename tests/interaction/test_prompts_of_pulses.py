@@ -73,7 +73,7 @@ async def running(
             await answer.read()
         return web.json_response({"status": status})
 
-    coordination = {"launcher": "away", "wake_guardrails": {"cooldown_seconds": 0}}
+    coordination = {"launcher": "away", "heartbeat_minutes": None, "wake_guardrails": {"cooldown_seconds": 0}}
     async with serving(handle) as url, live(folder, **away(url)) as server:
         gateway.set_result(server)
         ann = await server.agent("ann")

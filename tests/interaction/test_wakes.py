@@ -65,7 +65,9 @@ async def elsewhere_agent(server: Live) -> str:
     ann = await server.agent("ann")
     await server.agent("bob")
     await server.sleeping(True, "bob")
-    status, answer = await server.rest("PATCH", "/agents/bob/coordination", {"launcher": "away"})
+    status, answer = await server.rest(
+        "PATCH", "/agents/bob/coordination", {"launcher": "away", "heartbeat_minutes": None}
+    )
     assert status == 200, answer
     return ann
 

@@ -137,7 +137,9 @@ def programs(look: str, user: str | None = None) -> dict[str, Any]:
             "program": {"kind": "subprocess", "command": ["sh", "-c", f"{{ {look}; }} 2>/dev/null"], **given}
         },
         "mcp_servers": {"tools": {"command": ["sh", "-c", mcp], **given}},
-        "agents": {"ann": {"coordination": {"launcher": "program"}, "mcp_servers": ["tools"]}},
+        "agents": {
+            "ann": {"coordination": {"launcher": "program", "heartbeat_minutes": None}, "mcp_servers": ["tools"]}
+        },
     }
 
 

@@ -20,7 +20,12 @@ async def launched(folder: Path, clock: LeapClock, *command: str, **agent: Any) 
     """Run a server with the agent `bob`, whose program has its prompts in files of the folder."""
     script = command or ("sh", "-c", "cat > $CIRCADIA_PULSE")
     program = {"kind": "subprocess", "command": script, "cwd": str(folder), "grace_seconds": 0}
-    coordination = {"launcher": "program", "wake_guardrails": FREE, **agent.pop("coordination", {})}
+    coordination = {
+        "launcher": "program",
+        "heartbeat_minutes": None,
+        "wake_guardrails": FREE,
+        **agent.pop("coordination", {}),
+    }
     agents = {"bob": {"coordination": coordination, **agent}}
     async with live(
         folder / "data", clock=clock, agents=agents, launchers={"program": program}, sleeptime={"when": "manual"}

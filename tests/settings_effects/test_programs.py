@@ -28,7 +28,7 @@ SECRETS = {"CITY": "Porto", "HOOK": SECRET}
 @asynccontextmanager
 async def launching(folder: Path, launcher: dict[str, Any]) -> AsyncGenerator[Live]:
     """Run a server whose agent `bob` has this launcher."""
-    agents = {"bob": {"coordination": {"launcher": "own"}}}
+    agents = {"bob": {"coordination": {"launcher": "own", "heartbeat_minutes": None}}}
     async with live(folder / "data", agents=agents, launchers={"own": launcher}, environment=SECRETS) as at:
         yield at
 

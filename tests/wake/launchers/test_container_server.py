@@ -31,7 +31,10 @@ def config(engine: Podman, folder: Path) -> dict[str, Any]:
             "memory_mebibytes": 64, "command": ["sh", "/agent.sh", behaviour, "/notes"],
             "mounts": [f"{AGENT}:/agent.sh", f"{notes}:/notes:rw"],
         }  # fmt: skip
-        agents[name] = {"sleep_events": ["agent_started"], "coordination": {"launcher": name}}
+        agents[name] = {
+            "sleep_events": ["agent_started"],
+            "coordination": {"launcher": name, "heartbeat_minutes": None},
+        }
     agents["ann"]["coordination"]["pulse_timeout_seconds"] = 5
     return {"launchers": launchers, "agents": agents, "fleet": {"max_concurrent_pulses": 1}}
 
