@@ -40,6 +40,10 @@ class Lru(Generic[K, V]):
         if self.get(key) is value:
             self.put(key, value, weight)
 
+    def clear(self) -> None:
+        self._entries.clear()
+        self.weight = 0
+
     def pop(self, key: K) -> V | None:
         entry = self._entries.pop(key, None)
         if entry is None:

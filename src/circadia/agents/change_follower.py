@@ -3,6 +3,8 @@
 It publishes other urgent changes again as signals of this process.
 """
 
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Final
 
 from circadia.agents.database_contact import DatabaseContact
@@ -11,6 +13,7 @@ from circadia.agents.presence import Presence
 from circadia.clock import Clock
 from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.guarded_step import run_guarded
+from circadia.records.due_work import DueWork
 from circadia.records.event import EventType
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
@@ -34,8 +37,9 @@ class AgentChangeFollower:
 
     def __init__(
         self, clock: Clock, store: Store, identity: Identity, presence: Presence, signals: Signals, due: DueWatch,
-        contact: DatabaseContact,
+        contact: DatabaseContact, forgets: Sequence[Callable[[], None]] = (),
     ) -> None:  # fmt: skip
+        """`forgets` drop what other parts of the process know of the database."""
         self._clock = clock
         self._store = store
         self._contact = contact
@@ -44,6 +48,9 @@ class AgentChangeFollower:
         self._presence = presence
         self._read: int | None = None
         """Number of the last event read; None before the first sweep."""
+        self._forgets = forgets
+        self._server_start: datetime | None = None
+        """When the database server started whose rows are cached."""
         self._due = due
         self._last_event = -1
 
@@ -60,12 +67,10 @@ class AgentChangeFollower:
         self._contact.note(began)
 
     async def _apply_changes(self) -> None:
-        if self._read is None:
-            async with self._store.begin_read() as tx:
-                self._read = await tx.events.last_number()
-            self._identity.forget_all()
-            return
         due = await self._due.look()
+        if self._read is None or due.server_start != self._server_start:
+            await self._start_anew(due)
+            return
         if due.last_event == self._last_event and not due.events:  # each change of an agent writes an event
             return
         await self._presence.sync_rows()
@@ -84,3 +89,12 @@ class AgentChangeFollower:
                 self._read = events[-1].number
             more = len(events) == _AT_ONCE
         self._last_event = due.last_event
+
+    async def _start_anew(self, due: DueWork) -> None:
+        """Drop all that is cached, at the start and after a failover, which may undo what was committed (CLU-21)."""
+        async with self._store.begin_read() as tx:
+            last_number = await tx.events.last_number()
+        for forget in (self._identity.forget_all, *self._forgets):
+            forget()
+        await self._presence.reload_rows()
+        self._read, self._last_event, self._server_start = last_number, -1, due.server_start

@@ -153,6 +153,16 @@ class Presence:
         """Read the rows of agents that other processes have moved. Raises StorageUnavailable."""
         await self._sync([cell for cell in self._cells.values() if cell.generation >= 0])
 
+    async def reload_rows(self) -> None:
+        """Read all rows again: a failover may have undone some. Raises StorageUnavailable; it must be tried again."""
+        cells = list(self._cells.values())
+        for cell in cells:
+            cell.generation = -1
+        await self._sync(cells)
+        for cell in cells:
+            if cell.generation < 0 and cell.ended is None:
+                self._end_cell(cell, "the database has lost the agent")
+
     async def _sync_signalled(self) -> None:
         """Do the same for agents that other processes say to have moved; if that fails, the next sweep does it."""
         while self._moved_elsewhere:

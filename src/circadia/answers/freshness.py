@@ -54,6 +54,11 @@ class AnswerFreshness:
         self._void: BoundedDict[AnswerId, str] = BoundedDict(CACHED_ANSWERS)
         """Reasons for void answers. They outlive the row that voided the answer, which may be gone by now."""
 
+    def forget(self) -> None:
+        """Drop what was found out about answers."""
+        self._seen.clear()
+        self._void.clear()
+
     async def check(self, tx: Tx, bank: Bank, answer: Answer, *, most: int | None) -> Validity:
         """Return whether an answer may be served, reading at most `most` texts of later rows in each layer.
 

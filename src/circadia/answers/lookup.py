@@ -130,6 +130,12 @@ class AnswerLookup:
         self._loading: asyncio.Future[_LoadedVectors] | None = None
         self._paused_until = 0.0
 
+    def forget(self) -> None:
+        """Drop all indexes, and what was found out about answers."""
+        self.indexes.clear()
+        if self._loading is not None and self._loading.done() and not self._loading.exception():
+            self._loading.result().freshness.forget()
+
     async def find(
         self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, conversation: str | None = None,
         verdicts: KnownVerdicts = no_verdicts,

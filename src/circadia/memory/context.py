@@ -92,6 +92,11 @@ class ContextBuilder:
         self._lines: BoundedDict[tuple[BankId, int, Layer, int], _RenderedLine] = BoundedDict(CACHED_LINES)
         """By bank, generation, layer and number."""
 
+    def forget(self) -> None:
+        """Drop all rendered texts."""
+        self._parts.clear()
+        self._lines.clear()
+
     async def build(
         self, tx: Tx, bank: Bank, question: Question | None, *, stable_tokens: int, fitting_tokens: int,
         known: Collection[str] = (), first: str = "",

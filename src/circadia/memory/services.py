@@ -28,3 +28,8 @@ class MemoryServices:
     embedding: BackgroundEmbedder | None = None
     """None if searches use words alone."""
     uses: UseQueue = field(default_factory=UseQueue)
+
+    def forget(self) -> None:
+        """Drop all that is cached of banks."""
+        self.retrieval.forget()
+        self.contexts.forget()

@@ -27,3 +27,5 @@ class DueWork:
     """Committed events without a number."""
     last_event: int
     """Number of the last event."""
+    server_start: datetime | None
+    """When the database server started, which a failover changes; None on SQLite."""

@@ -138,13 +138,22 @@ def build_hold_places(basis: ServerBasis) -> HoldPlaces:
     return SharedHoldPlaces(basis.clock, basis.store, basis.membership.member_id, basis.settings.limits)
 
 
-async def start_follower(basis: ServerBasis, identity: Identity, presence: Presence) -> Sequence[AgentChangeFollower]:
+class Cache(Protocol):
+    """Knows something of the database, and can drop it."""
+
+    def forget(self) -> None: ...
+
+
+async def start_follower(
+    basis: ServerBasis, identity: Identity, presence: Presence, caches: Iterable[Cache]
+) -> Sequence[AgentChangeFollower]:
     """Return the follower of other servers, started before the first call: it ignores what happened earlier."""
     if not basis.contact.is_shared:
         return ()
     following = AgentChangeFollower(
-        basis.clock, basis.store, identity, presence, basis.signals, basis.due, basis.contact
-    )
+        basis.clock, basis.store, identity, presence, basis.signals, basis.due, basis.contact,
+        forgets=[cache.forget for cache in caches],
+    )  # fmt: skip
     await following.sweep()
     return (following,)
 

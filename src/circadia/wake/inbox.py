@@ -67,6 +67,10 @@ class Inbox:
         self._directs: set[ThreadId] = set()
         """Known threads of direct messages; none is ever deleted."""
 
+    def forget(self) -> None:
+        """Drop the known threads."""
+        self._directs.clear()
+
     async def send(self, tx: Tx, principal: Principal, home: Session, letter: OutgoingMessage) -> MessageReceipt:
         """Store the message with its wake request; return the first result if the key was used before.
 

@@ -99,6 +99,11 @@ class AnswerBook(WriteBehindQueue[AnswerBookEntry | SameQuestionVerdict]):
         self._seen: BoundedDict[tuple[BankId, AnswerScope], _FrameEntry] = BoundedDict(FRAMES)
         self._frames: dict[tuple[BankId, AnswerScope], tuple[int, AnswerFrame]] = {}
 
+    def forget(self) -> None:
+        """Drop what is known of the database; what waits to be written stays."""
+        self._trust.forget()
+        self._seen.clear()
+
     def note(self, lookup: Lookup) -> None:
         match, now = lookup.found.match, self._clock.now()
         is_match = match is not None and lookup.outcome is not LookupOutcome.MISS

@@ -34,6 +34,11 @@ class AnswerAccuracy:
         self._known: BoundedDict[tuple[BankId, AgentId], _TrustEntry] = BoundedDict(MAX_TRUST_ENTRIES)
         self._told: BoundedDict[tuple[BankId, AgentId], bool] = BoundedDict(MAX_TRUST_ENTRIES)
 
+    def forget(self) -> None:
+        """Drop what is known, so that it is loaded again."""
+        self._known.clear()
+        self._told.clear()
+
     async def is_trusted(self, tx: Tx, bank: Bank, agent: AgentId) -> bool:
         """Return whether answers are served, in any transaction; reloaded only if the bank's answers changed."""
         known = self._known.get((bank.id, agent))

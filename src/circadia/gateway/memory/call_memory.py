@@ -81,6 +81,10 @@ class ExchangeQueue(WriteBehindQueue[Exchange]):
         self.has_banks = True
         """Whether any bank is known: without one, attribution is skipped."""
 
+    def forget(self) -> None:
+        """Drop what is known of the database; what waits to be written stays."""
+        self._attribution.forget()
+
     def put(self, entry: Exchange) -> None:
         if self.finished_count == self.taken:
             self._last_entries.clear()

@@ -129,6 +129,10 @@ class Retrieval:
         self.askings: Final = QuestionCounter()
         self.glances: Final = GlanceReader(clock)
 
+    def forget(self) -> None:
+        """Drop all indexes."""
+        self.loaded.clear()
+
     async def prepare_question(self, question: str, *, explained: bool = True) -> Question:
         """Return a question with its vectors. It may wait for an embedder, so call it outside a transaction."""
         parsed = self._parse_question(question, explained)

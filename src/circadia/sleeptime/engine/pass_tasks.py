@@ -108,6 +108,8 @@ class PassTasks:
         self._tier = parts.tier
         self._flying: PendingQuestions = {}
         self._notebook = Notebook()
+        self.forget = self._notebook.forget
+        """Drops the cached notes."""
         # A pass runs one step at a time, so no more threads can be busy.
         self._threads = ThreadPoolExecutor(self._tier.settings.max_concurrent_passes, thread_name_prefix="pass")
 

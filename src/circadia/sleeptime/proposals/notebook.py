@@ -43,6 +43,9 @@ class Notebook:
         self._spare = spare
         self._kept: Lru[BankId, _BankNotes] = Lru(most)
 
+    def forget(self) -> None:
+        self._kept.clear()
+
     async def fetch_newest(self, tx: Tx, bank: Bank) -> Sequence[Note]:
         """Return the newest active notes in order, as the transaction that also read `bank` sees them."""
         cached = self._kept.pop(bank.id)  # concurrent readers, and those after a failure, load the notes again

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import bindparam, exists, func, literal_column, or_, select, text
+from sqlalchemy import DateTime, bindparam, exists, func, literal_column, null, or_, select, text
 
 from circadia.records.due_work import DueWork
 from circadia.stores.sql import passes, pulses
@@ -16,8 +16,9 @@ from circadia.stores.sql.statement import Statement
 _IS_DEFERRED = wakes.c.decision == literal_column("'deferred'")
 _LAST_EVENT = func.coalesce(select(func.max(events.c.number)).where(events.c.number > 0).scalar_subquery(), 0)
 _HAS_UNNUMBERED = exists().where(events.c.number < 0)
+_SERVER_START = {"postgresql": func.pg_postmaster_start_time(type_=DateTime(timezone=True)), "sqlite": null()}
 _DUE = Statement(
-    select(
+    lambda connection: select(
         exists().where(pulses.CLAIMS.is_startable).label("pulses"),
         exists().where(passes.CLAIMS.is_startable).label("passes"),
         exists().where(pulses.CLAIMS.is_owned).label("claimed_pulses"),
@@ -33,6 +34,7 @@ _DUE = Statement(
         exists().where(IS_NEW).select_from(messages).label("messages"),
         _HAS_UNNUMBERED.label("events"),
         _LAST_EVENT.label("last_event"),
+        _SERVER_START[connection.dialect.name].label("server_start"),
     )
 )
 
@@ -51,5 +53,5 @@ class SqlDueWork:
             pulses=bool(row.pulses), passes=bool(row.passes), claimed_pulses=bool(row.claimed_pulses),
             claimed_passes=bool(row.claimed_passes), overdue_pulses=bool(row.overdue_pulses), wakes=bool(row.wakes),
             routine_at=row.routine_at, leases=bool(row.leases), messages=bool(row.messages), events=bool(row.events),
-            last_event=int(row.last_event),
+            last_event=int(row.last_event), server_start=row.server_start,
         )  # fmt: skip
