@@ -188,6 +188,8 @@ NIGHT: Any = {
         {"name": "always", "cron": "20 3 * * *", "blackout_policy": "run"}, {"name": "evening", "cron": "30 20 * * *"},
         {"name": "drawn", "every_seconds": 3_600, "jitter_seconds": 3_000, "blackout_policy": "run"},
         {"name": "moved", "every_seconds": 7_200, "stagger_seconds": 3_000, "blackout_policy": "run"},
+        {"name": "moved too", "every_seconds": 7_200, "stagger_seconds": 3_000, "blackout_policy": "run"},
+        {"name": "moved as well", "every_seconds": 7_200, "stagger_seconds": 3_000, "blackout_policy": "run"},
     ],
 }  # fmt: skip
 
@@ -210,8 +212,9 @@ async def test_what_falls_into_a_blackout_waits_does_not_take_place_or_runs_as_t
     assert due["evening"] == [("20:30", "21:00")]
     assert len({minute for minute, _ in due["drawn"]} & {f"{hour:02}:00" for hour in range(24)}) < 24
     assert len({time[3:] for time, _ in due["drawn"]}) > 1
-    assert {time[3:] for time, _ in due["moved"]} != {"00"}
-    assert len({time[3:] for time, _ in due["moved"]}) == 1
+    minutes = [{time[3:] for time, _ in due[name]} for name in ("moved", "moved too", "moved as well")]
+    assert [len(of_one) for of_one in minutes] == [1, 1, 1]
+    assert minutes != [{"00"}] * 3
 
 
 @pytest.mark.setting(

@@ -198,7 +198,7 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     )
     dreamer, counting = _build_dreamer(models, basis, dreams, metrics, memory, tier, ahead, lookup)
     register_gauges(metrics, gate, spool, journal, exchanges, worker, signals, failed, memory.retrieval)
-    caches = (memory, lookup, answers[1], exchanges, tier.inbox, dreamer)
+    caches = (memory, lookup, answers[1], exchanges, tier.inbox, dreams.notebook)
     following = await start_follower(basis, identity, presence, caches)
     sweeps = Sweeps(clock, store, events, waits, sessions, settings, basis.leads, basis.due)
     tasks = list_tasks(

@@ -23,7 +23,6 @@ from circadia.sleeptime.engine.operation_threads import OperationThreads
 from circadia.sleeptime.engine.pass_runner import PassOutcome, PassRunner
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.grounding.change_rules import Rule
-from circadia.sleeptime.proposals.notebook import Notebook
 from circadia.sleeptime.proposals.operation import Operation
 from circadia.sleeptime.publish.claim_verifier import ClaimVerifier
 from circadia.stores.base import Store, Tx
@@ -107,9 +106,7 @@ class PassTasks:
         self._jobs = jobs
         self._tier = parts.tier
         self._flying: PendingQuestions = {}
-        self._notebook = Notebook()
-        self.forget = self._notebook.forget
-        """Drops the cached notes."""
+        self._notebook = parts.tier.notebook
         # A pass runs one step at a time, so no more threads can be busy.
         self._threads = ThreadPoolExecutor(self._tier.settings.max_concurrent_passes, thread_name_prefix="pass")
 

@@ -25,6 +25,7 @@ from circadia.settings.sleeptime import BudgetSettings, Operation, SleepPolicySe
 from circadia.sleeptime.budget.benefit import Balance, compute_balances, list_paused_operations, window_of
 from circadia.sleeptime.budget.model_calls import Limit, Scope, Unit
 from circadia.sleeptime.operations.importance_tuning import undo_tuning
+from circadia.sleeptime.proposals.notebook import Notebook
 from circadia.sleeptime.publish.publisher import Publisher
 from circadia.sleeptime.triggers.due import ActivityEnd, BankSleepStatus, PassDecision, decide_pass, describe_triggers
 from circadia.sleeptime.triggers.open_turns import BankBinding, OpenTurnTracker
@@ -85,6 +86,7 @@ class SleeptimeService:
         self.rows = rows
         self.publisher = publisher
         self.turns = OpenTurnTracker(clock)
+        self.notebook = Notebook()
         self.ended: dict[BankId, ActivityEnd] = {}
         """The last ended activity of a bank's agents since a pass began, by bank; a hint."""
         self.filled: dict[BankBinding, float] = {}

@@ -89,7 +89,6 @@ class SleepWorker:
         """Agents, and end users of conversations, that signals have named since the last step, with what has ended."""
         self._schedules_at = self._moved_at = self._forget_at = self._askings_at = 0.0
         self._runs = PassTasks(clock, parts, self._jobs, alone=alone)
-        self.forget = self._runs.forget
         self._running: dict[PassId, ActivePass] = {}
         if not alone:
             self._tier.turns.owner = owner
