@@ -27,7 +27,7 @@ async def kept(store: Store, *rows: Any) -> None:
 async def tally(store: Store, to: AgentId = BOB.id, *, now: datetime | None = None, **more: Any) -> GuardrailCounts:
     given: dict[str, Any] = {
         "wake_id": WakeId("new"), "sender_id": ANN.id, "sender_pulse": None, "asked_since": at(0), "root_id": "root",
-        "day": at(0), "utc_day": at(0), "now": now or at(100), **more,
+        "day": at(0), "utc_day": at(0), "now": now or at(100), "fleet_open_most": 100, "fleet_wakes_most": 100, **more,
     }  # fmt: skip
     async with store.begin_read() as tx:
         return await tx.wakes.tally(to, **given)

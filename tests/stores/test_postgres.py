@@ -14,6 +14,8 @@ from sqlalchemy.dialects import postgresql
 from circadia.errors import InvalidRequest, StartError, StorageUnavailable
 from circadia.ids import AgentId, BankId, SessionId
 from circadia.records.bank import Bank
+from circadia.records.coordination import Coordination
+from circadia.records.wake import Charge
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sql.database import SqlStore, SqlTx
 from circadia.stores.sql.index_delta import HEADS
@@ -21,9 +23,11 @@ from circadia.stores.sql.link import do_nothing
 from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.pooled_writer import PooledWriter
 from circadia.stores.sql.write_block import WriteBlock
+from circadia.wake.admission.budgets import fetch_budgets
+from circadia.wake.admission.chains import ChainPosition
 from tests.contract.rows import agent, at, put, sent, session, tags
 from tests.contract.test_store_memory import BANK, episode
-from tests.contract.wake_rows import pulse
+from tests.contract.wake_rows import pulse, wake
 from tests.fixtures.postgres import PostgresServer
 
 CUT = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'circadia'"
@@ -320,3 +324,18 @@ async def test_the_look_for_stalled_sessions_reads_none_of_the_agents_that_sleep
     plan = "\n".join(row[0] for row in await asked(store, f"EXPLAIN EXECUTE \"{name}\" ('open', 0)"))
     assert "agents_awake" in plan
     assert not [line for line in plan.splitlines() if "Filter" in line and "asleep" in line], plan
+
+
+@pytest.mark.spec("WAKE-05")
+async def test_the_budgets_of_an_answer_read_no_wakes_of_other_agents(store: SqlStore) -> None:
+    """A million wakes of others in the same day do not slow an answer down."""
+    reads = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'wakes'"
+    ann, bob, eve = (agent(name) for name in ("ann", "bob", "eve"))
+    async with transaction(store) as (tx, _):
+        for number in range(200):
+            await tx.wakes.add(wake(f"w{number}", eve, by=ann, seconds=1, charge=Charge.CHARGED))
+    await asked(store, "ANALYZE wakes")
+    async with transaction(store) as (tx, block):
+        place = ChainPosition()
+        await fetch_budgets(tx, replace(bob, coordination=Coordination()), at(100), sender=bob, place=place)
+        assert await block.run(lambda connection: connection.exec_driver_sql(reads).scalar()) == 0

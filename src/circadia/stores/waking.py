@@ -111,8 +111,8 @@ class Wakes(Protocol):
         now: datetime,
         asked_most: int = ALL,
         failures_most: int = 0,
-        fleet_open_most: int = ALL,
-        fleet_wakes_most: int = ALL,
+        fleet_open_most: int = 0,
+        fleet_wakes_most: int = 0,
     ) -> GuardrailCounts:
         """Count what the admission of `wake_id` needs, excluding the request itself.
 

@@ -182,10 +182,8 @@ class AlertNotifier:
         return self._build_alert(event, cause, {"failures": failures, "last": data.get("detail")})
 
     async def _budget_alert(self, tx: Tx, event: Event, agent: Agent) -> Alert | None:
-        tally, limits = (
-            await fetch_tally(tx, agent, self._clock.now(), place=ChainPosition()),
-            agent.coordination.wake_guardrails,
-        )
+        limits, fleet_most = agent.coordination.wake_guardrails, self._fleet_wakes_per_day or 0
+        tally = await fetch_tally(tx, agent, self._clock.now(), place=ChainPosition(), fleet_wakes_most=fleet_most)
         budgets = (
             ("wakes_today", tally.wakes_today, "max_wakes_per_day", limits.max_wakes_per_day),
             (

@@ -272,8 +272,8 @@ class SqlWakes:
         now: datetime,
         asked_most: int = ALL,
         failures_most: int = 0,
-        fleet_open_most: int = ALL,
-        fleet_wakes_most: int = ALL,
+        fleet_open_most: int = 0,
+        fleet_wakes_most: int = 0,
     ) -> GuardrailCounts:
         values = {
             "agent": agent_id, "sender": sender_id or "", "sender_pulse": sender_pulse, "asked_since": asked_since,

@@ -44,9 +44,15 @@ class Budgets:
 
 
 async def fetch_tally(
-    tx: Tx, target: Agent, now: datetime, *, sender: Agent | None = None, place: ChainPosition
+    tx: Tx,
+    target: Agent,
+    now: datetime,
+    *,
+    sender: Agent | None = None,
+    place: ChainPosition,
+    fleet_wakes_most: int = 0,
 ) -> GuardrailCounts:
-    """Return the counts of the ledger now, decided requests included."""
+    """Return the counts of the ledger now, decided requests included; those of the fleet up to `fleet_wakes_most`."""
     return await tx.wakes.tally(
         target.id,
         wake_id=_NO_WAKE,
@@ -57,6 +63,7 @@ async def fetch_tally(
         day=day_bounds(target.coordination.zone, now)[0],
         utc_day=_utc_midnight(now),
         now=now,
+        fleet_wakes_most=fleet_wakes_most,
     )
 
 
