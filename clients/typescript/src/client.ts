@@ -7,7 +7,7 @@ import { Operations } from "./generated/sdk.gen.js";
 export interface CircadiaOptions extends ConnectionOptions {
   /** Address of the server, such as `http://127.0.0.1:4114`. */
   baseUrl: string;
-  /** Token of the operator, or of an agent for what the agent may do. */
+  /** Token of a person or an agent, who may do what the server allows them. */
   token: string;
 }
 

@@ -5,6 +5,91 @@ export type ClientOptions = {
 };
 
 /**
+ * AccessRole
+ */
+export type AccessRole = 'operator' | 'viewer';
+
+/**
+ * AccessTokenCreated
+ *
+ * A new token; no other answer has its secret.
+ */
+export type AccessTokenCreated = {
+    /**
+     * Name
+     *
+     * The person who has it.
+     */
+    name: string;
+    /**
+     * An `operator` may do everything; a `viewer` sees everything and changes nothing.
+     */
+    role: AccessRole;
+    /**
+     * Created At
+     *
+     * Time of creation.
+     */
+    created_at: string;
+    /**
+     * Created By
+     *
+     * Creator.
+     */
+    created_by: string;
+    /**
+     * Token
+     *
+     * The secret, which is stored only as a hash.
+     */
+    token: string;
+};
+
+/**
+ * AccessTokenList
+ *
+ * The tokens of people.
+ */
+export type AccessTokenList = {
+    /**
+     * Tokens
+     *
+     * By name.
+     */
+    tokens: Array<AccessTokenView>;
+};
+
+/**
+ * AccessTokenView
+ *
+ * A token of a person, without the secret.
+ */
+export type AccessTokenView = {
+    /**
+     * Name
+     *
+     * The person who has it.
+     */
+    name: string;
+    /**
+     * An `operator` may do everything; a `viewer` sees everything and changes nothing.
+     */
+    role: AccessRole;
+    /**
+     * Created At
+     *
+     * Time of creation.
+     */
+    created_at: string;
+    /**
+     * Created By
+     *
+     * Creator.
+     */
+    created_by: string;
+};
+
+/**
  * AckResult
  *
  * The result of an acknowledgement.
@@ -2488,7 +2573,7 @@ export type EventList = {
  *
  * Kinds of events (GATE-80).
  */
-export type EventType = 'session_created' | 'session_closed' | 'session_stalled' | 'agent_created' | 'agent_changed' | 'agent_deleted' | 'token_rotated' | 'sleep_start' | 'sleep_stop' | 'held' | 'admitted' | 'dropped' | 'thread_created' | 'thread_closed' | 'participant_added' | 'participant_removed' | 'message' | 'upstream_error' | 'direct_message' | 'delivery' | 'wake' | 'pulse' | 'routine' | 'coordination' | 'alert' | 'bank_created' | 'bank_changed' | 'bank_deleted' | 'block' | 'forgotten' | 'pass' | 'passes_paused' | 'passes_resumed' | 'operation_paused' | 'answers_fell_back' | 'answers_trusted';
+export type EventType = 'session_created' | 'session_closed' | 'session_stalled' | 'agent_created' | 'agent_changed' | 'agent_deleted' | 'token_rotated' | 'access_granted' | 'access_revoked' | 'sleep_start' | 'sleep_stop' | 'held' | 'admitted' | 'dropped' | 'thread_created' | 'thread_closed' | 'participant_added' | 'participant_removed' | 'message' | 'upstream_error' | 'direct_message' | 'delivery' | 'wake' | 'pulse' | 'routine' | 'coordination' | 'alert' | 'bank_created' | 'bank_changed' | 'bank_deleted' | 'block' | 'forgotten' | 'pass' | 'passes_paused' | 'passes_resumed' | 'operation_paused' | 'answers_fell_back' | 'answers_trusted';
 
 /**
  * EventView
@@ -4228,6 +4313,26 @@ export type PolicyBody = {
 };
 
 /**
+ * PrincipalView
+ *
+ * The owner of the request's token.
+ */
+export type PrincipalView = {
+    /**
+     * Name
+     *
+     * Name in events and rows.
+     */
+    name: string;
+    /**
+     * Role
+     *
+     * `operator`, `viewer` or `agent`.
+     */
+    role: string;
+};
+
+/**
  * Priority
  *
  * Urgency of a message; the last two request a wake (WAKE-06).
@@ -5925,6 +6030,22 @@ export type ThreadView = {
      * Summary from whoever closed it.
      */
     summary: string | null;
+};
+
+/**
+ * TokenBody
+ */
+export type TokenBody = {
+    /**
+     * Name
+     *
+     * The person who gets it; events call that person ROLE/NAME.
+     */
+    name: string;
+    /**
+     * An `operator` may do everything; a `viewer` sees everything and changes nothing.
+     */
+    role: AccessRole;
 };
 
 /**
@@ -10965,3 +11086,108 @@ export type ShowClusterResponses = {
 };
 
 export type ShowClusterResponse = ShowClusterResponses[keyof ShowClusterResponses];
+
+export type ListTokensData = {
+    body?: never;
+    path?: never;
+    query?: never;
+    url: '/api/v1/tokens';
+};
+
+export type ListTokensErrors = {
+    /**
+     * Any error.
+     */
+    default: Problem;
+};
+
+export type ListTokensError = ListTokensErrors[keyof ListTokensErrors];
+
+export type ListTokensResponses = {
+    /**
+     * Successful Response
+     */
+    200: AccessTokenList;
+};
+
+export type ListTokensResponse = ListTokensResponses[keyof ListTokensResponses];
+
+export type CreateTokenData = {
+    body: TokenBody;
+    path?: never;
+    query?: never;
+    url: '/api/v1/tokens';
+};
+
+export type CreateTokenErrors = {
+    /**
+     * Any error.
+     */
+    default: Problem;
+};
+
+export type CreateTokenError = CreateTokenErrors[keyof CreateTokenErrors];
+
+export type CreateTokenResponses = {
+    /**
+     * Successful Response
+     */
+    201: AccessTokenCreated;
+};
+
+export type CreateTokenResponse = CreateTokenResponses[keyof CreateTokenResponses];
+
+export type RevokeTokenData = {
+    body?: never;
+    path: {
+        /**
+         * Name
+         */
+        name: string;
+    };
+    query?: never;
+    url: '/api/v1/tokens/{name}';
+};
+
+export type RevokeTokenErrors = {
+    /**
+     * Any error.
+     */
+    default: Problem;
+};
+
+export type RevokeTokenError = RevokeTokenErrors[keyof RevokeTokenErrors];
+
+export type RevokeTokenResponses = {
+    /**
+     * Successful Response
+     */
+    204: void;
+};
+
+export type RevokeTokenResponse = RevokeTokenResponses[keyof RevokeTokenResponses];
+
+export type ShowPrincipalData = {
+    body?: never;
+    path?: never;
+    query?: never;
+    url: '/api/v1/me';
+};
+
+export type ShowPrincipalErrors = {
+    /**
+     * Any error.
+     */
+    default: Problem;
+};
+
+export type ShowPrincipalError = ShowPrincipalErrors[keyof ShowPrincipalErrors];
+
+export type ShowPrincipalResponses = {
+    /**
+     * Successful Response
+     */
+    200: PrincipalView;
+};
+
+export type ShowPrincipalResponse = ShowPrincipalResponses[keyof ShowPrincipalResponses];
