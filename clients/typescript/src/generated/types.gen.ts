@@ -4313,6 +4313,20 @@ export type PolicyBody = {
 };
 
 /**
+ * PrincipalLink
+ *
+ * A link that signs its caller in to the dashboard, once.
+ */
+export type PrincipalLink = {
+    /**
+     * Path
+     *
+     * Path at this server; it works once, within a minute.
+     */
+    path: string;
+};
+
+/**
  * PrincipalView
  *
  * The owner of the request's token.
@@ -11191,3 +11205,28 @@ export type ShowPrincipalResponses = {
 };
 
 export type ShowPrincipalResponse = ShowPrincipalResponses[keyof ShowPrincipalResponses];
+
+export type CreateSignInLinkData = {
+    body?: never;
+    path?: never;
+    query?: never;
+    url: '/api/v1/me/links';
+};
+
+export type CreateSignInLinkErrors = {
+    /**
+     * Any error.
+     */
+    default: Problem;
+};
+
+export type CreateSignInLinkError = CreateSignInLinkErrors[keyof CreateSignInLinkErrors];
+
+export type CreateSignInLinkResponses = {
+    /**
+     * Successful Response
+     */
+    201: PrincipalLink;
+};
+
+export type CreateSignInLinkResponse = CreateSignInLinkResponses[keyof CreateSignInLinkResponses];
