@@ -16,6 +16,7 @@ from circadia.schemas.cluster import Cluster
 from circadia.schemas.events import EventList, EventView
 from circadia.schemas.holds import HoldList
 from circadia.schemas.messages import MessageList, MessageView
+from circadia.schemas.overview import OverviewView
 from circadia.schemas.sessions import SessionCreated, SessionDetail, SessionList, SessionView
 from circadia.schemas.sleeping import SleepingList, SleepingView
 from circadia.schemas.threads import ThreadList, ThreadView
@@ -198,6 +199,10 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls,
         return await self._http.read_until(
             lambda: self.list_messages(session, thread, after=after), bool, timeout_seconds
         )
+
+    async def show_overview(self) -> OverviewView:
+        """Return the fleet at a glance, with what is not well."""
+        return await self._http.fetch(OverviewView, "GET", "overview")
 
     async def show_cluster(self) -> Cluster:
         """Return the live servers on the database."""

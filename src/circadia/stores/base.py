@@ -15,6 +15,7 @@ from circadia.stores.locks import LockKey
 from circadia.stores.members import DueWorks, HoldPlaceCounts, Members
 from circadia.stores.memory import Banks, Blocks, Episodes, Notes, Views
 from circadia.stores.messaging import Deliveries, Messages, Threads
+from circadia.stores.overview import Overviews
 from circadia.stores.sleeping import Benefits, OpenTurns, Passes, SleepCalls, SleepStates
 from circadia.stores.waking import Pulses, Routines, Wakes
 
@@ -148,6 +149,9 @@ class Tx(Protocol):
 
     @property
     def access_tokens(self) -> AccessTokens: ...
+
+    @property
+    def overviews(self) -> Overviews: ...
 
     @property
     def cursors(self) -> Cursors: ...
