@@ -19,6 +19,7 @@ from circadia.records.agent import MOST_MEASURED, FirstMistake, Name
 from circadia.records.bank import Bank, BankPolicy, BankPolicyKeys
 from circadia.records.end_user import shorten_name
 from circadia.records.event import EventType
+from circadia.records.event_data import EpisodesForgotten
 from circadia.schemas.banks import BankList, BankView, ForgottenView
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.settings.validation_messages import describe_mistakes
@@ -185,8 +186,10 @@ async def forget_episodes(bank: str, body: ForgetBody, who: Who, parts: Parts, u
         ids = await _select_ids(tx, found_bank, body)
         deleted = await forget(tx, found_bank, ids, dry_run=body.dry_run)
         if not body.dry_run:
-            counts = {"episodes": deleted.episodes, "notes": deleted.notes, "versions": deleted.versions}
-            data = {"bank": found_bank.name, "by": who.name, **counts}
+            data = EpisodesForgotten(
+                bank=found_bank.name, by=who.name, episodes=deleted.episodes, notes=deleted.notes,
+                versions=deleted.versions,
+            )  # fmt: skip
             await parts.memory.events.record(tx, EventType.FORGOTTEN, data)
             parts.memory.retrieval.askings.drop(found_bank.id)
     return ForgottenView.of(deleted, bank=found_bank.name, dry_run=body.dry_run)
