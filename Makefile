@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 NODE := tests/clients/node
 CLIENT := clients/typescript
+GENERATOR := $(VENV)/openapi-python-client
 # Most tests wait for servers that they have started: twice as many at once as there are cores keep these busy.
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) \* 2)
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
@@ -33,6 +34,11 @@ $(VENV)/local.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	cd $* && npm install --silent --no-audit --no-fund --no-package-lock
 	@touch $@
 
+$(GENERATOR)/.stamp: tests/clients/python_generator.txt | $(BIN)/python
+	$(BIN)/python -m venv $(GENERATOR)
+	$(GENERATOR)/bin/python -m pip install -qq --disable-pip-version-check -r $<
+	@touch $@
+
 check: $(VENV)/dev.stamp ## Lint, format, types, layers
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -57,7 +63,7 @@ containers: | services ## Podman for the tests of containers, by apt; CIRCADIA_T
 	  $$sudo apt-get install -y -qq --no-install-recommends podman runc catatonit busybox-static >/dev/null; fi
 
 test: ## check, then every test but the slow ones; WORKERS=1 to run them one by one
-	@$(MAKE) --no-print-directory --jobs=3 check $(NODE)/node_modules/.stamp \
+	@$(MAKE) --no-print-directory --jobs=3 check $(NODE)/node_modules/.stamp $(GENERATOR)/.stamp \
 	  $(CLIENT)/node_modules/.stamp services containers # downloads at the same time
 	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile
 

@@ -12,7 +12,7 @@ from circadia.errors import Conflict, InvalidRequest
 from circadia.ids import IdSource, SessionId
 from circadia.records.agent import Agent, SleepEvent, WakeEvent
 from circadia.records.event import EventType
-from circadia.records.event_data import EventData, SessionClosed, SessionCreated, SessionStalled
+from circadia.records.event_data import EventData, SessionClosing, SessionCreation, SessionStall
 from circadia.records.principal import Principal
 from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
 from circadia.stores.base import Tx
@@ -73,7 +73,7 @@ class SessionService:
             touched_at=now,
         )
         await tx.sessions.add(session)
-        await self._record(tx, EventType.SESSION_CREATED, session, SessionCreated(agents=len(agents)))
+        await self._record(tx, EventType.SESSION_CREATED, session, SessionCreation(agents=len(agents)))
         created = [await self._registry.add_unbound(tx, session, new) for new in _apply_preset(agents, all_but)]
         ids = [self._threads.new_id() for _ in threads]
         participants = {name for thread in threads for name in thread.participants}
@@ -113,7 +113,7 @@ class SessionService:
             await self._threads.end(tx, session, thread, by="the end of the session", summary=None)
         for agent in await tx.agents.find_by_session(session.id):
             await self._registry.delete(tx, agent, reason="ended with its session")
-        await self._record(tx, EventType.SESSION_CLOSED, session, SessionClosed())
+        await self._record(tx, EventType.SESSION_CLOSED, session, SessionClosing())
 
     async def report_stalls(self, tx: Tx, stall_seconds: float) -> list[str]:
         """Record each session that stalled: all agents asleep and no activity for `stall_seconds`; return the names."""
@@ -121,7 +121,7 @@ class SessionService:
         stalled = await tx.sessions.find_silent_since(before)
         new = [session for session in stalled if await tx.sessions.mark_stalled(session.id)]
         for session in new:
-            await self._record(tx, EventType.SESSION_STALLED, session, SessionStalled(since=session.touched_at))
+            await self._record(tx, EventType.SESSION_STALLED, session, SessionStall(since=session.touched_at))
         return [session.name for session in new]
 
     async def _record(self, tx: Tx, kind: EventType, session: Session, data: EventData) -> None:

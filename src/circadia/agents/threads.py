@@ -174,11 +174,7 @@ class ThreadService:
         mentioned_ids = {agent.id for agent in mentioned}
         others = [agent_id for agent_id in participants if speaker is None or agent_id != speaker.id]
         await tx.messages.add(message, [(agent_id, agent_id in mentioned_ids) for agent_id in others])
-        data = ThreadMessage(
-            thread=thread.id, thread_name=thread.name, message=message.id, sender=message.sender,
-            mentions=list(message.mentions),
-        )  # fmt: skip
-        await self._events.record(tx, EventType.MESSAGE, data, session=session.name)
+        await self._events.record(tx, EventType.MESSAGE, _event_data(thread, message), session=session.name)
         for agent in mentioned:
             await self._happenings.on_event(tx, agent, WakeEvent.MENTIONED, by=message.sender)
         for agent_id in participants:
@@ -270,3 +266,10 @@ class ThreadService:
         data = ParticipantChange(thread=thread.id, thread_name=thread.name, participant=agent.reference, by=by)
         await self._events.record(tx, kind, data, session=session.name, agent=agent.reference)
         await tx.sessions.touch(session.id, self._clock.now())
+
+
+def _event_data(thread: Thread, message: Message) -> ThreadMessage:
+    return ThreadMessage(
+        thread=thread.id, thread_name=thread.name, message=message.id, sender=message.sender,
+        mentions=list(message.mentions),
+    )  # fmt: skip

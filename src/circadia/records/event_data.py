@@ -1,7 +1,4 @@
-"""The data of each kind of event: what services record, and what the OpenAPI document describes.
-
-A field without a value is left out of the event. The docstring of a model says what happened.
-"""
+"""The data of each kind of event: services record it, and the OpenAPI document describes it by the docstrings."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -9,6 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from circadia.records.access_token import AccessRole
 from circadia.records.agent import Cause
 from circadia.records.event import EventType
 from circadia.records.message import MessageType, Priority
@@ -20,7 +18,7 @@ from circadia.records.wake import Decision, WakeSource
 class EventData(BaseModel):
     """Data of an event; never a secret or a prompt."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
     def to_json(self) -> dict[str, object]:
         """Return the fields that have a value, as JSON values."""
@@ -36,41 +34,49 @@ Root = Annotated[str, Field(description="First wake, pulse or message of the cha
 Depth = Annotated[int, Field(description="Number of wakes since the root.")]
 
 
-class SessionCreated(EventData):
+class SessionCreation(EventData):
     """A session was created."""
 
     agents: int = Field(description="Number of its agents.")
 
 
-class SessionClosed(EventData):
+class SessionClosing(EventData):
     """A session was closed."""
 
 
-class SessionStalled(EventData):
+class SessionStall(EventData):
     """All agents of a session have slept for `defaults.stall_seconds` without outside activity."""
 
     since: datetime = Field(description="Last activity.")
 
 
-class AgentCreated(EventData):
+class AccessChange(EventData):
+    """A person got a token, or it was revoked."""
+
+    name: str = Field(description="Name of the person.")
+    role: AccessRole = Field(description="Role of the person.")
+    by: Author
+
+
+class AgentCreation(EventData):
     """An agent was created."""
 
     asleep: bool = Field(description="Whether it starts asleep.")
 
 
-class AgentChanged(EventData):
+class AgentUpdate(EventData):
     """The settings of an agent changed."""
 
     enabled: bool = Field(description="Whether its token is valid.")
 
 
-class AgentDeleted(EventData):
+class AgentDeletion(EventData):
     """An agent was deleted."""
 
     reason: str = Field(description="Reason.")
 
 
-class TokenRotated(EventData):
+class TokenRotation(EventData):
     """An agent got a new token."""
 
 
@@ -83,7 +89,7 @@ class SleepChange(EventData):
     lasted_seconds: float = Field(description="Duration of the state before.")
 
 
-class CallHeld(EventData):
+class CallHold(EventData):
     """A call of a sleeping agent was held."""
 
     hold: str = Field(description="Id of the hold.")
@@ -91,14 +97,14 @@ class CallHeld(EventData):
     what: str = Field(description="Held call.", examples=["POST /v1/chat/completions"])
 
 
-class CallAdmitted(CallHeld):
+class CallRelease(CallHold):
     """A held call was released."""
 
     waited_seconds: float = Field(description="Time held.")
     generation: int = Field(description="Number of changes of the agent's sleep state.")
 
 
-class CallDropped(CallHeld):
+class CallDrop(CallHold):
     """A held call ended without execution."""
 
     waited_seconds: float = Field(description="Time held.")
@@ -153,14 +159,14 @@ class DirectMessage(EventData):
     depth: Depth
 
 
-class MessagesMarked(EventData):
+class DeliveryUpdate(EventData):
     """An agent or a person marked messages of an inbox."""
 
     state: Literal["handled", "snoozed"] = Field(description="New state.")
     messages: list[str] = Field(description="Ids of the messages.")
 
 
-class WakeDecided(EventData):
+class WakeVerdict(EventData):
     """A wake request was decided or decided again."""
 
     wake: str = Field(description="Id of the wake request.")
@@ -195,7 +201,7 @@ class PulseChange(EventData):
     released: int = Field(description="Number of wakes that no longer count.")
 
 
-class RoutineDue(EventData):
+class RoutineOutcome(EventData):
     """A routine was due."""
 
     routine: str = Field(description="Name of the routine.")
@@ -209,14 +215,14 @@ class RoutineDue(EventData):
     rule: str | None = Field(default=None, description="Guardrail that blocked it, if any.")
 
 
-class RoutinesChanged(EventData):
+class RoutineUpdate(EventData):
     """The routines of an agent changed."""
 
     changed_by: str = Field(description="Who changed them.")
     routines: list[str] = Field(description="Names of the routines.")
 
 
-class CoordinationChanged(EventData):
+class CoordinationUpdate(EventData):
     """Wake settings of an agent changed."""
 
     by: Author
@@ -268,8 +274,8 @@ class SleepTimeOverAlert(EventData):
     red: int = Field(description="Number of all banks with a problem.")
 
 
-class BankChange(EventData):
-    """A bank was created, changed or deleted."""
+class BankLifecycle(EventData):
+    """A bank was created or deleted."""
 
     bank: BankName
     by: Author
@@ -283,7 +289,7 @@ class ImportedRows(EventData):
     versions: int = Field(description="Number of block versions.")
 
 
-class BankChanged(BankChange):
+class BankUpdate(BankLifecycle):
     """A bank was changed, tuned or filled by an import."""
 
     was: str | None = Field(default=None, description="Its name before, if that was in the request.")
@@ -292,21 +298,17 @@ class BankChanged(BankChange):
     imported: ImportedRows | None = Field(default=None, description="Rows that an import has added.")
 
 
-class BlockWritten(EventData):
+class BlockWrite(BankLifecycle):
     """A block has a new version (its text is not in the event)."""
 
-    bank: BankName
     label: str = Field(description="Label of the block.")
     version: int = Field(description="Number of the version.")
-    by: Author
     deleted: bool = Field(description="Whether this version deletes the block.")
 
 
-class EpisodesForgotten(EventData):
+class EpisodeDeletion(BankLifecycle):
     """Episodes were deleted with everything derived from them."""
 
-    bank: BankName
-    by: Author
     keep_days: float | None = Field(default=None, description="Age limit of the bank, if that was the reason.")
     episodes: int = Field(description="Number of episodes.")
     notes: int = Field(description="Number of notes.")
@@ -324,15 +326,13 @@ class PassChange(EventData):
     counts: dict[str, int] | None = Field(default=None, description="Number of changes by kind.")
 
 
-class PassesSwitched(EventData):
+class PassSwitch(BankLifecycle):
     """Somebody paused or resumed passes over a bank."""
 
-    bank: BankName
     bank_id: BankKey
-    by: Author
 
 
-class OperationPaused(EventData):
+class OperationSuspension(EventData):
     """An operation costs more than it saves, so passes skip it."""
 
     bank: BankName
@@ -349,7 +349,7 @@ class OperationPaused(EventData):
     until: datetime = Field(description="When it is tried again.")
 
 
-class AnswersJudged(EventData):
+class AnswerTrust(EventData):
     """An agent's ready answers became too often wrong, so that `serve` acts as `hint`, or are right again."""
 
     bank: BankName
@@ -358,18 +358,20 @@ class AnswersJudged(EventData):
 
 
 EVENT_DATA: Final[Mapping[EventType, tuple[type[EventData], ...]]] = {
-    EventType.SESSION_CREATED: (SessionCreated,),
-    EventType.SESSION_CLOSED: (SessionClosed,),
-    EventType.SESSION_STALLED: (SessionStalled,),
-    EventType.AGENT_CREATED: (AgentCreated,),
-    EventType.AGENT_CHANGED: (AgentChanged,),
-    EventType.AGENT_DELETED: (AgentDeleted,),
-    EventType.TOKEN_ROTATED: (TokenRotated,),
+    EventType.SESSION_CREATED: (SessionCreation,),
+    EventType.SESSION_CLOSED: (SessionClosing,),
+    EventType.SESSION_STALLED: (SessionStall,),
+    EventType.ACCESS_GRANTED: (AccessChange,),
+    EventType.ACCESS_REVOKED: (AccessChange,),
+    EventType.AGENT_CREATED: (AgentCreation,),
+    EventType.AGENT_CHANGED: (AgentUpdate,),
+    EventType.AGENT_DELETED: (AgentDeletion,),
+    EventType.TOKEN_ROTATED: (TokenRotation,),
     EventType.SLEEP_START: (SleepChange,),
     EventType.SLEEP_STOP: (SleepChange,),
-    EventType.HELD: (CallHeld,),
-    EventType.ADMITTED: (CallAdmitted,),
-    EventType.DROPPED: (CallDropped,),
+    EventType.HELD: (CallHold,),
+    EventType.ADMITTED: (CallRelease,),
+    EventType.DROPPED: (CallDrop,),
     EventType.THREAD_CREATED: (ThreadChange,),
     EventType.THREAD_CLOSED: (ThreadChange,),
     EventType.PARTICIPANT_ADDED: (ParticipantChange,),
@@ -377,22 +379,22 @@ EVENT_DATA: Final[Mapping[EventType, tuple[type[EventData], ...]]] = {
     EventType.MESSAGE: (ThreadMessage,),
     EventType.UPSTREAM_ERROR: (UpstreamError,),
     EventType.DIRECT_MESSAGE: (DirectMessage,),
-    EventType.DELIVERY: (MessagesMarked,),
-    EventType.WAKE: (WakeDecided,),
+    EventType.DELIVERY: (DeliveryUpdate,),
+    EventType.WAKE: (WakeVerdict,),
     EventType.PULSE: (PulseChange,),
-    EventType.ROUTINE: (RoutineDue, RoutinesChanged),
-    EventType.COORDINATION: (CoordinationChanged,),
+    EventType.ROUTINE: (RoutineOutcome, RoutineUpdate),
+    EventType.COORDINATION: (CoordinationUpdate,),
     EventType.ALERT: (BudgetAlert, DeadLetterAlert, RoutineAlert, SleepTimeAlert, SleepTimeOverAlert),
-    EventType.BANK_CREATED: (BankChange,),
-    EventType.BANK_CHANGED: (BankChanged,),
-    EventType.BANK_DELETED: (BankChange,),
-    EventType.BLOCK: (BlockWritten,),
-    EventType.FORGOTTEN: (EpisodesForgotten,),
+    EventType.BANK_CREATED: (BankLifecycle,),
+    EventType.BANK_CHANGED: (BankUpdate,),
+    EventType.BANK_DELETED: (BankLifecycle,),
+    EventType.BLOCK: (BlockWrite,),
+    EventType.FORGOTTEN: (EpisodeDeletion,),
     EventType.PASS: (PassChange,),
-    EventType.PASSES_PAUSED: (PassesSwitched,),
-    EventType.PASSES_RESUMED: (PassesSwitched,),
-    EventType.OPERATION_PAUSED: (OperationPaused,),
-    EventType.ANSWERS_FELL_BACK: (AnswersJudged,),
-    EventType.ANSWERS_TRUSTED: (AnswersJudged,),
+    EventType.PASSES_PAUSED: (PassSwitch,),
+    EventType.PASSES_RESUMED: (PassSwitch,),
+    EventType.OPERATION_PAUSED: (OperationSuspension,),
+    EventType.ANSWERS_FELL_BACK: (AnswerTrust,),
+    EventType.ANSWERS_TRUSTED: (AnswerTrust,),
 }
 """The models of each kind's data."""

@@ -12,7 +12,7 @@ from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import AgentId, IdSource, MessageId, ThreadId
 from circadia.records.agent import Agent
 from circadia.records.event import EventType
-from circadia.records.event_data import DirectMessage, EventData, MessagesMarked
+from circadia.records.event_data import DeliveryUpdate, DirectMessage, EventData
 from circadia.records.message import Delivery, DeliveryState, Message, MessageType, Priority
 from circadia.records.principal import Principal
 from circadia.records.session import Session
@@ -281,7 +281,7 @@ class Inbox:
         self, tx: Tx, agent: Agent, state: Literal["handled", "snoozed"], messages: Sequence[MessageId]
     ) -> None:
         if messages:
-            data = MessagesMarked(state=state, messages=list(messages))
+            data = DeliveryUpdate(state=state, messages=list(messages))
             await self._record_event(tx, EventType.DELIVERY, agent, data)
 
     async def _record_event(self, tx: Tx, kind: EventType, agent: Agent, data: EventData) -> None:

@@ -10,7 +10,7 @@ from circadia.ids import IdSource, RoutineId
 from circadia.records.agent import Agent
 from circadia.records.coordination import Setting, SettingSource
 from circadia.records.event import EventType
-from circadia.records.event_data import RoutineAlert, RoutineDue, RoutinesChanged
+from circadia.records.event_data import RoutineAlert, RoutineOutcome, RoutineUpdate
 from circadia.records.message import Priority
 from circadia.records.schedule import MAX_SPREAD_SECONDS, Recurrence, Routine, RoutineSpec
 from circadia.records.wake import Decision, Wake, WakeSource
@@ -62,7 +62,7 @@ class RoutineService:
                 await tx.routines.add(plan_from(fresh, now))
             elif old.spec != spec:
                 await tx.routines.save(plan_from(replace(old, spec=spec), now), origin=old)
-        await self._record_event(tx, agent, RoutinesChanged(changed_by=by, routines=names))
+        await self._record_event(tx, agent, RoutineUpdate(changed_by=by, routines=names))
         return await tx.routines.find_by_agent(agent.id)
 
     async def ensure_heartbeat(self, tx: Tx, agent: Agent, *, by: str) -> None:
@@ -96,7 +96,7 @@ class RoutineService:
             await tx.routines.save(plan_from(again, now) if spec.recurrence.depends_on_zone else again, origin=old)
         if moves:
             names = [routine.name for routine in moves]
-            await self._record_event(tx, agent, RoutinesChanged(changed_by=by, routines=names))
+            await self._record_event(tx, agent, RoutineUpdate(changed_by=by, routines=names))
 
     async def fetch_planned_ahead(self, tx: Tx) -> Sequence[Routine]:
         """Return the routines planned by a clock that was days ahead and was set back since."""
@@ -109,7 +109,7 @@ class RoutineService:
         agent = await tx.agents.get(routine.agent_id)
         again = replan_if_set_back(routine, self._clock.now())
         if agent is not None and await tx.routines.save(again, origin=routine):
-            data = RoutinesChanged(changed_by="the clock, which was set back", routines=[routine.name])
+            data = RoutineUpdate(changed_by="the clock, which was set back", routines=[routine.name])
             await self._record_event(tx, agent, data)
 
     async def fire(self, tx: Tx, routine: Routine) -> RoutinePlan:
@@ -136,7 +136,7 @@ class RoutineService:
             outcome = {"verdict": planned.verdict.value}
         if outcome is not None:
             more = {"occurrence": planned.occurrence, "missed": planned.missed}
-            data = RoutineDue.model_validate({"routine": routine.name, "skips": after.skips, **more, **outcome})
+            data = RoutineOutcome.model_validate({"routine": routine.name, "skips": after.skips, **more, **outcome})
             await self._record_event(tx, agent, data)
         await self._alert_if_too_many(tx, agent, routine, after)
         return planned
@@ -149,7 +149,7 @@ class RoutineService:
         after = replace(routine, skips=routine.skips + 1)
         if not await tx.routines.save(after, origin=routine):
             raise Conflict(f"routine {routine.name!r} was planned or changed at the same moment")
-        data = RoutineDue.model_validate({"routine": routine.name, "skips": after.skips, **_skip_data(wake)})
+        data = RoutineOutcome.model_validate({"routine": routine.name, "skips": after.skips, **_skip_data(wake)})
         await self._record_event(tx, agent, data)
         await self._alert_if_too_many(tx, agent, routine, after)
 
@@ -186,9 +186,9 @@ class RoutineService:
         data = RoutineAlert(cause="routine_skipped", routine=routine.name, skips=routine.skips)
         await self._events.record(tx, EventType.ALERT, data, session=agent.session, agent=agent.name)
 
-    async def _record_event(self, tx: Tx, agent: Agent, data: RoutineDue | RoutinesChanged) -> None:
+    async def _record_event(self, tx: Tx, agent: Agent, data: RoutineOutcome | RoutineUpdate) -> None:
         await self._events.record(tx, EventType.ROUTINE, data, session=agent.session, agent=agent.name)
-        payload = {"verdict": data.verdict if isinstance(data, RoutineDue) else "changed"}
+        payload = {"verdict": data.verdict if isinstance(data, RoutineOutcome) else "changed"}
         self._events.signal(tx, "routine", agent.id, payload)
 
 

@@ -20,7 +20,7 @@ from circadia.gateway.hold.reply import Phase, Reply
 from circadia.ids import AgentId, HoldId, IdSource
 from circadia.records.agent import Agent
 from circadia.records.event import EventType
-from circadia.records.event_data import CallAdmitted, CallDropped, CallHeld
+from circadia.records.event_data import CallDrop, CallHold, CallRelease
 from circadia.stores.base import Tx
 
 
@@ -333,13 +333,13 @@ class Gate:
         call.is_listed = True
         self._holds[call] = None
         self._per_agent[call.agent.id] = self.count_held(call.agent.id) + 1
-        self._record(call, EventType.HELD, CallHeld(hold=call.id, door=call.door, what=call.what))
+        self._record(call, EventType.HELD, CallHold(hold=call.id, door=call.door, what=call.what))
 
     def unlist_admitted(self, call: GateCall, generation: int) -> None:
         self._unlist(call)
         self.admitted += 1
         waited = round(self.waited_seconds(call), 3)
-        data = CallAdmitted(
+        data = CallRelease(
             hold=call.id, door=call.door, what=call.what, waited_seconds=waited, generation=generation
         )  # fmt: skip
         self._record(call, EventType.ADMITTED, data)
@@ -348,10 +348,10 @@ class Gate:
         self._unlist(call)
         self.dropped += 1
         waited = round(self.waited_seconds(call), 3)
-        data = CallDropped(hold=call.id, door=call.door, what=call.what, waited_seconds=waited, reason=reason)
+        data = CallDrop(hold=call.id, door=call.door, what=call.what, waited_seconds=waited, reason=reason)
         self._record(call, EventType.DROPPED, data)
 
-    def _record(self, call: GateCall, kind: EventType, data: CallHeld) -> None:
+    def _record(self, call: GateCall, kind: EventType, data: CallHold) -> None:
         self._journal.event(kind, data, session=call.agent.session, agent=call.agent.name)
 
     def _unlist(self, call: GateCall) -> None:

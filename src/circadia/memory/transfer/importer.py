@@ -19,7 +19,7 @@ from circadia.records.bank import Bank, BankPolicy
 from circadia.records.block import Block, BlockSpan
 from circadia.records.episode import Demotion
 from circadia.records.event import EventType
-from circadia.records.event_data import BankChanged, ImportedRows
+from circadia.records.event_data import BankUpdate, ImportedRows
 from circadia.records.note import Note
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
@@ -90,7 +90,7 @@ class BankImporter:
             imported = ImportedRows(
                 episodes=import_counts.episodes, notes=import_counts.notes, versions=import_counts.versions
             )
-            data = BankChanged(bank=bank.name, by=by, imported=imported)
+            data = BankUpdate(bank=bank.name, by=by, imported=imported)
             await self._events.record(tx, EventType.BANK_CHANGED, data)
         return import_counts
 

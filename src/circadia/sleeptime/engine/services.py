@@ -17,7 +17,7 @@ from circadia.records.bank import Bank
 from circadia.records.change import Change
 from circadia.records.episode import Episode
 from circadia.records.event import EventType
-from circadia.records.event_data import OperationPaused, PassesSwitched
+from circadia.records.event_data import OperationSuspension, PassSwitch
 from circadia.records.note import Note
 from circadia.records.sleep_call import SleepCost
 from circadia.records.sleep_pass import FARTHEST, ONCE, Pass, PassStatus, Trigger
@@ -220,7 +220,7 @@ class SleeptimeService:
         new = [OperationPause(operation=balance.operation, at=now, until=until) for balance in short]
         await tx.sleep_states.put(replace(state, pauses=(*kept_pauses, *new)))
         for balance in short:
-            data = OperationPaused(
+            data = OperationSuspension(
                 bank=bank.name, operation=balance.operation, unit=balance.unit, ratio=balance.ratio,
                 uses=balance.uses, calls=balance.calls,
                 saved_tokens=balance.saved_tokens, saved_usd=balance.saved_nanousd / _NANOUSD,
@@ -263,7 +263,7 @@ class SleeptimeService:
         )  # fmt: skip
 
     async def _record_event(self, tx: Tx, kind: EventType, bank: Bank, by: str) -> None:
-        data = PassesSwitched(bank=bank.name, bank_id=bank.id, by=by)
+        data = PassSwitch(bank=bank.name, bank_id=bank.id, by=by)
         await self.events.record(tx, kind, data)
 
     async def load_hours(self, tx: Tx, bank: Bank) -> ScheduleHours:

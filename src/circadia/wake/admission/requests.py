@@ -15,7 +15,7 @@ from circadia.ids import IdSource, MessageId, PulseId, WakeId
 from circadia.records.agent import Agent
 from circadia.records.coordination import Guardrails, OnBlock
 from circadia.records.event import EventType
-from circadia.records.event_data import WakeDecided
+from circadia.records.event_data import WakeVerdict
 from circadia.records.message import DeliveryState, Priority
 from circadia.records.pulse import PulseKind
 from circadia.records.schedule import BlackoutPolicy
@@ -330,7 +330,7 @@ class WakeRequests:
         )
 
     async def _record_event(self, tx: Tx, wake: Wake, target: Agent) -> None:
-        data = WakeDecided(
+        data = WakeVerdict(
             wake=wake.id,
             decision=wake.decision,
             source=wake.source,
