@@ -21,14 +21,21 @@ import made
 for module in pkgutil.walk_packages(made.__path__, "made."):
     importlib.import_module(module.name)
 from made.api.agents import create_agent
+from made.api.banks import create_bank
+from made.api.episodes import remember
 from made.api.events import list_events
+from made.api.memory_transfer import export_bank, import_lines
 from made.api.sessions import show_session
-from made.models import AgentBody
+from made.models import AgentBody, BankBody, EpisodeBody
 with made.AuthenticatedClient(base_url=sys.argv[1], token=sys.argv[2]) as client:
     agent = create_agent.sync("default", client=client, body=AgentBody(name="ann"))
     print(agent.name, agent.sleeping, agent.policy.on_wake)
     for event in list_events.sync(client=client).events:
         print(type(event).__name__, event.number, type(event.data).__name__)
+    create_bank.sync(client=client, body=BankBody(name="home"))
+    remember.sync("home", client=client, body=EpisodeBody(text="I like tea."))
+    copied = import_lines.sync("copy", client=client, body=export_bank.sync("home", client=client))
+    print(copied.bank, copied.episodes)
     refused = show_session.sync("nowhere", client=client)
 print(type(refused).__name__, refused.status, refused.code)
 """
@@ -83,6 +90,7 @@ async def test_openapi_python_client_makes_a_client_that_talks_to_a_server(docum
         "ann False notice",
         "SessionCreatedEventView 1 SessionCreation",
         "AgentCreatedEventView 2 AgentCreation",
+        "copy 1",
         "Problem 404 not_found",
     ]
 
