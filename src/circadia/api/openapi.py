@@ -46,6 +46,7 @@ _NOUNS: Final = {
     "events": "The event log.",
     "usage": "Totals of model calls.",
     "cluster": "Servers on the same database.",
+    "overview": "State of the fleet, and what is not well.",
     "tokens": "Tokens of people, and who the caller is.",
 }
 

@@ -884,6 +884,32 @@ export type AgentView = {
 };
 
 /**
+ * AlertView
+ *
+ * The last alert for a cause and a subject.
+ */
+export type AlertView = {
+    /**
+     * Cause
+     *
+     * Cause, such as `circuit_open` or `dead_letter`.
+     */
+    cause: string;
+    /**
+     * Subject
+     *
+     * `session:agent`, as far as known; empty for the fleet.
+     */
+    subject: string;
+    /**
+     * At
+     *
+     * Time of the alert.
+     */
+    at: string;
+};
+
+/**
  * AnswerMode
  *
  * How an agent's calls use ready answers (ANS-03).
@@ -3662,6 +3688,112 @@ export type Occurrence = {
  * What the gateway does with a prompt that was written before the sleep (GATE-65).
  */
 export type OnWake = 'notice' | 'forward' | 'refresh';
+
+/**
+ * OverviewView
+ *
+ * The fleet at a glance. A day is in UTC.
+ */
+export type OverviewView = {
+    /**
+     * Asleep
+     *
+     * Agents asleep.
+     */
+    asleep: number;
+    /**
+     * Awake
+     *
+     * Agents awake.
+     */
+    awake: number;
+    /**
+     * Pulsing
+     *
+     * Agents with a pulse under way.
+     */
+    pulsing: number;
+    /**
+     * Held
+     *
+     * Calls held, at all servers.
+     */
+    held: number;
+    /**
+     * Passes
+     *
+     * Passes that run or wait.
+     */
+    passes: number;
+    /**
+     * Dead Letters
+     *
+     * Messages in no prompt that a pulse has handled: read them in the inboxes.
+     */
+    dead_letters: number;
+    /**
+     * Usage Today
+     *
+     * Model calls of today, by tier: `hot` and `sleep`.
+     */
+    usage_today: Array<GroupUsage>;
+    /**
+     * Wakes Today
+     *
+     * Wake requests that were decided today, by decision.
+     */
+    wakes_today: {
+        [key in Decision]?: number;
+    };
+    /**
+     * Served Today
+     *
+     * Calls answered from a ready answer today.
+     */
+    served_today: number;
+    /**
+     * Hints Today
+     *
+     * Calls that received a hint today.
+     */
+    hints_today: number;
+    /**
+     * Misses Today
+     *
+     * Questions without a ready answer today.
+     */
+    misses_today: number;
+    /**
+     * Saved Tokens Today
+     *
+     * Input tokens that sleep-time work spared hot calls today.
+     */
+    saved_tokens_today: number;
+    /**
+     * Saved Usd Today
+     *
+     * Their price, where it is known.
+     */
+    saved_usd_today: number;
+    /**
+     * Saved Seconds Today
+     *
+     * Time that hot calls did not take today, where it is known.
+     */
+    saved_seconds_today: number;
+    /**
+     * Alerts
+     *
+     * Alerts of the last 24 hours, newest first, up to 20.
+     */
+    alerts: Array<AlertView>;
+    /**
+     * Problems
+     *
+     * What is not well now, each with what to do; empty if all is well.
+     */
+    problems: Array<string>;
+};
 
 /**
  * ParticipantBody
@@ -16952,3 +17084,56 @@ export type CreateSignInLinkResponses = {
 };
 
 export type CreateSignInLinkResponse = CreateSignInLinkResponses[keyof CreateSignInLinkResponses];
+
+export type ShowOverviewData = {
+    body?: never;
+    path?: never;
+    query?: never;
+    url: '/api/v1/overview';
+};
+
+export type ShowOverviewErrors = {
+    /**
+     * No token, or an invalid one.
+     */
+    401: Problem;
+    /**
+     * A valid token without access.
+     */
+    403: Problem;
+    /**
+     * The body is over the limit.
+     */
+    413: Problem;
+    /**
+     * The `Host` header names no host of this server.
+     */
+    421: Problem;
+    /**
+     * Malformed JSON, an unknown key or a wrong value.
+     */
+    422: Problem;
+    /**
+     * Too many requests with a wrong token.
+     */
+    429: Problem;
+    /**
+     * A fault in Circadia; see its log.
+     */
+    500: Problem;
+    /**
+     * The database does not answer, or the server is stopping; retry.
+     */
+    503: Problem;
+};
+
+export type ShowOverviewError = ShowOverviewErrors[keyof ShowOverviewErrors];
+
+export type ShowOverviewResponses = {
+    /**
+     * Successful Response
+     */
+    200: OverviewView;
+};
+
+export type ShowOverviewResponse = ShowOverviewResponses[keyof ShowOverviewResponses];
