@@ -88,6 +88,8 @@ _HEADERS: Final = {
     429: ("Retry-After", "Seconds to wait.", "integer"),
     503: ("Retry-After", "Seconds to wait.", "integer"),
 }
+_BOUNDS: Final = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum"}
+"""What Pydantic leaves of the bounds of a number that is a union."""
 _FILTERS: Final = {"session", "agent", "sender"}
 """Queries whose names must exist."""
 
@@ -206,5 +208,6 @@ def _simplify(schema: Any) -> Any:
     if numbers:
         kept = [choice for choice in choices if choice.get("type") != "integer"]
         del simple["anyOf"]
+        simple = {_BOUNDS.get(key, key): value for key, value in simple.items()}
         return {**(kept[0] if len(kept) == 1 else {"anyOf": kept}), **simple}
     return simple
