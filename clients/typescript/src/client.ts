@@ -1,0 +1,59 @@
+import { type ConnectionOptions, retryingFetch, singleFetch } from "./connection.js";
+import { callError, unexpectedResponse } from "./errors.js";
+import { type CircadiaEvent, type EventOptions, followEvents, type OpenEventStream } from "./events.js";
+import { createClient } from "./generated/client/index.js";
+import { Operations } from "./generated/sdk.gen.js";
+
+export interface CircadiaOptions extends ConnectionOptions {
+  /** Address of the server, such as `http://127.0.0.1:4114`. */
+  baseUrl: string;
+  /** Token of the operator, or of an agent for what the agent may do. */
+  token: string;
+}
+
+/** A client with one method per operation of the REST API; a failed call throws a `CircadiaError`. */
+export class Circadia extends Operations {
+  readonly #options: CircadiaOptions;
+
+  constructor(options: CircadiaOptions) {
+    const client = createClient({
+      baseUrl: options.baseUrl.replace(/\/+$/, ""),
+      fetch: retryingFetch(options),
+      headers: { Authorization: `Bearer ${options.token}` },
+      responseStyle: "data",
+      throwOnError: true,
+    });
+    client.interceptors.response.use(checkResponse);
+    client.interceptors.error.use(callError);
+    super({ client });
+    this.#options = options;
+  }
+
+  /** Follow events: each one once, in order, also over a lost connection or a restart of the server. */
+  events({ session, agent, type, ...options }: EventOptions = {}): AsyncGenerator<CircadiaEvent, void, undefined> {
+    const open: OpenEventStream = (after, signal) =>
+      this.client.get<ReadableStream<Uint8Array>, unknown, true, "data">({
+        fetch: singleFetch(this.#options),
+        headers: after === undefined ? {} : { "Last-Event-ID": String(after) },
+        parseAs: "stream",
+        query: { session, agent, type },
+        signal,
+        url: "/api/v1/events/stream",
+      });
+    return followEvents(open, this.#options.maxRetries ?? 3, options);
+  }
+}
+
+/** Create a client for one server and one token. */
+export function createCircadia(options: CircadiaOptions): Circadia {
+  return new Circadia(options);
+}
+
+function checkResponse(response: Response, request: Request): Response {
+  const type = response.headers.get("content-type") ?? "";
+  if (!response.ok || !response.body) return response;
+  if (!/json|event-stream/.test(type)) throw unexpectedResponse(type || "no content type", response, request);
+  if (!type.startsWith("application/x-ndjson")) return response;
+  // The generated client would read JSON Lines as a Blob, although the operation's type is a string.
+  return new Response(response.body, { headers: { "content-type": "text/plain" } });
+}
