@@ -25,6 +25,7 @@ interface ModelCall {
 
 /** A `LanguageModelMiddleware` of the AI SDK, for its versions 5 to 7. */
 export interface CircadiaMiddleware {
+  specificationVersion: "v3";
   transformParams: <Call extends ModelCall>(options: { params: Call }) => Promise<Call>;
   wrapGenerate: <Result>(options: { doGenerate: () => PromiseLike<Result>; params: ModelCall }) => Promise<Result>;
   wrapStream: <Result>(options: { doStream: () => PromiseLike<Result>; params: ModelCall }) => Promise<Result>;
@@ -41,6 +42,7 @@ const DEFAULT_RETRY_AFTER_SECONDS = 5;
  */
 export function circadiaMiddleware(options: MiddlewareOptions = {}): CircadiaMiddleware {
   return {
+    specificationVersion: "v3", // version 6 wants this one, 5 and 7 take any
     async transformParams({ params }) {
       const context: CallContext = { ...options, ...params.providerOptions?.["circadia"] };
       const headers = {

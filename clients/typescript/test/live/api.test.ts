@@ -1,0 +1,72 @@
+// The operations that most programs use, against the server of CIRCADIA_URL.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { CircadiaError, createCircadia, type CircadiaEvent } from "@circadia/client";
+
+const circadia = createCircadia({ baseUrl: process.env["CIRCADIA_URL"]!, token: process.env["CIRCADIA_ADMIN_TOKEN"]! });
+
+test("sessions, agents and their sleep", async () => {
+  const created = await circadia.createSession({
+    body: {
+      name: "release-7",
+      agents: [{ name: "lead" }, { name: "writer", sleep_events: ["agent_started"], wake_events: ["mentioned"] }],
+      threads: [{ name: "notes", participants: ["lead", "writer"] }],
+    },
+  });
+  assert.ok(created.agents.every(({ token }) => token.length > 20));
+  const { agents } = await circadia.listAgents({ path: { session: "release-7" } });
+  assert.deepEqual(agents.map(({ name }) => name), ["lead", "writer"]);
+  const path = { session: "release-7", agent: "lead" };
+  assert.equal((await circadia.setSleeping({ path, body: { sleeping: true } })).sleeping, true);
+  assert.equal((await circadia.getSleeping({ path })).sleeping, true);
+  const asLead = createCircadia({ baseUrl: process.env["CIRCADIA_URL"]!, token: created.agents[0]!.token });
+  assert.equal((await asLead.setSleeping({ path, body: { sleeping: false } })).sleeping, false);
+  await assert.rejects(asLead.listSessions(), { status: 403, code: "forbidden" });
+  const thread = { session: "release-7", thread: "notes" };
+  await asLead.sendMessage({ path: thread, body: { content: "@writer hello" } });
+  const { messages } = await circadia.listMessages({ path: thread });
+  assert.equal(messages.at(-1)?.content, "@writer hello");
+});
+
+test("messages and wakes, repeated with their key", async () => {
+  const message = { to: "release-7:writer", content: "the build is green", key: "build-12" };
+  const first = await circadia.sendDirect({ body: message });
+  const second = await circadia.sendDirect({ body: message });
+  assert.equal(second.message, first.message);
+  await assert.rejects(circadia.sendDirect({ body: { ...message, content: "red" } }), { status: 409, code: "conflict" });
+  const inbox = await circadia.showInbox({ path: { agent: "release-7:writer" } });
+  assert.deepEqual(inbox.messages.map(({ content }) => content), ["@writer hello", "the build is green"]);
+  const wake = await circadia.wakeAgent({ body: { to: "release-7:writer", reason: "user_request" } });
+  assert.equal(wake.decision, "admitted");
+  assert.equal((await circadia.showWake({ path: { wake: wake.wake! } })).id, wake.wake);
+});
+
+test("banks and their search", async () => {
+  const bank = { bank: "release-notes" };
+  await circadia.createBank({ body: { name: bank.bank } });
+  await circadia.remember({ path: bank, body: { text: "The parrot is called Einstein.", key: "1" } });
+  await circadia.remember({ path: bank, body: { text: "The train leaves at noon." } });
+  const { hits } = await circadia.searchBank({ path: bank, query: { q: "What is the parrot's name?", limit: 1 } });
+  assert.match(hits[0]!.text, /Einstein/);
+  const exported = await circadia.exportBank({ path: bank });
+  assert.ok(exported.split("\n").some((line) => line.includes("Einstein")));
+  await circadia.createBank({ body: { name: "copy" } });
+  await circadia.importLines({ path: { bank: "copy" }, body: exported });
+  assert.equal((await circadia.listEpisodes({ path: { bank: "copy" } })).episodes.length, 2);
+});
+
+test("an unknown session is a CircadiaError with the server's problem", async () => {
+  const error: unknown = await circadia.showSession({ path: { session: "release-8" } }).catch((error) => error);
+  assert.ok(error instanceof CircadiaError);
+  assert.deepEqual([error.status, error.code, error.problem?.status], [404, "not_found", 404]);
+  assert.match(error.message, /release-7/);
+});
+
+test("events, filtered, from the oldest on", async () => {
+  const events: CircadiaEvent[] = [];
+  for await (const event of circadia.events({ after: 0, session: "release-7", type: ["sleep_start", "sleep_stop"] })) {
+    if (event.agent === "lead" && events.push(event) === 2) break;
+  }
+  assert.deepEqual(events.map(({ type }) => type), ["sleep_start", "sleep_stop"]);
+});
