@@ -46,7 +46,7 @@ export function circadiaMiddleware(options: MiddlewareOptions = {}): CircadiaMid
     async transformParams({ params }) {
       const context: CallContext = { ...options, ...params.providerOptions?.["circadia"] };
       const headers = {
-        // Silence until the first keep-alive is at most half of this; Node's fetch gives up after 300 s without headers.
+        // Node's fetch waits 300 s for headers; the gateway sends its first keep-alive within half of what this says.
         "x-stainless-timeout": String(FETCH_PATIENCE_SECONDS),
         ...contextHeaders(context),
         ...params.headers,
@@ -70,7 +70,7 @@ export interface GatewayOptions {
   path?: string;
 }
 
-/** Return the settings with which a provider of the AI SDK calls the model gateway: `createOpenAI(gatewaySettings(…))`. */
+/** Return the settings with which a provider calls the model gateway: `createOpenAI(gatewaySettings(…))`. */
 export function gatewaySettings({ baseUrl, token, upstream = "openai", path = "/v1" }: GatewayOptions): {
   baseURL: string;
   apiKey: string;

@@ -41,7 +41,8 @@ export function callError(error: unknown, response: Response | undefined, reques
   if (error instanceof CircadiaError || request === undefined) return error;
   if (request.signal.aborted) return request.signal.reason;
   if (response && !response.ok) return responseError(error, response, request);
-  return error instanceof SyntaxError ? unexpectedResponse(error.message, response, request) : connectionError(error, request);
+  if (error instanceof SyntaxError) return unexpectedResponse(error.message, response, request);
+  return connectionError(error, request);
 }
 
 /** Return the error of a connection that failed or broke off. */

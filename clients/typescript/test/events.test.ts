@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { EventOptions } from "@circadia/client";
+import { createCircadia, type EventOptions } from "@circadia/client";
 
 import { destroy, eventStream, type FakeServer, problem, startServer } from "./fake-server.ts";
 
@@ -40,13 +40,26 @@ test("a stream that begins now and is lost before its first event is resumed at 
   assert.deepEqual(resumedAfter(server), [undefined, "7"]);
 });
 
-test("events are whole wherever the bytes are cut, and whatever ends the lines", async (t) => {
-  const text = begin(0) + block(1, "Zoë 東京") + block(2).replaceAll("\n", "\r\n") + block(3).replaceAll("\n", "\r") + block(4);
-  const bytes = [...new TextEncoder().encode(`: comment\n\n${text}`)].map((byte) => Uint8Array.of(byte));
-  const server = await startServer(t, eventStream(bytes, { open: true }));
-  const sessions: unknown[] = [];
-  for await (const event of server.client().events()) if (sessions.push(event.session) === 4) break;
-  assert.deepEqual(sessions, ["Zoë 東京", "default", "default", "default"]);
+test("events are whole wherever the bytes are cut, and whatever ends the lines", async () => {
+  const encoder = new TextEncoder();
+  const [second, third] = [block(2).replaceAll("\n", "\r\n"), block(3).replaceAll("\n", "\r")];
+  const lives = [`: comment\n\n${begin(0)}${block(1, "Zoë 東京")}${second}${third}id: 4\r\n`, begin(3) + block(4)];
+  const resumed: unknown[] = [];
+  const fetch = async (input: RequestInfo | URL) => {
+    resumed.push((input as Request).headers.get("last-event-id"));
+    const bytes = encoder.encode(lives.shift());
+    const body = new ReadableStream<Uint8Array>({
+      start: (controller) => bytes.forEach((byte) => controller.enqueue(Uint8Array.of(byte))),
+      pull: (controller) => controller.close(),
+    });
+    return new Response(body, { headers: { "content-type": "text/event-stream" } });
+  };
+  const events: unknown[] = [];
+  for await (const event of createCircadia({ baseUrl: "http://fake", token: "secret", fetch }).events()) {
+    if (events.push([event.number, event.session]) === 4) break;
+  }
+  assert.deepEqual(events, [[1, "Zoë 東京"], [2, "default"], [3, "default"], [4, "default"]]);
+  assert.deepEqual(resumed, [null, "3"]);
 });
 
 test("the filters are sent, and again after a reconnect", async (t) => {
@@ -64,7 +77,7 @@ test("a connection without data is lost after silenceSeconds", async (t) => {
     eventStream([begin(0), block(1)], { open: true }),
     eventStream([begin(1), block(2)], { open: true }),
   );
-  assert.deepEqual(await read(server, 2, { silenceSeconds: 0.2 }), [1, 2]);
+  assert.deepEqual(await read(server, 2, { silenceSeconds: 1 }), [1, 2]);
 });
 
 test("deleted events are an error, or are reported to onGap", async (t) => {
@@ -88,23 +101,32 @@ test("a server that was never reached is tried maxRetries times more", async (t)
   assert.equal(server.requests.length, 2);
 });
 
-test("an abort ends the iteration without an error: before, while waiting, while away", async (t) => {
-  const server = await startServer(t, eventStream([begin(0), block(1)], { open: true }));
+test("an abort ends the iteration without an error: before, during and after a connection", async (t) => {
+  const server = await startServer(t, eventStream([begin(0) + block(1) + block(2)], { open: true }));
   assert.deepEqual(await read(server, 1, { signal: AbortSignal.abort() }), []);
   assert.equal(server.requests.length, 0);
   const abort = new AbortController();
   const numbers: number[] = [];
   for await (const event of server.client().events({ signal: abort.signal })) {
     numbers.push(event.number);
-    setImmediate(() => abort.abort());
+    abort.abort();
   }
   assert.deepEqual(numbers, [1]);
+  const waits = new AbortController();
+  const events = server.client().events({ signal: waits.signal });
+  assert.deepEqual([(await events.next()).value?.number, (await events.next()).value?.number], [1, 2]);
+  const next = events.next();
+  waits.abort();
+  assert.equal((await next).done, true);
+  const silent = await startServer(t, () => {});
   const away = await startServer(t, eventStream([begin(0)]), destroy);
-  const later = new AbortController();
-  const ended = read(away, 1, { signal: later.signal });
-  while (away.requests.length < 3) await new Promise((resolve) => setTimeout(resolve, 5));
-  later.abort();
-  assert.deepEqual(await ended, []);
+  for (const [server, requests] of [[silent, 1], [away, 3]] as const) {
+    const abort = new AbortController();
+    const ended = read(server, 1, { signal: abort.signal });
+    while (server.requests.length < requests) await new Promise((resolve) => setTimeout(resolve, 5));
+    abort.abort();
+    assert.deepEqual(await ended, []);
+  }
 });
 
 test("who leaves the loop closes the connection", async (t) => {

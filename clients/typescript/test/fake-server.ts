@@ -50,8 +50,8 @@ export function json(document: unknown, status = 200, headers: Record<string, st
 }
 
 export function problem(status: number, code: string, headers: Record<string, string> = {}): Answer {
-  const document = { type: `urn:circadia:error:${code}`, title: code, status, detail: `it is ${code}`, instance: "/", code };
-  return json(document, status, { "content-type": "application/problem+json", ...headers });
+  const document = { type: `urn:circadia:error:${code}`, title: code, detail: `it is ${code}`, instance: "/", code };
+  return json({ ...document, status }, status, { "content-type": "application/problem+json", ...headers });
 }
 
 /** Answer with server-sent events in these pieces, and end the response unless it is to stay open. */

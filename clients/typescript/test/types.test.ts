@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { type Circadia, circadiaMiddleware, type CircadiaEvent, type ListAgentsResponse } from "@circadia/client";
-import { wrapLanguageModel, wrapProvider } from "ai";
+import { wrapLanguageModel } from "ai";
 import { wrapLanguageModel as wrapInVersion5 } from "ai-v5";
 import { wrapLanguageModel as wrapInVersion6 } from "ai-v6";
 
@@ -20,18 +20,20 @@ export async function useTypes(circadia: Circadia, event: CircadiaEvent): Promis
   circadia.events({ type: ["exploded"] });
 }
 
-test("the middleware fits the AI SDK's versions 5 to 7", () => {
-  const wrappers = { wrapInVersion5, wrapInVersion6, wrapLanguageModel };
-  for (const [name, wrap] of Object.entries(wrappers)) assert.equal(typeof wrap, "function", name);
+test("the middleware fits the AI SDK's versions 5 to 7, in types and at work", async () => {
+  const seen: unknown[] = [];
+  const model = {
+    provider: "stub",
+    modelId: "stub",
+    supportedUrls: {},
+    doGenerate: async ({ headers }: { headers?: Record<string, string | undefined> }) => seen.push(headers),
+  };
+  const middleware = circadiaMiddleware({ user: "ann" });
+  const wrapped = [
+    wrapInVersion5({ model: { ...model, specificationVersion: "v2" } as never, middleware }),
+    wrapInVersion6({ model: { ...model, specificationVersion: "v3" } as never, middleware }),
+    wrapLanguageModel({ model: { ...model, specificationVersion: "v4" } as never, middleware }),
+  ];
+  for (const { doGenerate } of wrapped) await doGenerate({ prompt: [] });
+  assert.deepEqual(seen, Array(3).fill({ "x-circadia-user": "ann", "x-stainless-timeout": "300" }));
 });
-
-export const middlewareFits = {
-  5: (model: Parameters<typeof wrapInVersion5>[0]["model"]) =>
-    wrapInVersion5({ model, middleware: circadiaMiddleware() }),
-  6: (model: Parameters<typeof wrapInVersion6>[0]["model"]) =>
-    wrapInVersion6({ model, middleware: circadiaMiddleware() }),
-  7: (model: Parameters<typeof wrapLanguageModel>[0]["model"]) =>
-    wrapLanguageModel({ model, middleware: [circadiaMiddleware({ user: "ann" })] }),
-  provider: (provider: Parameters<typeof wrapProvider>[0]["provider"]) =>
-    wrapProvider({ provider, languageModelMiddleware: circadiaMiddleware() }),
-};

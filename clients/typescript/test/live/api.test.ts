@@ -4,7 +4,8 @@ import { test } from "node:test";
 
 import { CircadiaError, createCircadia, type CircadiaEvent } from "@circadia/client";
 
-const circadia = createCircadia({ baseUrl: process.env["CIRCADIA_URL"]!, token: process.env["CIRCADIA_ADMIN_TOKEN"]! });
+const baseUrl = process.env["CIRCADIA_URL"]!;
+const circadia = createCircadia({ baseUrl, token: process.env["CIRCADIA_ADMIN_TOKEN"]! });
 
 test("sessions, agents and their sleep", async () => {
   const created = await circadia.createSession({
@@ -20,7 +21,7 @@ test("sessions, agents and their sleep", async () => {
   const path = { session: "release-7", agent: "lead" };
   assert.equal((await circadia.setSleeping({ path, body: { sleeping: true } })).sleeping, true);
   assert.equal((await circadia.getSleeping({ path })).sleeping, true);
-  const asLead = createCircadia({ baseUrl: process.env["CIRCADIA_URL"]!, token: created.agents[0]!.token });
+  const asLead = createCircadia({ baseUrl, token: created.agents[0]!.token });
   assert.equal((await asLead.setSleeping({ path, body: { sleeping: false } })).sleeping, false);
   await assert.rejects(asLead.listSessions(), { status: 403, code: "forbidden" });
   const thread = { session: "release-7", thread: "notes" };
@@ -34,7 +35,8 @@ test("messages and wakes, repeated with their key", async () => {
   const first = await circadia.sendDirect({ body: message });
   const second = await circadia.sendDirect({ body: message });
   assert.equal(second.message, first.message);
-  await assert.rejects(circadia.sendDirect({ body: { ...message, content: "red" } }), { status: 409, code: "conflict" });
+  const other = { ...message, content: "the build is red" };
+  await assert.rejects(circadia.sendDirect({ body: other }), { status: 409, code: "conflict" });
   const inbox = await circadia.showInbox({ path: { agent: "release-7:writer" } });
   assert.deepEqual(inbox.messages.map(({ content }) => content), ["@writer hello", "the build is green"]);
   const wake = await circadia.wakeAgent({ body: { to: "release-7:writer", reason: "user_request" } });

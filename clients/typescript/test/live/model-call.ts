@@ -3,7 +3,8 @@ import { createOpenAI } from "@ai-sdk/openai";
 import { circadiaMiddleware, gatewaySettings } from "@circadia/client";
 import { generateText, streamText, wrapLanguageModel } from "ai";
 
-const openai = createOpenAI(gatewaySettings({ baseUrl: process.env["CIRCADIA_URL"]!, token: process.env["AGENT_TOKEN"]! }));
+const gateway = { baseUrl: process.env["CIRCADIA_URL"]!, token: process.env["AGENT_TOKEN"]! };
+const openai = createOpenAI(gatewaySettings(gateway));
 const model = wrapLanguageModel({
   model: openai("mock-1"),
   middleware: circadiaMiddleware({ user: "Zoë 東京", conversation: "c-1" }),
