@@ -7,6 +7,7 @@ import signal
 import tarfile
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +112,11 @@ async def test_the_committed_code_is_what_the_openapi_document_generates(tmp_pat
     assert not stale, "run `make client` and commit clients/typescript/src/generated"
 
 
-@pytest.mark.usefixtures("program_folder")
-async def test_its_types_and_their_tests_pass_strict_checks() -> None:
+async def test_its_types_and_their_tests_pass_strict_checks(program_folder: Path) -> None:
     await run(node(), TSC, "--project", CLIENT / "test")
+    types = program_folder / "node_modules" / "@circadia" / "client" / "dist" / "index.d.ts"
+    options = ("--strict", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom", "--noEmit")
+    await run(node(), TSC, *options, types, cwd=program_folder)
 
 
 @pytest.mark.usefixtures("program_folder")
@@ -239,7 +242,9 @@ async def test_the_packed_files_work_in_node_20_and_need_no_other_package(
     output = await run(program, "--input-type=module", "-e", script, server.url, ADMIN_TOKEN, cwd=program_folder)
     assert json.loads(output) == SMOKE
     installed = program_folder / "node_modules" / "@circadia" / "client"
-    assert "dependencies" not in json.loads((installed / "package.json").read_text("utf-8"))
+    manifest = json.loads((installed / "package.json").read_text("utf-8"))
+    assert "dependencies" not in manifest
+    assert manifest["version"] == version("circadia")
     assert (installed / "LICENSE").is_file()
 
 

@@ -49,6 +49,7 @@ async def test_a_silent_hold_goes_on_at_another_gateway_and_an_opened_one_is_ans
             async with pair.chat(pair.stopping.url, token) as refused:
                 assert (refused.status, refused.headers["retry-after"]) == (503, "1")
                 assert refused.headers["x-should-retry"] == "true"
+                assert refused.headers["x-circadia-error"] == "ended"
             assert pair.provider.requests == []
             await pair.wake()
             assert await silent == REPLY

@@ -236,6 +236,7 @@ async def test_the_longest_hold_ends_with_a_retryable_answer_for_each_phase(tmp_
         async with at.call(token) as response:
             assert response.status == 503
             assert response.headers["x-should-retry"] == "true"
+            assert response.headers["x-circadia-error"] == "still_asleep"
             assert int(response.headers["retry-after"]) <= 60
             assert (await response.json())["error"]["code"] == "still_asleep"
         async with at.call(token, body=STREAM) as response:
