@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 
+from circadia.agents.access_tokens import AccessTokenService
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.api.app import ApiParts, create_api
@@ -174,6 +175,7 @@ async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapp
         registry=registry,
         sessions=sessions,
         threads=threads,
+        tokens=AccessTokenService(clock, events),
         sleep=sleep,
         presence=Presence(store, signals),
         settings=settings,

@@ -1,8 +1,8 @@
 """Permissions: every rule on principals; entrances and services call it and add none.
 
-The operator may do everything. An agent's token opens its own state, its own threads and the list of agents in its
-session. `may_wake` and `may_sleep` let it reach other agents of its session, `sessions` other sessions (GATE-07,
-GATE-32).
+An operator may do everything; a viewer sees everything by `GET` and changes nothing. An agent's token opens its own
+state, its own threads and the list of agents in its session. `may_wake` and `may_sleep` let it reach other agents of
+its session, `sessions` other sessions (GATE-07, GATE-32).
 """
 
 from collections.abc import Collection
@@ -27,6 +27,12 @@ def require_member(principal: Principal) -> None:
     """Raise Forbidden for the metrics token, which opens nothing else."""
     if principal.metrics_only:
         raise Forbidden("this token opens /metrics only; use the operator's or an agent's")
+
+
+def require_may_act(principal: Principal) -> None:
+    """Raise Forbidden for a viewer."""
+    if principal.is_viewer:
+        raise Forbidden(f"{principal.name!r} only looks; use an operator's token to change something")
 
 
 def require_reach(principal: Principal, session: Session) -> None:

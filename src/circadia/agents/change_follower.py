@@ -23,8 +23,10 @@ _OF_AGENTS: Final = (
     EventType.PULSE, EventType.SLEEP_START, EventType.SLEEP_STOP,
 )  # fmt: skip
 """Recorded whenever a token, a policy or a gate changes; a pulse's token dies with it."""
+_OF_PEOPLE: Final = (EventType.ACCESS_GRANTED, EventType.ACCESS_REVOKED)
 _OF_BANKS: Final = (EventType.PASSES_RESUMED,)
 """Published again as a signal of the same name, with the bank's id as key."""
+_FOLLOWED: Final = (*_OF_AGENTS, *_OF_PEOPLE, *_OF_BANKS)
 _AT_ONCE: Final = 1_000
 
 
@@ -77,10 +79,12 @@ class AgentChangeFollower:
         more = True
         while more:
             async with self._store.begin_read() as tx:
-                events = await tx.events.find_after(self._read, limit=_AT_ONCE, types=(*_OF_AGENTS, *_OF_BANKS))
+                events = await tx.events.find_after(self._read, limit=_AT_ONCE, types=_FOLLOWED)
                 for event in events:
                     if event.type in _OF_BANKS:
                         self._signals.publish(event.type.value, str(event.data["bank_id"]))
+                if any(event.type in _OF_PEOPLE for event in events):
+                    self._identity.forget_all()
                 changed = {(event.session, event.agent or "") for event in events if event.type in _OF_AGENTS}
                 for session, name in changed:
                     for agent in await tx.agents.find_by_past_name(session or "", name):

@@ -13,6 +13,8 @@ from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import Signals
 from circadia.stores.time_limit import limit_wait
 
+ACCESS_TOPIC: Final = "access"
+"""Signal that the tokens of people have changed."""
 _GONE: Final = "this token is not valid; it may have been rotated, or its agent or pulse has ended"
 _FOREIGN: Final = (
     f"this is not a Circadia token, which begins with {TOKEN_PREFIX!r}; where a provider's key is expected, "
@@ -44,6 +46,7 @@ class Identity:
         signals.listen("agent", self._on_agent_changed)
         signals.listen("agent_ended", self._on_agent_changed)
         signals.listen("pulse", self._on_pulse_moved)
+        signals.listen(ACCESS_TOPIC, lambda _, __: self.forget_all())
 
     async def authenticate(self, token: str | None) -> Principal:
         """Return the principal of the token.
@@ -55,7 +58,10 @@ class Identity:
         """
         if not token:
             raise Unauthenticated("no token; send `Authorization: Bearer TOKEN` (or `x-api-key`)")
-        hashed = hash_token(token)
+        return await self.authenticate_hash(hash_token(token), _GONE if token.startswith(TOKEN_PREFIX) else _FOREIGN)
+
+    async def authenticate_hash(self, hashed: str, why_not: str = _GONE) -> Principal:
+        """Return the principal of the token with this hash. Raises as `authenticate`, with this reason."""
         known = self._known.get(hashed)
         if known is not None:
             if self._contact is not None:
@@ -69,26 +75,29 @@ class Identity:
         async with limit_wait(), self._store.begin_read() as tx:
             principal = await self._find_owner(tx, hashed)
         agent = principal.agent if principal is not None else None
-        if principal is None or agent is None or agent.deleted_at is not None:
+        if principal is None or (agent is not None and agent.deleted_at is not None):
             if self._failed is not None:
                 self._failed.add()
-            raise Unauthenticated(_GONE if token.startswith(TOKEN_PREFIX) else _FOREIGN)
-        if not agent.enabled:
+            raise Unauthenticated(why_not)
+        if agent is not None and not agent.enabled:
             raise Forbidden(f"agent {agent.reference!r} is disabled; the operator can enable it")
         if changes == self._changes:  # else the row may have changed during the read
             self._known[hashed] = principal
-            self._hashes.setdefault(agent.id, set()).add(hashed)
+            if agent is not None:
+                self._hashes.setdefault(agent.id, set()).add(hashed)
         return principal
 
     async def _find_owner(self, tx: Tx, hashed: str) -> Principal | None:
-        """Return the agent that owns the token, with the pulse if it is a pulse's token; None if nobody does."""
+        """Return the agent or person that owns the token, with the pulse if it is a pulse's; None if nobody does."""
         agent = await tx.agents.get_by_token(hashed)
         if agent is not None:
             return Principal(agent=agent)
         pulse = await tx.pulses.get_by_token(hashed)
-        if pulse is None:
-            return None
-        return Principal(agent=await tx.agents.get(pulse.agent_id), pulse_id=pulse.id)
+        if pulse is not None:
+            agent = await tx.agents.get(pulse.agent_id)
+            return None if agent is None else Principal(agent=agent, pulse_id=pulse.id)
+        access = await tx.access_tokens.get_by_hash(hashed)
+        return None if access is None else Principal(access=access)
 
     def forget(self, agent_id: AgentId) -> None:
         self._changes += 1

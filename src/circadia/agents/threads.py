@@ -11,7 +11,7 @@ from circadia.ids import AgentId, IdSource, MessageId, ThreadId
 from circadia.records.agent import Agent, SleepEvent, WakeEvent
 from circadia.records.event import EventType
 from circadia.records.message import Message
-from circadia.records.principal import Principal
+from circadia.records.principal import OPERATOR, Principal
 from circadia.records.session import Session
 from circadia.records.thread import Participant, Thread, ThreadStatus
 from circadia.stores.base import Tx
@@ -166,7 +166,7 @@ class ThreadService:
             thread_id=thread.id,
             session_id=session.id,
             sender_id=speaker.id if speaker else None,
-            sender=speaker.reference if speaker else (sender or principal.name),
+            sender=speaker.reference if speaker else (principal.name if sender in (None, OPERATOR) else sender),
             content=content,
             mentions=tuple(agent.reference for agent in mentioned),
             at=self._clock.now(),
@@ -233,7 +233,7 @@ class ThreadService:
             if sender not in (None, own.reference) and (sender != own.name or own.session_id != session.id):
                 raise Forbidden(f"{own.reference!r} may not speak as {sender!r}; leave `from` out")
             return own
-        if sender is None or sender in ("operator", "user"):
+        if sender in (None, OPERATOR, "user"):
             return None
         return await find_agent_by_reference(tx, principal, session, sender)
 

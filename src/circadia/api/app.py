@@ -12,7 +12,7 @@ from circadia.api.agents import agents, coordination, schedule, sessions, sleepi
 from circadia.api.guard import Guard
 from circadia.api.memory import banks, blocks, episodes, search, transfer
 from circadia.api.messaging import inbox, messages, threads
-from circadia.api.observability import cluster, events, holds, usage
+from circadia.api.observability import cluster, events, holds, tokens, usage
 from circadia.api.observability.event_tail import EventTail
 from circadia.api.parts import ApiParts, HoldRegistry
 from circadia.api.problems import MEDIA_TYPE, Problem, handle_errors
@@ -63,7 +63,7 @@ OPENAPI_PATH: Final = "/api/openapi.json"
 _NOUNS: Final = (
     sleeping, sessions, agents, threads, messages, holds, direct_messages, wakes, chains, inbox, pulses, schedule,
     coordination, wake_stats, djinnbot, banks, episodes, search, transfer, blocks, passes,
-    status, answers, events, usage, cluster,
+    status, answers, events, usage, cluster, tokens,
 )  # fmt: skip
 
 

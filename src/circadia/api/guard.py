@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from circadia.agents.access import require_member
+from circadia.agents.access import require_may_act, require_member
 from circadia.agents.identity import Identity
 from circadia.api.problems import internal_error_response, problem_response
 from circadia.errors import CircadiaError, InvalidRequest, NotFound, TooLarge
@@ -17,6 +17,7 @@ _logger = logging.getLogger(__name__)
 
 BODY_SECONDS: Final = 30.0
 """Longest time for a body to arrive."""
+_LOOKS: Final = ("GET", "HEAD", "OPTIONS")
 _JSON: Final = (b"content-type", b"application/json")
 
 
@@ -64,6 +65,8 @@ class Guard:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         principal = await self._identity.authenticate(bearer(scope["headers"]))
         require_member(principal)
+        if scope["method"] not in _LOOKS:
+            require_may_act(principal)
         first: Message | None = await self._read_body(scope, receive)
 
         async def replay_body() -> Message:

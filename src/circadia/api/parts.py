@@ -7,6 +7,7 @@ from typing import Annotated, Protocol
 from fastapi import APIRouter, Depends, Request
 from fastapi.routing import APIRoute
 
+from circadia.agents.access_tokens import AccessTokenService
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry
@@ -51,6 +52,7 @@ class ApiParts:
     registry: AgentRegistry
     sessions: SessionService
     threads: ThreadService
+    tokens: AccessTokenService
     sleep: AgentSleepService
     """The only writer of the sleep state."""
     presence: Presence

@@ -36,6 +36,7 @@ class CommandList(LazyGroup):
         "Agents": {
             "agents": ("circadia.cli.agents.agents", "List the agents of a session with their state."),
             "sessions": ("circadia.cli.agents.sessions", "List the sessions: groups of agents with their threads."),
+            "tokens": ("circadia.cli.agents.tokens", "List the tokens of people: operators and viewers."),
             "sleep": ("circadia.cli.agents.sleep", "Put agents to sleep. Their next calls are held until they wake."),
             "wake": ("circadia.cli.agents.sleep", "Wake agents. Their held calls continue in order of arrival."),
         },

@@ -8,6 +8,7 @@ from circadia.client.connection import ApiConnection
 from circadia.client.memory import MemoryCalls, TransferCalls
 from circadia.client.ready_answers import AnswerCalls
 from circadia.client.sleeptime import SleeptimeCalls
+from circadia.client.tokens import TokenCalls
 from circadia.client.wakes import WakeCalls
 from circadia.clock import Clock, SystemClock
 from circadia.schemas.agents import AgentCreated, AgentList, AgentToken, AgentView
@@ -21,7 +22,7 @@ from circadia.schemas.threads import ThreadList, ThreadView
 from circadia.schemas.usage import UsageReport
 
 
-class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls):
+class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls, TokenCalls):
     """A client for the REST API of a Circadia server.
 
     Use it as `async with Client("http://127.0.0.1:4114", token) as client`. `timeout` is in seconds, per call. Each

@@ -16,6 +16,8 @@ class EventType(StrEnum):
     AGENT_CHANGED = "agent_changed"
     AGENT_DELETED = "agent_deleted"
     TOKEN_ROTATED = "token_rotated"
+    ACCESS_GRANTED = "access_granted"
+    ACCESS_REVOKED = "access_revoked"
     SLEEP_START = "sleep_start"
     SLEEP_STOP = "sleep_stop"
     HELD = "held"

@@ -3,25 +3,38 @@
 from dataclasses import dataclass
 
 from circadia.ids import PulseId
+from circadia.records.access_token import AccessRole, AccessToken
 from circadia.records.agent import Agent
+
+OPERATOR = "operator"
+"""Name of whoever has the operator's token, and of people in general to agents."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Principal:
-    """The owner of a token: the operator or an agent."""
+    """The owner of a token: a person or an agent."""
 
     agent: Agent | None = None
-    """None means the operator."""
+    """None means a person."""
     pulse_id: PulseId | None = None
     """The pulse that owns the token; none for an agent's own token."""
+    access: AccessToken | None = None
+    """The token of a person; none for the operator's token of the server."""
     metrics_only: bool = False
     """The metrics token, which opens `/metrics` only."""
 
     @property
     def is_operator(self) -> bool:
+        """Whether it sees everything. It may also change everything unless it is a viewer, which no door lets act."""
         return self.agent is None and not self.metrics_only
+
+    @property
+    def is_viewer(self) -> bool:
+        return self.access is not None and self.access.role is AccessRole.VIEWER
 
     @property
     def name(self) -> str:
         """The name shown in events and rows."""
-        return self.agent.reference if self.agent else "operator"
+        if self.agent is not None:
+            return self.agent.reference
+        return OPERATOR if self.access is None else self.access.person

@@ -11,6 +11,7 @@ from pathlib import Path
 import aiohttp
 from starlette.types import ASGIApp
 
+from circadia.agents.access_tokens import AccessTokenService
 from circadia.agents.database_contact import DatabaseContact
 from circadia.agents.directory import hold_agents
 from circadia.agents.failed_tokens import FailedTokens
@@ -185,12 +186,12 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     models = build_sleep_models(settings, secret, clock, stack)
     answers, lookup = build_gateway_answers(settings, clock, ids, store, memory, journal, metrics, models[0])
     door, exchanges, ahead = await _model_door(stack, basis, identity, gate, presence, journal, memory, dreams, answers)
-    dreams.behind = [writer.flush for writer in (exchanges, answers[1])]
     tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
     parts = ApiParts(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
-        threads=threads, sleep=tier.sleep, presence=presence, settings=settings, holds=gate, wake=tier,
-        memory=memory, sleeptime=dreams, lookup=lookup, judge=answers[0].judge, sequencer=sequencer,
+        threads=threads, tokens=AccessTokenService(clock, events), sleep=tier.sleep, presence=presence,
+        settings=settings, holds=gate, wake=tier, memory=memory, sleeptime=dreams, lookup=lookup,
+        judge=answers[0].judge, sequencer=sequencer,
     )  # fmt: skip
     front = _build_front(basis, {"llm": door, "mcp": tools}, parts, identity, metrics)
     worker = build_wake_worker(
@@ -284,6 +285,7 @@ async def _model_door(
     budget = CallBudgetGuard(clock, store, memory.events)
     turns = Turns(clock, basis.ids, store, journal, basis.signals, basis.contact)
     exchanges, remembering = build_gateway_memory(clock, store, basis.signals, memory, dreams, *answers, basis.contact)
+    dreams.behind = [writer.flush for writer in (exchanges, answers[1])]
     ledger = Ledger(clock, basis.ids, journal, budget, turns, remembering, basis.traces)
     relay = Relay(
         clock, store, identity, gate, turns, remembering, ledger, AnswerWriter(presence, owners),

@@ -8,6 +8,7 @@ from typing import Protocol
 from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent
 from circadia.records.session import Session
+from circadia.stores.access import AccessTokens
 from circadia.stores.answers import Answers
 from circadia.stores.ledger import Alerts, Calls, Conversations, Cursors, Events, Provenances, ProviderIds, Retention
 from circadia.stores.locks import LockKey
@@ -144,6 +145,9 @@ class Tx(Protocol):
 
     @property
     def alerts(self) -> Alerts: ...
+
+    @property
+    def access_tokens(self) -> AccessTokens: ...
 
     @property
     def cursors(self) -> Cursors: ...

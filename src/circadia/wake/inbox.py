@@ -175,7 +175,7 @@ class Inbox:
     def _key(self, principal: Principal, key: str | None) -> str | None:
         if key is None:
             return None
-        return f"{principal.agent.id if principal.agent else 'operator'} {key}"
+        return f"{principal.agent.id if principal.agent else principal.name} {key}"
 
     async def _store_message(
         self,

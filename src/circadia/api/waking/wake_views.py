@@ -3,7 +3,7 @@
 from circadia.errors import Forbidden
 from circadia.records.agent import Agent
 from circadia.records.message import Message
-from circadia.records.principal import Principal
+from circadia.records.principal import OPERATOR, Principal
 from circadia.records.wake import Wake
 from circadia.schemas.wakes import BudgetsView, SendOutcome, WakeOutcome
 from circadia.wake.admission.budgets import Budgets, describe_decision, retry_at
@@ -44,6 +44,6 @@ def dry_run_outcome(target: Agent, wake: Wake, budgets: Budgets) -> WakeOutcome:
 
 def require_speaker(principal: Principal, sender: str | None) -> None:
     """Raise Forbidden if `from` names anybody but the token's owner (WAKE-04)."""
-    own = {"operator"} if principal.agent is None else {principal.agent.name, principal.agent.reference}
+    own = {OPERATOR if principal.agent is None else principal.agent.name, principal.name}
     if sender is not None and sender not in own:
         raise Forbidden(f"the token is that of {principal.name!r}, not of {sender!r}; leave `from` out")

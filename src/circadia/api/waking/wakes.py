@@ -14,7 +14,7 @@ from circadia.errors import Forbidden, InvalidRequest, NotFound
 from circadia.ids import WakeId
 from circadia.records.agent import Agent, Name
 from circadia.records.message import Priority
-from circadia.records.principal import Principal
+from circadia.records.principal import OPERATOR, Principal
 from circadia.records.wake import Decision, Wake, WakeReason, WakeSource
 from circadia.schemas.wakes import WakeDetail, WakeList, WakeMatrix, WakeOutcome, WakePairCounts, WakeView
 from circadia.stores.base import Tx
@@ -109,7 +109,7 @@ def _overridden_by(body: WakeBody, who: Principal) -> str | None:
 async def _explain_wake(body: WakeBody, who: Principal, parts: ApiParts) -> WakeOutcome:
     async with parts.store.begin_read() as tx:
         as_whom = who
-        if who.is_operator and body.sender not in (None, who.name):
+        if who.is_operator and body.sender not in (None, OPERATOR, who.name):
             as_whom = Principal(agent=await named_agent(tx, who, body.sender or ""))
         else:
             require_speaker(who, body.sender)

@@ -11,6 +11,7 @@ from circadia.client import Client
 from circadia.errors import NotFound
 from circadia.ids import AgentId, MessageId, PulseId, WakeId
 from circadia.records.coordination import DEFAULT, Coordination, build_coordination
+from circadia.records.principal import OPERATOR
 from circadia.records.wake import GuardrailCheck, Wake, WakeSource
 from circadia.schemas.wakes import WakeDetail
 
@@ -58,7 +59,7 @@ async def fetch_replay_data(client: Client, since: datetime, *, limit: int) -> R
 def wake_of(view: WakeDetail) -> Wake:
     """Return a REST answer as a wake record; references serve as agent ids, which is enough for counting."""
     source = view.source
-    by_agent = source in (WakeSource.AGENT, WakeSource.THREAD) and view.sender != "operator"
+    by_agent = source in (WakeSource.AGENT, WakeSource.THREAD) and view.sender.partition("/")[0] != OPERATOR
     pulse = view.sender_pulse
     return Wake(
         id=WakeId(view.id),

@@ -13,7 +13,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from circadia.agents.access import require_mcp_server
+from circadia.agents.access import require_may_act, require_mcp_server, require_member
 from circadia.agents.identity import Identity
 from circadia.clock import Clock
 from circadia.errors import (
@@ -99,8 +99,8 @@ class McpDoor:
     async def _serve(self, scope: Scope, receive: Receive, reply: Reply) -> None:
         server = scope["path"][4:].strip("/")
         principal = await self._identity.authenticate(bearer(scope["headers"]))
-        if principal.metrics_only:
-            raise Forbidden("the metrics token opens /metrics only")
+        require_member(principal)
+        require_may_act(principal)
         if server not in self._servers:
             named = self._servers.keys() - {OWN}
             raise NotFound(f"no MCP server {server!r} in the configuration{did_you_mean(server, named)}")
@@ -110,7 +110,7 @@ class McpDoor:
             require_mcp_server(principal.agent, server)
         if scope["method"] not in ("POST", "GET", "DELETE"):
             raise MethodNotAllowed(f"{scope['method']} is not possible on an MCP endpoint; use POST")
-        owner = principal.agent.token_hash if principal.agent else "operator"
+        owner = principal.agent.token_hash if principal.agent else principal.name
         outer = first_value(scope["headers"], SESSION)
         inner = self._seal.open(owner, server, outer) if outer is not None else None
         call = McpCall(scope, principal, server, owner, inner)

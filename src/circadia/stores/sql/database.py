@@ -11,6 +11,7 @@ from typing import Final
 from sqlalchemy import Column, Connection, Integer, LargeBinary, Table, bindparam, text, update
 
 from circadia.ids import SessionId
+from circadia.stores.access import AccessTokens
 from circadia.stores.base import (
     Agents,
     Alerts,
@@ -45,6 +46,7 @@ from circadia.stores.base import (
     Wakes,
 )
 from circadia.stores.locks import LockKey
+from circadia.stores.sql.access_tokens import SqlAccessTokens
 from circadia.stores.sql.agents import SqlAgents
 from circadia.stores.sql.alerts import SqlAlerts
 from circadia.stores.sql.answers import SqlAnswers
@@ -132,6 +134,7 @@ class SqlTx:
         self.provenances: Provenances = SqlProvenances(runner)
         self.retention: Retention = SqlRetention(runner)
         self.alerts: Alerts = SqlAlerts(runner)
+        self.access_tokens: AccessTokens = SqlAccessTokens(runner)
         self.cursors: Cursors = SqlCursors(runner)
         self.conversations: Conversations = SqlConversations(runner)
         self.wakes: Wakes = SqlWakes(runner)

@@ -14,6 +14,7 @@ from sqlalchemy import (
     delete,
     exists,
     func,
+    or_,
     select,
     text,
     tuple_,
@@ -165,7 +166,8 @@ class SqlDeliveries:
         if mentioned is not None:
             statement = statement.where(deliveries.c.mentioned.is_(mentioned))
         if sender is not None:
-            statement = statement.where(messages.c.sender == sender)
+            one_of_them = messages.c.sender.startswith(f"{sender}/", autoescape=True)  # such as `operator/ann`
+            statement = statement.where(or_(messages.c.sender == sender, one_of_them))
         rows = await self._run(lambda connection: connection.execute(statement, {"agent_id": agent_id}).all())
         return [_delivery(row) for row in rows]
 

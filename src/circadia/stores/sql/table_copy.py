@@ -31,12 +31,13 @@ from sqlalchemy import (
 )
 
 from circadia.errors import Conflict, StorageUnavailable
+from circadia.stores.sql.access_tokens import used_links
 from circadia.stores.sql.database import write_probe
 from circadia.stores.sql.hold_places import hold_places
 from circadia.stores.sql.members import leads, members
 from circadia.stores.sql.schema import delivery_counts, events, messages, metadata
 
-_NOT_COPIED: Final = frozenset({members, leads, hold_places, write_probe, delivery_counts})
+_NOT_COPIED: Final = frozenset({members, leads, hold_places, used_links, write_probe, delivery_counts})
 """Rows of running processes, and counts that triggers build from the deliveries."""
 _BATCH_ROWS: Final = 1_000
 _CHECKSUM_BYTES: Final = 8
