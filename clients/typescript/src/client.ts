@@ -7,8 +7,11 @@ import { Operations } from "./generated/sdk.gen.js";
 export interface CircadiaOptions extends ConnectionOptions {
   /** Address of the server, such as `http://127.0.0.1:4114`. */
   baseUrl: string;
-  /** Token of the operator, or of an agent for what the agent may do. */
-  token: string;
+  /**
+   * Token of the operator, or of an agent for what the agent may do. A page that the server itself serves needs none:
+   * its session's cookie is sent.
+   */
+  token?: string;
 }
 
 /** A client with one method per operation of the REST API; a failed call throws a `CircadiaError`. */
@@ -20,7 +23,7 @@ export class Circadia extends Operations {
       baseUrl: options.baseUrl.replace(/\/+$/, ""),
       bodySerializer: (body) => (typeof body === "string" ? body : JSON.stringify(body)), // a string is JSON Lines
       fetch: retryingFetch(options),
-      headers: { Authorization: `Bearer ${options.token}` },
+      headers: options.token === undefined ? {} : { Authorization: `Bearer ${options.token}` },
       responseStyle: "data",
       throwOnError: true,
     });

@@ -2,7 +2,7 @@
 
 import { client } from './client.gen.js';
 import type { Client, ClientMeta, Options as Options2, RequestResult, TDataShape } from './client/index.js';
-import type { AcceptPassData, AcceptPassErrors, AcceptPassResponses, AckMessageData, AckMessageErrors, AckMessageResponses, AddParticipantData, AddParticipantErrors, AddParticipantResponses, AnswerStatsData, AnswerStatsErrors, AnswerStatsResponses, CancelPassData, CancelPassErrors, CancelPassResponses, CancelPulseData, CancelPulseErrors, CancelPulseResponses, CancelWakeData, CancelWakeErrors, CancelWakeResponses, ChangeAgentData, ChangeAgentErrors, ChangeAgentResponses, ChangeBankData, ChangeBankErrors, ChangeBankResponses, ChangeCoordinationData, ChangeCoordinationErrors, ChangeCoordinationResponses, CloseSessionData, CloseSessionErrors, CloseSessionResponses, CloseThreadData, CloseThreadErrors, CloseThreadResponses, CreateAgentData, CreateAgentErrors, CreateAgentResponses, CreateBankData, CreateBankErrors, CreateBankResponses, CreateSessionData, CreateSessionErrors, CreateSessionResponses, CreateThreadData, CreateThreadErrors, CreateThreadResponses, DeleteAgentData, DeleteAgentErrors, DeleteAgentResponses, DeleteBankData, DeleteBankErrors, DeleteBankResponses, DeleteBlockData, DeleteBlockErrors, DeleteBlockResponses, DemoteEpisodeData, DemoteEpisodeErrors, DemoteEpisodeResponses, DropAnswerData, DropAnswerErrors, DropAnswerResponses, DropAnswersData, DropAnswersErrors, DropAnswersResponses, EndPulseData, EndPulseErrors, EndPulseResponses, ExplainNoteData, ExplainNoteErrors, ExplainNoteResponses, ExportBankData, ExportBankErrors, ExportBankResponses, ForgetEpisodesData, ForgetEpisodesErrors, ForgetEpisodesResponses, GetSleepingBareData, GetSleepingBareErrors, GetSleepingBareResponses, GetSleepingData, GetSleepingErrors, GetSleepingLastData, GetSleepingLastErrors, GetSleepingLastResponses, GetSleepingResponses, GetSleepingShortData, GetSleepingShortErrors, GetSleepingShortResponses, ImportLinesData, ImportLinesErrors, ImportLinesResponses, ListAgentsData, ListAgentsErrors, ListAgentsResponses, ListAnswersData, ListAnswersErrors, ListAnswersResponses, ListBanksData, ListBanksErrors, ListBanksResponses, ListBlocksData, ListBlocksErrors, ListBlocksResponses, ListChangesData, ListChangesErrors, ListChangesResponses, ListEpisodesData, ListEpisodesErrors, ListEpisodesResponses, ListEventsData, ListEventsErrors, ListEventsResponses, ListHoldsData, ListHoldsErrors, ListHoldsResponses, ListMessagesData, ListMessagesErrors, ListMessagesResponses, ListPassesData, ListPassesErrors, ListPassesResponses, ListPulsesData, ListPulsesErrors, ListPulsesResponses, ListSentData, ListSentErrors, ListSentResponses, ListSessionsData, ListSessionsErrors, ListSessionsResponses, ListThreadsData, ListThreadsErrors, ListThreadsResponses, ListVersionsData, ListVersionsErrors, ListVersionsResponses, ListViewsData, ListViewsErrors, ListViewsResponses, ListWakesData, ListWakesErrors, ListWakesResponses, PauseSleeptimeData, PauseSleeptimeErrors, PauseSleeptimeResponses, RefusePassData, RefusePassErrors, RefusePassResponses, RememberData, RememberErrors, RememberResponses, RemoveParticipantData, RemoveParticipantErrors, RemoveParticipantResponses, ReportUsageData, ReportUsageErrors, ReportUsageResponses, ResetCoordinationData, ResetCoordinationErrors, ResetCoordinationResponses, RestoreBlocksData, RestoreBlocksErrors, RestoreBlocksResponses, RestoreEpisodeData, RestoreEpisodeErrors, RestoreEpisodeResponses, ResumeSleeptimeData, ResumeSleeptimeErrors, ResumeSleeptimeResponses, RotateTokenData, RotateTokenErrors, RotateTokenResponses, RunPassData, RunPassErrors, RunPassResponses, SearchBankData, SearchBankErrors, SearchBankResponses, SendDirectData, SendDirectErrors, SendDirectResponses, SendMessageData, SendMessageErrors, SendMessageResponses, SetManySleepingData, SetManySleepingErrors, SetManySleepingResponses, SetScheduleData, SetScheduleErrors, SetScheduleResponses, SetSleepingBareData, SetSleepingBareErrors, SetSleepingBareResponses, SetSleepingByPostBareData, SetSleepingByPostBareErrors, SetSleepingByPostBareResponses, SetSleepingByPostData, SetSleepingByPostErrors, SetSleepingByPostLastData, SetSleepingByPostLastErrors, SetSleepingByPostLastResponses, SetSleepingByPostResponses, SetSleepingByPostShortData, SetSleepingByPostShortErrors, SetSleepingByPostShortResponses, SetSleepingData, SetSleepingErrors, SetSleepingLastData, SetSleepingLastErrors, SetSleepingLastResponses, SetSleepingResponses, SetSleepingShortData, SetSleepingShortErrors, SetSleepingShortResponses, ShowAgentData, ShowAgentErrors, ShowAgentResponses, ShowAnswerData, ShowAnswerErrors, ShowAnswerResponses, ShowBankData, ShowBankErrors, ShowBankResponses, ShowBlockData, ShowBlockErrors, ShowBlockResponses, ShowChainData, ShowChainErrors, ShowChainResponses, ShowClusterData, ShowClusterErrors, ShowClusterResponses, ShowContextData, ShowContextErrors, ShowContextResponses, ShowCoordinationData, ShowCoordinationErrors, ShowCoordinationResponses, ShowEpisodeData, ShowEpisodeErrors, ShowEpisodeResponses, ShowInboxData, ShowInboxErrors, ShowInboxResponses, ShowPassData, ShowPassErrors, ShowPassResponses, ShowPulseData, ShowPulseErrors, ShowPulseResponses, ShowScheduleData, ShowScheduleErrors, ShowScheduleResponses, ShowSessionData, ShowSessionErrors, ShowSessionResponses, ShowSleeptimeData, ShowSleeptimeErrors, ShowSleeptimeOfAllData, ShowSleeptimeOfAllErrors, ShowSleeptimeOfAllResponses, ShowSleeptimeResponses, ShowWakeData, ShowWakeErrors, ShowWakeResponses, SnoozeMessageData, SnoozeMessageErrors, SnoozeMessageResponses, StartPulseData, StartPulseErrors, StartPulseResponses, TryAnswersData, TryAnswersErrors, TryAnswersResponses, UndoBlockData, UndoBlockErrors, UndoBlockResponses, UndoPassData, UndoPassErrors, UndoPassResponses, WakeAgentData, WakeAgentErrors, WakeAgentResponses, WakeMatrixData, WakeMatrixErrors, WakeMatrixResponses, WakeStatsBareData, WakeStatsBareErrors, WakeStatsBareResponses, WakeStatsData, WakeStatsErrors, WakeStatsResponses, WriteBlockData, WriteBlockErrors, WriteBlockResponses } from './types.gen.js';
+import type { AcceptPassData, AcceptPassErrors, AcceptPassResponses, AckMessageData, AckMessageErrors, AckMessageResponses, AddParticipantData, AddParticipantErrors, AddParticipantResponses, AnswerStatsData, AnswerStatsErrors, AnswerStatsResponses, CancelPassData, CancelPassErrors, CancelPassResponses, CancelPulseData, CancelPulseErrors, CancelPulseResponses, CancelWakeData, CancelWakeErrors, CancelWakeResponses, ChangeAgentData, ChangeAgentErrors, ChangeAgentResponses, ChangeBankData, ChangeBankErrors, ChangeBankResponses, ChangeCoordinationData, ChangeCoordinationErrors, ChangeCoordinationResponses, CloseSessionData, CloseSessionErrors, CloseSessionResponses, CloseThreadData, CloseThreadErrors, CloseThreadResponses, CreateAgentData, CreateAgentErrors, CreateAgentResponses, CreateBankData, CreateBankErrors, CreateBankResponses, CreateSessionData, CreateSessionErrors, CreateSessionResponses, CreateThreadData, CreateThreadErrors, CreateThreadResponses, CreateTokenData, CreateTokenErrors, CreateTokenResponses, DeleteAgentData, DeleteAgentErrors, DeleteAgentResponses, DeleteBankData, DeleteBankErrors, DeleteBankResponses, DeleteBlockData, DeleteBlockErrors, DeleteBlockResponses, DemoteEpisodeData, DemoteEpisodeErrors, DemoteEpisodeResponses, DropAnswerData, DropAnswerErrors, DropAnswerResponses, DropAnswersData, DropAnswersErrors, DropAnswersResponses, EndPulseData, EndPulseErrors, EndPulseResponses, ExplainNoteData, ExplainNoteErrors, ExplainNoteResponses, ExportBankData, ExportBankErrors, ExportBankResponses, ForgetEpisodesData, ForgetEpisodesErrors, ForgetEpisodesResponses, GetSleepingBareData, GetSleepingBareErrors, GetSleepingBareResponses, GetSleepingData, GetSleepingErrors, GetSleepingLastData, GetSleepingLastErrors, GetSleepingLastResponses, GetSleepingResponses, GetSleepingShortData, GetSleepingShortErrors, GetSleepingShortResponses, ImportLinesData, ImportLinesErrors, ImportLinesResponses, ListAgentsData, ListAgentsErrors, ListAgentsResponses, ListAgentStatesData, ListAgentStatesErrors, ListAgentStatesResponses, ListAnswersData, ListAnswersErrors, ListAnswersResponses, ListBanksData, ListBanksErrors, ListBanksResponses, ListBlocksData, ListBlocksErrors, ListBlocksResponses, ListChangesData, ListChangesErrors, ListChangesResponses, ListEpisodesData, ListEpisodesErrors, ListEpisodesResponses, ListEventsData, ListEventsErrors, ListEventsResponses, ListHoldsData, ListHoldsErrors, ListHoldsResponses, ListMessagesData, ListMessagesErrors, ListMessagesResponses, ListPassesData, ListPassesErrors, ListPassesResponses, ListPulsesData, ListPulsesErrors, ListPulsesResponses, ListSentData, ListSentErrors, ListSentResponses, ListSessionsData, ListSessionsErrors, ListSessionsResponses, ListThreadsData, ListThreadsErrors, ListThreadsResponses, ListTokensData, ListTokensErrors, ListTokensResponses, ListVersionsData, ListVersionsErrors, ListVersionsResponses, ListViewsData, ListViewsErrors, ListViewsResponses, ListWakesData, ListWakesErrors, ListWakesResponses, PauseSleeptimeData, PauseSleeptimeErrors, PauseSleeptimeResponses, RefusePassData, RefusePassErrors, RefusePassResponses, RememberData, RememberErrors, RememberResponses, RemoveParticipantData, RemoveParticipantErrors, RemoveParticipantResponses, ReportUsageData, ReportUsageErrors, ReportUsageResponses, ResetCoordinationData, ResetCoordinationErrors, ResetCoordinationResponses, RestoreBlocksData, RestoreBlocksErrors, RestoreBlocksResponses, RestoreEpisodeData, RestoreEpisodeErrors, RestoreEpisodeResponses, ResumeSleeptimeData, ResumeSleeptimeErrors, ResumeSleeptimeResponses, RevokeTokenData, RevokeTokenErrors, RevokeTokenResponses, RotateTokenData, RotateTokenErrors, RotateTokenResponses, RunPassData, RunPassErrors, RunPassResponses, SearchBankData, SearchBankErrors, SearchBankResponses, SendDirectData, SendDirectErrors, SendDirectResponses, SendMessageData, SendMessageErrors, SendMessageResponses, SetManySleepingData, SetManySleepingErrors, SetManySleepingResponses, SetScheduleData, SetScheduleErrors, SetScheduleResponses, SetSleepingBareData, SetSleepingBareErrors, SetSleepingBareResponses, SetSleepingByPostBareData, SetSleepingByPostBareErrors, SetSleepingByPostBareResponses, SetSleepingByPostData, SetSleepingByPostErrors, SetSleepingByPostLastData, SetSleepingByPostLastErrors, SetSleepingByPostLastResponses, SetSleepingByPostResponses, SetSleepingByPostShortData, SetSleepingByPostShortErrors, SetSleepingByPostShortResponses, SetSleepingData, SetSleepingErrors, SetSleepingLastData, SetSleepingLastErrors, SetSleepingLastResponses, SetSleepingResponses, SetSleepingShortData, SetSleepingShortErrors, SetSleepingShortResponses, ShowAgentData, ShowAgentErrors, ShowAgentResponses, ShowAnswerData, ShowAnswerErrors, ShowAnswerResponses, ShowBankData, ShowBankErrors, ShowBankResponses, ShowBlockData, ShowBlockErrors, ShowBlockResponses, ShowChainData, ShowChainErrors, ShowChainResponses, ShowClusterData, ShowClusterErrors, ShowClusterResponses, ShowContextData, ShowContextErrors, ShowContextResponses, ShowCoordinationData, ShowCoordinationErrors, ShowCoordinationResponses, ShowEpisodeData, ShowEpisodeErrors, ShowEpisodeResponses, ShowInboxData, ShowInboxErrors, ShowInboxResponses, ShowPassData, ShowPassErrors, ShowPassResponses, ShowPrincipalData, ShowPrincipalErrors, ShowPrincipalResponses, ShowPulseData, ShowPulseErrors, ShowPulseResponses, ShowScheduleData, ShowScheduleErrors, ShowScheduleResponses, ShowSessionData, ShowSessionErrors, ShowSessionResponses, ShowSleeptimeData, ShowSleeptimeErrors, ShowSleeptimeOfAllData, ShowSleeptimeOfAllErrors, ShowSleeptimeOfAllResponses, ShowSleeptimeResponses, ShowWakeData, ShowWakeErrors, ShowWakeResponses, SnoozeMessageData, SnoozeMessageErrors, SnoozeMessageResponses, StartPulseData, StartPulseErrors, StartPulseResponses, TryAnswersData, TryAnswersErrors, TryAnswersResponses, UndoBlockData, UndoBlockErrors, UndoBlockResponses, UndoPassData, UndoPassErrors, UndoPassResponses, WakeAgentData, WakeAgentErrors, WakeAgentResponses, WakeMatrixData, WakeMatrixErrors, WakeMatrixResponses, WakeStatsBareData, WakeStatsBareErrors, WakeStatsBareResponses, WakeStatsData, WakeStatsErrors, WakeStatsResponses, WriteBlockData, WriteBlockErrors, WriteBlockResponses } from './types.gen.js';
 
 export type Options<TData extends TDataShape = TDataShape, ThrowOnError extends boolean = boolean, TResponse = unknown> = Options2<TData, ThrowOnError, TResponse> & {
     /**
@@ -346,6 +346,19 @@ export class Operations extends HeyApiClient {
         return (options.client ?? this.client).get<ShowSessionResponses, ShowSessionErrors, ThrowOnError, 'data'>({
             responseStyle: 'data',
             url: '/api/v1/sessions/{session}',
+            ...options
+        });
+    }
+    
+    /**
+     * List Agent States
+     *
+     * List the sleep states of the agents in all open sessions, and count them. Operator only.
+     */
+    public listAgentStates<ThrowOnError extends boolean = true>(options?: Options<ListAgentStatesData, ThrowOnError>): RequestResult<ListAgentStatesResponses, ListAgentStatesErrors, ThrowOnError, 'data'> {
+        return (options?.client ?? this.client).get<ListAgentStatesResponses, ListAgentStatesErrors, ThrowOnError, 'data'>({
+            responseStyle: 'data',
+            url: '/api/v1/agents',
             ...options
         });
     }
@@ -1559,6 +1572,62 @@ export class Operations extends HeyApiClient {
         return (options?.client ?? this.client).get<ShowClusterResponses, ShowClusterErrors, ThrowOnError, 'data'>({
             responseStyle: 'data',
             url: '/api/v1/cluster',
+            ...options
+        });
+    }
+    
+    /**
+     * List Tokens
+     *
+     * List the tokens of people, without their secrets. Operator only.
+     */
+    public listTokens<ThrowOnError extends boolean = true>(options?: Options<ListTokensData, ThrowOnError>): RequestResult<ListTokensResponses, ListTokensErrors, ThrowOnError, 'data'> {
+        return (options?.client ?? this.client).get<ListTokensResponses, ListTokensErrors, ThrowOnError, 'data'>({
+            responseStyle: 'data',
+            url: '/api/v1/tokens',
+            ...options
+        });
+    }
+    
+    /**
+     * Create Token
+     *
+     * Create a token for a person. Only this answer has its secret. Operator only.
+     */
+    public createToken<ThrowOnError extends boolean = true>(options: Options<CreateTokenData, ThrowOnError>): RequestResult<CreateTokenResponses, CreateTokenErrors, ThrowOnError, 'data'> {
+        return (options.client ?? this.client).post<CreateTokenResponses, CreateTokenErrors, ThrowOnError, 'data'>({
+            responseStyle: 'data',
+            url: '/api/v1/tokens',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
+        });
+    }
+    
+    /**
+     * Revoke Token
+     *
+     * Revoke a token at all servers. Operator only.
+     */
+    public revokeToken<ThrowOnError extends boolean = true>(options: Options<RevokeTokenData, ThrowOnError>): RequestResult<RevokeTokenResponses, RevokeTokenErrors, ThrowOnError, 'data'> {
+        return (options.client ?? this.client).delete<RevokeTokenResponses, RevokeTokenErrors, ThrowOnError, 'data'>({
+            responseStyle: 'data',
+            url: '/api/v1/tokens/{name}',
+            ...options
+        });
+    }
+    
+    /**
+     * Show Principal
+     *
+     * Show the owner of the request's token.
+     */
+    public showPrincipal<ThrowOnError extends boolean = true>(options?: Options<ShowPrincipalData, ThrowOnError>): RequestResult<ShowPrincipalResponses, ShowPrincipalErrors, ThrowOnError, 'data'> {
+        return (options?.client ?? this.client).get<ShowPrincipalResponses, ShowPrincipalErrors, ThrowOnError, 'data'>({
+            responseStyle: 'data',
+            url: '/api/v1/me',
             ...options
         });
     }

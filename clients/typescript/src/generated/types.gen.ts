@@ -5,6 +5,91 @@ export type ClientOptions = {
 };
 
 /**
+ * AccessRole
+ */
+export type AccessRole = 'operator' | 'viewer';
+
+/**
+ * AccessTokenCreated
+ *
+ * A new token; no other answer has its secret.
+ */
+export type AccessTokenCreated = {
+    /**
+     * Name
+     *
+     * The person who has it.
+     */
+    name: string;
+    /**
+     * An `operator` may do everything; a `viewer` sees everything and changes nothing.
+     */
+    role: AccessRole;
+    /**
+     * Created At
+     *
+     * Time of creation.
+     */
+    created_at: string;
+    /**
+     * Created By
+     *
+     * Creator.
+     */
+    created_by: string;
+    /**
+     * Token
+     *
+     * The secret, which is stored only as a hash.
+     */
+    token: string;
+};
+
+/**
+ * AccessTokenList
+ *
+ * The tokens of people.
+ */
+export type AccessTokenList = {
+    /**
+     * Tokens
+     *
+     * By name.
+     */
+    tokens: Array<AccessTokenView>;
+};
+
+/**
+ * AccessTokenView
+ *
+ * A token of a person, without the secret.
+ */
+export type AccessTokenView = {
+    /**
+     * Name
+     *
+     * The person who has it.
+     */
+    name: string;
+    /**
+     * An `operator` may do everything; a `viewer` sees everything and changes nothing.
+     */
+    role: AccessRole;
+    /**
+     * Created At
+     *
+     * Time of creation.
+     */
+    created_at: string;
+    /**
+     * Created By
+     *
+     * Creator.
+     */
+    created_by: string;
+};
+
+/**
  * AckResult
  *
  * The result of an acknowledgement.
@@ -393,6 +478,44 @@ export type AgentChange = {
 };
 
 /**
+ * AgentCounts
+ *
+ * Numbers of agents in open sessions.
+ */
+export type AgentCounts = {
+    /**
+     * Total
+     *
+     * All agents.
+     */
+    total: number;
+    /**
+     * Asleep
+     *
+     * Enabled agents that are asleep.
+     */
+    asleep: number;
+    /**
+     * Awake
+     *
+     * Enabled agents that are awake.
+     */
+    awake: number;
+    /**
+     * Disabled
+     *
+     * Agents whose tokens are invalid.
+     */
+    disabled: number;
+    /**
+     * Pulsing
+     *
+     * Agents with a running pulse.
+     */
+    pulsing: number;
+};
+
+/**
  * AgentCreated
  *
  * A new agent with its token.
@@ -670,6 +793,90 @@ export type AgentPolicy = {
      * Make it a sleep-time agent, which may write blocks even without `hot_edits`.
      */
     sleeptime_agent?: boolean;
+};
+
+/**
+ * AgentStateList
+ *
+ * The sleep states of all agents.
+ */
+export type AgentStateList = {
+    /**
+     * Agents
+     *
+     * Sorted by session and name.
+     */
+    agents: Array<AgentStateView>;
+    /**
+     * Numbers of all agents, regardless of filters.
+     */
+    counts: AgentCounts;
+};
+
+/**
+ * AgentStateView
+ *
+ * An agent's sleep state, without its policy.
+ */
+export type AgentStateView = {
+    /**
+     * Reference
+     *
+     * `name` in the session `default`, else `session:name`.
+     */
+    reference: string;
+    /**
+     * Name
+     *
+     * Name, unique in the session.
+     */
+    name: string;
+    /**
+     * Session
+     *
+     * Name of the session.
+     */
+    session: string;
+    /**
+     * Enabled
+     *
+     * Whether its token is valid.
+     */
+    enabled: boolean;
+    /**
+     * Sleeping
+     *
+     * Whether the agent is asleep.
+     */
+    sleeping: boolean;
+    /**
+     * Since
+     *
+     * When the sleep state last changed.
+     */
+    since: string;
+    /**
+     * Interface of the last change.
+     */
+    cause: Cause;
+    /**
+     * Actor
+     *
+     * Who made the last change.
+     */
+    actor: string;
+    /**
+     * Held
+     *
+     * Number of its held calls.
+     */
+    held: number;
+    /**
+     * Pulsing
+     *
+     * Whether a pulse of it runs.
+     */
+    pulsing: boolean;
 };
 
 /**
@@ -2488,7 +2695,7 @@ export type EventList = {
  *
  * Kinds of events (GATE-80).
  */
-export type EventType = 'session_created' | 'session_closed' | 'session_stalled' | 'agent_created' | 'agent_changed' | 'agent_deleted' | 'token_rotated' | 'sleep_start' | 'sleep_stop' | 'held' | 'admitted' | 'dropped' | 'thread_created' | 'thread_closed' | 'participant_added' | 'participant_removed' | 'message' | 'upstream_error' | 'direct_message' | 'delivery' | 'wake' | 'pulse' | 'routine' | 'coordination' | 'alert' | 'bank_created' | 'bank_changed' | 'bank_deleted' | 'block' | 'forgotten' | 'pass' | 'passes_paused' | 'passes_resumed' | 'operation_paused' | 'answers_fell_back' | 'answers_trusted';
+export type EventType = 'session_created' | 'session_closed' | 'session_stalled' | 'agent_created' | 'agent_changed' | 'agent_deleted' | 'token_rotated' | 'access_granted' | 'access_revoked' | 'sleep_start' | 'sleep_stop' | 'held' | 'admitted' | 'dropped' | 'thread_created' | 'thread_closed' | 'participant_added' | 'participant_removed' | 'message' | 'upstream_error' | 'direct_message' | 'delivery' | 'wake' | 'pulse' | 'routine' | 'coordination' | 'alert' | 'bank_created' | 'bank_changed' | 'bank_deleted' | 'block' | 'forgotten' | 'pass' | 'passes_paused' | 'passes_resumed' | 'operation_paused' | 'answers_fell_back' | 'answers_trusted';
 
 /**
  * EventView
@@ -4228,6 +4435,26 @@ export type PolicyBody = {
 };
 
 /**
+ * PrincipalView
+ *
+ * The owner of the request's token.
+ */
+export type PrincipalView = {
+    /**
+     * Name
+     *
+     * Name in events and rows.
+     */
+    name: string;
+    /**
+     * Role
+     *
+     * `operator`, `viewer` or `agent`.
+     */
+    role: string;
+};
+
+/**
  * Priority
  *
  * Urgency of a message; the last two request a wake (WAKE-06).
@@ -5925,6 +6152,22 @@ export type ThreadView = {
      * Summary from whoever closed it.
      */
     summary: string | null;
+};
+
+/**
+ * TokenBody
+ */
+export type TokenBody = {
+    /**
+     * Name
+     *
+     * The person who gets it; events call that person ROLE/NAME.
+     */
+    name: string;
+    /**
+     * An `operator` may do everything; a `viewer` sees everything and changes nothing.
+     */
+    role: AccessRole;
 };
 
 /**
@@ -7706,6 +7949,44 @@ export type ShowSessionResponses = {
 };
 
 export type ShowSessionResponse = ShowSessionResponses[keyof ShowSessionResponses];
+
+export type ListAgentStatesData = {
+    body?: never;
+    path?: never;
+    query?: {
+        /**
+         * Agent
+         *
+         * Only the agents of these references; may be repeated.
+         */
+        agent?: Array<string> | null;
+        /**
+         * Limit
+         *
+         * Maximum number of rows.
+         */
+        limit?: number;
+    };
+    url: '/api/v1/agents';
+};
+
+export type ListAgentStatesErrors = {
+    /**
+     * Any error.
+     */
+    default: Problem;
+};
+
+export type ListAgentStatesError = ListAgentStatesErrors[keyof ListAgentStatesErrors];
+
+export type ListAgentStatesResponses = {
+    /**
+     * Successful Response
+     */
+    200: AgentStateList;
+};
+
+export type ListAgentStatesResponse = ListAgentStatesResponses[keyof ListAgentStatesResponses];
 
 export type ListAgentsData = {
     body?: never;
@@ -10846,6 +11127,12 @@ export type ListEventsData = {
          */
         limit?: number;
         /**
+         * Order
+         *
+         * Oldest first, after `after`; or the newest, newest first.
+         */
+        order?: 'oldest' | 'newest';
+        /**
          * Session
          *
          * Only of this session.
@@ -10965,3 +11252,108 @@ export type ShowClusterResponses = {
 };
 
 export type ShowClusterResponse = ShowClusterResponses[keyof ShowClusterResponses];
+
+export type ListTokensData = {
+    body?: never;
+    path?: never;
+    query?: never;
+    url: '/api/v1/tokens';
+};
+
+export type ListTokensErrors = {
+    /**
+     * Any error.
+     */
+    default: Problem;
+};
+
+export type ListTokensError = ListTokensErrors[keyof ListTokensErrors];
+
+export type ListTokensResponses = {
+    /**
+     * Successful Response
+     */
+    200: AccessTokenList;
+};
+
+export type ListTokensResponse = ListTokensResponses[keyof ListTokensResponses];
+
+export type CreateTokenData = {
+    body: TokenBody;
+    path?: never;
+    query?: never;
+    url: '/api/v1/tokens';
+};
+
+export type CreateTokenErrors = {
+    /**
+     * Any error.
+     */
+    default: Problem;
+};
+
+export type CreateTokenError = CreateTokenErrors[keyof CreateTokenErrors];
+
+export type CreateTokenResponses = {
+    /**
+     * Successful Response
+     */
+    201: AccessTokenCreated;
+};
+
+export type CreateTokenResponse = CreateTokenResponses[keyof CreateTokenResponses];
+
+export type RevokeTokenData = {
+    body?: never;
+    path: {
+        /**
+         * Name
+         */
+        name: string;
+    };
+    query?: never;
+    url: '/api/v1/tokens/{name}';
+};
+
+export type RevokeTokenErrors = {
+    /**
+     * Any error.
+     */
+    default: Problem;
+};
+
+export type RevokeTokenError = RevokeTokenErrors[keyof RevokeTokenErrors];
+
+export type RevokeTokenResponses = {
+    /**
+     * Successful Response
+     */
+    204: void;
+};
+
+export type RevokeTokenResponse = RevokeTokenResponses[keyof RevokeTokenResponses];
+
+export type ShowPrincipalData = {
+    body?: never;
+    path?: never;
+    query?: never;
+    url: '/api/v1/me';
+};
+
+export type ShowPrincipalErrors = {
+    /**
+     * Any error.
+     */
+    default: Problem;
+};
+
+export type ShowPrincipalError = ShowPrincipalErrors[keyof ShowPrincipalErrors];
+
+export type ShowPrincipalResponses = {
+    /**
+     * Successful Response
+     */
+    200: PrincipalView;
+};
+
+export type ShowPrincipalResponse = ShowPrincipalResponses[keyof ShowPrincipalResponses];
