@@ -13,6 +13,7 @@ import aiohttp
 from circadia.agents.access_tokens import AccessTokenService
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
+from circadia.agents.sign_in import SignIn
 from circadia.api.app import ApiParts, create_api
 from circadia.errors import TargetGone
 from circadia.gateway.hold.gate import HoldView
@@ -167,11 +168,13 @@ async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapp
     async with store.begin_write() as tx:
         await sessions.ensure_default(tx)
     memory = build_memory_services(settings, clock, ids, events, BundledEmbedder())
+    identity = Identity(store, signals, admin_token_hash=hash_token(ADMIN), metrics_token_hash=hash_token(METRICS))
     return ApiParts(
         store=store,
         clock=clock,
         signals=signals,
-        identity=Identity(store, signals, admin_token_hash=hash_token(ADMIN), metrics_token_hash=hash_token(METRICS)),
+        identity=identity,
+        sign_in=SignIn(clock, store, identity, ADMIN),
         registry=registry,
         sessions=sessions,
         threads=threads,

@@ -12,7 +12,7 @@ PUBLIC_MODULES = ("__init__.py", "client/__init__.py", "testing/__init__.py")
 PLAIN_WORDS = frozenset({
     "ack", "answerable", "blocker", "check", "circadia", "client", "clock", "cost", "count", "day", "delta",
     "drop", "dropped", "error", "first", "forgotten", "frequent", "group", "head", "held", "importance",
-    "imported", "join", "lookup", "manual", "match", "matrix", "mcp", "mistake", "mock", "model", "node", "off",
+    "imported", "join", "link", "lookup", "manual", "match", "matrix", "mcp", "mistake", "mock", "model", "node", "off",
     "on", "one", "pair", "pause", "pending", "post", "question", "reason", "recurring", "rule", "run", "same",
     "searchable", "send", "sent", "server", "setting", "sleeping", "sleeptime", "snapshot", "source", "span",
     "spec", "spend", "stale", "stored", "test", "tested", "tuning", "use", "verdict", "waiting", "weekday",

@@ -8,8 +8,8 @@ export interface CircadiaOptions extends ConnectionOptions {
   /** Address of the server, such as `http://127.0.0.1:4114`. */
   baseUrl: string;
   /**
-   * Token of the operator, or of an agent for what the agent may do. A page that the server itself serves needs none:
-   * its session's cookie is sent.
+   * Token of a person or an agent, who may do what the server allows them. A page that the server itself serves needs
+   * none: its cookie is sent.
    */
   token?: string;
 }

@@ -88,7 +88,8 @@ def create_api(parts: ApiParts) -> FastAPI:
     api = Api()
     api.state.parts = parts
     api.state.tail = EventTail(parts)
-    api.add_middleware(Guard, identity=parts.identity, max_body_bytes=parts.settings.limits.max_api_body_bytes)
+    most = parts.settings.limits.max_api_body_bytes
+    api.add_middleware(Guard, identity=parts.identity, sign_in=parts.sign_in, max_body_bytes=most)
     return api
 
 

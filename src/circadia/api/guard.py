@@ -8,9 +8,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from circadia.agents.access import require_may_act, require_member
 from circadia.agents.identity import Identity
+from circadia.agents.sign_in import SignIn
 from circadia.api.problems import internal_error_response, problem_response
-from circadia.errors import CircadiaError, InvalidRequest, NotFound, TooLarge
+from circadia.errors import CircadiaError, Forbidden, InvalidRequest, NotFound, TooLarge
 from circadia.gateway.calls.headers import bearer, first_value
+from circadia.records.principal import Principal
 from circadia.stores.nul_check import NUL
 
 _logger = logging.getLogger(__name__)
@@ -18,6 +20,8 @@ _logger = logging.getLogger(__name__)
 BODY_SECONDS: Final = 30.0
 """Longest time for a body to arrive."""
 _LOOKS: Final = ("GET", "HEAD", "OPTIONS")
+_OWN_LINKS: Final = "/api/v1/me/links"
+"""What a viewer may post: it changes nothing."""
 _JSON: Final = (b"content-type", b"application/json")
 
 
@@ -32,9 +36,10 @@ class Guard:
     request needs a token in a header.
     """
 
-    def __init__(self, app: ASGIApp, identity: Identity, max_body_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, identity: Identity, sign_in: SignIn, max_body_bytes: int) -> None:
         self._app = app
         self._identity = identity
+        self._sign_in = sign_in
         self._max_body_bytes = max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,9 +68,9 @@ class Guard:
             await internal_error_response(scope["path"])(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        principal = await self._identity.authenticate(bearer(scope["headers"]))
+        principal = await self._authenticate(scope)
         require_member(principal)
-        if scope["method"] not in _LOOKS:
+        if scope["method"] not in _LOOKS and scope["path"] != _OWN_LINKS:
             require_may_act(principal)
         first: Message | None = await self._read_body(scope, receive)
 
@@ -82,6 +87,17 @@ class Guard:
             headers = [(name, value) for name, value in headers if name != b"content-type"] + [_JSON]
         state = {**scope.get("state", {}), "principal": principal}
         await self._app({**scope, "headers": headers, "state": state}, replay_body, send)
+
+    async def _authenticate(self, scope: Scope) -> Principal:
+        """Return the owner of the token or, without one, of the dashboard's cookie."""
+        headers = scope["headers"]
+        token = bearer(headers)
+        person = None if token else await self._sign_in.authenticate(first_value(headers, b"cookie"))
+        if person is None:
+            return await self._identity.authenticate(token)
+        if scope["method"] not in _LOOKS and not _is_same_origin(headers):
+            raise Forbidden("a page of another origin may not act for who is signed in here")
+        return person
 
     async def _read_body(self, scope: Scope, receive: Receive) -> Message:
         """Return the whole body as one message.
@@ -124,6 +140,11 @@ class Guard:
             f"the body is over {self._max_body_bytes} bytes; send less, or ask the operator to raise "
             "limits.max_api_body_bytes"
         )
+
+
+def _is_same_origin(headers: list[tuple[bytes, bytes]]) -> bool:
+    origin, host = first_value(headers, b"origin"), first_value(headers, b"host")
+    return origin is not None and host is not None and origin.lower().partition("://")[2] == host.lower()
 
 
 def _require_text(scope: Scope) -> None:

@@ -12,6 +12,7 @@ from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry
 from circadia.agents.sessions import SessionService
+from circadia.agents.sign_in import SignIn
 from circadia.agents.sleep import AgentSleepService
 from circadia.agents.threads import ThreadService
 from circadia.answers.lookup import AnswerLookup
@@ -49,6 +50,7 @@ class ApiParts:
     clock: Clock
     signals: Signals
     identity: Identity
+    sign_in: SignIn
     registry: AgentRegistry
     sessions: SessionService
     threads: ThreadService

@@ -78,6 +78,7 @@ class CommandList(LazyGroup):
             ),
         },
         "Watch": {
+            "ui": ("circadia.cli.monitoring.dashboard", "Open the dashboard in a browser, signed in."),
             "top": (
                 "circadia.cli.monitoring.top",
                 "Show agents, held calls, tokens and events live. Press q or Ctrl-C to quit.",

@@ -1,7 +1,7 @@
 """The client's calls about the tokens of people."""
 
 from circadia.client.connection import ApiConnection
-from circadia.schemas.tokens import AccessTokenCreated, AccessTokenList, AccessTokenView, PrincipalView
+from circadia.schemas.tokens import AccessTokenCreated, AccessTokenList, AccessTokenView, PrincipalLink, PrincipalView
 
 
 class TokenCalls:
@@ -20,6 +20,10 @@ class TokenCalls:
     async def revoke_token(self, name: str) -> None:
         """Revoke a token."""
         await self._http.call("DELETE", "tokens", name)
+
+    async def create_sign_in_link(self) -> PrincipalLink:
+        """Return a link that opens the dashboard signed in, once and within a minute."""
+        return await self._http.fetch(PrincipalLink, "POST", "me", "links")
 
     async def show_principal(self) -> PrincipalView:
         """Return the owner of this client's token."""

@@ -32,6 +32,12 @@ class AccessTokenList(View):
     tokens: list[AccessTokenView] = Field(description="By name.")
 
 
+class PrincipalLink(View):
+    """A link that signs its caller in to the dashboard, once."""
+
+    path: str = Field(description="Path at this server; it works once, within a minute.", examples=["/ui/enter?code=…"])
+
+
 class PrincipalView(View):
     """The owner of the request's token."""
 

@@ -19,6 +19,7 @@ from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry, NewAgent
 from circadia.agents.sessions import SessionService
+from circadia.agents.sign_in import SignIn
 from circadia.agents.waits import Waits
 from circadia.answers.lookup import AnswerLookup
 from circadia.api.app import ApiParts, create_api
@@ -64,6 +65,7 @@ from circadia.server.cluster_wiring import (
     open_store,
     start_follower,
 )
+from circadia.server.dashboard import DashboardDoor
 from circadia.server.drain import Drain
 from circadia.server.front import DoorRouter, HostGuard, refuse_calls
 from circadia.server.gauges import register_gauges, register_sleep_gauges
@@ -189,9 +191,9 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
     parts = ApiParts(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
-        threads=threads, tokens=AccessTokenService(clock, events), sleep=tier.sleep, presence=presence,
-        settings=settings, holds=gate, wake=tier, memory=memory, sleeptime=dreams, lookup=lookup,
-        judge=answers[0].judge, sequencer=sequencer,
+        sign_in=SignIn(clock, store, identity, admin_token), threads=threads, tokens=AccessTokenService(clock, events),
+        sleep=tier.sleep, presence=presence, settings=settings, holds=gate, wake=tier, memory=memory, sleeptime=dreams,
+        lookup=lookup, judge=answers[0].judge, sequencer=sequencer,
     )  # fmt: skip
     front = _build_front(basis, {"llm": door, "mcp": tools}, parts, identity, metrics)
     worker = build_wake_worker(
@@ -226,7 +228,7 @@ def _build_front(
     basis: ServerBasis, doors: Mapping[str, ASGIApp], parts: ApiParts, identity: Identity, metrics: Metrics
 ) -> DoorRouter:
     is_worker = basis.role is Role.WORKER
-    doors = dict.fromkeys(doors, refuse_calls) if is_worker else doors
+    doors = dict.fromkeys((*doors, "ui"), refuse_calls) if is_worker else {**doors, "ui": DashboardDoor(parts.sign_in)}
     api = refuse_calls if is_worker else create_api(parts)
     return DoorRouter(_build_host_guard(basis.settings), doors, api, identity, metrics, basis.store.ping)
 

@@ -510,7 +510,7 @@ export type AgentCounts = {
     /**
      * Pulsing
      *
-     * Agents with a running pulse.
+     * Agents with a pulse that has not ended.
      */
     pulsing: number;
 };
@@ -874,7 +874,7 @@ export type AgentStateView = {
     /**
      * Pulsing
      *
-     * Whether a pulse of it runs.
+     * Whether a pulse of it has not ended.
      */
     pulsing: boolean;
 };
@@ -4432,6 +4432,20 @@ export type PolicyBody = {
      * Make it a sleep-time agent, which may write blocks even without `hot_edits`.
      */
     sleeptime_agent?: boolean;
+};
+
+/**
+ * PrincipalLink
+ *
+ * A link that signs its caller in to the dashboard, once.
+ */
+export type PrincipalLink = {
+    /**
+     * Path
+     *
+     * Path at this server; it works once, within a minute.
+     */
+    path: string;
 };
 
 /**
@@ -11357,3 +11371,28 @@ export type ShowPrincipalResponses = {
 };
 
 export type ShowPrincipalResponse = ShowPrincipalResponses[keyof ShowPrincipalResponses];
+
+export type CreateSignInLinkData = {
+    body?: never;
+    path?: never;
+    query?: never;
+    url: '/api/v1/me/links';
+};
+
+export type CreateSignInLinkErrors = {
+    /**
+     * Any error.
+     */
+    default: Problem;
+};
+
+export type CreateSignInLinkError = CreateSignInLinkErrors[keyof CreateSignInLinkErrors];
+
+export type CreateSignInLinkResponses = {
+    /**
+     * Successful Response
+     */
+    201: PrincipalLink;
+};
+
+export type CreateSignInLinkResponse = CreateSignInLinkResponses[keyof CreateSignInLinkResponses];

@@ -7,7 +7,14 @@ from circadia.api.bodies import Body
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.records.access_token import AccessRole, AccessToken
 from circadia.records.principal import OPERATOR
-from circadia.schemas.tokens import ROLE, AccessTokenCreated, AccessTokenList, AccessTokenView, PrincipalView
+from circadia.schemas.tokens import (
+    ROLE,
+    AccessTokenCreated,
+    AccessTokenList,
+    AccessTokenView,
+    PrincipalLink,
+    PrincipalView,
+)
 
 router = noun_router("tokens")
 
@@ -47,6 +54,12 @@ async def show_principal(who: Who) -> PrincipalView:
     """Show the owner of the request's token."""
     role = "agent" if who.agent is not None else OPERATOR if who.access is None else who.access.role.value
     return PrincipalView(name=who.name, role=role)
+
+
+@router.post("/me/links", status_code=201)
+async def create_sign_in_link(who: Who, parts: Parts) -> PrincipalLink:
+    """Create a link that opens the dashboard signed in, once and within a minute. Access: people."""
+    return PrincipalLink(path=parts.sign_in.create_link(who))
 
 
 def _view(token: AccessToken) -> AccessTokenView:

@@ -134,6 +134,8 @@ class ServerRun:
     def _ready(self, url: str, new_token: str | None) -> None:
         self._graceful = True
         typer.echo(f"Circadia listens on {url}")
+        if self._role is not Role.WORKER:
+            typer.echo(f"Dashboard: {url.rstrip('/')}/ui   (circadia ui opens it signed in)")
         typer.echo(f"Data: {self._data}   Configuration: {self._file.path if self._file else 'none (the defaults)'}")
         if new_token is not None:
             typer.echo(_first_words(url, new_token, self._data))

@@ -1,0 +1,98 @@
+"""Signs people in to the dashboard: a cookie in place of their token, which any server can check alone (UI-02)."""
+
+import base64
+import hashlib
+import hmac
+import secrets
+from datetime import UTC, datetime, timedelta
+from http.cookies import CookieError, SimpleCookie
+from typing import Final
+
+from circadia.agents.identity import Identity
+from circadia.clock import Clock
+from circadia.errors import Forbidden, Unauthenticated
+from circadia.ids import hash_token
+from circadia.records.principal import Principal
+from circadia.stores.base import Store
+
+COOKIE_LIFETIME: Final = timedelta(days=7)
+LINK_LIFETIME: Final = timedelta(minutes=1)
+LINK_PATH: Final = "/ui/enter"
+_OPERATOR: Final = "operator"
+"""Stands for the server's own token, whose hash would let a weak one be guessed. Another token changes the key."""
+_SIGNED_OUT: Final = "you are signed out; sign in with your token"
+
+
+class SignIn:
+    """Seals cookies and the codes of links. Each names the hash of a token and ends with that token."""
+
+    def __init__(self, clock: Clock, store: Store, identity: Identity, admin_token: str) -> None:
+        self._clock = clock
+        self._store = store
+        self._identity = identity
+        self._key = hashlib.sha256(b"circadia sign-in\n" + admin_token.encode()).digest()
+        self.cookie_name: Final = f"circadia-{hashlib.sha256(self._key).hexdigest()[:8]}"
+        """Its own for each installation: the servers on one host share their cookies."""
+
+    async def create_cookie(self, token: str) -> tuple[Principal, str]:
+        """Return the owner of a person's token and the value of a cookie.
+
+        Raises:
+            Forbidden: the token is not a person's. Others: as `Identity.authenticate`.
+        """
+        principal = await self._identity.authenticate(token)
+        return principal, self._seal("cookie", _owner_of(principal), COOKIE_LIFETIME)
+
+    def create_link(self, principal: Principal) -> str:
+        """Return the path of a link that signs a person in once, within a minute. Raises Forbidden for others."""
+        code = self._seal("link", f"{_owner_of(principal)}.{secrets.token_hex(8)}", LINK_LIFETIME)
+        return f"{LINK_PATH}?code={code}"
+
+    async def follow_link(self, code: str) -> str:
+        """Return the value of a cookie for a link's code. Raises Unauthenticated, StorageUnavailable."""
+        owner, expires_at = self._open("link", code, "this link is not valid or too old; run `circadia ui` again")
+        async with self._store.begin_write() as tx:
+            if not await tx.access_tokens.use_link(hash_token(code), expires_at, self._clock.now()):
+                raise Unauthenticated("this link was used already; run `circadia ui` again")
+        return self._seal("cookie", owner.partition(".")[0], COOKIE_LIFETIME)
+
+    async def authenticate(self, cookies: str | None) -> Principal | None:
+        """Return the owner of the cookie in a Cookie header, or None without one. Raises as `authenticate_hash`."""
+        value = _read_cookie(cookies, self.cookie_name) if cookies else None
+        if value is None:
+            return None
+        owner, _ = self._open("cookie", value, _SIGNED_OUT)
+        return Principal() if owner == _OPERATOR else await self._identity.authenticate_hash(owner, _SIGNED_OUT)
+
+    def _seal(self, purpose: str, owner: str, lifetime: timedelta) -> str:
+        text = f"{owner}.{int((self._clock.now() + lifetime).timestamp())}"
+        return f"{text}.{self._sign(purpose, text)}"
+
+    def _open(self, purpose: str, sealed: str, why_not: str) -> tuple[str, datetime]:
+        """Return the owner and the end of what was sealed for the purpose. Raises Unauthenticated."""
+        text, _, signature = sealed.rpartition(".")
+        if not hmac.compare_digest(signature.encode(), self._sign(purpose, text).encode()):
+            raise Unauthenticated(why_not)
+        owner, _, ends = text.rpartition(".")
+        expires_at = datetime.fromtimestamp(int(ends), UTC)
+        if expires_at <= self._clock.now():
+            raise Unauthenticated(why_not)
+        return owner, expires_at
+
+    def _sign(self, purpose: str, text: str) -> str:
+        digest = hmac.digest(self._key, f"{purpose}\n{text}".encode("utf-8", "surrogateescape"), hashlib.sha256)
+        return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def _owner_of(principal: Principal) -> str:
+    if not principal.is_operator:
+        raise Forbidden("this token is not a person's; sign in with an operator's or a viewer's")
+    return _OPERATOR if principal.access is None else principal.access.token_hash
+
+
+def _read_cookie(cookies: str, name: str) -> str | None:
+    try:
+        morsel = SimpleCookie(cookies).get(name)
+    except CookieError:
+        return None
+    return None if morsel is None else morsel.value
