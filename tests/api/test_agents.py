@@ -226,3 +226,27 @@ async def test_a_token_that_is_revoked_while_its_owner_is_looked_up_opens_nothin
     assert (await looking).agent is not None, "it was valid when it was read"
     with pytest.raises(Unauthenticated):
         await identity.authenticate(token)
+
+
+async def test_the_sleep_states_of_all_agents_come_in_one_list_with_their_numbers(service: Service) -> None:
+    for session in ("red", "blue"):
+        await service.ok("POST", "/sessions", {"name": session, "agents": [{"name": "ann"}, {"name": "bob"}]})
+    await service.ok("POST", AGENTS, {"name": "cyd"})
+    await service.ok("PUT", "/sessions/red/agents/bob/sleeping", {"sleeping": True})
+    await service.ok("PATCH", f"{AGENTS}/cyd", {"enabled": False})
+    await service.ok("DELETE", "/sessions/blue/agents/ann")
+    body = await service.ok("GET", "/agents")
+    states = [(row["reference"], row["sleeping"], row["enabled"], row["pulsing"]) for row in body["agents"]]
+    assert states == [
+        ("blue:bob", False, True, False), ("cyd", False, False, False),
+        ("red:ann", False, True, False), ("red:bob", True, True, False),
+    ]  # fmt: skip
+    assert body["counts"] == {"total": 4, "asleep": 1, "awake": 2, "disabled": 1, "pulsing": 0}
+    await service.ok("POST", "/agents/red:bob/pulses", {})
+    some = await service.ok("GET", "/agents?agent=red:bob&agent=cyd&agent=blue:ann&agent=no:one")
+    assert [(row["reference"], row["pulsing"]) for row in some["agents"]] == [("red:bob", True), ("cyd", False)]
+    assert some["counts"]["pulsing"] == 1
+    assert (await service.ok("GET", "/agents?limit=0"))["agents"] == []
+    await service.call("DELETE", "/sessions/red")
+    assert (await service.ok("GET", "/agents"))["counts"]["total"] == 2
+    assert (await service.ok("GET", "/agents?agent=red:ann"))["agents"] == []

@@ -86,6 +86,9 @@ async def test_it_runs_a_team_from_its_making_to_its_end(client: Client) -> None
     )
     assert (helper.sleeping, helper.token.startswith("circadia-agent-")) == (True, True)
     assert [agent.name for agent in await client.list_agents("team")] == ["helper", "lead", "writer"]
+    states = await client.list_agent_states(["team:lead", "team:writer"])
+    assert [(each.reference, each.sleeping) for each in states.agents] == [("team:lead", False), ("team:writer", True)]
+    assert states.counts == (await client.list_agent_states(limit=0)).counts
     changed = await client.change_agent("team", "helper", description="is of use", wake_events=["mentioned"])
     assert (changed.description, changed.wake_events) == ("is of use", ["mentioned"])
     assert await client.show_agent("team", "helper") == changed
@@ -126,6 +129,7 @@ async def test_it_reads_the_usage_and_the_record(client: Client) -> None:
     report = await client.usage("model", since="2026-01-01", session="default")
     assert (report.group_by, report.usage, report.total.calls) == ("model", [], 0)
     assert [event.type for event in await client.list_events(types=["agent_created"], agent="ann")] == ["agent_created"]
+    assert [event.type for event in await client.list_events(order="newest", limit=1)] == ["agent_created"]
 
 
 async def test_an_agents_token_opens_the_agents_doors(service: Service) -> None:

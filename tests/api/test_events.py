@@ -331,3 +331,12 @@ async def test_who_reads_slowly_misses_nothing_however_far_the_others_are_ahead(
             told += await quick.numbers(500)
         assert told == list(range(told[0], told[0] + 8_000))
         assert await slow.numbers(8_000) == told
+
+
+async def test_the_newest_events_are_listed_newest_first(service: Service) -> None:
+    for name in ("ann", "bob", "cyd"):
+        await service.ok("POST", "/sessions/default/agents", {"name": name})
+    oldest = await service.ok("GET", "/events?type=agent_created")
+    newest = await service.ok("GET", "/events?type=agent_created&order=newest&limit=2")
+    assert newest["events"] == oldest["events"][:0:-1]
+    assert newest["after"] == (await service.ok("GET", "/events"))["after"]

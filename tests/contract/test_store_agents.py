@@ -8,6 +8,7 @@ import pytest
 from circadia.errors import Conflict, StorageUnavailable
 from circadia.ids import AgentId
 from circadia.records.agent import Agent, AgentPolicy, Cause, OnWake, SleepEvent, WakeEvent
+from circadia.records.session import SessionStatus
 from circadia.stores.base import Store
 from tests.contract.conftest import Opener
 from tests.contract.rows import agent, at, event, session, stored
@@ -200,3 +201,20 @@ async def test_an_agent_of_no_session_is_refused_and_its_block_undone(store: Sto
         await add_and_go_on()
     async with store.begin_read() as tx:
         assert await tx.sessions.find_all() == []
+
+
+async def test_agents_of_open_sessions_are_listed_and_counted(store: Store) -> None:
+    rows = [agent("b-a"), agent("b", asleep=True), replace(agent("off"), enabled=False), agent("ada", of="a")]
+    closed = replace(session("shut"), status=SessionStatus.CLOSED)
+    await stored(store, session(), session("a"), closed, *rows, agent("eve", of="shut"))
+    async with store.begin_write() as tx:
+        await tx.agents.add(agent("gone"))
+    async with store.begin_write() as tx:
+        await tx.agents.save(replace(agent("gone"), deleted_at=at(1)))
+    async with store.begin_read() as tx:
+        listed = await tx.agents.find_in_open_sessions(limit=10)
+        assert [(row.session, row.name) for row in listed] == [
+            ("a", "ada"), ("default", "b"), ("default", "b-a"), ("default", "off")
+        ]  # fmt: skip
+        assert len(await tx.agents.find_in_open_sessions(limit=2)) == 2
+        assert await tx.agents.count_by_state() == {(True, False): 2, (True, True): 1, (False, False): 1}

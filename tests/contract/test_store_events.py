@@ -95,3 +95,13 @@ def pair(tag: object) -> tuple[int, int]:
     """Return the numbers of writer and block in a tag."""
     writer, n = str(tag).split(".")
     return int(writer), int(n)
+
+
+async def test_the_newest_events_come_first(store: Store) -> None:
+    async with store.begin_write() as tx:
+        await tx.events.add([event(1), event(2, session="one"), event(3, kind=EventType.HELD), event(4)])
+    await number_events(store)
+    async with store.begin_read() as tx:
+        assert [row.data["tag"] for row in await tx.events.find_newest(limit=2)] == [4, 3]
+        assert [row.data["tag"] for row in await tx.events.find_newest(types={EventType.MESSAGE})] == [4, 2, 1]
+        assert [row.data["tag"] for row in await tx.events.find_newest(session="one")] == [2]

@@ -7,8 +7,11 @@ import { Operations } from "./generated/sdk.gen.js";
 export interface CircadiaOptions extends ConnectionOptions {
   /** Address of the server, such as `http://127.0.0.1:4114`. */
   baseUrl: string;
-  /** Token of a person or an agent, who may do what the server allows them. */
-  token: string;
+  /**
+   * Token of a person or an agent, who may do what the server allows them. A page that the server itself serves needs
+   * none: its cookie is sent.
+   */
+  token?: string;
 }
 
 /** A client with one method per operation of the REST API; a failed call throws a `CircadiaError`. */
@@ -19,7 +22,7 @@ export class Circadia extends Operations {
     const client = createClient({
       baseUrl: options.baseUrl.replace(/\/+$/, ""),
       fetch: retryingFetch(options),
-      headers: { Authorization: `Bearer ${options.token}` },
+      headers: options.token === undefined ? {} : { Authorization: `Bearer ${options.token}` },
       responseStyle: "data",
       throwOnError: true,
     });

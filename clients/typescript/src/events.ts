@@ -21,6 +21,8 @@ export interface EventOptions extends Filters {
   signal?: AbortSignal;
   /** Called when events were deleted before they were read. Without it, a gap throws a CircadiaError. */
   onGap?: (gap: EventGap) => void;
+  /** Called with true when the stream is connected, and with false when the connection is lost. */
+  onConnection?: (isConnected: boolean) => void;
   /** A connection without any data, keep-alives included, for so many seconds is lost. Default: 60. */
   silenceSeconds?: number;
 }
@@ -36,7 +38,7 @@ export type OpenEventStream = (after: number | undefined, signal: AbortSignal) =
 export async function* followEvents(
   open: OpenEventStream,
   maxRetries: number,
-  { after, signal, onGap, silenceSeconds = 60 }: EventOptions,
+  { after, signal, onGap, onConnection, silenceSeconds = 60 }: EventOptions,
 ): AsyncGenerator<CircadiaEvent, void, undefined> {
   let last = after;
   let wasReached = false;
@@ -46,6 +48,7 @@ export async function* followEvents(
     try {
       const stream = await open(last, connection.signal);
       wasReached = true;
+      onConnection?.(true);
       for await (const block of parseServerSentEvents(readChunks(stream, connection, silenceSeconds))) {
         failures = 0;
         if (block.event === "gap") reportGap(JSON.parse(block.data ?? "") as EventGap, onGap);
@@ -61,6 +64,7 @@ export async function* followEvents(
     } finally {
       connection.abort();
     }
+    onConnection?.(false);
     failures++;
     await pause(backoff(failures), signal).catch(() => {}); // an abort ends the loop
   }

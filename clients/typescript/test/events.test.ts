@@ -40,6 +40,18 @@ test("a stream that begins now and is lost before its first event is resumed at 
   assert.deepEqual(resumedAfter(server), [undefined, "7"]);
 });
 
+test("the caller learns when the connection is lost and back", async (t) => {
+  const server = await startServer(
+    t,
+    eventStream([begin(0), block(1)]),
+    problem(503, "ended"),
+    eventStream([begin(1), block(2)], { open: true }),
+  );
+  const states: boolean[] = [];
+  assert.deepEqual(await read(server, 2, { after: 0, onConnection: (isConnected) => states.push(isConnected) }), [1, 2]);
+  assert.deepEqual(states, [true, false, false, true]);
+});
+
 test("events are whole wherever the bytes are cut, and whatever ends the lines", async () => {
   const encoder = new TextEncoder();
   const [second, third] = [block(2).replaceAll("\n", "\r\n"), block(3).replaceAll("\n", "\r")];

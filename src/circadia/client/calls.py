@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from circadia.client.connection import ApiConnection
 from circadia.client.memory import MemoryCalls, TransferCalls
@@ -11,7 +11,7 @@ from circadia.client.sleeptime import SleeptimeCalls
 from circadia.client.tokens import TokenCalls
 from circadia.client.wakes import WakeCalls
 from circadia.clock import Clock, SystemClock
-from circadia.schemas.agents import AgentCreated, AgentList, AgentToken, AgentView
+from circadia.schemas.agents import AgentCreated, AgentList, AgentStateList, AgentToken, AgentView
 from circadia.schemas.cluster import Cluster
 from circadia.schemas.events import EventList, EventView
 from circadia.schemas.holds import HoldList
@@ -94,6 +94,12 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls,
     async def list_agents(self, session: str) -> list[AgentView]:
         """Return the session's agents with their sleep state, sorted by name."""
         return (await self._http.fetch(AgentList, "GET", "sessions", session, "agents")).agents
+
+    async def list_agent_states(self, agents: Sequence[str] = (), *, limit: int = 10_000) -> AgentStateList:
+        """Return the sleep states of agents in all open sessions, or of these references, and their numbers."""
+        return await self._http.fetch(
+            AgentStateList, "GET", "agents", query={"agent": list(agents), "limit": str(limit)}
+        )
 
     async def show_agent(self, session: str, agent: str) -> AgentView:
         return await self._http.fetch(AgentView, "GET", "sessions", session, "agents", agent)
@@ -218,12 +224,16 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls,
         after: int = 0,
         *,
         limit: int = 1000,
+        order: Literal["oldest", "newest"] = "oldest",
         session: str | None = None,
         agent: str | None = None,
         types: Sequence[str] = (),
     ) -> list[EventView]:
-        """Return events with a number above `after`, in order."""
-        query = {"after": str(after), "limit": str(limit), "session": session, "agent": agent, "type": list(types)}
+        """Return events with a number above `after`, in order; or the newest events, newest first."""
+        query = {
+            "after": str(after), "limit": str(limit), "order": order,
+            "session": session, "agent": agent, "type": list(types),
+        }  # fmt: skip
         return (await self._http.fetch(EventList, "GET", "events", query=query)).events
 
     async def events(

@@ -47,6 +47,40 @@ class AgentList(View):
     agents: list[AgentView] = Field(description="Sorted by name.")
 
 
+class AgentStateView(View):
+    """An agent's sleep state, without its policy."""
+
+    reference: str = Field(description="`name` in the session `default`, else `session:name`.", examples=["writer"])
+    name: str = Field(description="Name, unique in the session.", examples=["writer"])
+    session: str = Field(description="Name of the session.", examples=["default"])
+    enabled: bool = Field(description="Whether its token is valid.")
+    sleeping: bool = Field(
+        validation_alias=AliasChoices("sleeping", "asleep"), description="Whether the agent is asleep."
+    )
+    since: datetime = Field(description="When the sleep state last changed.")
+    cause: Cause = Field(description="Interface of the last change.")
+    actor: str = Field(description="Who made the last change.", examples=["operator", "mentioned by lead"])
+    held: int = Field(description="Number of its held calls.")
+    pulsing: bool = Field(description="Whether a pulse of it has not ended.")
+
+
+class AgentCounts(View):
+    """Numbers of agents in open sessions."""
+
+    total: int = Field(description="All agents.")
+    asleep: int = Field(description="Enabled agents that are asleep.")
+    awake: int = Field(description="Enabled agents that are awake.")
+    disabled: int = Field(description="Agents whose tokens are invalid.")
+    pulsing: int = Field(description="Agents with a pulse that has not ended.")
+
+
+class AgentStateList(View):
+    """The sleep states of all agents."""
+
+    agents: list[AgentStateView] = Field(description="Sorted by session and name.")
+    counts: AgentCounts = Field(description="Numbers of all agents, regardless of filters.")
+
+
 class AgentToken(View):
     """A new token."""
 

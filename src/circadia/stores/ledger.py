@@ -43,8 +43,15 @@ class Events(Protocol):
         """Return events with a greater number, in order."""
         ...
 
-    async def find_newest(self, session: str, agent: str, types: Collection[EventType]) -> Sequence[Event]:
-        """Return the latest 1,000 events of these types about an agent, newest first, with those without a number."""
+    async def find_newest(
+        self,
+        *,
+        limit: int = 1000,
+        session: str | None = None,
+        agent: str | None = None,
+        types: Collection[EventType] | None = None,
+    ) -> Sequence[Event]:
+        """Return the latest events, newest first, with those without a number."""
         ...
 
     async def last_number(self) -> int: ...

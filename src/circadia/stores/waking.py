@@ -146,6 +146,10 @@ class Pulses(Protocol):
         """Return the agent's pulses that have not ended, oldest first."""
         ...
 
+    async def find_busy_agents(self) -> Collection[AgentId]:
+        """Return the agents with a pulse that has not ended."""
+        ...
+
     async def find_by_root(self, root_id: str) -> Sequence[Pulse]:
         """Return the pulses of a chain in order."""
         ...

@@ -478,6 +478,44 @@ export type AgentChange = {
 };
 
 /**
+ * AgentCounts
+ *
+ * Numbers of agents in open sessions.
+ */
+export type AgentCounts = {
+    /**
+     * Total
+     *
+     * All agents.
+     */
+    total: number;
+    /**
+     * Asleep
+     *
+     * Enabled agents that are asleep.
+     */
+    asleep: number;
+    /**
+     * Awake
+     *
+     * Enabled agents that are awake.
+     */
+    awake: number;
+    /**
+     * Disabled
+     *
+     * Agents whose tokens are invalid.
+     */
+    disabled: number;
+    /**
+     * Pulsing
+     *
+     * Agents with a pulse that has not ended.
+     */
+    pulsing: number;
+};
+
+/**
  * AgentCreated
  *
  * A new agent with its token.
@@ -755,6 +793,90 @@ export type AgentPolicy = {
      * Make it a sleep-time agent, which may write blocks even without `hot_edits`.
      */
     sleeptime_agent: boolean;
+};
+
+/**
+ * AgentStateList
+ *
+ * The sleep states of all agents.
+ */
+export type AgentStateList = {
+    /**
+     * Agents
+     *
+     * Sorted by session and name.
+     */
+    agents: Array<AgentStateView>;
+    /**
+     * Numbers of all agents, regardless of filters.
+     */
+    counts: AgentCounts;
+};
+
+/**
+ * AgentStateView
+ *
+ * An agent's sleep state, without its policy.
+ */
+export type AgentStateView = {
+    /**
+     * Reference
+     *
+     * `name` in the session `default`, else `session:name`.
+     */
+    reference: string;
+    /**
+     * Name
+     *
+     * Name, unique in the session.
+     */
+    name: string;
+    /**
+     * Session
+     *
+     * Name of the session.
+     */
+    session: string;
+    /**
+     * Enabled
+     *
+     * Whether its token is valid.
+     */
+    enabled: boolean;
+    /**
+     * Sleeping
+     *
+     * Whether the agent is asleep.
+     */
+    sleeping: boolean;
+    /**
+     * Since
+     *
+     * When the sleep state last changed.
+     */
+    since: string;
+    /**
+     * Interface of the last change.
+     */
+    cause: Cause;
+    /**
+     * Actor
+     *
+     * Who made the last change.
+     */
+    actor: string;
+    /**
+     * Held
+     *
+     * Number of its held calls.
+     */
+    held: number;
+    /**
+     * Pulsing
+     *
+     * Whether a pulse of it has not ended.
+     */
+    pulsing: boolean;
 };
 
 /**
@@ -10631,6 +10753,76 @@ export type ShowSessionResponses = {
 
 export type ShowSessionResponse = ShowSessionResponses[keyof ShowSessionResponses];
 
+export type ListAgentStatesData = {
+    body?: never;
+    path?: never;
+    query?: {
+        /**
+         * Agent
+         *
+         * Only the agents of these references; may be repeated.
+         */
+        agent?: Array<string>;
+        /**
+         * Limit
+         *
+         * Maximum number of rows.
+         */
+        limit?: number;
+    };
+    url: '/api/v1/agents';
+};
+
+export type ListAgentStatesErrors = {
+    /**
+     * No token, or an invalid one.
+     */
+    401: Problem;
+    /**
+     * A valid token without access.
+     */
+    403: Problem;
+    /**
+     * A name or id that does not exist.
+     */
+    404: Problem;
+    /**
+     * The body is over the limit.
+     */
+    413: Problem;
+    /**
+     * The `Host` header names no host of this server.
+     */
+    421: Problem;
+    /**
+     * Malformed JSON, an unknown key or a wrong value.
+     */
+    422: Problem;
+    /**
+     * Too many requests with a wrong token.
+     */
+    429: Problem;
+    /**
+     * A fault in Circadia; see its log.
+     */
+    500: Problem;
+    /**
+     * The database does not answer, or the server is stopping; retry.
+     */
+    503: Problem;
+};
+
+export type ListAgentStatesError = ListAgentStatesErrors[keyof ListAgentStatesErrors];
+
+export type ListAgentStatesResponses = {
+    /**
+     * Successful Response
+     */
+    200: AgentStateList;
+};
+
+export type ListAgentStatesResponse = ListAgentStatesResponses[keyof ListAgentStatesResponses];
+
 export type ListAgentsData = {
     body?: never;
     path: {
@@ -16580,6 +16772,12 @@ export type ListEventsData = {
          * Maximum number of rows.
          */
         limit?: number;
+        /**
+         * Order
+         *
+         * Oldest first, after `after`; or the newest, newest first.
+         */
+        order?: 'oldest' | 'newest';
         /**
          * Session
          *

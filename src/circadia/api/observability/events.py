@@ -5,7 +5,7 @@ import re
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import Depends, Header, Query, Request
 from starlette.responses import StreamingResponse
@@ -68,6 +68,9 @@ async def list_events(
     parts: Parts,
     after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="Number of the last event seen.")] = 0,
     limit: Annotated[int, Query(ge=1, le=10_000, description="Maximum number of rows.")] = 1000,
+    order: Annotated[
+        Literal["oldest", "newest"], Query(description="Oldest first, after `after`; or the newest, newest first.")
+    ] = "oldest",
     session: Session = None,
     agent: Agent = None,
     types: Types = None,
@@ -78,9 +81,14 @@ async def list_events(
         await parts.sequencer.number_events()
     async with parts.store.begin_read() as tx:
         await require_names(tx, who, session, agent)
-        events = await tx.events.find_after(after, limit=limit, session=session, agent=agent, types=types)
         oldest = await tx.events.first_number()
-        seen = events[-1].number if events else min(after, await tx.events.last_number())
+        if order == "newest":
+            seen = await tx.events.last_number()
+            newest = await tx.events.find_newest(limit=limit, session=session, agent=agent, types=types)
+            events = [event for event in newest if event.number > 0]  # others get their numbers in a moment
+        else:
+            events = await tx.events.find_after(after, limit=limit, session=session, agent=agent, types=types)
+            seen = events[-1].number if events else min(after, await tx.events.last_number())
     return EventList(events=[EventView.of(event) for event in events], after=seen, oldest=oldest)
 
 

@@ -71,7 +71,7 @@ class AnswerAccuracy:
 
     async def _last_reported(self, tx: Tx, bank: Bank, agent: Agent) -> bool:
         """Return the last reported trust; answers are trusted if nothing was reported."""
-        for event in await tx.events.find_newest(agent.session, agent.name, TRUST_EVENTS):
+        for event in await tx.events.find_newest(session=agent.session, agent=agent.name, types=TRUST_EVENTS):
             if event.data.get("bank_id") == bank.id:
                 return event.type is EventType.ANSWERS_TRUSTED
         return True

@@ -26,6 +26,7 @@ from circadia.errors import Conflict
 from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
 from circadia.records.coordination import Coordination, Setting, SettingSource, build_coordination
+from circadia.records.session import SessionStatus
 from circadia.stores.locks import agent_key, session_key
 from circadia.stores.sql.link import Runner, fetch_held
 from circadia.stores.sql.nearby_names import NamesNear
@@ -77,6 +78,17 @@ _EVER = _ROWS.where(agents.c.name == bindparam("name")).order_by(agents.c.create
 _EVER_ANYWHERE = Statement(_EVER)
 _EVER_IN = Statement(_EVER.where(sessions.c.name == bindparam("session")))
 _BY_TOKEN = Statement(_ALIVE.where(agents.c.token_hash == bindparam("token_hash")))
+_IN_OPEN_SESSIONS = Statement(
+    _ALIVE.where(sessions.c.status == SessionStatus.OPEN.value)
+    .order_by(sessions.c.name, agents.c.name)
+    .limit(bindparam("most"))
+)
+_COUNTS = Statement(
+    select(agents.c.enabled, agents.c.asleep, func.count().label("number"))
+    .join(sessions)
+    .where(agents.c.deleted_at.is_(None), sessions.c.status == SessionStatus.OPEN.value)
+    .group_by(agents.c.enabled, agents.c.asleep)
+)
 _OF_SESSION = Statement(_ALIVE.where(agents.c.session_id == bindparam("session_id")))
 _SAVE = Statement(
     update(agents)
@@ -175,6 +187,14 @@ class SqlAgents:
         values = {"session_id": session_id}
         rows = await self._run(lambda connection: _OF_SESSION.all(connection, values))
         return sorted((_agent(row) for row in rows), key=lambda agent: agent.name)
+
+    async def find_in_open_sessions(self, *, limit: int) -> Sequence[Agent]:
+        rows = await self._run(lambda connection: _IN_OPEN_SESSIONS.all(connection, {"most": limit}))
+        return sorted((_agent(row) for row in rows), key=lambda agent: (agent.session, agent.name))  # in any collation
+
+    async def count_by_state(self) -> Mapping[tuple[bool, bool], int]:
+        rows = await self._run(lambda connection: _COUNTS.all(connection, {}))
+        return {(bool(row.enabled), bool(row.asleep)): row.number for row in rows}
 
     async def names_near(self, session_id: SessionId, name: str) -> Sequence[str]:
         return await self._run(lambda connection: _NAMES.find(connection, name, {"session_id": session_id}))

@@ -63,8 +63,15 @@ class SqlEvents:
     ) -> Sequence[Event]:
         return await self._find(_AFTER, {"after": number, "most": limit}, session, agent, types)
 
-    async def find_newest(self, session: str, agent: str, types: Collection[EventType]) -> Sequence[Event]:
-        return await self._find(_NEWEST, {"most": 1000}, session, agent, types)
+    async def find_newest(
+        self,
+        *,
+        limit: int = 1000,
+        session: str | None = None,
+        agent: str | None = None,
+        types: Collection[EventType] | None = None,
+    ) -> Sequence[Event]:
+        return await self._find(_NEWEST, {"most": limit}, session, agent, types)
 
     async def _find(
         self,

@@ -60,6 +60,7 @@ IS_OVERDUE = and_(
     type_coerce(type_coerce(pulses.c.started_at, BigInteger) + pulses.c.timeout_seconds * 1_000_000, Instant)
     <= bindparam("now"),
 )
+_BUSY_AGENTS = Statement(select(pulses.c.agent_id).where(_IS_OPEN).distinct())
 _OVERDUE = Statement(select(pulses).where(IS_OVERDUE))
 _ENDED = Statement(
     select(pulses.c.status, pulses.c.ended_at)
@@ -128,6 +129,10 @@ class SqlPulses:
             rows = await self._run(lambda connection: _OPEN_OF.all(connection, {"agent_id": agent_id}), of=(pulses,))
             open_pulses = self._open[agent_id] = {pulse.id: pulse for pulse in map(_pulse, rows)}
         return sorted(open_pulses.values(), key=lambda pulse: (pulse.created_at, pulse.id))
+
+    async def find_busy_agents(self) -> Collection[AgentId]:
+        rows = await self._run(lambda connection: _BUSY_AGENTS.all(connection, {}))
+        return frozenset(AgentId(row.agent_id) for row in rows)
 
     async def find_by_root(self, root_id: str) -> Sequence[Pulse]:
         rows = await self._run(lambda connection: _OF_ROOT.all(connection, {"root": root_id}))

@@ -1,0 +1,150 @@
+import type { AgentView } from "@circadia/client";
+import { Button, Group, SimpleGrid, Stack, Tabs, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { useParams } from "wouter";
+
+import { ActButton } from "../parts/act-button";
+import { AgentDay } from "../parts/agent-day";
+import { AgentInbox } from "../parts/agent-inbox";
+import { AgentSettings } from "../parts/agent-settings";
+import { AgentState, stateOf } from "../parts/agent-state";
+import { Budgets } from "../parts/budgets";
+import { ForeignText, Name, splitReference } from "../parts/name";
+import { PageTitle } from "../parts/page-title";
+import { QueryView } from "../parts/query-view";
+import { RotateToken } from "../parts/rotate-token";
+import { Stat } from "../parts/stat";
+import { Ago, Lasting } from "../parts/time";
+import { WakeForm } from "../parts/wake-form";
+import { circadia } from "../server/circadia";
+import { agentQuery, wakesQuery } from "../server/queries";
+
+/** One agent: its state and why, its day, its inbox, its budgets and its settings. */
+export default function AgentPage() {
+  const { reference = "" } = useParams<{ reference: string }>();
+  const { session, agent } = splitReference(decodeURIComponent(reference));
+  const query = useQuery(agentQuery(session, agent));
+  return <QueryView query={query}>{(agent) => <AgentDetails key={agent.id} agent={agent} />}</QueryView>;
+}
+
+function AgentDetails({ agent }: { agent: AgentView }) {
+  const [tab, setTab] = useState<string | null>("day");
+  return (
+    <Stack>
+      <PageTitle acts={<AgentActs agent={agent} />}>{agent.reference}</PageTitle>
+      {agent.description && <ForeignText text={agent.description} />}
+      <SimpleGrid cols={{ base: 1, xs: 2, lg: 4 }}>
+        <Stat label="State" note={<Why agent={agent} />}>
+          <AgentState state={stateOf(agent)} />
+        </Stat>
+        <Stat label={agent.sleeping ? "Asleep for" : "Awake for"}>
+          <Lasting since={agent.since} />
+        </Stat>
+        <Stat label="Held calls" icon="held" tone="held" href="/holds">
+          {agent.held}
+        </Stat>
+        <LastWake agent={agent} />
+      </SimpleGrid>
+      <Tabs value={tab} onChange={setTab} keepMounted={false}>
+        <Tabs.List aria-label="About this agent">
+          <Tabs.Tab value="day">Day</Tabs.Tab>
+          <Tabs.Tab value="inbox">Inbox</Tabs.Tab>
+          <Tabs.Tab value="budgets">Budgets</Tabs.Tab>
+          <Tabs.Tab value="settings">Settings</Tabs.Tab>
+        </Tabs.List>
+        <Tabs.Panel value="day" pt="md">
+          <AgentDay agent={agent} />
+        </Tabs.Panel>
+        <Tabs.Panel value="inbox" pt="md">
+          <AgentInbox reference={agent.reference} />
+        </Tabs.Panel>
+        <Tabs.Panel value="budgets" pt="md">
+          <Budgets agent={agent} />
+        </Tabs.Panel>
+        <Tabs.Panel value="settings" pt="md">
+          <AgentSettings agent={agent} />
+        </Tabs.Panel>
+      </Tabs>
+    </Stack>
+  );
+}
+
+/** Who changed the state last, and how. */
+function Why({ agent }: { agent: AgentView }) {
+  return (
+    <>
+      by <Name text={agent.actor} /> ({agent.cause})
+    </>
+  );
+}
+
+function LastWake({ agent }: { agent: AgentView }) {
+  const wakes = useQuery(wakesQuery(agent.reference, 20));
+  const last = wakes.data?.find((wake) => wake.decision === "admitted" || wake.decision === "coalesced");
+  return (
+    <Stat
+      label="Last wake"
+      href="/wakes"
+      note={
+        last && (
+          <>
+            {last.reason.replaceAll("_", " ") || last.source} from <Name text={last.from} />
+          </>
+        )
+      }
+    >
+      {last ? <Ago at={last.at} /> : "none"}
+    </Stat>
+  );
+}
+
+function AgentActs({ agent }: { agent: AgentView }) {
+  const path = { session: agent.session, agent: agent.name };
+  const [isWaking, setWaking] = useState(false);
+  return (
+    <Group gap="xs">
+      {agent.sleeping ? (
+        <ActButton
+          act={() => circadia.setSleeping({ path, body: { sleeping: false } })}
+          success={`${agent.reference} woken.`}
+          barrier={agent.enabled ? undefined : "The agent is disabled."}
+        >
+          Wake
+        </ActButton>
+      ) : (
+        <ActButton
+          act={() => circadia.setSleeping({ path, body: { sleeping: true } })}
+          success={`${agent.reference} put to sleep.`}
+          barrier={agent.enabled ? undefined : "The agent is disabled."}
+        >
+          Sleep
+        </ActButton>
+      )}
+      <Button size="xs" variant="default" onClick={() => setWaking(true)}>
+        Ask for a wake
+      </Button>
+      {isWaking && <WakeForm reference={agent.reference} onClose={() => setWaking(false)} />}
+      <RotateToken agent={agent} />
+      <ActButton
+        act={() => circadia.changeAgent({ path, body: { enabled: !agent.enabled } })}
+        success={agent.enabled ? `${agent.reference} disabled.` : `${agent.reference} enabled.`}
+        {...(agent.enabled && { warning: "Its token is refused until you enable it, and its held calls end." })}
+      >
+        {agent.enabled ? "Disable" : "Enable"}
+      </ActButton>
+      <ActButton
+        color="red"
+        act={() => circadia.deleteAgent({ path }).then(() => history.back())}
+        success={`${agent.reference} deleted.`}
+        warning={
+          <Text size="sm">
+            Its token becomes invalid, its held calls and pulses end. Its records stay. This cannot be undone.
+          </Text>
+        }
+      >
+        Delete
+      </ActButton>
+    </Group>
+  );
+}

@@ -1,0 +1,49 @@
+import type { ChainNode } from "@circadia/client";
+import { Group, Stack, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useParams } from "wouter";
+
+import { Icon, type IconName } from "../parts/icon";
+import { AgentLink, ForeignText, Name } from "../parts/name";
+import { PageTitle } from "../parts/page-title";
+import { QueryView } from "../parts/query-view";
+import { ClockTime } from "../parts/time";
+import { chainQuery } from "../server/queries";
+
+const ICONS: Record<ChainNode["kind"], IconName> = { message: "inbox", wake: "wakes", pulse: "pulse" };
+const DEEPEST_INDENT = 12;
+
+/** The tree of messages, wakes and pulses that one cause led to. */
+export default function ChainPage() {
+  const { root = "" } = useParams<{ root: string }>();
+  const chain = useQuery(chainQuery(root));
+  return (
+    <Stack>
+      <PageTitle about="The tree of messages, wakes and pulses that one cause led to.">Chain</PageTitle>
+      <QueryView query={chain}>
+        {(chain) => (
+          <>
+            <Text size="sm" role="status">
+              {chain.messages} messages, {chain.wakes} wakes, {chain.pulses} pulses; {chain.depth} deep
+            </Text>
+            <ol style={{ listStyle: "none", padding: 0, margin: 0 }}>
+              {chain.nodes.map((node) => (
+                <li key={node.id} style={{ paddingInlineStart: `${Math.min(node.depth, DEEPEST_INDENT) * 1.25}rem`, paddingBlock: 4 }}>
+                  <Group gap="xs" wrap="nowrap" align="flex-start">
+                    <Icon name={ICONS[node.kind]} tone="quiet" />
+                    <div style={{ minWidth: 0 }}>
+                      <Text size="sm" component="div">
+                        <ClockTime at={node.at} /> {node.kind} {node.state} <Name text={node.by} /> → <AgentLink reference={node.agent} />
+                      </Text>
+                      {node.detail && <ForeignText text={node.detail} />}
+                    </div>
+                  </Group>
+                </li>
+              ))}
+            </ol>
+          </>
+        )}
+      </QueryView>
+    </Stack>
+  );
+}

@@ -1,0 +1,29 @@
+import { type ComponentType, lazy } from "react";
+
+import type { IconName } from "../parts/icon";
+
+export interface PageEntry {
+  /** Address below `/ui`; `:name` is a parameter. */
+  path: string;
+  /** Text in the navigation; a page without one is reached from others. */
+  label?: string;
+  icon?: IconName;
+  group?: Group;
+  page: ComponentType;
+}
+
+export const groups = ["Now", "Talk", "Memory", "Record"] as const;
+type Group = (typeof groups)[number];
+
+/** All pages; each is one file and loads when it is opened. */
+export const pages: PageEntry[] = [
+  { path: "/", label: "Overview", icon: "overview", group: "Now", page: lazy(() => import("./overview")) },
+  { path: "/agents", label: "Agents", icon: "agents", group: "Now", page: lazy(() => import("./agents")) },
+  { path: "/agents/:reference", page: lazy(() => import("./agent")) },
+  { path: "/holds", label: "Holds", icon: "held", group: "Now", page: lazy(() => import("./holds")) },
+  { path: "/wakes", label: "Wakes", icon: "wakes", group: "Now", page: lazy(() => import("./wakes")) },
+  { path: "/chains/:root", page: lazy(() => import("./chain")) },
+  { path: "/usage", label: "Usage", icon: "usage", group: "Record", page: lazy(() => import("./usage")) },
+  { path: "/events", label: "Events", icon: "events", group: "Record", page: lazy(() => import("./events")) },
+  { path: "/cluster", label: "Cluster", icon: "cluster", group: "Record", page: lazy(() => import("./cluster")) },
+];

@@ -1,0 +1,116 @@
+import type { GroupUsage } from "@circadia/client";
+import { Button, Group, Select, SimpleGrid, Stack } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { DailyChart } from "../parts/daily-chart";
+import { Empty } from "../parts/empty";
+import { Name } from "../parts/name";
+import { PageTitle } from "../parts/page-title";
+import { QueryView } from "../parts/query-view";
+import { Stat } from "../parts/stat";
+import { type Column, VirtualTable } from "../parts/virtual-table";
+import { formatCount, formatCsv, formatDuration, formatUsd } from "../server/format";
+import { type UsageGroup, usageQuery } from "../server/queries";
+
+const GROUPS: Record<UsageGroup, string> = {
+  agent: "Agent", model: "Model", tier: "Tier", session: "Session", upstream: "Provider",
+  end_user: "End user", conversation: "Conversation", day: "Day",
+}; // prettier-ignore
+const RANGES = { "0": "Today", "6": "7 days", "29": "30 days", "89": "90 days" };
+const NUMBERS = [
+  "calls", "failed", "unknown", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cost_usd", "unpriced", "held_seconds",
+] as const; // prettier-ignore
+
+/** What the model calls have used and cost. */
+export default function UsagePage() {
+  const [groupBy, setGroupBy] = useState<UsageGroup>("agent");
+  const [days, setDays] = useState("6");
+  const usage = useQuery(usageQuery(groupBy, Number(days)));
+  return (
+    <Stack>
+      <PageTitle
+        about="Model calls that have ended, with tokens and list prices; days are in UTC."
+        acts={
+          <Button size="xs" variant="default" disabled={!usage.data} onClick={() => usage.data && saveCsv(groupBy, usage.data.usage)}>
+            Save as CSV
+          </Button>
+        }
+      >
+        Usage
+      </PageTitle>
+      <Group>
+        <Select
+          label="By"
+          data={Object.entries(GROUPS).map(([value, label]) => ({ value, label }))}
+          value={groupBy}
+          onChange={(value) => setGroupBy((value as UsageGroup | null) ?? "agent")}
+          allowDeselect={false}
+        />
+        <Select
+          label="Time"
+          data={Object.entries(RANGES).map(([value, label]) => ({ value, label }))}
+          value={days}
+          onChange={(value) => setDays(value ?? "6")}
+          allowDeselect={false}
+        />
+      </Group>
+      <DailyChart daysAgo={Number(days)} />
+      <QueryView query={usage}>
+        {({ usage, total }) => (
+          <>
+            <SimpleGrid cols={{ base: 2, sm: 4 }}>
+              <Stat label="Calls" note={`${formatCount(total.failed)} failed`}>
+                {formatCount(total.calls)}
+              </Stat>
+              <Stat label="Tokens" note={`${formatCount(total.cached_tokens)} cached`}>
+                {formatCount(total.input_tokens + total.output_tokens)}
+              </Stat>
+              <Stat label="Money" note={total.unpriced > 0 ? `${formatCount(total.unpriced)} calls without a price` : undefined}>
+                {formatUsd(total.cost_usd)}
+              </Stat>
+              <Stat label="Held">{formatDuration(total.held_seconds)}</Stat>
+            </SimpleGrid>
+            <VirtualTable
+              label={`Usage by ${GROUPS[groupBy].toLowerCase()}`}
+              rows={usage}
+              rowKey={(line) => line.key}
+              columns={columnsFor(GROUPS[groupBy])}
+              initialSort={{ column: "cost", isDescending: true }}
+              empty={
+                <Empty command={`export OPENAI_BASE_URL=${location.origin}/llm/openai/v1`}>
+                  No model call has ended in this time. Agents call through the gateway when their base URL leads there:
+                </Empty>
+              }
+            />
+          </>
+        )}
+      </QueryView>
+    </Stack>
+  );
+}
+
+function columnsFor(header: string): Column<GroupUsage>[] {
+  const number = (id: string, name: string, value: (line: GroupUsage) => number, format = formatCount, isWideOnly = false): Column<GroupUsage> => ({
+    id, header: name, width: "1fr", cell: (line) => format(value(line)), sortValue: value, isNumber: true, isWideOnly,
+  }); // prettier-ignore
+  return [
+    { id: "key", header, width: "2fr", cell: (line) => <Name text={line.key || "none"} />, sortValue: (line) => line.key },
+    number("calls", "Calls", (line) => line.calls),
+    number("input", "Tokens in", (line) => line.input_tokens, formatCount, true),
+    number("output", "Tokens out", (line) => line.output_tokens, formatCount, true),
+    number("cached", "Cached", (line) => line.cached_tokens, formatCount, true),
+    number("held", "Held", (line) => line.held_seconds, formatDuration, true),
+    number("cost", "Money", (line) => line.cost_usd, formatUsd),
+  ];
+}
+
+function saveCsv(groupBy: UsageGroup, lines: readonly GroupUsage[]): void {
+  const rows = [[groupBy, ...NUMBERS], ...lines.map((line) => [line.key, ...NUMBERS.map((name) => line[name])])];
+  const address = URL.createObjectURL(new Blob([formatCsv(rows)], { type: "text/csv" }));
+  const link = document.createElement("a");
+  link.href = address;
+  link.download = `circadia-usage-by-${groupBy}.csv`;
+  link.click();
+  URL.revokeObjectURL(address);
+}

@@ -1,0 +1,77 @@
+import { Button, type ButtonProps, Group, Modal, Stack, Text, Tooltip } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+
+import { useActBarrier } from "../server/session";
+
+interface ActButtonProps extends Pick<ButtonProps, "variant" | "size" | "color" | "leftSection"> {
+  children: string;
+  /** What it acts on, for screen readers, where several buttons read alike. */
+  subject?: string;
+  act: () => Promise<unknown>;
+  /** Said when it has worked. */
+  success: string;
+  /** What happens and cannot be taken back; the act then asks first. */
+  warning?: ReactNode;
+  /** Why it cannot be done now. */
+  barrier?: string | undefined;
+}
+
+/** A button that changes something on the server. Where it may not, it says why. */
+export function ActButton({ children, subject, act, success, warning, barrier, ...button }: ActButtonProps) {
+  const roleBarrier = useActBarrier();
+  const [isAsking, question] = useDisclosure();
+  const client = useQueryClient();
+  const acting = useMutation({
+    mutationFn: act,
+    onSuccess: () => {
+      notifications.show({ color: "teal", message: success });
+      question.close();
+      return client.invalidateQueries({ predicate: (query) => query.queryKey[0] !== "me" }, { cancelRefetch: false });
+    },
+    onError: (error) => notifications.show({ color: "red", title: `${children} failed`, message: error.message }),
+  });
+  const name = subject === undefined ? children : `${children} ${subject}`;
+  const reason = roleBarrier ?? barrier;
+  const begin = () => {
+    if (reason !== undefined || acting.isPending) return;
+    if (warning === undefined) acting.mutate();
+    else question.open();
+  };
+  return (
+    <>
+      <Tooltip label={reason} disabled={reason === undefined}>
+        <Button
+          variant="default"
+          size="xs"
+          {...button}
+          onClick={begin}
+          loading={acting.isPending && !isAsking}
+          data-disabled={reason === undefined ? undefined : true}
+          aria-disabled={reason === undefined ? undefined : true}
+          aria-label={name}
+          aria-description={reason}
+        >
+          {children}
+        </Button>
+      </Tooltip>
+      <Modal opened={isAsking} onClose={question.close} title={`${name}?`} centered>
+        <Stack>
+          <Text size="sm" component="div">
+            {warning}
+          </Text>
+          <Group justify="flex-end">
+            <Button variant="default" onClick={question.close} data-autofocus>
+              Cancel
+            </Button>
+            <Button color="red" onClick={() => acting.mutate()} loading={acting.isPending}>
+              {children}
+            </Button>
+          </Group>
+        </Stack>
+      </Modal>
+    </>
+  );
+}

@@ -1,0 +1,78 @@
+import type { InboxItem } from "@circadia/client";
+import { Group, SegmentedControl, Stack, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { circadia } from "../server/circadia";
+import { inboxQuery } from "../server/queries";
+import { ActButton } from "./act-button";
+import { Empty } from "./empty";
+import { Name } from "./name";
+import { QueryView } from "./query-view";
+import { SendMessage } from "./send-message";
+import { Ago } from "./time";
+import { type Column, VirtualTable } from "./virtual-table";
+
+const STATES = ["unread", "leased", "handled", "dead"] as const;
+type State = (typeof STATES)[number];
+
+/** The messages of one agent by state, and a form for a new one. */
+export function AgentInbox({ reference }: { reference: string }) {
+  const [state, setState] = useState<State>("unread");
+  const inbox = useQuery(inboxQuery(reference, [state]));
+  return (
+    <Stack>
+      <Group justify="space-between">
+        <SegmentedControl
+          aria-label="State of the messages"
+          value={state}
+          onChange={(value) => setState(value as State)}
+          data={STATES.map((value) => ({ value, label: `${value} ${inbox.data?.counts[value] ?? ""}` }))}
+        />
+        <SendMessage to={reference} />
+      </Group>
+      <QueryView query={inbox}>
+        {({ messages }) => (
+          <VirtualTable
+            label={`Messages of ${reference}`}
+            rows={messages}
+            rowKey={(message) => message.id}
+            columns={columnsFor(reference)}
+            empty={
+              <Empty command={`circadia send ${reference} "the list is ready"`}>
+                No {state} message. Agents and people put messages here:
+              </Empty>
+            }
+          />
+        )}
+      </QueryView>
+    </Stack>
+  );
+}
+
+function columnsFor(reference: string): Column<InboxItem>[] {
+  const path = (message: InboxItem) => ({ agent: reference, message: message.id });
+  return [
+    { id: "at", header: "When", width: "6rem", cell: (message) => <Ago at={message.at} />, sortValue: (message) => message.at },
+    { id: "from", header: "From", width: "1fr", cell: (message) => <Name text={message.from} />, sortValue: (message) => message.from },
+    { id: "content", header: "Message", width: "3fr", cell: (message) => <Name text={message.content} /> },
+    { id: "priority", header: "Priority", width: "5rem", cell: (message) => <Text size="sm">{message.priority}</Text>, isWideOnly: true },
+    {
+      id: "acts",
+      header: "Acts",
+      width: "6rem",
+      cell: (message) =>
+        message.state !== "handled" && (
+          <ActButton
+            size="compact-xs"
+            subject={`: the message from ${message.from}`}
+            act={() => circadia.ackMessage({ path: path(message) })}
+            success="The message is marked as handled."
+            warning={`The agent will not read it: ${message.content.slice(0, 200)}`}
+          >
+            Handled
+          </ActButton>
+        ),
+    },
+  ];
+}

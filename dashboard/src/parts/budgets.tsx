@@ -1,0 +1,81 @@
+import type { AgentView } from "@circadia/client";
+import { Progress, SimpleGrid, Stack, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+
+import { formatCount, formatDuration, formatUsd } from "../server/format";
+import { usageQuery, wakeStatsQuery } from "../server/queries";
+import { QueryView } from "./query-view";
+import { DateTime } from "./time";
+
+/** What is left of the agent's budgets today. */
+export function Budgets({ agent }: { agent: AgentView }) {
+  const usage = useQuery(usageQuery("agent", 0, { session: agent.session, agent: agent.name }));
+  const stats = useQuery(wakeStatsQuery(agent.reference));
+  return (
+    <Stack>
+      <QueryView query={usage}>
+        {({ total }) => (
+          <SimpleGrid cols={{ base: 1, sm: 3 }}>
+            <Budget label="Calls today" used={total.calls} limit={agent.policy?.max_calls_per_day} format={formatCount} />
+            <Budget
+              label="Tokens today"
+              used={total.input_tokens + total.output_tokens}
+              limit={agent.policy?.max_tokens_per_day}
+              format={formatCount}
+            />
+            <Budget label="Money today" used={total.cost_usd} limit={agent.policy?.max_usd_per_day} format={formatUsd} />
+          </SimpleGrid>
+        )}
+      </QueryView>
+      <QueryView query={stats}>
+        {(stats) => (
+          <>
+            <SimpleGrid cols={{ base: 1, sm: 3 }}>
+              <Budget label="Wakes today" used={stats.wakes_today} limit={stats.max_wakes_per_day} format={formatCount} />
+              <Budget
+                label="Minutes of pulses today"
+                used={stats.session_minutes_today}
+                limit={stats.max_daily_session_minutes}
+                format={formatCount}
+              />
+              <Budget
+                label="Cooldown"
+                used={stats.cooldown_remaining_seconds}
+                limit={stats.cooldown_seconds}
+                format={formatDuration}
+                words="to wait"
+              />
+            </SimpleGrid>
+            <Text size="sm" c="dimmed">
+              The agent&apos;s day is {stats.date} in {stats.timezone}. Its wakes count anew at{" "}
+              <DateTime at={stats.resets_at} />. {stats.deferred} wakes are deferred.
+            </Text>
+          </>
+        )}
+      </QueryView>
+    </Stack>
+  );
+}
+
+interface BudgetProps {
+  label: string;
+  used: number;
+  limit: number | null | undefined;
+  format: (amount: number) => string;
+  words?: string;
+}
+
+function Budget({ label, used, limit, format, words = "used" }: BudgetProps) {
+  const hasLimit = limit !== null && limit !== undefined;
+  const share = hasLimit && limit > 0 ? Math.min(100, (used / limit) * 100) : 0;
+  const left = hasLimit ? Math.max(0, limit - used) : 0;
+  return (
+    <div>
+      <Text size="sm" fw={600}>
+        {label}
+      </Text>
+      <Text size="sm">{hasLimit ? `${format(used)} ${words} of ${format(limit)}, ${format(left)} left` : `${format(used)} ${words}, no limit`}</Text>
+      {hasLimit && <Progress value={share} color={share >= 80 ? "red" : "indigo"} aria-label={`${label}: share ${words}`} />}
+    </div>
+  );
+}

@@ -1,0 +1,81 @@
+import { Group, Text } from "@mantine/core";
+
+export interface Bar {
+  label: string;
+  parts: { name: string; value: number }[];
+}
+
+interface StackedBarsProps {
+  label: string;
+  bars: readonly Bar[];
+  format: (value: number) => string;
+}
+
+const COLOURS = ["var(--tone-asleep)", "var(--tone-pulse)", "var(--tone-held)", "var(--tone-dream)"];
+const WIDTH = 960;
+const HEIGHT = 180;
+const LEFT = 64;
+const BOTTOM = 20;
+
+/** Bars beside each other, each of parts; a screen reader gets the sums. */
+export function StackedBars({ label, bars, format }: StackedBarsProps) {
+  const sum = (bar: Bar) => bar.parts.reduce((total, { value }) => total + value, 0);
+  const most = Math.max(...bars.map(sum), 0);
+  const step = (WIDTH - LEFT) / Math.max(1, bars.length);
+  const y = (value: number) => HEIGHT - BOTTOM - (most === 0 ? 0 : (value / most) * (HEIGHT - BOTTOM - 8));
+  const every = Math.ceil(bars.length / 10);
+  const names = bars[0]?.parts.map(({ name }) => name) ?? [];
+  const summary = `${label}: ${bars.map((bar) => `${bar.label} ${format(sum(bar))}`).join(", ")}`;
+  return (
+    <figure style={{ margin: 0 }}>
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={summary} style={{ width: "100%", maxHeight: 260 }}>
+        {[0, most / 2, most].slice(0, most === 0 ? 1 : 3).map((value) => (
+          <g key={value}>
+            <line x1={LEFT} x2={WIDTH} y1={y(value)} y2={y(value)} stroke="var(--mantine-color-default-border)" />
+            <text x={LEFT - 6} y={y(value) + 4} fontSize="11" textAnchor="end" fill="var(--mantine-color-dimmed)">
+              {format(value)}
+            </text>
+          </g>
+        ))}
+        {bars.map((bar, index) => {
+          let base = 0;
+          return (
+            <g key={bar.label}>
+              <title>{`${bar.label}: ${bar.parts.map(({ name, value }) => `${name} ${format(value)}`).join(", ")}`}</title>
+              {bar.parts.map(({ name, value }, part) => {
+                const bottom = y(base);
+                base += value;
+                const width = Math.min(48, step * 0.7);
+                return (
+                  <rect
+                    key={name}
+                    x={LEFT + index * step + (step - width) / 2}
+                    y={y(base)}
+                    width={width}
+                    height={Math.max(0, bottom - y(base))}
+                    fill={COLOURS[part % COLOURS.length]}
+                  />
+                );
+              })}
+              {index % every === 0 && (
+                <text x={LEFT + (index + 0.5) * step} y={HEIGHT - 5} fontSize="11" textAnchor="middle" fill="var(--mantine-color-dimmed)">
+                  {bar.label.slice(5)}
+                </text>
+              )}
+            </g>
+          );
+        })}
+      </svg>
+      <figcaption>
+        <Group gap="md">
+          {names.map((name, index) => (
+            <Group key={name} gap={4}>
+              <span aria-hidden="true" style={{ width: 12, height: 12, background: COLOURS[index % COLOURS.length] }} />
+              <Text size="xs">{name}</Text>
+            </Group>
+          ))}
+        </Group>
+      </figcaption>
+    </figure>
+  );
+}

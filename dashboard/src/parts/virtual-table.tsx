@@ -1,0 +1,159 @@
+import { Checkbox } from "@mantine/core";
+import { useMediaQuery } from "@mantine/hooks";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { type ReactNode, useMemo, useRef, useState } from "react";
+
+export interface Column<Row> {
+  id: string;
+  header: string;
+  /** Drawn in place of the header's text. */
+  headerCell?: ReactNode;
+  /** Track of the grid, such as `2fr` or `6rem`. */
+  width: string;
+  cell: (row: Row) => ReactNode;
+  /** Makes the column sortable. */
+  sortValue?: (row: Row) => string | number;
+  isNumber?: boolean;
+  /** Whether a narrow screen leaves it out. */
+  isWideOnly?: boolean;
+}
+
+interface Selection {
+  chosen: ReadonlySet<string>;
+  onChange: (chosen: ReadonlySet<string>) => void;
+}
+
+interface VirtualTableProps<Row> {
+  label: string;
+  rows: readonly Row[];
+  rowKey: (row: Row) => string;
+  columns: readonly Column<Row>[];
+  /** Shown in place of no rows. */
+  empty: ReactNode;
+  initialSort?: Sort;
+  selection?: Selection;
+  rowHeight?: number;
+}
+
+interface Sort {
+  column: string;
+  isDescending: boolean;
+}
+
+/** A table that draws the visible rows only, of any number. */
+export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
+  const { label, rows, rowKey, empty, initialSort, selection, rowHeight = 40 } = props;
+  const [sort, setSort] = useState<Sort | undefined>(initialSort);
+  const sorted = useMemo(() => sortRows(rows, props.columns, sort), [rows, props.columns, sort]);
+  const columns = selection ? [selectionColumn(selection, sorted, rowKey), ...props.columns] : props.columns;
+  const isNarrow = useMediaQuery("(max-width: 48em)", false, { getInitialValueInEffect: false });
+  const body = useRef<HTMLDivElement>(null);
+  const virtualizer = useVirtualizer({
+    count: sorted.length,
+    getScrollElement: () => body.current,
+    estimateSize: () => rowHeight,
+    overscan: 12,
+    getItemKey: (index) => rowKey(sorted[index]!),
+  });
+  if (rows.length === 0) return <div className="table">{empty}</div>;
+  const shown = isNarrow ? columns.filter((column) => !column.isWideOnly) : columns;
+  const style = { gridTemplateColumns: shown.map(({ width }) => `minmax(0, ${width})`).join(" ") };
+  return (
+    <div className="table" role="table" aria-label={label} aria-rowcount={sorted.length + 1}>
+      <div role="rowgroup">
+        <div className="table-row table-head" role="row" aria-rowindex={1} style={style}>
+          {shown.map((column) => (
+            <HeaderCell key={column.id} column={column} sort={sort} onSort={setSort} />
+          ))}
+        </div>
+      </div>
+      <div className="table-body" role="rowgroup" ref={body} tabIndex={0} aria-label={`Rows of ${label}`}>
+        <div role="presentation" style={{ height: virtualizer.getTotalSize(), position: "relative" }}>
+          {virtualizer.getVirtualItems().map((item) => {
+            const row = sorted[item.index]!;
+            return (
+              <div
+                key={item.key}
+                className="table-row"
+                role="row"
+                aria-rowindex={item.index + 2}
+                style={{ ...style, height: item.size, transform: `translateY(${item.start}px)` }}
+              >
+                {shown.map((column) => (
+                  <div key={column.id} role="cell" className={column.isNumber ? "number" : undefined}>
+                    {column.cell(row)}
+                  </div>
+                ))}
+              </div>
+            );
+          })}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function HeaderCell<Row>({ column, sort, onSort }: { column: Column<Row>; sort?: Sort | undefined; onSort: (sort: Sort) => void }) {
+  const isSorted = sort?.column === column.id;
+  const direction = sort?.isDescending ? "descending" : "ascending";
+  return (
+    <div
+      role="columnheader"
+      className={column.isNumber ? "number" : undefined}
+      aria-sort={column.sortValue ? (isSorted ? direction : "none") : undefined}
+    >
+      {column.sortValue ? (
+        <button
+          type="button"
+          className="sort-button"
+          onClick={() => onSort({ column: column.id, isDescending: isSorted ? !sort.isDescending : false })}
+        >
+          {column.header}
+          <span aria-hidden="true">{isSorted ? (sort.isDescending ? " ↓" : " ↑") : ""}</span>
+        </button>
+      ) : (
+        (column.headerCell ?? column.header)
+      )}
+    </div>
+  );
+}
+
+function sortRows<Row>(rows: readonly Row[], columns: readonly Column<Row>[], sort: Sort | undefined): readonly Row[] {
+  const value = columns.find((column) => column.id === sort?.column)?.sortValue;
+  if (sort === undefined || value === undefined) return rows;
+  const sign = sort.isDescending ? -1 : 1;
+  const keyed = rows.map((row) => [value(row), row] as const);
+  keyed.sort(([one], [other]) => (one < other ? -sign : one > other ? sign : 0));
+  return keyed.map(([, row]) => row);
+}
+
+function selectionColumn<Row>(
+  { chosen, onChange }: Selection,
+  rows: readonly Row[],
+  rowKey: (row: Row) => string,
+): Column<Row> {
+  const isAll = rows.length > 0 && chosen.size >= rows.length;
+  const toggle = (key: string) => {
+    const next = new Set(chosen);
+    if (!next.delete(key)) next.add(key);
+    onChange(next);
+  };
+  return {
+    id: "selection",
+    header: "Selection",
+    headerCell: (
+      <Checkbox
+        size="xs"
+        aria-label="Select all"
+        checked={isAll}
+        indeterminate={chosen.size > 0 && !isAll}
+        onChange={() => onChange(new Set(isAll ? [] : rows.map(rowKey)))}
+      />
+    ),
+    width: "1.5rem",
+    cell: (row) => {
+      const key = rowKey(row);
+      return <Checkbox size="xs" aria-label={`Select ${key}`} checked={chosen.has(key)} onChange={() => toggle(key)} />;
+    },
+  };
+}

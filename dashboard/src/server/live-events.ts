@@ -1,0 +1,87 @@
+import type { CircadiaEvent, EventOptions } from "@circadia/client";
+
+export type LiveStatus = "connecting" | "live" | "reconnecting";
+
+/** Opens an endless stream of events. */
+export type FollowEvents = (options: EventOptions) => AsyncIterable<CircadiaEvent>;
+
+const BATCH_MILLISECONDS = 250;
+const MOST_KEPT = 2000;
+
+/**
+ * The page's one stream of events: hands them on in batches and keeps the newest.
+ *
+ * It begins after the event with the given number and resumes after a lost connection, so that no event is missed.
+ */
+export class LiveEvents {
+  status: LiveStatus = "connecting";
+  /** The newest events, oldest first; a new array after each change. */
+  recent: readonly CircadiaEvent[] = [];
+  readonly #follow: FollowEvents;
+  readonly #onError: (error: unknown) => void;
+  readonly #listeners = new Set<(batch: readonly CircadiaEvent[]) => void>();
+  readonly #watchers = new Set<() => void>();
+  #batch: CircadiaEvent[] = [];
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(follow: FollowEvents, onError: (error: unknown) => void) {
+    this.#follow = follow;
+    this.#onError = onError;
+  }
+
+  /** Follow the events after this number, until the signal. */
+  async run(after: number, signal: AbortSignal): Promise<void> {
+    const options: EventOptions = {
+      after,
+      signal,
+      silenceSeconds: 45,
+      onConnection: (isConnected) => this.#setStatus(isConnected ? "live" : "reconnecting"),
+      onGap: () => {}, // the queries read the present state anyhow
+    };
+    while (!signal.aborted) {
+      try {
+        for await (const event of this.#follow(options)) {
+          options.after = event.number;
+          this.#add(event);
+        }
+      } catch (error) {
+        this.#onError(error);
+        this.#setStatus("reconnecting");
+        await new Promise((resolve) => setTimeout(resolve, 2000));
+      }
+    }
+    clearTimeout(this.#timer);
+  }
+
+  /** Call `listener` with each batch of events. */
+  listen(listener: (batch: readonly CircadiaEvent[]) => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  /** Call `watcher` when `status` or `recent` has changed. */
+  watch = (watcher: () => void): (() => void) => {
+    this.#watchers.add(watcher);
+    return () => void this.#watchers.delete(watcher);
+  };
+
+  #add(event: CircadiaEvent): void {
+    this.#batch.push(event);
+    this.#timer ??= setTimeout(() => this.#flush(), BATCH_MILLISECONDS);
+  }
+
+  #flush(): void {
+    const batch = this.#batch;
+    this.#batch = [];
+    this.#timer = undefined;
+    this.recent = [...this.recent, ...batch].slice(-MOST_KEPT);
+    for (const listener of this.#listeners) listener(batch);
+    for (const watcher of this.#watchers) watcher();
+  }
+
+  #setStatus(status: LiveStatus): void {
+    if (status === this.status) return;
+    this.status = status;
+    for (const watcher of this.#watchers) watcher();
+  }
+}

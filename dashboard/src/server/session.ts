@@ -1,0 +1,75 @@
+import { CircadiaError, type PrincipalView } from "@circadia/client";
+import { MutationCache, QueryCache, QueryClient } from "@tanstack/react-query";
+import { createContext, useContext } from "react";
+
+import { circadia, isSignedOut } from "./circadia";
+import { LiveEvents } from "./live-events";
+import { Refresher, type Topic, topicsOf } from "./refresh";
+
+/** Least time between two refreshes of the same queries by events. */
+const REFRESH_MILLISECONDS = 500;
+const SESSION_KEY = ["me"];
+
+/** Who is signed in, and the number of the newest event at that time; null if nobody is. */
+export interface Session {
+  person: PrincipalView;
+  newestEvent: number;
+}
+
+export const queryClient: QueryClient = new QueryClient({
+  queryCache: new QueryCache({ onError: forgetSession }),
+  mutationCache: new MutationCache({ onError: forgetSession }),
+  defaultOptions: {
+    queries: { retry: false, staleTime: 5_000, gcTime: 60_000, refetchOnWindowFocus: false, networkMode: "always" },
+    mutations: { networkMode: "always" },
+  },
+});
+
+export const sessionQuery = {
+  queryKey: SESSION_KEY,
+  staleTime: Infinity,
+  gcTime: Infinity,
+  async queryFn(): Promise<Session | null> {
+    try {
+      // The events begin where the answers of the page begin: nothing that happens in between is missed.
+      const newest = circadia.listEvents({ query: { order: "newest", limit: 1 } });
+      newest.catch(() => {}); // when nobody is signed in
+      const person = await circadia.showPrincipal();
+      return { person, newestEvent: (await newest).after };
+    } catch (error) {
+      if (error instanceof CircadiaError && error.status === 401) return null;
+      throw error;
+    }
+  },
+};
+
+/** Show the sign-in in place of the page, whose address stays; the next person may see other things. */
+export function endSession(): void {
+  queryClient.setQueryData(SESSION_KEY, null);
+  queryClient.removeQueries({ predicate: (query) => query.queryKey[0] !== SESSION_KEY[0] });
+}
+
+function forgetSession(error: unknown): void {
+  if (isSignedOut(error)) endSession();
+}
+
+const refresher = new Refresher<Topic>(
+  (topic) => queryClient.invalidateQueries({ queryKey: [topic] }, { cancelRefetch: false }),
+  REFRESH_MILLISECONDS,
+);
+
+/** Return the page's stream of events, which refreshes the queries that they concern. */
+export function createLiveEvents(): LiveEvents {
+  const live = new LiveEvents((options) => circadia.events(options), forgetSession);
+  live.listen((batch) => topicsOf(batch).forEach((topic) => refresher.mark(topic)));
+  return live;
+}
+
+export const PersonContext = createContext<PrincipalView>({ name: "", role: "viewer" });
+export const LiveContext = createContext<LiveEvents | null>(null);
+
+/** Why the signed-in person may not change anything, or undefined if they may. */
+export function useActBarrier(): string | undefined {
+  const { role } = useContext(PersonContext);
+  return role === "operator" ? undefined : "You are signed in as a viewer. Only an operator can do this.";
+}

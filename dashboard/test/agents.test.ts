@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { buildAgentDay } from "../src/server/agent-day.ts";
+import { findProblems } from "../src/server/health.ts";
+import { mergeAgents, touchedAgents } from "../src/server/touched-agents.ts";
+
+const DAY = Date.parse("2026-01-02T00:00:00Z");
+const at = (hour: number) => new Date(DAY + hour * 3_600_000).toISOString();
+const event = (type: string, hour: number, data: object = {}, agent = "ann", session = "default") =>
+  ({ number: hour, type, at: at(hour), session, agent, data }) as never;
+const agent = (reference: string, sleeping: boolean) => ({ reference, sleeping }) as never;
+
+test("the day has the sleep since midnight, the held calls and the wakes", () => {
+  const events = [
+    event("sleep_start", 10),
+    event("wake", 9, { decision: "refused", from: "bob", rule: "cooldown_seconds" }),
+    event("admitted", 8, { hold: "h1", what: "POST /v1" }),
+    event("sleep_stop", 8),
+    event("held", 7, { hold: "h1", what: "POST /v1" }),
+    event("held", -2, { hold: "h0" }),
+  ];
+  const day = buildAgentDay({ events, pulses: [], isAsleep: true, since: at(10), dayStart: DAY, now: DAY + 12 * 3_600_000 });
+  const hours = (spans: { from: number; to: number }[]) => spans.map(({ from, to }) => [(from - DAY) / 3_600_000, (to - DAY) / 3_600_000]);
+  assert.deepEqual(hours(day.asleep), [[0, 8], [10, 12]]);
+  assert.deepEqual(hours(day.held), [[7, 8]]);
+  assert.deepEqual(day.wakes.map(({ title, isAdmitted }) => [title, isAdmitted]), [["wake refused, from bob (cooldown_seconds)", false]]);
+});
+
+test("an agent that has not moved today is asleep or awake all day", () => {
+  const facts = { events: [], pulses: [], since: at(-30), dayStart: DAY, now: DAY + 3_600_000 };
+  assert.deepEqual(buildAgentDay({ ...facts, isAsleep: true }).asleep.map(({ from, to }) => to - from), [3_600_000]);
+  assert.deepEqual(buildAgentDay({ ...facts, isAsleep: false }).asleep, []);
+});
+
+test("only the agents that an event concerns are read again, and come in, change or go", () => {
+  const batch = [event("held", 1), event("message", 1, {}, "bob"), event("agent_deleted", 1, {}, "cyd", "team")];
+  assert.deepEqual([...touchedAgents(batch)], ["ann", "team:cyd"]);
+  const merged = mergeAgents([agent("ann", false), agent("team:cyd", false), agent("bob", true)], ["ann", "team:cyd", "dan"], [agent("ann", true), agent("dan", true)]);
+  assert.deepEqual(merged, [agent("ann", true), agent("bob", true), agent("dan", true)]);
+});
+
+test("all is well unless something recent is not", () => {
+  const well = { now: DAY, isConnected: true, readiness: "", alerts: [], upstreamErrors: [], red: [] };
+  assert.deepEqual(findProblems(well), []);
+  const signs = {
+    ...well,
+    isConnected: false,
+    readiness: "the database does not answer",
+    red: ["support: the model answers 401"],
+    alerts: [event("alert", -0.5, { cause: "dead_letter" }), event("alert", -0.4, { cause: "sleep_time_over" }), event("alert", -2, { cause: "backlog" })],
+    upstreamErrors: [event("upstream_error", -0.1, { upstream: "openai", status: 503 }), event("upstream_error", -0.1, { upstream: "azure", status: 400 })],
+  };
+  assert.deepEqual(findProblems(signs).map(({ about }) => about), ["server", "database", "upstream", "sleep-time work", "alert"]);
+});

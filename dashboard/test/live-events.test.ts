@@ -1,0 +1,52 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { type FollowEvents, LiveEvents } from "../src/server/live-events.ts";
+
+const event = (number: number) => ({ number, type: "message", at: "2026-01-01T00:00:00Z", session: null, agent: null, data: {} }) as const;
+
+test("a burst of events comes in one batch, in order, and the newest are kept", async () => {
+  const leaving = new AbortController();
+  const follow: FollowEvents = async function* ({ after, onConnection, signal }) {
+    assert.equal(after, 7);
+    onConnection?.(true);
+    for (let n = 8; n < 3008; n++) yield event(n);
+    await new Promise((resolve) => signal?.addEventListener("abort", resolve));
+  };
+  const live = new LiveEvents(follow, assert.fail);
+  const batches: number[] = [];
+  const done = new Promise<void>((resolve) => live.listen((batch) => (batches.push(batch.length), resolve())));
+  const running = live.run(7, leaving.signal);
+  await done;
+  assert.deepEqual(batches, [3000]);
+  assert.equal(live.recent.length, 2000);
+  assert.equal(live.recent.at(-1)?.number, 3007);
+  assert.equal(live.status, "live");
+  leaving.abort();
+  await running;
+});
+
+test("after an error the stream goes on behind the last event, and the page learns that it is lost", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const leaving = new AbortController();
+  const begun: (number | undefined)[] = [];
+  const follow: FollowEvents = async function* ({ after }) {
+    begun.push(after);
+    if (begun.length === 2) leaving.abort();
+    else {
+      yield event(8);
+      throw new Error("away");
+    }
+  };
+  const errors: unknown[] = [];
+  const live = new LiveEvents(follow, (error) => errors.push(error));
+  const statuses: string[] = [];
+  live.watch(() => {
+    statuses.push(live.status);
+    queueMicrotask(() => queueMicrotask(() => t.mock.timers.tick(2000)));
+  });
+  await live.run(7, leaving.signal);
+  assert.deepEqual(begun, [7, 8]);
+  assert.equal(errors.length, 1);
+  assert.ok(statuses.includes("reconnecting"));
+});

@@ -1,0 +1,150 @@
+"""A real browser in front of a real server with the built dashboard."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright, expect
+
+from circadia.testing.upstream import MockUpstream
+from tests.fixtures.server_process import ADMIN_TOKEN, CircadiaProcess
+from tests.house.tree import ROOT
+
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+BUILT = ROOT / "src" / "circadia" / "dashboard"
+AXE = ROOT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
+WIDE = {"width": 1600, "height": 1000}
+NARROW = {"width": 400, "height": 800}
+EXPECTED_STATUS = re.compile(r"status of (401|403)\b")
+"""The browser reports these in its console, although the page handles them."""
+HOSTILE = "x" * 63
+MARKUP = "<img src=x onerror=alert(1)> \u202eevil\u202c"
+
+expect.set_options(timeout=15_000)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncGenerator[Browser]:
+    assert Path(CHROMIUM).exists(), "Chromium is missing; `make browser` installs it"
+    assert (BUILT / "index.html").exists(), "the dashboard is not built; `make dashboard` builds it"
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        await browser.close()
+
+
+@dataclass(kw_only=True)
+class Site:
+    """The server, its provider, and what a page may not do."""
+
+    server: CircadiaProcess
+    upstream: MockUpstream
+    browser: Browser
+
+    async def call(self, method: str, path: str, body: object = None, token: str = ADMIN_TOKEN) -> Any:
+        """Call the REST API, and return the JSON of its answer."""
+        headers = {"Authorization": f"Bearer {token}"}
+        async with (
+            aiohttp.ClientSession(headers=headers) as http,
+            http.request(method, f"{self.server.url}/api/v1{path}", json=body) as answer,
+        ):
+            assert answer.status < 300, await answer.text()
+            return None if answer.status == 204 else await answer.json()
+
+    async def add_agent(self, name: str, *, session: str = "default", **fields: object) -> str:
+        """Create an agent, and return its token."""
+        agent = await self.call("POST", f"/sessions/{session}/agents", {"name": name, **fields})
+        token: str = agent["token"]
+        return token
+
+    async def set_sleeping(self, name: str, sleeping: bool, *, session: str = "default") -> None:
+        await self.call("PUT", f"/sessions/{session}/agents/{name}/sleeping", {"sleeping": sleeping})
+
+    @asynccontextmanager
+    async def ask_model(self, token: str) -> AsyncGenerator[asyncio.Task[int]]:
+        """Send a model call in the background; the task is its status."""
+        body = {"model": "mock-1", "messages": [{"role": "user", "content": "hello"}]}
+
+        async def send() -> int:
+            async with (
+                aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as http,
+                http.post(f"{self.server.url}/llm/openai/v1/chat/completions", json=body) as answer,
+            ):
+                await answer.read()
+                return answer.status
+
+        call = asyncio.create_task(send())
+        try:
+            yield call
+        finally:
+            call.cancel()
+
+    @asynccontextmanager
+    async def open(
+        self,
+        path: str = "/",
+        *,
+        token: str | None = ADMIN_TOKEN,
+        scheme: str = "light",
+        ignore_errors: re.Pattern[str] | None = None,
+        **options: Any,
+    ) -> AsyncGenerator[Page]:
+        """Open a page of the dashboard in a fresh profile, signed in with the token.
+
+        At the end the page must have had no error in its console but those ignored, and no request to another server.
+        """
+        options = {"viewport": WIDE, "color_scheme": scheme, "reduced_motion": "reduce", **options}
+        context = await self.browser.new_context(base_url=self.server.url, **options)
+        errors: list[str] = []
+        try:
+            page = await context.new_page()
+            page.on("console", lambda message: _note_message(errors, message))
+            page.on("pageerror", lambda error: errors.append(str(error)))
+            page.on("request", lambda request: self._note_foreign(errors, request))
+            if token is not None:
+                answer = await context.request.post("/ui/session", data={"token": token})
+                assert answer.ok, await answer.text()
+            await page.goto(f"/ui{path}")
+            yield page
+        finally:
+            await context.close()
+        assert not [error for error in errors if ignore_errors is None or not ignore_errors.search(error)]
+
+    def _note_foreign(self, errors: list[str], request: Request) -> None:
+        if not request.url.startswith((self.server.url, "data:", "blob:")):
+            errors.append(f"a request to {request.url}")
+
+
+def _note_message(errors: list[str], message: ConsoleMessage) -> None:
+    if message.type in {"error", "warning"} and not EXPECTED_STATUS.search(message.text):
+        errors.append(f"{message.type}: {message.text}")
+
+
+@asynccontextmanager
+async def serve_site(folder: Path, browser: Browser, **config: Any) -> AsyncGenerator[Site]:
+    async with MockUpstream(reply="the right answer") as upstream:
+        whole = {
+            "upstreams": {"openai": {"base_url": upstream.base_url, "retries": 0}},
+            "defaults": {"hold_silent_seconds": 0.3, "hold_grace_seconds": 0.1, "keep_alive_seconds": 1},
+            **config,
+        }
+        async with CircadiaProcess(folder, whole) as server:
+            yield Site(server=server, upstream=upstream, browser=browser)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def site(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> AsyncGenerator[Site]:
+    """A server of its own for each module."""
+    async with serve_site(tmp_path_factory.mktemp("site"), browser) as site:
+        yield site

@@ -1,0 +1,184 @@
+"""Every page: readable by anyone, on any screen, with any name, and without an error."""
+
+import asyncio
+import gzip
+import re
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, expect
+
+from tests.dashboard.conftest import AXE, BUILT, HOSTILE, MARKUP, NARROW, WIDE, Site, serve_site
+from tests.fixtures.server_process import ADMIN_TOKEN
+from tests.house.tree import ROOT
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-13")]
+
+REGISTRY = ROOT / "dashboard" / "src" / "pages" / "registry.ts"
+PATTERNS = re.findall(r'path: "([^"]+)"', REGISTRY.read_text("utf-8"))
+PARAMETERS = {":reference": HOSTILE, ":bank": "bank"}
+MOST_SCRIPT_BYTES = 350_000
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def furnished(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> AsyncGenerator[Site]:
+    """A server with one of everything, under the names that nobody should choose."""
+    async with serve_site(tmp_path_factory.mktemp("furnished"), browser) as site:
+        token = await site.add_agent(HOSTILE, description=MARKUP * 20, policy={"bank": "bank"})
+        await site.call("POST", "/sessions", {"name": "s" * 63, "agents": [{"name": HOSTILE, "description": MARKUP}]})
+        wake = {"to": HOSTILE, "message": MARKUP * 10, "reason": "user_request"}
+        PARAMETERS[":root"] = (await site.call("POST", "/wakes", wake))["root"]
+        await site.call("POST", "/messages", {"to": HOSTILE, "content": MARKUP * 10, "priority": "low"})
+        thread = await site.call("POST", "/sessions/default/threads", {"name": MARKUP, "participants": [HOSTILE]})
+        PARAMETERS[":thread"] = thread["id"]
+        messages = f"/sessions/default/threads/{thread['id']}/messages"
+        await site.call("POST", messages, {"from": "user", "content": MARKUP * 9})
+        await site.call("POST", "/banks/bank/episodes", {"text": MARKUP, "speaker": MARKUP})
+        await site.call("PUT", "/banks/bank/blocks/human", {"value": MARKUP * 5})
+        routine = {"name": "weekly", "cron": "0 9 * * mon", "instructions": MARKUP}
+        await site.call("PUT", f"/agents/{HOSTILE}/schedule", {"routines": [routine]})
+        async with site.ask_model(token) as call:
+            assert await call == 200
+        held = await site.add_agent("h" * 63, sleep_events=["agent_started"])
+        async with site.ask_model(held):
+            async with asyncio.timeout(20):
+                while not (await site.call("GET", "/holds"))["total"]:
+                    await asyncio.sleep(0.05)
+            yield site
+
+
+def addresses() -> list[str]:
+    return [re.sub(r":\w+", lambda name: PARAMETERS[name.group()], pattern) for pattern in PATTERNS]
+
+
+async def settle(page: Page) -> None:
+    """Wait until the page has its heading and nothing is loading."""
+    await expect(page.get_by_role("heading", level=1)).to_be_visible()
+    await expect(page.locator("[aria-busy=true]")).to_have_count(0)
+
+
+async def check_accessibility(page: Page) -> None:
+    if not await page.evaluate("'axe' in window"):
+        await page.evaluate(AXE.read_text("utf-8"))
+    found: list[dict[str, Any]] = await page.evaluate(
+        "async () => (await axe.run(document, {resultTypes: ['violations']})).violations"
+    )
+    serious = [
+        (rule["id"], node["html"][:200], node["failureSummary"])
+        for rule in found
+        if rule["impact"] in {"serious", "critical"}
+        for node in rule["nodes"][:3]
+    ]
+    assert not serious, (page.url, serious)
+
+
+async def check_width(page: Page) -> None:
+    widths = await page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    assert widths[0] <= widths[1], (page.url, widths)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["wide", "narrow"])
+async def test_every_page_is_accessible_and_fits_with_hostile_names(
+    furnished: Site, scheme: str, viewport: dict[str, int]
+) -> None:
+    async with furnished.open("/", scheme=scheme, viewport=viewport) as page:
+        for address in addresses():
+            await page.goto(f"/ui{address}")
+            await settle(page)
+            await check_accessibility(page)
+            await check_width(page)
+            for tab in await page.get_by_role("tab").all():
+                await tab.click()
+                await expect(page.locator("[aria-busy=true]")).to_have_count(0)
+                await check_accessibility(page)
+                await check_width(page)
+        assert await page.locator("img").count() == 0
+        background = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (background == "rgb(255, 255, 255)") == (scheme == "light")
+
+
+async def test_every_page_of_an_empty_server_says_what_to_do_next(site: Site) -> None:
+    async with site.open("/") as page:
+        for address in [pattern for pattern in PATTERNS if ":" not in pattern]:
+            await page.goto(f"/ui{address}")
+            await settle(page)
+            await check_accessibility(page)
+
+
+async def test_the_sign_in_is_accessible_and_works_by_keyboard_as_does_putting_an_agent_to_sleep(site: Site) -> None:
+    await site.add_agent("keyed")
+    async with site.open("/agents", token=None) as page:
+        await expect(page.get_by_label("Token")).to_be_focused()
+        await check_accessibility(page)
+        await page.keyboard.type(ADMIN_TOKEN)
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("row").filter(has_text="keyed")).to_be_visible()
+        await press_tab_until(page, "Skip to the content")
+        await page.keyboard.press("Enter")
+        await press_tab_until(page, "Select keyed")
+        outline = await page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline != "none"
+        await page.keyboard.press("Space")
+        await press_tab_until(page, "Sleep keyed", back=True)
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("row").filter(has_text="keyed")).to_contain_text("asleep")
+
+
+async def press_tab_until(page: Page, name: str, *, back: bool = False) -> None:
+    """Press Tab until the element of this name has the focus."""
+    passed: list[str] = []
+    while len(passed) < 60:
+        focused = await page.evaluate(
+            "(element => element.ariaLabel || element.textContent.trim())(document.activeElement)"
+        )
+        if focused == name:
+            return
+        passed.append(focused[:30])
+        await page.keyboard.press("Shift+Tab" if back else "Tab")
+    raise AssertionError(f"60 times Tab do not lead to {name!r}: {passed}")
+
+
+async def test_the_server_goes_away_and_comes_back_and_no_event_is_missed(browser: Browser, tmp_path: Any) -> None:
+    async with serve_site(tmp_path, browser) as site:
+        await site.add_agent("patient")
+        async with site.open("/agents", ignore_errors=re.compile("Failed to load|ERR_")) as page:
+            row = page.get_by_role("row").filter(has_text="patient")
+            await expect(row).to_contain_text("awake")
+            await site.server.kill9()
+            await expect(page.get_by_role("banner").get_by_role("status")).to_have_text("Reconnecting")
+            await expect(row).to_contain_text("awake")
+            await site.server.start()
+            await site.set_sleeping("patient", True)
+            await expect(page.get_by_role("banner").get_by_role("status")).to_have_text("Live")
+            await expect(row).to_contain_text("asleep")
+
+
+async def test_ten_thousand_agents_are_listed_filtered_sorted_and_followed(browser: Browser, tmp_path: Any) -> None:
+    async with serve_site(tmp_path, browser) as site:
+        for part in range(10):
+            agents = [{"name": f"agent-{part}-{number:03}"} for number in range(1000)]
+            await site.call("POST", "/sessions", {"name": f"part-{part}", "agents": agents})
+        async with site.open("/agents") as page:
+            await expect(page.get_by_text("10,000 of 10,000 agents")).to_be_visible()
+            assert await page.get_by_role("row").count() < 100
+            await page.get_by_role("button", name="Agent", exact=True).click()
+            await expect(page.get_by_role("row").nth(1)).to_contain_text("part-9:agent-9-999")
+            await page.get_by_label("Filter by name").fill("agent-4-12")
+            await expect(page.get_by_text("10 of 10,000 agents")).to_be_visible()
+            await page.get_by_label("Select all").check()
+            await page.get_by_role("button", name="Sleep 10 agents").click()
+            await page.get_by_role("dialog").get_by_role("button", name="Sleep").click()
+            await expect(page.get_by_role("row").filter(has_text="asleep")).to_have_count(10)
+            await site.set_sleeping("agent-4-125", False, session="part-4")
+            await expect(page.get_by_role("row").filter(has_text="awake")).to_have_count(1)
+
+
+async def test_the_first_view_needs_at_most_350_kb_of_compressed_script() -> None:
+    entry = re.search(r'src="/ui/(assets/[^"]+\.js)"', (BUILT / "index.html").read_text("utf-8"))
+    assert entry is not None
+    pages = [path for path in (BUILT / "assets").glob("*.js") if re.match(r"overview|stat|query-view|time", path.name)]
+    size = sum(len(gzip.compress(path.read_bytes())) for path in {BUILT / entry[1], *pages})
+    assert size <= MOST_SCRIPT_BYTES, size
