@@ -5,9 +5,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 NODE := tests/clients/node
 CLIENT := clients/typescript
+GENERATOR := $(VENV)/openapi-python-client
 DASHBOARD := dashboard
 DASHBOARD_SOURCES = $(shell find $(DASHBOARD)/src $(DASHBOARD)/public $(DASHBOARD)/*.* $(CLIENT)/src -type f)
-GENERATOR := $(VENV)/openapi-python-client
 # Most tests wait for servers that they have started: twice as many at once as there are cores keep these busy.
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) \* 2)
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1

@@ -126,6 +126,7 @@ DOORS: dict[str, tuple[tuple[int, int, int, int, int], object]] = {
     "GET /api/v1/events/stream": (OPERATOR, None),
     "GET /api/v1/usage": (OPERATOR, None),
     "GET /api/v1/overview": (OPERATOR, None),
+    "GET /api/v1/agents": (OPERATOR, None),
     "GET /api/v1/tokens": (OPERATOR, None),
     "POST /api/v1/tokens": ((201, 403, 403, 403, 401), {"name": "new", "role": "viewer"}),
     "DELETE /api/v1/tokens/{name}": ((404, 403, 403, 403, 401), None),
