@@ -17,7 +17,9 @@ async def test_one_glance_at_the_overview_says_well_or_what_is_not(site: Site) -
         site.upstream.next(status=503)
         async with site.ask_model(token) as call:
             await call
-        await expect(page.get_by_role("status").filter(has_text="Not all is well")).to_contain_text("openai failed")
+        await expect(page.get_by_role("status").filter(has_text="Not all is well")).to_contain_text(
+            "Upstream 'openai' fails"
+        )
         await expect(page.get_by_role("group", name="Calls", exact=True)).to_contain_text("1")
 
 
@@ -63,7 +65,7 @@ async def test_the_page_of_an_agent_shows_why_it_woke_its_day_and_its_budgets(si
         await expect(page.get_by_role("group", name="State")).to_contain_text("awake")
         await expect(page.get_by_role("group", name="State")).to_contain_text("by operator (rest)")
         await expect(page.get_by_role("img", name="Today in UTC")).to_be_visible()
-        await expect(page.get_by_text("1 held calls")).to_be_visible()
+        await expect(page.get_by_text("1 held call,")).to_be_visible()
         await page.get_by_role("tab", name="Budgets").click()
         await expect(page.get_by_text("1 used of 5, 4 left")).to_be_visible()
         await page.get_by_role("tab", name="Settings").click()

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-13
 
 REGISTRY = ROOT / "dashboard" / "src" / "pages" / "registry.ts"
 PATTERNS = re.findall(r'path: "([^"]+)"', REGISTRY.read_text("utf-8"))
-PARAMETERS = {":reference": HOSTILE, ":bank": "bank"}
+PARAMETERS = {":reference": HOSTILE, ":bank": "bank", ":session": "default"}
 MOST_SCRIPT_BYTES = 350_000
 
 
@@ -37,6 +37,7 @@ async def furnished(tmp_path_factory: pytest.TempPathFactory, browser: Browser) 
         await site.call("POST", messages, {"from": "user", "content": MARKUP * 9})
         await site.call("POST", "/banks/bank/episodes", {"text": MARKUP, "speaker": MARKUP})
         await site.call("PUT", "/banks/bank/blocks/human", {"value": MARKUP * 5})
+        PARAMETERS[":pass"] = (await site.call("POST", "/banks/bank/passes", {}))["id"]
         routine = {"name": "weekly", "cron": "0 9 * * mon", "instructions": MARKUP}
         await site.call("PUT", f"/agents/{HOSTILE}/schedule", {"routines": [routine]})
         async with site.ask_model(token) as call:

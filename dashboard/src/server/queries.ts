@@ -16,8 +16,10 @@ function query<Data>(queryKey: Key, queryFn: (context: { signal: AbortSignal }) 
   return queryOptions({ queryKey, queryFn });
 }
 
-export const countsQuery = query(["counts"], async ({ signal }) => {
-  return (await circadia.listAgentStates({ query: { limit: 0 }, signal })).counts;
+export const overviewQuery = queryOptions({
+  queryKey: ["overview"] as const,
+  queryFn: ({ signal }) => circadia.showOverview({ signal }),
+  refetchInterval: USAGE_MILLISECONDS,
 });
 
 export const agentQuery = (session: string, agent: string) =>
@@ -26,14 +28,6 @@ export const agentQuery = (session: string, agent: string) =>
 export const sessionsQuery = query(["sessions"], async ({ signal }) => (await circadia.listSessions({ signal })).sessions);
 
 export const holdsQuery = (limit = 1000) => query(["holds", limit], ({ signal }) => circadia.listHolds({ query: { limit }, signal }));
-
-export const alertsQuery = query(["alerts"], async ({ signal }) => {
-  return (await circadia.listEvents({ query: { order: "newest", type: ["alert"], limit: 50 }, signal })).events;
-});
-
-export const upstreamErrorsQuery = query(["upstream-errors"], async ({ signal }) => {
-  return (await circadia.listEvents({ query: { order: "newest", type: ["upstream_error"], limit: 50 }, signal })).events;
-});
 
 export const agentEventsQuery = (session: string, agent: string) =>
   query(["events", session, agent], async ({ signal }) => {
@@ -102,3 +96,52 @@ export const inboxQuery = (agent: string, state: ("unread" | "leased" | "handled
   query(["inbox", agent, state.join()], ({ signal }) =>
     circadia.showInbox({ path: { agent }, query: { state, limit: 200 }, signal }),
   );
+
+export const threadsQuery = (session: string) =>
+  query(["threads", session], async ({ signal }) => (await circadia.listThreads({ path: { session }, signal })).threads);
+
+export const messagesQuery = (session: string, thread: string, after: number) =>
+  query(["threads", session, thread, after], ({ signal }) =>
+    circadia.listMessages({ path: { session, thread }, query: { after, limit: 1000 }, signal }),
+  );
+
+export const scheduleQuery = (agent: string) =>
+  query(["schedule", agent], ({ signal }) => circadia.showSchedule({ path: { agent }, signal }));
+
+export const banksQuery = query(["banks"], async ({ signal }) => (await circadia.listBanks({ query: { limit: 1000 }, signal })).banks);
+
+export const bankQuery = (bank: string) => query(["banks", bank], ({ signal }) => circadia.showBank({ path: { bank }, signal }));
+
+export const episodesQuery = (bank: string) =>
+  query(["memory", "episodes", bank], async ({ signal }) => {
+    return (await circadia.listEpisodes({ path: { bank }, query: { order: "newest", limit: 500 }, signal })).episodes;
+  });
+
+export const searchQuery = (bank: string, q: string) =>
+  query(["memory", "search", bank, q], async ({ signal }) => (await circadia.searchBank({ path: { bank }, query: { q, limit: 50 }, signal })).hits);
+
+export const noteQuery = (bank: string, note: string) =>
+  query(["memory", "note", bank, note], ({ signal }) => circadia.explainNote({ path: { bank, note }, signal }));
+
+export const blocksQuery = (bank: string) =>
+  query(["blocks", bank], async ({ signal }) => (await circadia.listBlocks({ path: { bank }, signal })).blocks);
+
+export const versionsQuery = (bank: string, label: string) =>
+  query(["blocks", bank, label], async ({ signal }) => (await circadia.listVersions({ path: { bank, label }, signal })).blocks);
+
+export const passesQuery = (bank: string) =>
+  query(["passes", bank], async ({ signal }) => (await circadia.listPasses({ path: { bank }, query: { limit: 200 }, signal })).passes);
+
+export const passQuery = (pass: string) => query(["passes", "one", pass], ({ signal }) => circadia.showPass({ path: { pass }, signal }));
+
+export const changesQuery = (pass: string) =>
+  query(["passes", "changes", pass], async ({ signal }) => (await circadia.listChanges({ path: { pass }, signal })).changes);
+
+export const bankSleeptimeQuery = (bank: string) =>
+  query(["sleeptime", bank], ({ signal }) => circadia.showSleeptime({ path: { bank }, signal }));
+
+export const answersQuery = (bank: string) =>
+  query(["answers", bank], async ({ signal }) => (await circadia.listAnswers({ path: { bank }, query: { limit: 1000 }, signal })).answers);
+
+export const answerStatsQuery = (bank: string) =>
+  query(["answers", "stats", bank], ({ signal }) => circadia.answerStats({ path: { bank }, signal }));

@@ -99,10 +99,6 @@ class Agents(Protocol):
         """Return agents of all open sessions, by session and name."""
         ...
 
-    async def count_by_state(self) -> Mapping[tuple[bool, bool], int]:
-        """Return the number of agents in open sessions by (enabled, asleep)."""
-        ...
-
     async def names_near(self, session_id: SessionId, name: str) -> Sequence[str]:
         """Return a few names that are alphabetically near this one."""
         ...

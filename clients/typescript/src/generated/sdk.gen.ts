@@ -167,7 +167,7 @@ export class Operations extends HeyApiClient {
     /**
      * List Agent States
      *
-     * List the sleep states of the agents in all open sessions, and count them. Operator only.
+     * List the sleep states of the agents in all open sessions. Operator only.
      */
     public listAgentStates<ThrowOnError extends boolean = true>(options?: Options<ListAgentStatesData, ThrowOnError>): RequestResult<ListAgentStatesResponses, ListAgentStatesErrors, ThrowOnError, 'data'> {
         return (options?.client ?? this.client).get<ListAgentStatesResponses, ListAgentStatesErrors, ThrowOnError, 'data'>({

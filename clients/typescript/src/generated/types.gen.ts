@@ -478,44 +478,6 @@ export type AgentChange = {
 };
 
 /**
- * AgentCounts
- *
- * Numbers of agents in open sessions.
- */
-export type AgentCounts = {
-    /**
-     * Total
-     *
-     * All agents.
-     */
-    total: number;
-    /**
-     * Asleep
-     *
-     * Enabled agents that are asleep.
-     */
-    asleep: number;
-    /**
-     * Awake
-     *
-     * Enabled agents that are awake.
-     */
-    awake: number;
-    /**
-     * Disabled
-     *
-     * Agents whose tokens are invalid.
-     */
-    disabled: number;
-    /**
-     * Pulsing
-     *
-     * Agents with a pulse that has not ended.
-     */
-    pulsing: number;
-};
-
-/**
  * AgentCreated
  *
  * A new agent with its token.
@@ -798,7 +760,7 @@ export type AgentPolicy = {
 /**
  * AgentStateList
  *
- * The sleep states of all agents.
+ * The sleep states of agents.
  */
 export type AgentStateList = {
     /**
@@ -807,10 +769,6 @@ export type AgentStateList = {
      * Sorted by session and name.
      */
     agents: Array<AgentStateView>;
-    /**
-     * Numbers of all agents, regardless of filters.
-     */
-    counts: AgentCounts;
 };
 
 /**

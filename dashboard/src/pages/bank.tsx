@@ -1,0 +1,57 @@
+import { Stack, Tabs } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useParams, useSearchParams } from "wouter";
+
+import { BankAnswers } from "../parts/bank-answers";
+import { BankBlocks } from "../parts/bank-blocks";
+import { BankEpisodes } from "../parts/bank-episodes";
+import { BankPasses } from "../parts/bank-passes";
+import { BankSearch } from "../parts/bank-search";
+import { ForeignText } from "../parts/name";
+import { PageTitle } from "../parts/page-title";
+import { QueryView } from "../parts/query-view";
+import { formatNumberOf } from "../server/format";
+import { bankQuery } from "../server/queries";
+
+const TABS = {
+  search: ["Search", BankSearch],
+  episodes: ["Episodes", BankEpisodes],
+  blocks: ["Blocks", BankBlocks],
+  passes: ["Passes", BankPasses],
+  answers: ["Ready answers", BankAnswers],
+} as const;
+
+/** One memory bank: what is in it, where it comes from, and what passes make of it. */
+export default function BankPage() {
+  const { bank = "" } = useParams<{ bank: string }>();
+  const [params, setParams] = useSearchParams();
+  const query = useQuery(bankQuery(decodeURIComponent(bank)));
+  return (
+    <QueryView query={query}>
+      {(bank) => (
+        <Stack>
+          <PageTitle about={formatNumberOf(bank.episodes, "episode")}>{bank.name}</PageTitle>
+          {bank.description && <ForeignText text={bank.description} />}
+          <Tabs
+            value={params.get("tab") ?? "search"}
+            onChange={(tab) => setParams(tab === null || tab === "search" ? {} : { tab }, { replace: true })}
+            keepMounted={false}
+          >
+            <Tabs.List aria-label="About this bank">
+              {Object.entries(TABS).map(([key, [label]]) => (
+                <Tabs.Tab key={key} value={key}>
+                  {label}
+                </Tabs.Tab>
+              ))}
+            </Tabs.List>
+            {Object.entries(TABS).map(([key, [, Panel]]) => (
+              <Tabs.Panel key={key} value={key} pt="md">
+                <Panel bank={bank.name} />
+              </Tabs.Panel>
+            ))}
+          </Tabs>
+        </Stack>
+      )}
+    </QueryView>
+  );
+}

@@ -1,0 +1,107 @@
+"""Threads, schedules and memory: read along, write, compare, undo."""
+
+import pytest
+from playwright.async_api import expect
+
+from tests.dashboard.conftest import Site
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest.mark.spec("UI-05")
+async def test_a_held_call_is_seen_and_released_and_a_refused_wake_is_explained(site: Site) -> None:
+    token = await site.add_agent("holder", sleep_events=["agent_started"])
+    await site.call("PATCH", "/agents/holder/coordination", {"wake_guardrails": {"max_wakes_per_day": 0}})
+    await site.call("POST", "/wakes", {"to": "holder", "message": "please", "reason": "user_request"})
+    async with site.open("/holds") as page, site.ask_model(token) as call:
+        row = page.get_by_role("row").filter(has_text="holder")
+        await expect(row).to_contain_text("POST /v1/chat/completions")
+        await row.get_by_role("button", name="Wake agent").click()
+        assert await call == 200
+        await expect(row).to_have_count(0)
+        await page.get_by_role("link", name="Wakes").click()
+        await page.get_by_role("row").filter(has_text="holder").get_by_role("button", name="Why").click()
+        await expect(page.get_by_role("table", name="Guardrails")).to_contain_text("stopped")
+        await page.get_by_role("button", name="Show the chain").click()
+        await expect(page.get_by_role("status").filter(has_text="1 message, 1 wake")).to_be_visible()
+        await page.go_back()
+        await page.get_by_role("tab", name="Who wakes whom").click()
+        await expect(page.get_by_role("table", name="Who wakes whom")).to_contain_text("1, 1 refused")
+
+
+@pytest.mark.spec("UI-06")
+async def test_a_thread_is_read_along_live_and_a_person_writes_in_it(site: Site) -> None:
+    await site.add_agent("talker")
+    thread = await site.call("POST", "/sessions/default/threads", {"name": "notes", "participants": ["talker"]})
+    messages = f"/sessions/default/threads/{thread['id']}/messages"
+    async with site.open("/threads") as page:
+        await page.get_by_role("link", name="notes").click()
+        await site.call("POST", messages, {"from": "talker", "content": "hello there"})
+        log = page.get_by_role("log")
+        await expect(log).to_contain_text("hello there", timeout=1_500)
+        await page.get_by_role("textbox", name="Message").fill("good evening")
+        await page.get_by_role("button", name="Send as operator").click()
+        await expect(log).to_contain_text("good evening")
+        await page.get_by_role("button", name="Close").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Close", exact=True).last.click()
+        await expect(page.get_by_text("closed; talker takes part")).to_be_visible()
+    listed = (await site.call("GET", messages))["messages"]
+    assert [(message["from"], message["content"]) for message in listed] == [
+        ("talker", "hello there"), ("operator", "good evening")
+    ]  # fmt: skip
+
+
+@pytest.mark.spec("UI-07")
+async def test_a_routine_is_added_turned_off_and_removed(site: Site) -> None:
+    await site.add_agent("planned")
+    async with site.open("/agents/planned") as page:
+        await page.get_by_role("tab", name="Schedule").click()
+        await page.get_by_role("button", name="Add a routine").click()
+        await page.get_by_role("dialog").get_by_role("textbox", name="Name").fill("weekly")
+        await page.get_by_role("dialog").get_by_role("button", name="Add").click()
+        row = page.get_by_role("row").filter(has_text="weekly")
+        await expect(row).to_contain_text("0 9 * * mon")
+        await expect(page.get_by_text("Next runs in UTC")).to_contain_text("(weekly)")
+        await row.get_by_role("button", name="Turn off weekly").click()
+        await expect(row.get_by_role("button", name="Turn on weekly")).to_be_visible()
+        assert not (await site.call("GET", "/agents/planned/schedule"))["routines"][0]["enabled"]
+        await row.get_by_role("button", name="Remove weekly").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+        await expect(row).to_have_count(0)
+
+
+@pytest.mark.spec("UI-08")
+async def test_memory_is_searched_edited_undone_and_forgotten(site: Site) -> None:
+    await site.call("POST", "/banks", {"name": "support"})
+    for text in ("I have moved to Porto.", "I like tea."):
+        await site.call("POST", "/banks/support/episodes", {"text": text, "speaker": "ann"})
+    await site.call("PUT", "/banks/support/blocks/human", {"value": "Ann lives in Lisbon."})
+    async with site.open("/banks") as page:
+        await page.get_by_role("link", name="support").click()
+        await page.get_by_role("textbox", name="Question or words").fill("moved Porto")
+        await page.get_by_role("button", name="Search").click()
+        hit = page.get_by_role("listitem").first
+        await expect(hit).to_contain_text("I have moved to Porto.")
+        await expect(hit).to_contain_text("source: person; score")
+        await page.get_by_role("tab", name="Blocks").click()
+        await page.get_by_role("button", name="Edit").click()
+        await page.get_by_role("textbox", name="Text of human").fill("Ann lives in Porto.")
+        await page.get_by_role("button", name="Save").click()
+        await expect(page.get_by_text("version 2")).to_be_visible()
+        await page.get_by_role("button", name="Versions").click()
+        await expect(page.get_by_role("deletion")).to_have_text("Ann lives in Lisbon.")
+        await page.keyboard.press("Escape")
+        await page.get_by_role("button", name="Undo human").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Undo").click()
+        await expect(page.get_by_text("version 3")).to_be_visible()
+        await page.get_by_role("tab", name="Episodes").click()
+        await page.get_by_role("row").filter(has_text="tea").get_by_role("checkbox").check()
+        await page.get_by_role("button", name="What would go?").click()
+        await expect(page.get_by_text("1 episode, 0 notes, 0 versions of blocks")).to_be_visible()
+        await page.get_by_role("button", name="Forget 1 episode").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Forget").click()
+        await expect(page.get_by_role("row").filter(has_text="tea")).to_have_count(0)
+    block = await site.call("GET", "/banks/support/blocks/human")
+    assert (block["value"], block["version"]) == ("Ann lives in Lisbon.", 3)
+    episodes = (await site.call("GET", "/banks/support/episodes"))["episodes"]
+    assert [episode["text"] for episode in episodes] == ["I have moved to Porto."]
