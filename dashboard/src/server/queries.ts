@@ -12,7 +12,7 @@ type Key = readonly [Topic, ...(string | number | undefined)[]];
 const USAGE_MILLISECONDS = 5_000;
 const HEALTH_MILLISECONDS = 10_000;
 
-function query<Data>(queryKey: Key, queryFn: (context: { signal: AbortSignal }) => Promise<Data>) {
+export function query<Data>(queryKey: Key, queryFn: (context: { signal: AbortSignal }) => Promise<Data>) {
   return queryOptions({ queryKey, queryFn });
 }
 

@@ -1,0 +1,87 @@
+import type { EpisodeView } from "@circadia/client";
+import { Button, Drawer, Group, Stack, Text, TextInput } from "@mantine/core";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useDeferredValue, useState } from "react";
+
+import { episodesQuery } from "../server/memory-queries";
+import { Empty } from "./empty";
+import { EpisodeDetails } from "./episode-details";
+import { ForgetPanel } from "./forget-panel";
+import { Name } from "./name";
+import { QueryView } from "./query-view";
+import { Ago } from "./time";
+import { type Column, VirtualTable } from "./virtual-table";
+
+/** What was said, newest first, with who said it and how far it is trusted. */
+export function EpisodeList({ bank }: { bank: string }) {
+  const [conversation, setConversation] = useState("");
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const [shown, setShown] = useState<EpisodeView>();
+  const wanted = useDeferredValue(conversation.trim());
+  const episodes = useInfiniteQuery(episodesQuery(bank, wanted));
+  return (
+    <Stack>
+      <TextInput
+        label="Conversation"
+        description="Its whole name; empty shows all"
+        value={conversation}
+        onChange={(event) => setConversation(event.currentTarget.value)}
+        maw={360}
+      />
+      {chosen.size > 0 && (
+        <ForgetPanel key={[...chosen].join()} bank={bank} selection={{ ids: [...chosen] }} onForgotten={() => setChosen(new Set())} />
+      )}
+      <QueryView query={episodes}>
+        {(rows) => (
+          <>
+            <VirtualTable
+              label="Episodes"
+              rows={rows}
+              rowKey={(episode) => episode.id}
+              columns={columnsFor(setShown)}
+              selection={{ chosen, onChange: setChosen }}
+              empty={
+                <Empty command={`circadia episodes add ${bank} "The release is on Friday." --speaker ann`}>
+                  {wanted ? "This conversation has no episode here." : "Nothing was said yet. Capture stores the turns of the bank's agents, or you add one:"}
+                </Empty>
+              }
+            />
+            <Group>
+              <Text size="sm" role="status">
+                {rows.length} episodes{episodes.hasNextPage ? ", there are more" : ""}
+              </Text>
+              {episodes.hasNextPage && (
+                <Button size="xs" variant="default" onClick={() => void episodes.fetchNextPage()} loading={episodes.isFetchingNextPage}>
+                  Show older ones
+                </Button>
+              )}
+            </Group>
+          </>
+        )}
+      </QueryView>
+      <Drawer opened={shown !== undefined} onClose={() => setShown(undefined)} title="The episode" position="right" size="lg">
+        {shown && <EpisodeDetails episode={shown} />}
+      </Drawer>
+    </Stack>
+  );
+}
+
+function columnsFor(onShow: (episode: EpisodeView) => void): Column<EpisodeView>[] {
+  return [
+    { id: "at", header: "When", width: "6rem", cell: (episode) => <Ago at={episode.at} />, sortValue: (episode) => episode.at },
+    { id: "speaker", header: "Speaker", width: "1fr", cell: (episode) => <Name text={episode.speaker} />, sortValue: (episode) => episode.speaker },
+    { id: "text", header: "Text", width: "4fr", cell: (episode) => <Name text={episode.text} /> },
+    { id: "kind", header: "Kind", width: "4rem", cell: (episode) => episode.kind, sortValue: (episode) => episode.kind, isWideOnly: true },
+    { id: "trust", header: "Trust", width: "5rem", cell: (episode) => episode.trust, sortValue: (episode) => episode.trust, isWideOnly: true },
+    {
+      id: "more",
+      header: "More",
+      width: "4.5rem",
+      cell: (episode) => (
+        <Button size="compact-xs" variant="default" onClick={() => onShow(episode)} aria-label={`Show the episode of ${episode.speaker}`}>
+          Show
+        </Button>
+      ),
+    },
+  ];
+}
