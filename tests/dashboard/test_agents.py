@@ -63,7 +63,7 @@ async def test_the_page_of_an_agent_shows_why_it_woke_its_day_and_its_budgets(si
         await expect(page.get_by_role("group", name="State")).to_contain_text("awake")
         await expect(page.get_by_role("group", name="State")).to_contain_text("by operator (rest)")
         await expect(page.get_by_role("img", name="Today in UTC")).to_be_visible()
-        await expect(page.get_by_text("1 held calls")).to_be_visible()
+        await expect(page.get_by_text("1 held call,")).to_be_visible()
         await page.get_by_role("tab", name="Budgets").click()
         await expect(page.get_by_text("1 used of 5, 4 left")).to_be_visible()
         await page.get_by_role("tab", name="Settings").click()

@@ -17,7 +17,7 @@ async def states(site: Site, run: Any) -> list[str]:
 
 async def test_staged_changes_are_read_as_a_diff_accepted_refused_and_undone(site: Site) -> None:
     run = await propose_changes(site, "reviewed")
-    async with site.open("/passes?bank=reviewed") as page:
+    async with site.open("/banks/reviewed?tab=passes") as page:
         row = page.get_by_role("table", name="Passes over reviewed").get_by_role("row").nth(1)
         await expect(row).to_contain_text("waiting for a person")
         await row.get_by_role("link").click()
@@ -39,13 +39,13 @@ async def test_staged_changes_are_read_as_a_diff_accepted_refused_and_undone(sit
 
 async def test_a_pass_that_a_person_asks_for_appears_with_its_effect_without_a_reload(site: Site) -> None:
     await repeat_statements(site, "asked")
-    async with site.open("/passes?bank=asked") as page:
+    async with site.open("/banks/asked?tab=passes") as page:
         await expect(page.get_by_text("There was no pass over this bank yet.")).to_be_visible()
-        await page.get_by_role("region", name="History").get_by_role("button", name="Run a pass over asked").click()
+        await page.get_by_role("button", name="Run a pass over asked").click()
         row = page.get_by_role("table", name="Passes over asked").get_by_role("row").nth(1)
         await expect(row).to_contain_text("episodes demoted")
         await expect(row).to_contain_text("succeeded")
-        await page.get_by_role("region", name="History").get_by_role("button", name="Pause passes over asked").click()
+        await page.get_by_role("button", name="Pause passes over asked").click()
         await expect(page.get_by_text("Paused by operator")).to_be_visible()
     assert (await site.call("GET", "/banks/asked/sleeptime"))["paused_by"] == "operator"
 

@@ -19,11 +19,8 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-13
 
 REGISTRY = ROOT / "dashboard" / "src" / "pages" / "registry.ts"
 PATTERNS = re.findall(r'path: "([^"]+)"', REGISTRY.read_text("utf-8"))
-PARAMETERS = {":reference": HOSTILE, ":bank": "bank"}
-OPENED = (
-    "/memory/bank?q=evil", "/memory/reviewed?note=not_1_reviewed", "/memory/bank?tab=blocks&block=human",
-    "/passes?bank=reviewed",
-)  # fmt: skip
+PARAMETERS = {":reference": HOSTILE, ":bank": "bank", ":session": "default"}
+OPENED = ("/banks/bank?q=evil", "/banks/reviewed?note=not_1_reviewed", "/banks/bank?tab=blocks&block=human")
 """Pages with something opened in them, besides their tabs."""
 MOST_SCRIPT_BYTES = 350_000
 

@@ -7,6 +7,7 @@ import { useParams } from "wouter";
 import { ActButton } from "../parts/act-button";
 import { AgentDay } from "../parts/agent-day";
 import { AgentInbox } from "../parts/agent-inbox";
+import { AgentSchedule } from "../parts/agent-schedule";
 import { AgentSettings } from "../parts/agent-settings";
 import { AgentState, stateOf } from "../parts/agent-state";
 import { Budgets } from "../parts/budgets";
@@ -51,6 +52,7 @@ function AgentDetails({ agent }: { agent: AgentView }) {
           <Tabs.Tab value="day">Day</Tabs.Tab>
           <Tabs.Tab value="inbox">Inbox</Tabs.Tab>
           <Tabs.Tab value="budgets">Budgets</Tabs.Tab>
+          <Tabs.Tab value="schedule">Schedule</Tabs.Tab>
           <Tabs.Tab value="settings">Settings</Tabs.Tab>
         </Tabs.List>
         <Tabs.Panel value="day" pt="md">
@@ -61,6 +63,9 @@ function AgentDetails({ agent }: { agent: AgentView }) {
         </Tabs.Panel>
         <Tabs.Panel value="budgets" pt="md">
           <Budgets agent={agent} />
+        </Tabs.Panel>
+        <Tabs.Panel value="schedule" pt="md">
+          <AgentSchedule reference={agent.reference} />
         </Tabs.Panel>
         <Tabs.Panel value="settings" pt="md">
           <AgentSettings agent={agent} />

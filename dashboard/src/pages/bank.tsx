@@ -1,73 +1,68 @@
-import type { BankView } from "@circadia/client";
-import { SimpleGrid, Stack, Tabs } from "@mantine/core";
+import { Stack, Tabs } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useParams, useSearchParams } from "wouter";
 
+import { BankAnswers } from "../parts/bank-answers";
+import { BankBlocks } from "../parts/bank-blocks";
+import { BankEpisodes } from "../parts/bank-episodes";
+import { BankPasses } from "../parts/bank-passes";
 import { BankSearch } from "../parts/bank-search";
-import { BlockList } from "../parts/block-list";
-import { EpisodeList } from "../parts/episode-list";
 import { ForgetForm } from "../parts/forget-form";
+import { ForeignText } from "../parts/name";
 import { NoteDrawer } from "../parts/note-drawer";
 import { PageTitle } from "../parts/page-title";
 import { QueryView } from "../parts/query-view";
-import { Stat } from "../parts/stat";
-import { Ago } from "../parts/time";
-import { formatCount } from "../server/format";
-import { bankQuery } from "../server/memory-queries";
+import { formatNumberOf } from "../server/format";
+import { bankQuery } from "../server/queries";
 
-/** One bank: what it finds, what was said, and what is in each prompt. */
+const TABS = {
+  search: ["Search", BankSearch],
+  episodes: ["Episodes", BankEpisodes],
+  blocks: ["Blocks", BankBlocks],
+  passes: ["Passes", BankPasses],
+  answers: ["Ready answers", BankAnswers],
+  forget: ["Forget", ForgetForm],
+} as const;
+
+/** One memory bank: what is in it, where it comes from, and what passes make of it. */
 export default function BankPage() {
   const { bank = "" } = useParams<{ bank: string }>();
-  const query = useQuery(bankQuery(decodeURIComponent(bank)));
-  return <QueryView query={query}>{(bank) => <BankDetails key={bank.id} bank={bank} />}</QueryView>;
-}
-
-function BankDetails({ bank }: { bank: BankView }) {
   const [params, setParams] = useSearchParams();
   const note = params.get("note");
-  const skipped = Object.entries(bank.skipped);
-  const skips = skipped.map(([reason, count]) => `${formatCount(count)} ${reason.replaceAll("_", " ")}`).join(", ");
+  const query = useQuery(bankQuery(decodeURIComponent(bank)));
   return (
-    <Stack>
-      <PageTitle about={bank.description}>{bank.name}</PageTitle>
-      <SimpleGrid cols={{ base: 1, xs: 3 }}>
-        <Stat label="Episodes">{formatCount(bank.episodes)}</Stat>
-        <Stat label="Last episode">{bank.written_at === null ? "none" : <Ago at={bank.written_at} />}</Stat>
-        <Stat label="Skipped turns" note={skips}>
-          {formatCount(skipped.reduce((sum, [, count]) => sum + count, 0))}
-        </Stat>
-      </SimpleGrid>
-      <Tabs
-        value={params.get("tab") ?? "search"}
-        onChange={(tab) => setParams(tab === null || tab === "search" ? {} : { tab }, { replace: true })}
-        keepMounted={false}
-      >
-        <Tabs.List aria-label="In this bank">
-          <Tabs.Tab value="search">Search</Tabs.Tab>
-          <Tabs.Tab value="episodes">Episodes</Tabs.Tab>
-          <Tabs.Tab value="blocks">Blocks</Tabs.Tab>
-          <Tabs.Tab value="forget">Forget</Tabs.Tab>
-        </Tabs.List>
-        <Tabs.Panel value="search" pt="md">
-          <BankSearch bank={bank.name} />
-        </Tabs.Panel>
-        <Tabs.Panel value="episodes" pt="md">
-          <EpisodeList bank={bank.name} />
-        </Tabs.Panel>
-        <Tabs.Panel value="blocks" pt="md">
-          <BlockList bank={bank.name} />
-        </Tabs.Panel>
-        <Tabs.Panel value="forget" pt="md">
-          <ForgetForm bank={bank.name} />
-        </Tabs.Panel>
-      </Tabs>
-      {note !== null && (
-        <NoteDrawer
-          bank={bank.name}
-          note={note}
-          onClose={() => setParams((shown) => (shown.delete("note"), shown), { replace: true })}
-        />
+    <QueryView query={query}>
+      {(bank) => (
+        <Stack>
+          <PageTitle about={formatNumberOf(bank.episodes, "episode")}>{bank.name}</PageTitle>
+          {bank.description && <ForeignText text={bank.description} />}
+          <Tabs
+            value={params.get("tab") ?? "search"}
+            onChange={(tab) => setParams(tab === null || tab === "search" ? {} : { tab }, { replace: true })}
+            keepMounted={false}
+          >
+            <Tabs.List aria-label="About this bank">
+              {Object.entries(TABS).map(([key, [label]]) => (
+                <Tabs.Tab key={key} value={key}>
+                  {label}
+                </Tabs.Tab>
+              ))}
+            </Tabs.List>
+            {Object.entries(TABS).map(([key, [, Panel]]) => (
+              <Tabs.Panel key={key} value={key} pt="md">
+                <Panel bank={bank.name} />
+              </Tabs.Panel>
+            ))}
+          </Tabs>
+          {note !== null && (
+            <NoteDrawer
+              bank={bank.name}
+              note={note}
+              onClose={() => setParams((shown) => (shown.delete("note"), shown), { replace: true })}
+            />
+          )}
+        </Stack>
       )}
-    </Stack>
+    </QueryView>
   );
 }

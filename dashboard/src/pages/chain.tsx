@@ -8,6 +8,7 @@ import { AgentLink, ForeignText, Name } from "../parts/name";
 import { PageTitle } from "../parts/page-title";
 import { QueryView } from "../parts/query-view";
 import { ClockTime } from "../parts/time";
+import { formatNumberOf } from "../server/format";
 import { chainQuery } from "../server/queries";
 
 const ICONS: Record<ChainNode["kind"], IconName> = { message: "inbox", wake: "wakes", pulse: "pulse" };
@@ -24,7 +25,8 @@ export default function ChainPage() {
         {(chain) => (
           <>
             <Text size="sm" role="status">
-              {chain.messages} messages, {chain.wakes} wakes, {chain.pulses} pulses; {chain.depth} deep
+              {formatNumberOf(chain.messages, "message")}, {formatNumberOf(chain.wakes, "wake")}, {formatNumberOf(chain.pulses, "pulse")};{" "}
+              {chain.depth} deep
             </Text>
             <ol style={{ listStyle: "none", padding: 0, margin: 0 }}>
               {chain.nodes.map((node) => (

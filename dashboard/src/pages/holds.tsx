@@ -10,7 +10,7 @@ import { QueryView } from "../parts/query-view";
 import { Lasting } from "../parts/time";
 import { type Column, VirtualTable } from "../parts/virtual-table";
 import { circadia } from "../server/circadia";
-import { formatCount } from "../server/format";
+import { formatCount, formatNumberOf } from "../server/format";
 import { holdsQuery } from "../server/queries";
 
 const COLUMNS: Column<HeldCall>[] = [
@@ -54,7 +54,7 @@ export default function HoldsPage() {
         {({ holds, total }) => (
           <>
             <Text size="sm" role="status">
-              {formatCount(total)} held calls{total > holds.length && `, of which the ${formatCount(holds.length)} longest are shown`}
+              {formatNumberOf(total, "held call")}{total > holds.length && `, of which the ${formatCount(holds.length)} longest are shown`}
             </Text>
             <VirtualTable
               label="Held calls"

@@ -16,7 +16,7 @@ import { DateTime } from "../parts/time";
 import { circadia } from "../server/circadia";
 import { describeCost, describeEffect, isOpen } from "../server/describe-pass";
 import { formatDuration, formatUsd } from "../server/format";
-import { changesQuery, passQuery } from "../server/pass-queries";
+import { changesQuery, passQuery } from "../server/queries";
 
 /** One pass: what it changed or proposes, and what it cost. */
 export default function PassPage() {
@@ -49,7 +49,7 @@ function PassFacts({ pass }: { pass: PassDetail }) {
         Asked for <DateTime at={pass.created_at} /> by <Name text={pass.by || "a trigger"} /> ({pass.trigger}).{" "}
         {pass.dry_run && "A dry run: nothing is written. "}
         {pass.review && "Its proposals wait for a person. "}
-        <Anchor component={Link} href={`/passes?bank=${encodeURIComponent(pass.bank)}`} size="sm" underline="always">
+        <Anchor component={Link} href={`/banks/${encodeURIComponent(pass.bank)}?tab=passes`} size="sm" underline="always">
           All passes over this bank
         </Anchor>
       </Text>

@@ -1,9 +1,7 @@
 import type { PassView, SleeptimeView } from "@circadia/client";
-import { Alert, SimpleGrid, Stack, Title } from "@mantine/core";
+import { Alert, SimpleGrid, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 
-import { BankChoice } from "../parts/bank-choice";
-import { BankPasses } from "../parts/bank-passes";
 import { Icon } from "../parts/icon";
 import { PageTitle } from "../parts/page-title";
 import { PassQueue } from "../parts/pass-queue";
@@ -13,21 +11,14 @@ import { describeCost } from "../server/describe-pass";
 import { formatCount, formatDuration, formatUsd } from "../server/format";
 import { sleeptimeQuery } from "../server/queries";
 
-/** Passes: what waits, what runs, and what passes over a bank did and cost. */
+/** Passes over all banks: what waits, what runs, and what it costs. */
 export default function PassesPage() {
   const sleeptime = useQuery(sleeptimeQuery);
   return (
     <Stack>
       <PageTitle about="Passes work over memory while nobody waits: they derive notes, write blocks and prepare answers.">Passes</PageTitle>
       <QueryView query={sleeptime}>{(sleeptime) => <Present sleeptime={sleeptime} />}</QueryView>
-      <section aria-label="History">
-        <Title order={2} size="h5" mb="xs">
-          History
-        </Title>
-        <Stack>
-          <BankChoice>{(bank) => <BankPasses key={bank} bank={bank} />}</BankChoice>
-        </Stack>
-      </section>
+      <Text size="sm">The passes so far, with their effect and cost, are on the page of each bank, below Memory.</Text>
     </Stack>
   );
 }

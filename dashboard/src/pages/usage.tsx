@@ -10,7 +10,7 @@ import { PageTitle } from "../parts/page-title";
 import { QueryView } from "../parts/query-view";
 import { Stat } from "../parts/stat";
 import { type Column, VirtualTable } from "../parts/virtual-table";
-import { formatCount, formatCsv, formatDuration, formatUsd } from "../server/format";
+import { formatCount, formatCsv, formatDuration, formatNumberOf, formatUsd } from "../server/format";
 import { type UsageGroup, usageQuery } from "../server/queries";
 
 const GROUPS: Record<UsageGroup, string> = {
@@ -66,7 +66,7 @@ export default function UsagePage() {
               <Stat label="Tokens" note={`${formatCount(total.cached_tokens)} cached`}>
                 {formatCount(total.input_tokens + total.output_tokens)}
               </Stat>
-              <Stat label="Money" note={total.unpriced > 0 ? `${formatCount(total.unpriced)} calls without a price` : undefined}>
+              <Stat label="Money" note={total.unpriced > 0 ? `${formatNumberOf(total.unpriced, "call")} without a price` : undefined}>
                 {formatUsd(total.cost_usd)}
               </Stat>
               <Stat label="Held">{formatDuration(total.held_seconds)}</Stat>

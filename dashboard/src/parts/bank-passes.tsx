@@ -5,7 +5,7 @@ import { Link } from "wouter";
 
 import { describeCost, describeEffect } from "../server/describe-pass";
 import { formatDuration, formatUsd } from "../server/format";
-import { bankSleeptimeQuery, passesQuery } from "../server/pass-queries";
+import { bankSleeptimeQuery, passesQuery } from "../server/queries";
 import { Balances } from "./balances";
 import { Empty } from "./empty";
 import { Name } from "./name";

@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { Link, useSearchParams } from "wouter";
 
-import { searchQuery } from "../server/memory-queries";
+import { searchQuery } from "../server/queries";
 import { Empty } from "./empty";
 import { ForeignText, Name } from "./name";
 import { QueryView } from "./query-view";
@@ -30,7 +30,7 @@ export function BankSearch({ bank }: { bank: string }) {
       <form onSubmit={submit}>
         <Group align="flex-end">
           <TextInput
-            label="Words or a question"
+            label="Question or words"
             value={text}
             onChange={(event) => setText(event.currentTarget.value)}
             style={{ flex: "3 1 16rem" }}
@@ -95,7 +95,7 @@ function Hit({ bank, hit }: { bank: string; hit: HitView }) {
           <DateTime at={hit.at} />
         </Text>
         {hit.layer === "notes" && (
-          <Anchor component={Link} size="xs" href={`/memory/${encodeURIComponent(bank)}?note=${encodeURIComponent(hit.id)}`}>
+          <Anchor component={Link} size="xs" href={`/banks/${encodeURIComponent(bank)}?note=${encodeURIComponent(hit.id)}`}>
             Evidence of {hit.evidence.length} episodes
           </Anchor>
         )}

@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { circadia } from "../server/circadia";
-import { versionsQuery } from "../server/memory-queries";
+import { versionsQuery } from "../server/queries";
 import { ActButton } from "./act-button";
 import { BlockEditor } from "./block-editor";
 import { ForeignText, Name } from "./name";

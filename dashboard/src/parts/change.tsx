@@ -43,7 +43,7 @@ export function Change({ bank, change, barrier }: ChangeProps) {
 }
 
 function Target({ bank, kind, target }: { bank: string; kind: ChangeView["kind"]; target: string }) {
-  const place = `/memory/${encodeURIComponent(bank)}`;
+  const place = `/banks/${encodeURIComponent(bank)}`;
   if (kind === "write_block") return <Place href={`${place}?tab=blocks&block=${encodeURIComponent(target)}`} text={target} />;
   if (kind === "retire_note" || kind === "add_note") return <Place href={`${place}?note=${encodeURIComponent(target)}`} text={target} />;
   return <Name text={target} mono />;

@@ -1,5 +1,5 @@
 import type { AgentDay, Span } from "../server/agent-day";
-import { formatDuration } from "../server/format";
+import { formatDuration, formatNumberOf } from "../server/format";
 
 const DAY = 86_400_000;
 const WIDTH = 960;
@@ -17,8 +17,8 @@ export function DayChart({ day, dayStart, now }: { day: AgentDay; dayStart: numb
   const height = ROW * 4 + 22;
   const asleepSeconds = day.asleep.reduce((sum, { from, to }) => sum + (to - from) / 1000, 0);
   const summary =
-    `Today in UTC: asleep for ${formatDuration(asleepSeconds)}, ${day.held.length} held calls, ` +
-    `${day.pulses.length} pulses, ${day.wakes.length} wake requests.`;
+    `Today in UTC: asleep for ${formatDuration(asleepSeconds)}, ${formatNumberOf(day.held.length, "held call")}, ` +
+    `${formatNumberOf(day.pulses.length, "pulse")}, ${formatNumberOf(day.wakes.length, "wake request")}.`;
   return (
     <figure style={{ margin: 0 }}>
       <svg viewBox={`0 0 ${WIDTH} ${height}`} role="img" aria-label={summary} style={{ width: "100%", minHeight: 90 }}>

@@ -3,7 +3,7 @@ import { Anchor, Drawer, Paper, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
 
-import { noteQuery } from "../server/memory-queries";
+import { noteQuery } from "../server/queries";
 import { Facts } from "./facts";
 import { ForgetPanel } from "./forget-panel";
 import { ForeignText, Name } from "./name";

@@ -56,7 +56,7 @@ function Now({ status }: { status: SleeptimeStatusView }) {
 
 function BankPassesLink({ bank }: { bank: string }) {
   return (
-    <Anchor component={Link} href={`/passes?bank=${encodeURIComponent(bank)}`} className="name">
+    <Anchor component={Link} href={`/banks/${encodeURIComponent(bank)}?tab=passes`} className="name">
       <Name text={bank} />
     </Anchor>
   );

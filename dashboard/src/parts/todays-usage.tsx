@@ -1,7 +1,7 @@
 import { SimpleGrid, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 
-import { formatCount, formatUsd } from "../server/format";
+import { formatCount, formatNumberOf, formatUsd } from "../server/format";
 import { usageQuery } from "../server/queries";
 import { QueryView } from "./query-view";
 import { Stat } from "./stat";
@@ -35,7 +35,7 @@ export function TodaysUsage() {
               <Stat
                 label="Money"
                 href="/usage"
-                note={total.unpriced > 0 ? `${formatCount(total.unpriced)} calls have no known price` : byTier((line) => formatUsd(line.cost_usd))}
+                note={total.unpriced > 0 ? `${formatNumberOf(total.unpriced, "call")} without a known price` : byTier((line) => formatUsd(line.cost_usd))}
               >
                 {formatUsd(total.cost_usd)}
               </Stat>

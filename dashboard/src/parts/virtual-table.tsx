@@ -10,6 +10,8 @@ export interface Column<Row> {
   headerCell?: ReactNode;
   /** Track of the grid, such as `2fr` or `6rem`. */
   width: string;
+  /** The track on a narrow screen, if it is another. */
+  narrowWidth?: string;
   cell: (row: Row) => ReactNode;
   /** Makes the column sortable. */
   sortValue?: (row: Row) => string | number;
@@ -57,10 +59,10 @@ export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
   });
   if (rows.length === 0) return <div className="table">{empty}</div>;
   const shown = isNarrow ? columns.filter((column) => !column.isWideOnly) : columns;
-  const style = { gridTemplateColumns: shown.map(({ width }) => `minmax(0, ${width})`).join(" ") };
+  const style = { gridTemplateColumns: shown.map(({ width, narrowWidth = width }) => `minmax(0, ${isNarrow ? narrowWidth : width})`).join(" ") };
   return (
     <div className="table" role="table" aria-label={label} aria-rowcount={sorted.length + 1}>
-      <div role="rowgroup">
+      <div role="rowgroup" className="table-head-frame">
         <div className="table-row table-head" role="row" aria-rowindex={1} style={style}>
           {shown.map((column) => (
             <HeaderCell key={column.id} column={column} sort={sort} onSort={setSort} />

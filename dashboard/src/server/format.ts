@@ -34,6 +34,11 @@ export function formatCount(count: number): string {
   return Math.abs(count) < 100_000 ? whole.format(count) : compact.format(count);
 }
 
+/** Return a count with its noun, such as `1 call` or `2 calls`. */
+export function formatNumberOf(count: number, noun: string): string {
+  return `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
 /** Return an amount of US dollars; small ones keep two digits that are not zero. */
 export function formatUsd(usd: number): string {
   if (usd === 0) return "$0";

@@ -3,7 +3,7 @@ import { Button, Drawer, Group, Stack, Text, TextInput } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useDeferredValue, useState } from "react";
 
-import { episodesQuery } from "../server/memory-queries";
+import { episodesQuery } from "../server/queries";
 import { Empty } from "./empty";
 import { EpisodeDetails } from "./episode-details";
 import { ForgetPanel } from "./forget-panel";
@@ -13,7 +13,7 @@ import { Ago } from "./time";
 import { type Column, VirtualTable } from "./virtual-table";
 
 /** What was said, newest first, with who said it and how far it is trusted. */
-export function EpisodeList({ bank }: { bank: string }) {
+export function BankEpisodes({ bank }: { bank: string }) {
   const [conversation, setConversation] = useState("");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [shown, setShown] = useState<EpisodeView>();

@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useSearchParams } from "wouter";
 
-import { blocksQuery } from "../server/memory-queries";
+import { blocksQuery } from "../server/queries";
 import { BlockDetails } from "./block-details";
 import { BlockEditor } from "./block-editor";
 import { Empty } from "./empty";
@@ -14,7 +14,7 @@ import { Ago } from "./time";
 import { type Column, VirtualTable } from "./virtual-table";
 
 /** The blocks of a bank, and the one that is chosen. */
-export function BlockList({ bank }: { bank: string }) {
+export function BankBlocks({ bank }: { bank: string }) {
   const blocks = useQuery(blocksQuery(bank));
   const [isAdding, setAdding] = useState(false);
   const [params, setParams] = useSearchParams();
