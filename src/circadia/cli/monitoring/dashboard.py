@@ -19,7 +19,10 @@ def ui(
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Open the dashboard in a browser, signed in. The link works once, within a minute."""
+    """Open the dashboard in a browser, signed in.
+
+    The link works once, within a minute.
+    """
     link = server.ask(lambda client: client.create_sign_in_link())
     url = server.url.rstrip("/") + link.path
     if as_json:
