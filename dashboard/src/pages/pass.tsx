@@ -43,6 +43,7 @@ function Details({ pass }: { pass: PassDetail }) {
               act={() => circadia.undoPass({ path })}
               success="All changes of the pass are undone."
               warning="All its changes are taken back. Lines that others have changed since stay."
+              barrier={changes.data?.length === 0 ? "The pass has changed nothing." : undefined}
             >
               Undo all
             </ActButton>
