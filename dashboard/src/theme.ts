@@ -10,6 +10,8 @@ export const theme = createTheme({
   fontFamilyMonospace: "ui-monospace, 'SFMono-Regular', Menlo, Consolas, monospace",
   components: {
     Alert: { styles: { title: { color: "var(--mantine-color-text)" }, label: { color: "var(--mantine-color-text)" } } },
+    Drawer: { defaultProps: { closeButtonProps: { "aria-label": "Close" } } },
+    Modal: { defaultProps: { closeButtonProps: { "aria-label": "Close" } } },
     Tooltip: { defaultProps: { withArrow: true, multiline: true, maw: 320 } },
   },
 });

@@ -1,4 +1,4 @@
-"""Threads, schedules and memory: read along, write, compare, undo."""
+"""Holds, wakes, threads and schedules: read along, release, write, plan."""
 
 import pytest
 from playwright.async_api import expect
@@ -68,40 +68,3 @@ async def test_a_routine_is_added_turned_off_and_removed(site: Site) -> None:
         await row.get_by_role("button", name="Remove weekly").click()
         await page.get_by_role("dialog").get_by_role("button", name="Remove").click()
         await expect(row).to_have_count(0)
-
-
-@pytest.mark.spec("UI-08")
-async def test_memory_is_searched_edited_undone_and_forgotten(site: Site) -> None:
-    await site.call("POST", "/banks", {"name": "support"})
-    for text in ("I have moved to Porto.", "I like tea."):
-        await site.call("POST", "/banks/support/episodes", {"text": text, "speaker": "ann"})
-    await site.call("PUT", "/banks/support/blocks/human", {"value": "Ann lives in Lisbon."})
-    async with site.open("/banks") as page:
-        await page.get_by_role("link", name="support").click()
-        await page.get_by_role("textbox", name="Question or words").fill("moved Porto")
-        await page.get_by_role("button", name="Search").click()
-        hit = page.get_by_role("listitem").first
-        await expect(hit).to_contain_text("I have moved to Porto.")
-        await expect(hit).to_contain_text("source: person; score")
-        await page.get_by_role("tab", name="Blocks").click()
-        await page.get_by_role("button", name="Edit").click()
-        await page.get_by_role("textbox", name="Text of human").fill("Ann lives in Porto.")
-        await page.get_by_role("button", name="Save").click()
-        await expect(page.get_by_text("version 2")).to_be_visible()
-        await page.get_by_role("button", name="Versions").click()
-        await expect(page.get_by_role("deletion")).to_have_text("Ann lives in Lisbon.")
-        await page.keyboard.press("Escape")
-        await page.get_by_role("button", name="Undo human").click()
-        await page.get_by_role("dialog").get_by_role("button", name="Undo").click()
-        await expect(page.get_by_text("version 3")).to_be_visible()
-        await page.get_by_role("tab", name="Episodes").click()
-        await page.get_by_role("row").filter(has_text="tea").get_by_role("checkbox").check()
-        await page.get_by_role("button", name="What would go?").click()
-        await expect(page.get_by_text("1 episode, 0 notes, 0 versions of blocks")).to_be_visible()
-        await page.get_by_role("button", name="Forget 1 episode").click()
-        await page.get_by_role("dialog").get_by_role("button", name="Forget").click()
-        await expect(page.get_by_role("row").filter(has_text="tea")).to_have_count(0)
-    block = await site.call("GET", "/banks/support/blocks/human")
-    assert (block["value"], block["version"]) == ("Ann lives in Lisbon.", 3)
-    episodes = (await site.call("GET", "/banks/support/episodes"))["episodes"]
-    assert [episode["text"] for episode in episodes] == ["I have moved to Porto."]

@@ -1,4 +1,4 @@
-"""Passes, usage, events and the cluster: what happened, what it cost, and what runs."""
+"""Usage, events and the cluster: what happened, what it cost, and what runs."""
 
 from pathlib import Path
 
@@ -8,21 +8,6 @@ from playwright.async_api import expect
 from tests.dashboard.conftest import Site
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-
-@pytest.mark.spec("UI-09")
-async def test_a_pass_is_requested_and_seen_with_its_trigger_and_who_asked_for_it(site: Site) -> None:
-    await site.call("POST", "/banks", {"name": "queue"})
-    await site.call("POST", "/banks/queue/episodes", {"text": "I like tea.", "speaker": "ann"})
-    async with site.open("/banks/queue?tab=passes") as page:
-        await expect(page.get_by_text("1 episode wait")).to_be_visible()
-        await page.get_by_role("button", name="Run a pass").click()
-        row = page.get_by_role("row").filter(has_text="hand")
-        await row.get_by_role("link").click()
-        await expect(page.get_by_role("heading", name="Pass over queue")).to_be_visible()
-        await expect(page.get_by_role("group", name="Trigger")).to_contain_text("by operator")
-    passes = (await site.call("GET", "/banks/queue/passes"))["passes"]
-    assert [(each["trigger"], each["by"]) for each in passes] == [("hand", "operator")]
 
 
 @pytest.mark.spec("UI-11")

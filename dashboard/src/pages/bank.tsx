@@ -7,7 +7,9 @@ import { BankBlocks } from "../parts/bank-blocks";
 import { BankEpisodes } from "../parts/bank-episodes";
 import { BankPasses } from "../parts/bank-passes";
 import { BankSearch } from "../parts/bank-search";
+import { ForgetForm } from "../parts/forget-form";
 import { ForeignText } from "../parts/name";
+import { NoteDrawer } from "../parts/note-drawer";
 import { PageTitle } from "../parts/page-title";
 import { QueryView } from "../parts/query-view";
 import { formatNumberOf } from "../server/format";
@@ -19,12 +21,14 @@ const TABS = {
   blocks: ["Blocks", BankBlocks],
   passes: ["Passes", BankPasses],
   answers: ["Ready answers", BankAnswers],
+  forget: ["Forget", ForgetForm],
 } as const;
 
 /** One memory bank: what is in it, where it comes from, and what passes make of it. */
 export default function BankPage() {
   const { bank = "" } = useParams<{ bank: string }>();
   const [params, setParams] = useSearchParams();
+  const note = params.get("note");
   const query = useQuery(bankQuery(decodeURIComponent(bank)));
   return (
     <QueryView query={query}>
@@ -50,6 +54,13 @@ export default function BankPage() {
               </Tabs.Panel>
             ))}
           </Tabs>
+          {note !== null && (
+            <NoteDrawer
+              bank={bank.name}
+              note={note}
+              onClose={() => setParams((shown) => (shown.delete("note"), shown), { replace: true })}
+            />
+          )}
         </Stack>
       )}
     </QueryView>

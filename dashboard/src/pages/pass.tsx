@@ -1,162 +1,101 @@
 import type { ChangeView, PassDetail } from "@circadia/client";
-import { Anchor, Group, Paper, SimpleGrid, Stack, Table, Text, Title } from "@mantine/core";
+import { Anchor, Group, SimpleGrid, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "wouter";
 
 import { ActButton } from "../parts/act-button";
-import { Diff } from "../parts/diff";
+import { ChangeList } from "../parts/change-list";
 import { ForeignText, Name } from "../parts/name";
 import { PageTitle } from "../parts/page-title";
+import { PassLedger } from "../parts/pass-ledger";
+import { PassProgress } from "../parts/pass-progress";
+import { PassStatus } from "../parts/pass-status";
 import { QueryView } from "../parts/query-view";
 import { Stat } from "../parts/stat";
-import { Ago } from "../parts/time";
+import { DateTime } from "../parts/time";
 import { circadia } from "../server/circadia";
-import { formatCount, formatDuration, formatUsd } from "../server/format";
+import { describeCost, describeEffect, isOpen } from "../server/describe-pass";
+import { formatDuration, formatUsd } from "../server/format";
 import { changesQuery, passQuery } from "../server/queries";
 
-/** One pass: why it began, what it cost, and each change, to accept, refuse or undo. */
+/** One pass: what it changed or proposes, and what it cost. */
 export default function PassPage() {
-  const { pass: id = "" } = useParams<{ pass: string }>();
-  const pass = useQuery(passQuery(id));
-  return <QueryView query={pass}>{(pass) => <Details pass={pass} />}</QueryView>;
-}
-
-function Details({ pass }: { pass: PassDetail }) {
-  const changes = useQuery(changesQuery(pass.id));
-  const path = { pass: pass.id };
-  const isOpen = pass.status === "pending" || pass.status === "running";
+  const { pass = "" } = useParams<{ pass: string }>();
+  const query = useQuery(passQuery(pass));
+  const changes = useQuery(changesQuery(pass));
   return (
-    <Stack>
-      <PageTitle
-        about={`${pass.status.replaceAll("_", " ")}${pass.detail ? `: ${pass.detail}` : ""}`}
-        acts={
-          isOpen ? (
-            <ActButton
-              act={() => circadia.cancelPass({ path })}
-              success="The pass is cancelled."
-              warning="Its published changes stay; the rest of its input waits for the next pass."
-            >
-              Cancel
-            </ActButton>
-          ) : (
-            <ActButton
-              act={() => circadia.undoPass({ path })}
-              success="All changes of the pass are undone."
-              warning="All its changes are taken back. Lines that others have changed since stay."
-              barrier={changes.data?.length === 0 ? "The pass has changed nothing." : undefined}
-            >
-              Undo all
-            </ActButton>
-          )
-        }
-      >
-        {`Pass over ${pass.bank}`}
-      </PageTitle>
-      <SimpleGrid cols={{ base: 2, sm: 4 }}>
-        <Stat label="Trigger" note={pass.by && <>by <Name text={pass.by} /></>}>
-          {pass.trigger}
-        </Stat>
-        <Stat label="Began" note={`ran ${formatDuration(pass.run_seconds)}`}>
-          {pass.started_at ? <Ago at={pass.started_at} /> : "not yet"}
-        </Stat>
-        <Stat label="Tokens">{formatCount(pass.spent.tokens)}</Stat>
-        <Stat label="Cost">{formatUsd(pass.spent.usd)}</Stat>
-      </SimpleGrid>
-      <Anchor component={Link} href={`/banks/${encodeURIComponent(pass.bank)}?tab=passes`} size="sm">
-        All passes over this bank
-      </Anchor>
-      {pass.errors.map((error) => (
-        <ForeignText key={error} text={`Error: ${error}`} />
-      ))}
-      <Title order={2} size="h5">
-        Changes
-      </Title>
-      <QueryView query={changes}>
-        {(changes) => (
-          <Stack>
-            {changes.some(({ state }) => state === "staged") && !pass.dry_run && <ReviewAll pass={pass.id} />}
-            {changes.length === 0 && <Text size="sm">This pass changes nothing{isOpen ? " yet" : ""}.</Text>}
-            {changes.map((change) => (
-              <Change key={change.number} change={change} isDryRun={pass.dry_run} />
-            ))}
-          </Stack>
-        )}
-      </QueryView>
-      {pass.ledger.length > 0 && <Ledger pass={pass} />}
-    </Stack>
+    <QueryView query={query}>
+      {(pass) => (
+        <Stack>
+          <PageTitle acts={<PassPageActs pass={pass} changes={changes.data ?? []} />}>{`Pass over ${pass.bank}`}</PageTitle>
+          <PassFacts pass={pass} />
+          <section aria-label="Changes">
+            <Title order={2} size="h5" mb="xs">
+              Changes
+            </Title>
+            <QueryView query={changes}>{(changes) => <ChangeList pass={pass} changes={changes} />}</QueryView>
+          </section>
+          <PassLedger pass={pass} />
+        </Stack>
+      )}
+    </QueryView>
   );
 }
 
-function ReviewAll({ pass }: { pass: string }) {
+function PassFacts({ pass }: { pass: PassDetail }) {
+  return (
+    <>
+      <Text size="sm" component="div">
+        Asked for <DateTime at={pass.created_at} /> by <Name text={pass.by || "a trigger"} /> ({pass.trigger}).{" "}
+        {pass.dry_run && "A dry run: nothing is written. "}
+        {pass.review && "Its proposals wait for a person. "}
+        <Anchor component={Link} href={`/banks/${encodeURIComponent(pass.bank)}?tab=passes`} size="sm" underline="always">
+          All passes over this bank
+        </Anchor>
+      </Text>
+      {pass.instructions && <ForeignText text={pass.instructions} />}
+      <SimpleGrid cols={{ base: 1, xs: 2, lg: 4 }}>
+        <Stat label="Status" note={pass.detail}>
+          <PassStatus status={pass.status} />
+        </Stat>
+        <Stat label="Effect">
+          <Text size="sm">{describeEffect(pass)}</Text>
+        </Stat>
+        <Stat label="Cost" note={describeCost(pass.spent)}>
+          {formatUsd(pass.spent.usd)}
+        </Stat>
+        <Stat label="Ran for" note={`attempt ${pass.attempt}`}>
+          {formatDuration(pass.run_seconds)}
+        </Stat>
+      </SimpleGrid>
+      {isOpen(pass) && <PassProgress pass={pass} />}
+    </>
+  );
+}
+
+function PassPageActs({ pass, changes }: { pass: PassDetail; changes: readonly ChangeView[] }) {
+  const path = { pass: pass.id };
+  const published = changes.filter(({ state }) => state === "published").length;
   return (
     <Group gap="xs">
-      <ActButton act={() => circadia.acceptPass({ path: { pass } })} success="All changes are published." warning="All changes that wait are published.">
-        Accept all
-      </ActButton>
-      <ActButton act={() => circadia.refusePass({ path: { pass } })} success="All changes are refused." warning="All changes that wait are refused; they are never published.">
-        Refuse all
-      </ActButton>
+      {isOpen(pass) ? (
+        <ActButton
+          act={() => circadia.cancelPass({ path })}
+          success="The pass is cancelled."
+          warning="The pass ends. What it has published stays, and the rest of its input waits for the next one."
+        >
+          Cancel
+        </ActButton>
+      ) : (
+        <ActButton
+          act={() => circadia.undoPass({ path })}
+          success="The changes of the pass are undone."
+          warning={`${published} published changes are undone. A block that others have changed since keeps their lines.`}
+          barrier={published === 0 ? "The pass has published nothing." : undefined}
+        >
+          Undo
+        </ActButton>
+      )}
     </Group>
-  );
-}
-
-function Change({ change, isDryRun }: { change: ChangeView; isDryRun: boolean }) {
-  const path = { pass: change.pass };
-  const body = { numbers: [change.number] };
-  const subject = `change ${change.number}`;
-  return (
-    <Paper withBorder p="sm">
-      <Group justify="space-between">
-        <Text size="sm" component="div">
-          {change.number}. {change.operation}: {change.kind.replaceAll("_", " ")} <Name text={change.target} />, {change.state}
-        </Text>
-        {change.state === "staged" && !isDryRun && (
-          <Group gap="xs">
-            <ActButton subject={subject} act={() => circadia.acceptPass({ path, body })} success="The change is published.">
-              Accept
-            </ActButton>
-            <ActButton subject={subject} act={() => circadia.refusePass({ path, body })} success="The change is refused." warning="It is never published.">
-              Refuse
-            </ActButton>
-          </Group>
-        )}
-      </Group>
-      {change.why && <ForeignText text={change.why} />}
-      <Diff before={textOf(change.before)} after={textOf(change.after)} />
-    </Paper>
-  );
-}
-
-/** Return the text of one side of a change: of a note or a block, else its data. */
-function textOf(side: ChangeView["after"]): string {
-  if (side === null) return "";
-  const text = side["text"] ?? side["value"];
-  return typeof text === "string" ? text : JSON.stringify(side, null, 2);
-}
-
-function Ledger({ pass }: { pass: PassDetail }) {
-  return (
-    <Table aria-label="Cost by operation and model">
-      <Table.Thead>
-        <Table.Tr>
-          <Table.Th>Operation</Table.Th>
-          <Table.Th>Model</Table.Th>
-          <Table.Th>Calls</Table.Th>
-          <Table.Th>Tokens</Table.Th>
-          <Table.Th>Cost</Table.Th>
-        </Table.Tr>
-      </Table.Thead>
-      <Table.Tbody>
-        {pass.ledger.map((line) => (
-          <Table.Tr key={`${line.operation} ${line.model}`}>
-            <Table.Td>{line.operation}</Table.Td>
-            <Table.Td style={{ overflowWrap: "anywhere" }}>{line.model}</Table.Td>
-            <Table.Td>{formatCount(line.calls)}</Table.Td>
-            <Table.Td>{formatCount(line.tokens)}</Table.Td>
-            <Table.Td>{formatUsd(line.usd)}</Table.Td>
-          </Table.Tr>
-        ))}
-      </Table.Tbody>
-    </Table>
   );
 }

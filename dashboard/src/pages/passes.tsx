@@ -1,72 +1,53 @@
-import type { SleeptimeStatusView } from "@circadia/client";
-import { Anchor, SimpleGrid, Stack, Text, Title } from "@mantine/core";
+import type { PassView, SleeptimeView } from "@circadia/client";
+import { Alert, SimpleGrid, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "wouter";
 
-import { Name } from "../parts/name";
+import { Icon } from "../parts/icon";
 import { PageTitle } from "../parts/page-title";
-import { PassTable } from "../parts/pass-table";
+import { PassQueue } from "../parts/pass-queue";
 import { QueryView } from "../parts/query-view";
 import { Stat } from "../parts/stat";
-import { type Column, VirtualTable } from "../parts/virtual-table";
+import { describeCost } from "../server/describe-pass";
 import { formatCount, formatDuration, formatUsd } from "../server/format";
 import { sleeptimeQuery } from "../server/queries";
 
-const COLUMNS: Column<SleeptimeStatusView>[] = [
-  {
-    id: "bank",
-    header: "Bank",
-    width: "2fr",
-    cell: (status) => (
-      <Anchor component={Link} href={`/banks/${encodeURIComponent(status.bank)}?tab=passes`} className="name">
-        <Name text={status.bank} />
-      </Anchor>
-    ),
-    sortValue: (status) => status.bank,
-  },
-  { id: "backlog", header: "Episodes", width: "5rem", cell: (status) => formatCount(status.backlog.episodes), sortValue: (status) => status.backlog.episodes, isNumber: true },
-  { id: "lag", header: "Oldest waits", width: "7rem", cell: (status) => formatDuration(status.lag_seconds), sortValue: (status) => status.lag_seconds },
-  { id: "why", header: "Why", width: "4fr", cell: (status) => <Name text={status.red || status.verdict.why} />, isWideOnly: true },
-];
-
-/** Sleep-time work over all banks: what runs, what waits, what it costs. */
+/** Passes over all banks: what waits, what runs, and what it costs. */
 export default function PassesPage() {
   const sleeptime = useQuery(sleeptimeQuery);
   return (
     <Stack>
-      <PageTitle about="Passes tidy up the memory while nobody waits. Each can be undone as a whole.">Passes</PageTitle>
-      <QueryView query={sleeptime}>
-        {(sleeptime) => (
-          <>
-            <SimpleGrid cols={{ base: 2, sm: 4 }}>
-              <Stat label="Running">{sleeptime.passes.running ?? 0}</Stat>
-              <Stat label="Waiting">{sleeptime.passes.pending ?? 0}</Stat>
-              <Stat label="Tokens within 24 hours">{formatCount(sleeptime.spent.tokens)}</Stat>
-              <Stat label="Cost within 24 hours">{formatUsd(sleeptime.spent.usd)}</Stat>
-            </SimpleGrid>
-            <Title order={2} size="h5">
-              Open passes
-            </Title>
-            <PassTable label="Open passes" passes={sleeptime.banks.flatMap(({ running }) => (running ? [running] : []))} />
-            <Title order={2} size="h5">
-              Banks with work
-            </Title>
-            <VirtualTable
-              label="Banks with work"
-              rows={sleeptime.banks}
-              rowKey={(status) => status.bank}
-              columns={COLUMNS}
-              initialSort={{ column: "lag", isDescending: true }}
-              empty={
-                <Text size="sm" p="md">
-                  No bank waits for a pass. The history of a bank is on its own page, below Memory.
-                </Text>
-              }
-            />
-            {sleeptime.more > 0 && <Text size="sm">{formatCount(sleeptime.more)} more banks have work.</Text>}
-          </>
-        )}
-      </QueryView>
+      <PageTitle about="Passes work over memory while nobody waits: they derive notes, write blocks and prepare answers.">Passes</PageTitle>
+      <QueryView query={sleeptime}>{(sleeptime) => <Present sleeptime={sleeptime} />}</QueryView>
+      <Text size="sm">The passes so far, with their effect and cost, are on the page of each bank, below Memory.</Text>
     </Stack>
+  );
+}
+
+function Present({ sleeptime }: { sleeptime: SleeptimeView }) {
+  const count = (...statuses: PassView["status"][]) => statuses.reduce((sum, status) => sum + (sleeptime.passes[status] ?? 0), 0);
+  return (
+    <>
+      {sleeptime.red.map((problem) => (
+        <Alert key={problem} color="red" variant="outline" role="alert" title="Passes fail" icon={<Icon name="warning" tone="bad" />}>
+          {problem}
+        </Alert>
+      ))}
+      <SimpleGrid cols={{ base: 1, xs: 2, lg: 4 }}>
+        <Stat label="Waiting">{formatCount(count("pending"))}</Stat>
+        <Stat label="Running" icon="passes" tone="dream">
+          {formatCount(count("running"))}
+        </Stat>
+        <Stat label="Oldest turn waits">{sleeptime.lag_seconds > 0 ? formatDuration(sleeptime.lag_seconds) : "none waits"}</Stat>
+        <Stat label="Spent in 24 hours" note={describeCost(sleeptime.spent)}>
+          {formatUsd(sleeptime.spent.usd)}
+        </Stat>
+      </SimpleGrid>
+      <section aria-label="Queue">
+        <Title order={2} size="h5" mb="xs">
+          Banks with work
+        </Title>
+        <PassQueue banks={sleeptime.banks} more={sleeptime.more} />
+      </section>
+    </>
   );
 }

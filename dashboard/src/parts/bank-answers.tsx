@@ -1,16 +1,16 @@
 import type { AnswerView } from "@circadia/client";
-import { Button, Group, Paper, Select, SimpleGrid, Stack, Text, TextInput } from "@mantine/core";
-import { useMutation, useQuery } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import { Stack, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 
 import { circadia } from "../server/circadia";
-import { formatCount, formatUsd } from "../server/format";
-import { answersQuery, answerStatsQuery } from "../server/queries";
+import { formatUsd } from "../server/format";
+import { answersQuery, answerStatsQuery, bankSleeptimeQuery } from "../server/queries";
 import { ActButton } from "./act-button";
+import { AnswerStats } from "./answer-stats";
 import { Empty } from "./empty";
 import { Name } from "./name";
 import { QueryView } from "./query-view";
-import { Stat } from "./stat";
+import { TestQuestion } from "./test-question";
 import { Ago } from "./time";
 import { type Column, VirtualTable } from "./virtual-table";
 
@@ -18,26 +18,15 @@ import { type Column, VirtualTable } from "./virtual-table";
 export function BankAnswers({ bank }: { bank: string }) {
   const stats = useQuery(answerStatsQuery(bank));
   const answers = useQuery(answersQuery(bank));
-  const share = (value: number | null) => (value === null ? "–" : `${Math.round(value * 100)} %`);
+  const sleeptime = useQuery(bankSleeptimeQuery(bank));
+  const balance = sleeptime.data?.balances.find(({ operation }) => operation === "precompute");
   return (
     <Stack>
-      <QueryView query={stats}>
-        {(stats) => (
-          <SimpleGrid cols={{ base: 2, sm: 5 }}>
-            <Stat label="Ready">{formatCount(stats.live)}</Stat>
-            <Stat label="Served">{share(stats.hit_rate)}</Stat>
-            <Stat label="Hints">{share(stats.hint_rate)}</Stat>
-            <Stat label="Right" note={`${formatCount(stats.samples)} sampled`}>
-              {share(stats.precision)}
-            </Stat>
-            <Stat label="Wasted tokens">{formatCount(stats.wasted_tokens)}</Stat>
-          </SimpleGrid>
-        )}
-      </QueryView>
+      <QueryView query={stats}>{(stats) => <AnswerStats stats={stats} balance={balance} />}</QueryView>
       <QueryView query={answers}>
         {(answers) => (
           <>
-            {answers.length > 0 && <TestQuestion bank={bank} agents={[...new Set(answers.map(({ agent }) => agent))]} />}
+            <TestQuestion bank={bank} agents={[...new Set(answers.map(({ agent }) => agent))]} />
             <VirtualTable
               label="Ready answers"
               rows={answers}
@@ -81,38 +70,4 @@ function columnsFor(bank: string): Column<AnswerView>[] {
       ),
     },
   ];
-}
-
-function TestQuestion({ bank, agents }: { bank: string; agents: string[] }) {
-  const [agent, setAgent] = useState(agents[0] ?? "");
-  const [question, setQuestion] = useState("");
-  const testing = useMutation({ mutationFn: () => circadia.tryAnswers({ path: { bank }, body: { agent, question } }) });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    testing.mutate();
-  };
-  return (
-    <Paper withBorder p="sm">
-      <form onSubmit={submit}>
-        <Group align="flex-end">
-          <Select label="Agent" data={agents} value={agent} onChange={(value) => setAgent(value ?? "")} allowDeselect={false} />
-          <TextInput
-            label="Test a question"
-            description="No model is asked, and nothing is counted"
-            value={question}
-            onChange={(event) => setQuestion(event.currentTarget.value)}
-            style={{ flex: "1 1 16rem" }}
-            required
-          />
-          <Button type="submit" loading={testing.isPending}>
-            Test
-          </Button>
-        </Group>
-      </form>
-      <Text size="sm" mt="xs" role="status">
-        {testing.isError && testing.error.message}
-        {testing.data && `${testing.data.outcome}: ${testing.data.steps.join("; ")}`}
-      </Text>
-    </Paper>
-  );
 }

@@ -1,133 +1,69 @@
 import type { BlockView } from "@circadia/client";
-import { Button, Drawer, Group, Paper, Stack, Text, Textarea, Title } from "@mantine/core";
-import { notifications } from "@mantine/notifications";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Button, Group, Stack } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import { useSearchParams } from "wouter";
 
-import { circadia } from "../server/circadia";
-import { formatCount } from "../server/format";
-import { blocksQuery, versionsQuery } from "../server/queries";
-import { useActBarrier } from "../server/session";
-import { ActButton } from "./act-button";
-import { Diff } from "./diff";
+import { blocksQuery } from "../server/queries";
+import { BlockDetails } from "./block-details";
+import { BlockEditor } from "./block-editor";
 import { Empty } from "./empty";
-import { ForeignText, Name } from "./name";
+import { Name } from "./name";
 import { QueryView } from "./query-view";
 import { Ago } from "./time";
+import { type Column, VirtualTable } from "./virtual-table";
 
-/** The blocks of a bank: read, edit, compare the versions, and go back. */
+/** The blocks of a bank, and the one that is chosen. */
 export function BankBlocks({ bank }: { bank: string }) {
   const blocks = useQuery(blocksQuery(bank));
-  const [label, setLabel] = useState<string>();
+  const [isAdding, setAdding] = useState(false);
+  const [params, setParams] = useSearchParams();
+  const label = params.get("block");
+  const show = (block: string) => setParams({ tab: "blocks", block }, { replace: true });
   return (
-    <>
+    <Stack>
+      <Group justify="flex-end">
+        <Button size="xs" variant="default" onClick={() => setAdding(true)}>
+          Add a block
+        </Button>
+      </Group>
+      {isAdding && <BlockEditor bank={bank} onClose={() => setAdding(false)} onSaved={(block) => show(block.label)} />}
       <QueryView query={blocks}>
         {(blocks) => (
-          <Stack>
-            {blocks.length === 0 && (
+          <VirtualTable
+            label="Blocks"
+            rows={blocks}
+            rowKey={(block) => block.label}
+            columns={columnsFor(show)}
+            empty={
               <Empty command={`circadia blocks write ${bank} human "Ann lives in Porto."`}>
-                No block yet. Passes write them, agents may, and people can:
+                No block yet. A block is part of each prompt of the bank&apos;s agents; passes and people write it:
               </Empty>
-            )}
-            {blocks.map((block) => (
-              <Block key={block.label} block={block} onHistory={() => setLabel(block.label)} />
-            ))}
-          </Stack>
+            }
+          />
         )}
       </QueryView>
-      <Drawer opened={label !== undefined} onClose={() => setLabel(undefined)} title={`Versions of ${label ?? ""}`} position="right" size="xl">
-        {label !== undefined && <Versions bank={bank} label={label} />}
-      </Drawer>
-    </>
+      {label !== null && <BlockDetails key={label} bank={bank} label={label} />}
+    </Stack>
   );
 }
 
-function Block({ block, onHistory }: { block: BlockView; onHistory: () => void }) {
-  const client = useQueryClient();
-  const barrier = useActBarrier();
-  const [draft, setDraft] = useState<string>();
-  const path = { bank: block.bank, label: block.label };
-  const saving = useMutation({
-    mutationFn: (value: string) => circadia.writeBlock({ path, body: { value, expected_version: block.version } }),
-    onSuccess: () => {
-      setDraft(undefined);
-      return client.invalidateQueries({ queryKey: ["blocks"] });
-    },
-    onError: (error) => notifications.show({ color: "red", title: "Not saved", message: error.message }),
-  });
-  return (
-    <Paper withBorder p="sm">
-      <Group justify="space-between" wrap="nowrap">
-        <Title order={2} size="h6" className="name">
-          <Name text={block.label} />
-        </Title>
-        <Text size="xs" c="dimmed" style={{ whiteSpace: "nowrap" }}>
-          version {block.version}, {formatCount(block.value.length)} of {formatCount(block.limit)} characters
-        </Text>
-      </Group>
-      {draft === undefined ? (
-        <ForeignText text={block.value} />
-      ) : (
-        <Textarea
-          aria-label={`Text of ${block.label}`}
-          value={draft}
-          onChange={(event) => setDraft(event.currentTarget.value)}
-          maxLength={block.limit}
-          autosize
-        />
-      )}
-      <Group gap="xs" mt="xs">
-        {draft === undefined ? (
-          <Button size="xs" variant="default" onClick={() => setDraft(block.value)} disabled={barrier !== undefined}>
-            Edit
-          </Button>
-        ) : (
-          <>
-            <Button size="xs" onClick={() => saving.mutate(draft)} loading={saving.isPending}>
-              Save
-            </Button>
-            <Button size="xs" variant="default" onClick={() => setDraft(undefined)}>
-              Cancel
-            </Button>
-          </>
-        )}
-        <Button size="xs" variant="default" onClick={onHistory}>
-          Versions
+function columnsFor(onShow: (label: string) => void): Column<BlockView>[] {
+  return [
+    { id: "label", header: "Label", width: "1fr", cell: (block) => <Name text={block.label} />, sortValue: (block) => block.label },
+    { id: "value", header: "Text", width: "3fr", cell: (block) => <Name text={block.value} />, isWideOnly: true },
+    { id: "version", header: "Version", width: "5rem", cell: (block) => block.version, sortValue: (block) => block.version, isNumber: true },
+    { id: "by", header: "Written by", width: "1fr", cell: (block) => <Name text={block.by} />, sortValue: (block) => block.by, isWideOnly: true },
+    { id: "at", header: "When", width: "6rem", cell: (block) => <Ago at={block.at} />, sortValue: (block) => block.at },
+    {
+      id: "more",
+      header: "More",
+      width: "4.5rem",
+      cell: (block) => (
+        <Button size="compact-xs" variant="default" onClick={() => onShow(block.label)} aria-label={`Show the block ${block.label}`}>
+          Show
         </Button>
-        <ActButton
-          subject={block.label}
-          act={() => circadia.undoBlock({ path, body: { expected_version: block.version } })}
-          success={`${block.label} is as before its last change.`}
-          warning="The version before becomes the present one. The history keeps both."
-          barrier={block.version > 1 ? undefined : "It has one version only."}
-        >
-          Undo
-        </ActButton>
-      </Group>
-    </Paper>
-  );
-}
-
-function Versions({ bank, label }: { bank: string; label: string }) {
-  const versions = useQuery(versionsQuery(bank, label));
-  return (
-    <QueryView query={versions}>
-      {(versions) => (
-        <Stack>
-          {versions.toReversed().map((version) => (
-            <div key={version.version}>
-              <Text size="sm" component="div">
-                Version {version.version} by <Name text={version.by} />, <Ago at={version.at} />
-                {version.why && `: ${version.why}`}
-              </Text>
-              <Diff
-                before={versions.find((other) => other.version === version.parent)?.value ?? ""}
-                after={version.deleted ? "" : version.value}
-              />
-            </div>
-          ))}
-        </Stack>
-      )}
-    </QueryView>
-  );
+      ),
+    },
+  ];
 }

@@ -1,82 +1,87 @@
-import type { EpisodeView, ForgottenView } from "@circadia/client";
-import { Group, Stack, Text } from "@mantine/core";
-import { useMutation, useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import type { EpisodeView } from "@circadia/client";
+import { Button, Drawer, Group, Stack, Text, TextInput } from "@mantine/core";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useDeferredValue, useState } from "react";
 
-import { circadia } from "../server/circadia";
-import { formatNumberOf } from "../server/format";
 import { episodesQuery } from "../server/queries";
-import { ActButton } from "./act-button";
 import { Empty } from "./empty";
+import { EpisodeDetails } from "./episode-details";
+import { ForgetPanel } from "./forget-panel";
 import { Name } from "./name";
 import { QueryView } from "./query-view";
 import { Ago } from "./time";
 import { type Column, VirtualTable } from "./virtual-table";
 
-const COLUMNS: Column<EpisodeView>[] = [
-  { id: "at", header: "When", width: "6rem", cell: (episode) => <Ago at={episode.at} />, sortValue: (episode) => episode.at },
-  { id: "speaker", header: "Speaker", width: "1fr", cell: (episode) => <Name text={episode.speaker} />, sortValue: (episode) => episode.speaker },
-  { id: "text", header: "Text", width: "4fr", cell: (episode) => <Name text={episode.text} /> },
-  { id: "kind", header: "Kind", width: "4rem", cell: (episode) => <Text size="sm">{episode.kind}</Text>, sortValue: (episode) => episode.kind, isWideOnly: true },
-  { id: "trust", header: "Source", width: "5rem", cell: (episode) => <Text size="sm">{episode.trust}</Text>, sortValue: (episode) => episode.trust, isWideOnly: true },
-];
-
-/** The newest episodes of a bank; some or one can be forgotten, with all that was derived. */
+/** What was said, newest first, with who said it and how far it is trusted. */
 export function BankEpisodes({ bank }: { bank: string }) {
-  const episodes = useQuery(episodesQuery(bank));
+  const [conversation, setConversation] = useState("");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const [shown, setShown] = useState<EpisodeView>();
+  const wanted = useDeferredValue(conversation.trim());
+  const episodes = useInfiniteQuery(episodesQuery(bank, wanted));
   return (
-    <QueryView query={episodes}>
-      {(episodes) => {
-        const ids = episodes.map(({ id }) => id).filter((id) => chosen.has(id));
-        return (
-          <Stack>
-            <Group justify="space-between" mih={30}>
-              <Text size="sm" role="status">
-                The newest {formatNumberOf(episodes.length, "episode")}
-                {ids.length > 0 && `, ${ids.length} selected`}
-              </Text>
-              {ids.length > 0 && <ForgetEpisodes key={ids.join()} bank={bank} ids={ids} />}
-            </Group>
+    <Stack>
+      <TextInput
+        label="Conversation"
+        description="Its whole name; empty shows all"
+        value={conversation}
+        onChange={(event) => setConversation(event.currentTarget.value)}
+        maw={360}
+      />
+      {chosen.size > 0 && (
+        <ForgetPanel key={[...chosen].join()} bank={bank} selection={{ ids: [...chosen] }} onForgotten={() => setChosen(new Set())} />
+      )}
+      <QueryView query={episodes}>
+        {(rows) => (
+          <>
             <VirtualTable
               label="Episodes"
-              rows={episodes}
+              rows={rows}
               rowKey={(episode) => episode.id}
-              columns={COLUMNS}
+              columns={columnsFor(setShown)}
               selection={{ chosen, onChange: setChosen }}
-              empty={<Empty>No episode yet. Calls of agents that are bound to this bank become episodes.</Empty>}
+              empty={
+                <Empty command={`circadia episodes add ${bank} "The release is on Friday." --speaker ann`}>
+                  {wanted ? "This conversation has no episode here." : "Nothing was said yet. Capture stores the turns of the bank's agents, or you add one:"}
+                </Empty>
+              }
             />
-          </Stack>
-        );
-      }}
-    </QueryView>
+            <Group>
+              <Text size="sm" role="status">
+                {rows.length} episodes{episodes.hasNextPage ? ", there are more" : ""}
+              </Text>
+              {episodes.hasNextPage && (
+                <Button size="xs" variant="default" onClick={() => void episodes.fetchNextPage()} loading={episodes.isFetchingNextPage}>
+                  Show older ones
+                </Button>
+              )}
+            </Group>
+          </>
+        )}
+      </QueryView>
+      <Drawer opened={shown !== undefined} onClose={() => setShown(undefined)} title="The episode" position="right" size="lg">
+        {shown && <EpisodeDetails episode={shown} />}
+      </Drawer>
+    </Stack>
   );
 }
 
-/** Forget episodes, after a look at how much goes with them. */
-function ForgetEpisodes({ bank, ids }: { bank: string; ids: string[] }) {
-  const forget = (isPreview: boolean): Promise<ForgottenView> =>
-    circadia.forgetEpisodes({ path: { bank }, body: { ids, ...(isPreview && { dry_run: true }) } });
-  const preview = useMutation({ mutationFn: () => forget(true) });
-  const loss = preview.data;
-  return (
-    <Group gap="xs">
-      <ActButton act={() => preview.mutateAsync()} success="Nothing was deleted yet.">
-        What would go?
-      </ActButton>
-      {loss && (
-        <Text size="sm" role="status">
-          {formatNumberOf(loss.episodes, "episode")}, {formatNumberOf(loss.notes, "note")}, {formatNumberOf(loss.versions, "version")} of blocks
-        </Text>
-      )}
-      <ActButton
-        subject={formatNumberOf(ids.length, "episode")}
-        act={() => forget(false)}
-        success="The episodes are forgotten."
-        warning="They are deleted with everything derived from them: notes, lines of blocks, ready answers. This cannot be undone."
-      >
-        Forget
-      </ActButton>
-    </Group>
-  );
+function columnsFor(onShow: (episode: EpisodeView) => void): Column<EpisodeView>[] {
+  return [
+    { id: "at", header: "When", width: "6rem", cell: (episode) => <Ago at={episode.at} />, sortValue: (episode) => episode.at },
+    { id: "speaker", header: "Speaker", width: "1fr", cell: (episode) => <Name text={episode.speaker} />, sortValue: (episode) => episode.speaker },
+    { id: "text", header: "Text", width: "4fr", cell: (episode) => <Name text={episode.text} /> },
+    { id: "kind", header: "Kind", width: "4rem", cell: (episode) => episode.kind, sortValue: (episode) => episode.kind, isWideOnly: true },
+    { id: "trust", header: "Trust", width: "5rem", cell: (episode) => episode.trust, sortValue: (episode) => episode.trust, isWideOnly: true },
+    {
+      id: "more",
+      header: "More",
+      width: "4.5rem",
+      cell: (episode) => (
+        <Button size="compact-xs" variant="default" onClick={() => onShow(episode)} aria-label={`Show the episode of ${episode.speaker}`}>
+          Show
+        </Button>
+      ),
+    },
+  ];
 }

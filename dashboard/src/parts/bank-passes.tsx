@@ -1,46 +1,88 @@
-import { Group, Stack, Text } from "@mantine/core";
+import type { PassView, SleeptimeStatusView } from "@circadia/client";
+import { Anchor, Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "wouter";
 
-import { circadia } from "../server/circadia";
-import { formatCount, formatNumberOf, formatUsd } from "../server/format";
+import { describeCost, describeEffect } from "../server/describe-pass";
+import { formatDuration, formatUsd } from "../server/format";
 import { bankSleeptimeQuery, passesQuery } from "../server/queries";
-import { ActButton } from "./act-button";
-import { PassTable } from "./pass-table";
+import { Balances } from "./balances";
+import { Empty } from "./empty";
+import { Name } from "./name";
+import { PassActs } from "./pass-acts";
+import { PassStatus } from "./pass-status";
 import { QueryView } from "./query-view";
+import { Ago } from "./time";
+import { type Column, VirtualTable } from "./virtual-table";
 
-/** What waits in a bank, why no pass begins, and the passes so far. */
+const COLUMNS: Column<PassView>[] = [
+  {
+    id: "at",
+    header: "Asked for",
+    width: "6rem",
+    cell: (pass) => (
+      <Anchor component={Link} href={`/passes/${pass.id}`} size="sm">
+        <Ago at={pass.created_at} />
+      </Anchor>
+    ),
+    sortValue: (pass) => pass.created_at,
+  },
+  { id: "status", header: "Status", width: "7rem", cell: (pass) => <PassStatus status={pass.status} />, sortValue: (pass) => pass.status },
+  { id: "trigger", header: "Trigger", width: "6rem", cell: (pass) => pass.trigger, sortValue: (pass) => pass.trigger, isWideOnly: true },
+  { id: "effect", header: "Effect", width: "3fr", cell: (pass) => <Name text={describeEffect(pass)} /> },
+  { id: "cost", header: "Cost", width: "6rem", cell: (pass) => <Cost pass={pass} />, sortValue: (pass) => pass.spent.usd, isNumber: true, isWideOnly: true },
+  {
+    id: "ran",
+    header: "Ran for",
+    width: "6rem",
+    cell: (pass) => formatDuration(pass.run_seconds),
+    sortValue: (pass) => pass.run_seconds,
+    isNumber: true,
+    isWideOnly: true,
+  },
+];
+
+/** The passes over one bank, and whether they pay. */
 export function BankPasses({ bank }: { bank: string }) {
-  const status = useQuery(bankSleeptimeQuery(bank));
   const passes = useQuery(passesQuery(bank));
-  const path = { bank };
+  const status = useQuery(bankSleeptimeQuery(bank));
   return (
     <Stack>
-      <QueryView query={status}>
-        {(status) => (
-          <Group justify="space-between">
-            <Text size="sm" role="status">
-              {formatNumberOf(status.backlog.episodes, "episode")} wait.{" "}
-              {status.verdict.why && `${status.verdict.why.charAt(0).toUpperCase()}${status.verdict.why.slice(1)}. `}
-              {formatCount(status.spent.tokens)} tokens and {formatUsd(status.spent.usd)} spent within 24 hours.
-            </Text>
-            <Group gap="xs">
-              <ActButton act={() => circadia.runPass({ path, body: {} })} success="A pass waits for a worker.">
-                Run a pass
-              </ActButton>
-              {status.paused_by === null ? (
-                <ActButton act={() => circadia.pauseSleeptime({ path })} success="No new pass begins over this bank.">
-                  Pause
-                </ActButton>
-              ) : (
-                <ActButton act={() => circadia.resumeSleeptime({ path })} success="Passes may begin again.">
-                  Resume
-                </ActButton>
-              )}
-            </Group>
-          </Group>
+      <QueryView query={status}>{(status) => <BankStatus status={status} />}</QueryView>
+      <QueryView query={passes}>
+        {(passes) => (
+          <VirtualTable
+            label={`Passes over ${bank}`}
+            rows={passes}
+            rowKey={(pass) => pass.id}
+            columns={COLUMNS}
+            empty={<Empty command={`circadia passes run ${bank} --wait`}>There was no pass over this bank yet. Triggers begin passes, or you do:</Empty>}
+          />
         )}
       </QueryView>
-      <QueryView query={passes}>{(passes) => <PassTable label={`Passes over ${bank}`} passes={passes} />}</QueryView>
     </Stack>
   );
+}
+
+function BankStatus({ status }: { status: SleeptimeStatusView }) {
+  return (
+    <>
+      <Group justify="space-between">
+        <Text size="sm" role="status">
+          {status.paused_by === null ? status.verdict.why || status.gate : <>Paused by <Name text={status.paused_by} /></>}
+        </Text>
+        <PassActs status={status} />
+      </Group>
+      {status.leftovers.length > 0 && (
+        <Text size="sm">
+          {status.leftovers.length} ranges of episodes failed and are retried, or wait for you to resume: {status.leftovers[0]!.cause}
+        </Text>
+      )}
+      <Balances balances={status.balances} />
+    </>
+  );
+}
+
+function Cost({ pass }: { pass: PassView }) {
+  return <span title={describeCost(pass.spent)}>{formatUsd(pass.spent.usd)}</span>;
 }

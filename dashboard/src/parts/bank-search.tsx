@@ -1,100 +1,106 @@
-import type { HitView } from "@circadia/client";
-import { Anchor, Button, Drawer, Group, Paper, Stack, Text, TextInput } from "@mantine/core";
+import type { HitView, Layer, Trust } from "@circadia/client";
+import { Anchor, Button, Group, MultiSelect, Paper, SegmentedControl, Stack, Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
+import { Link, useSearchParams } from "wouter";
 
-import { noteQuery, searchQuery } from "../server/queries";
+import { searchQuery } from "../server/queries";
+import { Empty } from "./empty";
 import { ForeignText, Name } from "./name";
 import { QueryView } from "./query-view";
-import { Ago } from "./time";
+import { ScoreParts } from "./score-parts";
+import { DateTime } from "./time";
 
-/** Find episodes and notes, each with the parts of its score. */
+const TRUSTS: Trust[] = ["person", "agent", "tool", "external"];
+
+/** What the bank finds for a question, and what each hit's score is made of. */
 export function BankSearch({ bank }: { bank: string }) {
-  const [text, setText] = useState("");
-  const [asked, setAsked] = useState("");
+  const [params, setParams] = useSearchParams();
+  const question = params.get("q") ?? "";
+  const [text, setText] = useState(question);
+  const [layer, setLayer] = useState<Layer | "both">("both");
+  const [trust, setTrust] = useState<Trust[]>([]);
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    setAsked(text.trim());
+    setParams(text.trim() ? { q: text.trim() } : {}, { replace: true });
   };
+  const filter = { ...(layer !== "both" && { layer: [layer] }), ...(trust.length > 0 && { trust }) };
   return (
     <Stack>
-      <form onSubmit={submit} role="search">
+      <form onSubmit={submit}>
         <Group align="flex-end">
           <TextInput
             label="Question or words"
             value={text}
             onChange={(event) => setText(event.currentTarget.value)}
-            style={{ flex: "1 1 16rem" }}
-            required
+            style={{ flex: "3 1 16rem" }}
+          />
+          <MultiSelect
+            label="Trust"
+            data={TRUSTS}
+            value={trust}
+            onChange={(chosen) => setTrust(chosen as Trust[])}
+            placeholder={trust.length === 0 ? "any" : ""}
+            style={{ flex: "1 1 10rem" }}
+          />
+          <SegmentedControl
+            aria-label="Layer"
+            data={["both", "episodes", "notes"]}
+            value={layer}
+            onChange={(value) => setLayer(value as Layer | "both")}
           />
           <Button type="submit">Search</Button>
         </Group>
       </form>
-      {asked && <Hits bank={bank} asked={asked} />}
+      {question === "" ? (
+        <Empty command={`circadia banks search ${bank} "when do we release"`}>
+          Search as an agent does: by words and by meaning. The same from a terminal:
+        </Empty>
+      ) : (
+        <Hits bank={bank} question={question} filter={filter} />
+      )}
     </Stack>
   );
 }
 
-function Hits({ bank, asked }: { bank: string; asked: string }) {
-  const hits = useQuery(searchQuery(bank, asked));
-  const [note, setNote] = useState<string>();
+function Hits({ bank, question, filter }: { bank: string; question: string; filter: Parameters<typeof searchQuery>[2] }) {
+  const hits = useQuery(searchQuery(bank, question, filter));
   return (
-    <>
-      <QueryView query={hits}>
-        {(hits) => (
-          <Stack gap="xs" role="list" aria-label="Hits">
-            {hits.length === 0 && <Text size="sm">Nothing in this bank matches.</Text>}
+    <QueryView query={hits}>
+      {(hits) => (
+        <>
+          <Text size="sm" role="status">
+            {hits.length === 0 ? "Nothing is found. Try other words, or remove a filter." : `${hits.length} hits, the best first`}
+          </Text>
+          <Stack component="ol" gap="xs" m={0} p={0} style={{ listStyle: "none" }} aria-label="Hits">
             {hits.map((hit) => (
-              <Hit key={hit.id} hit={hit} onExplain={() => setNote(hit.id)} />
+              <Hit key={hit.id} bank={bank} hit={hit} />
             ))}
           </Stack>
-        )}
-      </QueryView>
-      <Drawer opened={note !== undefined} onClose={() => setNote(undefined)} title="Where this note comes from" position="right" size="lg">
-        {note !== undefined && <NoteSources bank={bank} note={note} />}
-      </Drawer>
-    </>
-  );
-}
-
-function Hit({ hit, onExplain }: { hit: HitView; onExplain: () => void }) {
-  const parts = Object.entries(hit.parts).filter(([, value]) => value !== 0);
-  return (
-    <Paper withBorder p="xs" role="listitem">
-      <ForeignText text={hit.text} />
-      <Text size="xs" c="dimmed" component="div">
-        {hit.layer === "notes" ? "note" : "episode"} ({hit.kind}), {hit.speaker && <Name text={hit.speaker} />} <Ago at={hit.at} />,
-        source: {hit.trust}; score {hit.score.toFixed(3)}: {parts.map(([name, value]) => `${name} ${value.toFixed(3)}`).join(", ")}
-        {hit.layer === "notes" && (
-          <>
-            {" "}
-            <Anchor component="button" type="button" size="xs" onClick={onExplain}>
-              Show its {hit.evidence.length} sources
-            </Anchor>
-          </>
-        )}
-      </Text>
-    </Paper>
-  );
-}
-
-function NoteSources({ bank, note }: { bank: string; note: string }) {
-  const query = useQuery(noteQuery(bank, note));
-  return (
-    <QueryView query={query}>
-      {({ text, evidence }) => (
-        <Stack>
-          <ForeignText text={text} />
-          {evidence.map((episode) => (
-            <Paper key={episode.id} withBorder p="xs">
-              <ForeignText text={episode.text} />
-              <Text size="xs" c="dimmed" component="div">
-                <Name text={episode.speaker} />, <Ago at={episode.at} />, source: {episode.trust}
-              </Text>
-            </Paper>
-          ))}
-        </Stack>
+        </>
       )}
     </QueryView>
+  );
+}
+
+function Hit({ bank, hit }: { bank: string; hit: HitView }) {
+  return (
+    <Paper component="li" withBorder p="sm">
+      <ForeignText text={hit.text} />
+      <Group gap="md" mt={4}>
+        <Text size="xs" maw="100%">
+          {hit.kind} from {hit.speaker === null ? "passes" : <Name text={hit.speaker} />}, trust: {hit.trust}
+        </Text>
+        <Text size="xs">
+          <DateTime at={hit.at} />
+        </Text>
+        {hit.layer === "notes" && (
+          <Anchor component={Link} size="xs" href={`/banks/${encodeURIComponent(bank)}?note=${encodeURIComponent(hit.id)}`}>
+            Evidence of {hit.evidence.length} episodes
+          </Anchor>
+        )}
+      </Group>
+      <ScoreParts score={hit.score} parts={hit.parts} />
+    </Paper>
   );
 }

@@ -1,5 +1,5 @@
-import type { ReportUsageData, UsageReport } from "@circadia/client";
-import { queryOptions } from "@tanstack/react-query";
+import type { ChangeList, ChangeView, EpisodeView, ReportUsageData, SearchBankData, UsageReport } from "@circadia/client";
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 
 import { circadia } from "./circadia";
 import { startOfDay } from "./clock";
@@ -8,9 +8,12 @@ import type { Topic } from "./refresh";
 /** A query's key begins with the topic whose events refresh it. */
 type Key = readonly [Topic, ...(string | number | undefined)[]];
 
-/** Usage has no events: a page that shows it asks again after so long. */
+/** Usage, and the use of ready answers, have no events: a page that shows them asks again after so long. */
 const USAGE_MILLISECONDS = 5_000;
 const HEALTH_MILLISECONDS = 10_000;
+/** Episodes have no events either. */
+const EPISODES_MILLISECONDS = 5_000;
+const MOST_CHANGES = 10_000;
 
 function query<Data>(queryKey: Key, queryFn: (context: { signal: AbortSignal }) => Promise<Data>) {
   return queryOptions({ queryKey, queryFn });
@@ -110,15 +113,34 @@ export const scheduleQuery = (agent: string) =>
 
 export const banksQuery = query(["banks"], async ({ signal }) => (await circadia.listBanks({ query: { limit: 1000 }, signal })).banks);
 
-export const bankQuery = (bank: string) => query(["banks", bank], ({ signal }) => circadia.showBank({ path: { bank }, signal }));
-
-export const episodesQuery = (bank: string) =>
-  query(["memory", "episodes", bank], async ({ signal }) => {
-    return (await circadia.listEpisodes({ path: { bank }, query: { order: "newest", limit: 500 }, signal })).episodes;
+export const bankQuery = (bank: string) =>
+  queryOptions({
+    ...query(["banks", bank], ({ signal }) => circadia.showBank({ path: { bank }, signal })),
+    refetchInterval: EPISODES_MILLISECONDS,
   });
 
-export const searchQuery = (bank: string, q: string) =>
-  query(["memory", "search", bank, q], async ({ signal }) => (await circadia.searchBank({ path: { bank }, query: { q, limit: 50 }, signal })).hits);
+/** The episodes of a bank, newest first, page by page; the empty conversation means all. */
+export const episodesQuery = (bank: string, conversation: string) =>
+  infiniteQueryOptions({
+    queryKey: ["memory", "episodes", bank, conversation] as const,
+    queryFn: ({ pageParam: after, signal }) =>
+      circadia.listEpisodes({
+        path: { bank },
+        query: { order: "newest", limit: 500, ...(conversation && { conversation }), ...(after !== null && { after }) },
+        signal,
+      }),
+    initialPageParam: null as number | null,
+    getNextPageParam: (page) => page.after,
+    select: ({ pages }): EpisodeView[] => pages.flatMap(({ episodes }) => episodes),
+    refetchInterval: EPISODES_MILLISECONDS,
+  });
+
+export type SearchFilter = Omit<SearchBankData["query"], "q" | "limit">;
+
+export const searchQuery = (bank: string, q: string, filter: SearchFilter) =>
+  query(["memory", "search", bank, q, JSON.stringify(filter)], async ({ signal }) => {
+    return (await circadia.searchBank({ path: { bank }, query: { q, limit: 50, ...filter }, signal })).hits;
+  });
 
 export const noteQuery = (bank: string, note: string) =>
   query(["memory", "note", bank, note], ({ signal }) => circadia.explainNote({ path: { bank, note }, signal }));
@@ -134,8 +156,18 @@ export const passesQuery = (bank: string) =>
 
 export const passQuery = (pass: string) => query(["passes", "one", pass], ({ signal }) => circadia.showPass({ path: { pass }, signal }));
 
+/** All changes of a pass, up to a bound. */
 export const changesQuery = (pass: string) =>
-  query(["passes", "changes", pass], async ({ signal }) => (await circadia.listChanges({ path: { pass }, signal })).changes);
+  query(["passes", "changes", pass], async ({ signal }) => {
+    const changes: ChangeView[] = [];
+    let after: number | null = 0;
+    while (after !== null && changes.length < MOST_CHANGES) {
+      const page: ChangeList = await circadia.listChanges({ path: { pass }, query: { after, limit: 1000 }, signal });
+      changes.push(...page.changes);
+      after = page.after;
+    }
+    return changes;
+  });
 
 export const bankSleeptimeQuery = (bank: string) =>
   query(["sleeptime", bank], ({ signal }) => circadia.showSleeptime({ path: { bank }, signal }));
@@ -144,4 +176,7 @@ export const answersQuery = (bank: string) =>
   query(["answers", bank], async ({ signal }) => (await circadia.listAnswers({ path: { bank }, query: { limit: 1000 }, signal })).answers);
 
 export const answerStatsQuery = (bank: string) =>
-  query(["answers", "stats", bank], ({ signal }) => circadia.answerStats({ path: { bank }, signal }));
+  queryOptions({
+    ...query(["answers", "stats", bank], ({ signal }) => circadia.answerStats({ path: { bank }, signal })),
+    refetchInterval: USAGE_MILLISECONDS,
+  });

@@ -1,0 +1,58 @@
+import type { ChangeView, PassView } from "@circadia/client";
+import { Button, Group, Stack, Text } from "@mantine/core";
+import { useState } from "react";
+
+import { circadia } from "../server/circadia";
+import { formatCount } from "../server/format";
+import { ActButton } from "./act-button";
+import { Change } from "./change";
+
+const PAGE = 100;
+
+/** The changes of a pass as a diff; those that wait are accepted or refused, one or all. */
+export function ChangeList({ pass, changes }: { pass: PassView; changes: readonly ChangeView[] }) {
+  const [shown, setShown] = useState(PAGE);
+  const waiting = changes.filter(({ state }) => state === "staged").length;
+  const barrier = pass.dry_run ? "A dry run publishes nothing. Ask for a pass with review instead." : undefined;
+  const path = { pass: pass.id };
+  if (changes.length === 0) return <Text size="sm">The pass has changed nothing.</Text>;
+  return (
+    <Stack>
+      <Group justify="space-between">
+        <Text size="sm" role="status">
+          {formatCount(changes.length)} changes{waiting > 0 && `, ${formatCount(waiting)} wait for a person`}
+        </Text>
+        {waiting > 0 && (
+          <Group gap="xs">
+            <ActButton
+              act={() => circadia.acceptPass({ path })}
+              success="The changes are published."
+              warning={`${formatCount(waiting)} changes are published. Undo takes them back.`}
+              barrier={barrier}
+            >
+              Accept all
+            </ActButton>
+            <ActButton
+              act={() => circadia.refusePass({ path })}
+              success="The changes are refused."
+              warning={`${formatCount(waiting)} changes are refused; they stay on record and cannot be accepted any more.`}
+              barrier={barrier}
+            >
+              Refuse all
+            </ActButton>
+          </Group>
+        )}
+      </Group>
+      <Stack component="ol" gap="xs" m={0} p={0} style={{ listStyle: "none" }} aria-label="Changes">
+        {changes.slice(0, shown).map((change) => (
+          <Change key={change.number} bank={pass.bank} change={change} barrier={barrier} />
+        ))}
+      </Stack>
+      {changes.length > shown && (
+        <Button variant="default" size="xs" onClick={() => setShown(shown + PAGE)}>
+          Show more
+        </Button>
+      )}
+    </Stack>
+  );
+}

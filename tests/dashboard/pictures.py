@@ -1,0 +1,69 @@
+"""Pictures of the dashboard for the docs, taken of the demo's data: `make pictures`."""
+
+import asyncio
+import re
+import signal
+import sys
+from typing import Final
+
+from playwright.async_api import Browser, async_playwright
+
+from tests.dashboard.conftest import CHROMIUM, FLAGS
+from tests.house.tree import DOCS
+
+FOLDER: Final = DOCS / "pictures"
+DEMO: Final = ("demo", "--seconds", "30", "--stay")
+PATIENCE_SECONDS: Final = 600.0
+WIDE, NARROW = 1200, 400
+PICTURES: Final = (
+    ("overview", "/ui/", "light", WIDE), ("overview-dark", "/ui/", "dark", WIDE),
+    ("overview-narrow", "/ui/", "light", NARROW), ("agents", "/ui/agents", "light", WIDE),
+    ("usage", "/ui/usage", "light", WIDE),
+)  # fmt: skip
+
+
+async def take_pictures() -> None:
+    demo = await asyncio.create_subprocess_exec(sys.executable, "-m", "circadia", *DEMO, stdout=asyncio.subprocess.PIPE)
+    try:
+        url = await asyncio.wait_for(_wait_for_link(demo), PATIENCE_SECONDS)
+        async with async_playwright() as playwright:
+            browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+            await _shoot(browser, url)
+            await browser.close()
+    finally:
+        demo.send_signal(signal.SIGINT)
+        await demo.wait()
+
+
+async def _wait_for_link(demo: asyncio.subprocess.Process) -> str:
+    assert demo.stdout is not None
+    async for line in demo.stdout:
+        text = line.decode()
+        print(text, end="")
+        if "stays until Ctrl-C" in text and (link := re.search(r"http://\S+", text)):
+            return link[0]
+    raise SystemExit("the demo ended before its server was ready")
+
+
+async def _shoot(browser: Browser, link: str) -> None:
+    FOLDER.mkdir(exist_ok=True)
+    origin = link.partition("/ui/")[0]
+    signed_in = await browser.new_context()
+    page = await signed_in.new_page()
+    await page.goto(link)
+    cookies = await signed_in.cookies()
+    for name, path, scheme, width in PICTURES:
+        context = await browser.new_context(
+            viewport={"width": width, "height": 800}, color_scheme="dark" if scheme == "dark" else "light"
+        )
+        await context.add_cookies(cookies)  # pyright: ignore[reportArgumentType] # a cookie that was read can be set
+        page = await context.new_page()
+        await page.goto(origin + path, wait_until="load")
+        await page.get_by_role("heading", level=1).wait_for()
+        await page.wait_for_timeout(1500)  # the stream of events keeps the network busy for ever
+        await page.screenshot(path=FOLDER / f"dashboard-{name}.png")
+        await context.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(take_pictures())

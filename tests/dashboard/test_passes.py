@@ -1,0 +1,61 @@
+"""Passes: the queue, what one has changed or proposes, and a person's verdict on it."""
+
+from typing import Any
+
+import pytest
+from playwright.async_api import expect
+
+from tests.dashboard.conftest import Site
+from tests.dashboard.staged_pass import propose_changes, repeat_statements
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-09")]
+
+
+async def states(site: Site, run: Any) -> list[str]:
+    return [each["state"] for each in (await site.call("GET", f"/passes/{run['id']}/changes"))["changes"]]
+
+
+async def test_staged_changes_are_read_as_a_diff_accepted_refused_and_undone(site: Site) -> None:
+    run = await propose_changes(site, "reviewed")
+    async with site.open("/banks/reviewed?tab=passes") as page:
+        row = page.get_by_role("table", name="Passes over reviewed").get_by_role("row").nth(1)
+        await expect(row).to_contain_text("waiting for a person")
+        await row.get_by_role("link").click()
+        changes = page.get_by_role("list", name="Changes").get_by_role("listitem")
+        await expect(changes.first).to_contain_text("Retire the note")
+        await expect(changes.first.locator("del")).to_have_text("− Ann lives in Porto since May.")
+        await page.get_by_role("button", name="Accept change 1").click()
+        await expect(changes.first).to_contain_text("published")
+        assert (await states(site, run))[:2] == ["published", "staged"]
+        await page.get_by_role("button", name="Refuse all").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Refuse all").click()
+        await expect(changes.last).to_contain_text("refused")
+        await page.get_by_role("button", name="Undo").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Undo").click()
+        await expect(changes.first).to_contain_text("undone")
+    after = await states(site, run)
+    assert (after[0], set(after[1:])) == ("undone", {"refused"})
+
+
+async def test_a_pass_that_a_person_asks_for_appears_with_its_effect_without_a_reload(site: Site) -> None:
+    await repeat_statements(site, "asked")
+    async with site.open("/banks/asked?tab=passes") as page:
+        await expect(page.get_by_text("There was no pass over this bank yet.")).to_be_visible()
+        await page.get_by_role("button", name="Run a pass over asked").click()
+        row = page.get_by_role("table", name="Passes over asked").get_by_role("row").nth(1)
+        await expect(row).to_contain_text("episodes demoted")
+        await expect(row).to_contain_text("succeeded")
+        await page.get_by_role("button", name="Pause passes over asked").click()
+        await expect(page.get_by_text("Paused by operator")).to_be_visible()
+    assert (await site.call("GET", "/banks/asked/sleeptime"))["paused_by"] == "operator"
+
+
+async def test_a_viewer_reads_what_waits_and_cannot_decide_it(site: Site) -> None:
+    run = await propose_changes(site, "seen")
+    token = (await site.call("POST", "/tokens", {"name": "pat", "role": "viewer"}))["token"]
+    async with site.open(f"/passes/{run['id']}", token=token) as page:
+        for name in ("Accept all", "Refuse all", "Accept change 1", "Undo"):
+            button = page.get_by_role("button", name=name)
+            await expect(button).to_have_attribute("aria-disabled", "true")
+            await button.click(force=True)
+    assert set(await states(site, run)) == {"staged"}
