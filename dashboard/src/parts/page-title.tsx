@@ -7,7 +7,7 @@ export function PageTitle({ children, about, acts }: { children: string; about?:
     document.title = `${children} – Circadia`;
   }, [children]);
   return (
-    <Group justify="space-between" align="flex-start" mb="md" gap="sm">
+    <Group justify="space-between" align="flex-start" gap="sm">
       <div style={{ minWidth: 0, flex: "1 1 16rem" }}>
         <Title order={1} size="h3" className="name" title={children}>
           <bdi>{children}</bdi>
