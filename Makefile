@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 NODE := tests/clients/node
 CLIENT := clients/typescript
+GENERATOR := $(VENV)/openapi-python-client
 DASHBOARD := dashboard
 DASHBOARD_SOURCES = $(shell find $(DASHBOARD)/src $(DASHBOARD)/public $(DASHBOARD)/*.* $(CLIENT)/src -type f)
 # Most tests wait for servers that they have started: twice as many at once as there are cores keep these busy.
@@ -33,6 +34,11 @@ $(VENV)/local.stamp: pyproject.toml constraints.txt | $(BIN)/python
 
 %/node_modules/.stamp: %/package.json
 	cd $* && npm install --silent --no-audit --no-fund --no-package-lock
+	@touch $@
+
+$(GENERATOR)/.stamp: tests/clients/python_generator.txt | $(BIN)/python
+	$(BIN)/python -m venv $(GENERATOR)
+	$(GENERATOR)/bin/python -m pip install -qq --disable-pip-version-check -r $<
 	@touch $@
 
 check: $(VENV)/dev.stamp ## Lint, format, types, layers
@@ -70,7 +76,7 @@ containers: | services browser ## Podman for the tests of containers, by apt; CI
 	  $$sudo apt-get install -y -qq --no-install-recommends podman runc catatonit busybox-static >/dev/null; fi
 
 test: ## check, then every test but the slow ones; WORKERS=1 to run them one by one
-	@$(MAKE) --no-print-directory --jobs=3 check $(NODE)/node_modules/.stamp \
+	@$(MAKE) --no-print-directory --jobs=3 check $(NODE)/node_modules/.stamp $(GENERATOR)/.stamp \
 	  $(CLIENT)/node_modules/.stamp dashboard services browser containers # downloads at the same time
 	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile
 

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { buildAgentDay } from "../src/server/agent-day.ts";
-import { findProblems } from "../src/server/health.ts";
 import { mergeAgents, touchedAgents } from "../src/server/touched-agents.ts";
+import { findProblems } from "../src/server/wellness.ts";
 
 const DAY = Date.parse("2026-01-02T00:00:00Z");
 const at = (hour: number) => new Date(DAY + hour * 3_600_000).toISOString();
@@ -40,16 +40,11 @@ test("only the agents that an event concerns are read again, and come in, change
   assert.deepEqual(merged, [agent("ann", true), agent("bob", true), agent("dan", true)]);
 });
 
-test("all is well unless something recent is not", () => {
-  const well = { now: DAY, isConnected: true, readiness: "", alerts: [], upstreamErrors: [], red: [] };
+test("all is well unless the server cannot be reached, is not ready, or names a problem", () => {
+  const overview = { problems: ["No worker runs"] } as never;
+  const well = { isConnected: true, readiness: "", overview: { problems: [] } as never };
   assert.deepEqual(findProblems(well), []);
-  const signs = {
-    ...well,
-    isConnected: false,
-    readiness: "the database does not answer",
-    red: ["support: the model answers 401"],
-    alerts: [event("alert", -0.5, { cause: "dead_letter" }), event("alert", -0.4, { cause: "sleep_time_over" }), event("alert", -2, { cause: "backlog" })],
-    upstreamErrors: [event("upstream_error", -0.1, { upstream: "openai", status: 503 }), event("upstream_error", -0.1, { upstream: "azure", status: 400 })],
-  };
-  assert.deepEqual(findProblems(signs).map(({ about }) => about), ["server", "database", "upstream", "sleep-time work", "alert"]);
+  assert.equal(findProblems({ ...well, isConnected: false }).length, 1);
+  assert.match(findProblems({ ...well, readiness: "the database does not answer" })[0]!, /not ready: the database does not answer/);
+  assert.deepEqual(findProblems({ ...well, overview }), ["No worker runs"]);
 });

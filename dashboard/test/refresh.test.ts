@@ -6,7 +6,7 @@ import { Refresher, topicsOf } from "../src/server/refresh.ts";
 const event = (type: "held" | "wake" | "message") => ({ number: 1, type, at: "", session: null, agent: null, data: {} }) as never;
 
 test("events name what they may have changed, each once", () => {
-  assert.deepEqual([...topicsOf([event("held"), event("held"), event("wake")])].sort(), ["agent", "holds", "wakes"]);
+  assert.deepEqual([...topicsOf([event("held"), event("held"), event("wake")])].sort(), ["agent", "holds", "overview", "wakes"]);
 });
 
 test("a key is refreshed at once, then once more for all later marks, and never twice at the same time", async () => {

@@ -30,6 +30,7 @@ from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import ManualClock
 from tests.fixtures.database_file import put_database
+from tests.fixtures.documented import check_answer
 from tests.fixtures.listening import listening
 
 ADMIN = "operator-token-of-the-tests"
@@ -114,6 +115,8 @@ class Service:
             text = await answer.text()
             lines = answer.content_type == "application/x-ndjson"
             body = text.splitlines() if lines else json.loads(text) if text else None
+            path, status = answer.url.path, answer.status
+            check_answer(method, path, status, answer.headers, body, content_type=answer.content_type)
             return Answer(status=answer.status, headers=answer.headers.copy(), body=body)
 
     async def ok(self, method: str, path: str, body: object = None, *, token: str = ADMIN) -> Json:

@@ -228,7 +228,7 @@ async def test_a_token_that_is_revoked_while_its_owner_is_looked_up_opens_nothin
         await identity.authenticate(token)
 
 
-async def test_the_sleep_states_of_all_agents_come_in_one_list_with_their_numbers(service: Service) -> None:
+async def test_the_sleep_states_of_all_agents_come_in_one_list(service: Service) -> None:
     for session in ("red", "blue"):
         await service.ok("POST", "/sessions", {"name": session, "agents": [{"name": "ann"}, {"name": "bob"}]})
     await service.ok("POST", AGENTS, {"name": "cyd"})
@@ -241,12 +241,9 @@ async def test_the_sleep_states_of_all_agents_come_in_one_list_with_their_number
         ("blue:bob", False, True, False), ("cyd", False, False, False),
         ("red:ann", False, True, False), ("red:bob", True, True, False),
     ]  # fmt: skip
-    assert body["counts"] == {"total": 4, "asleep": 1, "awake": 2, "disabled": 1, "pulsing": 0}
     await service.ok("POST", "/agents/red:bob/pulses", {})
     some = await service.ok("GET", "/agents?agent=red:bob&agent=cyd&agent=blue:ann&agent=no:one")
     assert [(row["reference"], row["pulsing"]) for row in some["agents"]] == [("red:bob", True), ("cyd", False)]
-    assert some["counts"]["pulsing"] == 1
-    assert (await service.ok("GET", "/agents?limit=0"))["agents"] == []
     await service.call("DELETE", "/sessions/red")
-    assert (await service.ok("GET", "/agents"))["counts"]["total"] == 2
+    assert len((await service.ok("GET", "/agents?limit=1"))["agents"]) == 1
     assert (await service.ok("GET", "/agents?agent=red:ann"))["agents"] == []

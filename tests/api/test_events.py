@@ -11,12 +11,14 @@ from typing import Any
 
 import aiohttp
 import pytest
+from jsonschema import ValidationError
 
 from circadia.api.observability.event_tail import EventTail
 from circadia.errors import TargetGone
 from circadia.records.event import Event, EventType
 from circadia.stores.base import Tx
 from tests.api.service import ADMIN, Service, serving
+from tests.fixtures.documented import validate
 from tests.watched_store import HookedStore
 
 
@@ -73,10 +75,17 @@ async def stream(service: Service, query: str = "", **headers: str) -> AsyncGene
 
 async def happen(service: Service, count: int, *, told: bool = True, session: str = "default", **given: Any) -> None:
     """Store events as the gate's journal does; without `told` the signal is lost."""
+    data = {"door": "model", "what": "POST /v1/chat/completions"}
     async with service.parts.store.begin_write() as tx:
         await tx.events.add(
             [
-                Event(type=EventType.HELD, at=service.clock.now(), session=session, data={"place": place}, **given)
+                Event(
+                    type=EventType.HELD,
+                    at=service.clock.now(),
+                    session=session,
+                    data={**data, "hold": f"{place}"},
+                    **given,
+                )
                 for place in range(count)
             ]
         )
@@ -244,6 +253,20 @@ async def test_who_reads_slowly_holds_nobody_up_and_misses_nothing(service: Serv
         assert await slow.numbers(len(seen)) == seen
         await happen(service, 1)
         assert await slow.numbers(1) == await live.numbers(1)
+
+
+@pytest.mark.spec("SHIP-07")
+async def test_each_event_of_the_stream_has_the_schema_of_its_kind(service: Service) -> None:
+    await service.ok("POST", "/sessions", {"name": "team", "agents": [{"name": "bob"}]})
+    await happen(service, 1)
+    async with stream(service, "?after=0") as live:
+        events = [json.loads((await live.block())["data"]) for _ in range(4)]
+    assert [event["type"] for event in events] == ["session_created", "session_created", "agent_created", "held"]
+    item = ("paths", "/api/v1/events/stream", "get", "responses", "200", "content", "text/event-stream", "itemSchema")
+    for event in events:
+        validate(event, *item, "properties", "data", "contentSchema")
+        with pytest.raises(ValidationError):
+            validate({**event, "data": {"unknown": 1}, "type": "held"}, "components", "schemas", "EventView")
 
 
 @pytest.mark.spec("GATE-80")

@@ -1,6 +1,7 @@
 """The demo: its arithmetic, its options, and what it says of a provider that refuses."""
 
 import ast
+import signal
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -8,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from typer.testing import CliRunner
 
@@ -199,3 +201,17 @@ async def test_a_provider_that_refuses_the_key_ends_the_demo_with_what_it_said(t
     assert "Traceback" not in result.err
     assert "key-of-somebody-else" not in result.err
     assert any(tmp_path.glob("circadia-demo-*/server.log")), "the logs stay"
+
+
+@pytest.mark.timeout(240)
+async def test_the_demo_that_stays_signs_its_viewer_in_and_ends_with_ctrl_c(tmp_path: Path) -> None:
+    async with MockUpstream() as provider:
+        words = ("--seconds", "5", "--stay", "--upstream", provider.base_url, "--model", "mock-1")
+        async with started("demo", *words, env={"TMPDIR": str(tmp_path)}) as demo, aiohttp.ClientSession() as page:
+            said = await demo.until("stays until Ctrl-C")
+            async with page.get(said.split()[-1], allow_redirects=False) as answer:
+                assert (answer.status, answer.headers["location"]) == (303, "/ui/")
+            demo.signal(signal.SIGINT)
+            result = await demo.ended(60)
+    assert result.status in (0, 1), result.err  # 1 if the mock provider's answers show a point badly
+    assert "Traceback" not in result.err

@@ -17,7 +17,9 @@ async def test_one_glance_at_the_overview_says_well_or_what_is_not(site: Site) -
         site.upstream.next(status=503)
         async with site.ask_model(token) as call:
             await call
-        await expect(page.get_by_role("status").filter(has_text="Not all is well")).to_contain_text("openai failed")
+        await expect(page.get_by_role("status").filter(has_text="Not all is well")).to_contain_text(
+            "Upstream 'openai' fails"
+        )
         await expect(page.get_by_role("group", name="Calls", exact=True)).to_contain_text("1")
 
 

@@ -10,12 +10,14 @@ PLACES = ("/".join(["..", "shared"]), "/".join(["", "work", ""]), "/".join(["", 
 PUBLIC_MODULES = ("__init__.py", "client/__init__.py", "testing/__init__.py")
 """Modules whose `__all__` is public; all classes of `records` and `schemas` are public too."""
 PLAIN_WORDS = frozenset({
-    "ack", "answerable", "blocker", "check", "circadia", "client", "clock", "cost", "count", "day", "delta",
-    "drop", "dropped", "error", "first", "forgotten", "frequent", "group", "head", "held", "importance",
-    "imported", "join", "link", "lookup", "manual", "match", "matrix", "mcp", "mistake", "mock", "model", "node", "off",
-    "on", "one", "pair", "pause", "pending", "post", "question", "reason", "recurring", "rule", "run", "same",
-    "searchable", "send", "sent", "server", "setting", "sleeping", "sleeptime", "snapshot", "source", "span",
-    "spec", "spend", "stale", "stored", "test", "tested", "tuning", "use", "verdict", "waiting", "weekday",
+    "ack", "answerable", "blocker", "check", "circadia", "client", "clock", "closing", "cost", "count", "creation",
+    "day", "dead", "deletion", "delta", "direct", "drop", "dropped", "error", "first", "forgotten", "frequent",
+    "gap", "group", "head", "held", "importance", "imported", "join", "letter", "lifecycle", "link", "lookup",
+    "manual", "match", "matrix", "mcp", "mistake", "mock", "model", "node", "off", "on", "one", "over", "pair",
+    "pause", "pending", "post", "question", "reason", "recent", "recurring", "release", "rotation", "row", "rule",
+    "run", "same", "searchable", "send", "sent", "server", "setting", "sleeping", "sleeptime", "snapshot", "source",
+    "span", "spec", "spend", "stale", "stall", "stored", "suspension", "switch", "test", "tested", "time", "tuning",
+    "update", "use", "verdict", "waiting", "weekday",
 })  # fmt: skip
 """Words of programmers and of everyday life in names of classes, which need no entry."""
 ENDING = re.compile("(?:View|List|Page|Outcome|Detail|Stats|Created|Result|Status|Kind|Type|Mode|Keys|Line|Report)+$")

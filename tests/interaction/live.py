@@ -19,6 +19,7 @@ from circadia.settings import settings_from
 from circadia.telemetry.traces import Traces
 from circadia.testing.upstream import MockUpstream
 from tests.fixtures.database_file import put_database
+from tests.fixtures.documented import check_answer
 from tests.fixtures.listening import Prompt
 
 ADMIN = "operator-token-of-the-tests"
@@ -40,8 +41,11 @@ class Live:
         """Return status and parsed body of a REST call."""
         headers = {"authorization": f"Bearer {token}"}
         async with self.http.request(method, f"{self.url}/api/v1{path}", json=body, headers=headers) as response:
-            text = await response.text()
-            return response.status, json.loads(text) if text else None
+            text, status = await response.text(), response.status
+            parsed = json.loads(text) if text else None
+            where, kind = response.url.path, response.content_type
+            check_answer(method, where, status, response.headers, parsed, content_type=kind)
+            return status, parsed
 
     async def agent(self, name: str = "ann", **policy: object) -> str:
         """Make an agent in the session `default` and return its token."""

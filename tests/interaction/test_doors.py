@@ -125,6 +125,13 @@ DOORS: dict[str, tuple[tuple[int, int, int, int, int], object]] = {
     "GET /api/v1/events": (OPERATOR, None),
     "GET /api/v1/events/stream": (OPERATOR, None),
     "GET /api/v1/usage": (OPERATOR, None),
+    "GET /api/v1/overview": (OPERATOR, None),
+    "GET /api/v1/agents": (OPERATOR, None),
+    "GET /api/v1/tokens": (OPERATOR, None),
+    "POST /api/v1/tokens": ((201, 403, 403, 403, 401), {"name": "new", "role": "viewer"}),
+    "DELETE /api/v1/tokens/{name}": ((404, 403, 403, 403, 401), None),
+    "GET /api/v1/me": (ALL, None),
+    "POST /api/v1/me/links": ((201, 403, 403, 403, 401), None),
 }
 """What each principal is answered, in the order of PRINCIPALS, and the body that is sent."""
 

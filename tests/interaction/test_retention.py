@@ -28,7 +28,8 @@ async def aged(folder: Path) -> list[int]:
     async with store.begin_write() as tx:
         for days in DAYS:
             then = now - timedelta(days=days)
-            await tx.events.add([replace(event(days), at=then)])
+            data = {"thread": "thr_1", "thread_name": "talk", "message": str(days), "from": "ann", "mentions": ["bob"]}
+            await tx.events.add([replace(event(days), at=then, data=data)])
             await tx.calls.add([replace(call(f"c{days}", by=agent("ann")), at=then)])
             await tx.provider_ids.add("openai", f"resp_{days}", AgentId("ann"), then)
     async with store.begin_read() as tx:
@@ -105,10 +106,10 @@ async def test_what_is_older_than_its_days_is_deleted_and_sums_of_calls_stay(
     first, *_ = await aged(tmp_path)
     async with live(tmp_path, retention=FOR_EVER) as running:
         usage = await running.usage("day")
-        assert [each["data"]["tag"] for each in await running.events("message")] == [100, 50, 1]
+        assert [int(each["data"]["message"]) for each in await running.events("message")] == [100, 50, 1]
     async with live(tmp_path, retention=dict.fromkeys(FOR_EVER, days)) as running:
         await oldest_once_deleted(running, first)
-        assert [each["data"]["tag"] for each in await running.events("message")] == left
+        assert [int(each["data"]["message"]) for each in await running.events("message")] == left
         assert await running.usage("day") == usage
         async with asyncio.timeout(30):
             while owned(tmp_path) != [f"resp_{each}" for each in left]:
@@ -124,6 +125,6 @@ async def test_a_follower_whose_next_event_is_deleted_is_told_of_the_gap(tmp_pat
             url = f"{running.url}/api/v1/events/stream?after={after}"
             async with running.http.get(url, headers=headers) as stream:
                 seen = b""
-                while b'"tag"' not in seen:
+                while b'"mentions"' not in seen:
                     seen += await stream.content.readany()
             assert (f'event: gap\ndata: {{"after":{after},"oldest":{newest}}}\n\n'.encode() in seen) is told

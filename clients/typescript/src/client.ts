@@ -21,7 +21,6 @@ export class Circadia extends Operations {
   constructor(options: CircadiaOptions) {
     const client = createClient({
       baseUrl: options.baseUrl.replace(/\/+$/, ""),
-      bodySerializer: (body) => (typeof body === "string" ? body : JSON.stringify(body)), // a string is JSON Lines
       fetch: retryingFetch(options),
       headers: options.token === undefined ? {} : { Authorization: `Bearer ${options.token}` },
       responseStyle: "data",

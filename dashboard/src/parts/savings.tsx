@@ -1,40 +1,41 @@
+import type { OverviewView } from "@circadia/client";
 import { SimpleGrid, Title } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
 
 import { formatCount, formatDuration, formatUsd } from "../server/format";
-import { matrixQuery, sleeptimeQuery, usageQuery } from "../server/queries";
 import { Stat } from "./stat";
 
-/** What sleep, guardrails and passes have saved, as far as the server measures it, net of their own cost. */
-export function Savings() {
-  const usage = useQuery(usageQuery("tier"));
-  const pairs = useQuery(matrixQuery());
-  const sleeptime = useQuery(sleeptimeQuery);
-  const refused = pairs.data?.reduce((sum, { decisions }) => sum + (decisions.refused ?? 0) + (decisions.coalesced ?? 0), 0);
-  const balances = sleeptime.data?.banks.flatMap((bank) => bank.balances) ?? [];
-  const net = (saved: "saved_tokens" | "saved_usd", spent: "spent_tokens" | "spent_usd") =>
-    balances.reduce((sum, balance) => sum + balance[saved] - balance[spent], 0);
-  const served = usage.data?.usage.find((line) => line.key === "ready")?.calls ?? 0;
+/** What sleep, guardrails, passes and ready answers have saved today, net of their own cost. */
+export function Savings({ overview }: { overview: OverviewView }) {
+  const { usage_today: lines, wakes_today: wakes } = overview;
+  const held = lines.reduce((total, line) => total + line.held_seconds, 0);
+  const cost = lines.find(({ key }) => key === "sleep");
+  const spentTokens = cost ? cost.input_tokens + cost.output_tokens : 0;
+  const spentUsd = cost?.cost_usd ?? 0;
+  const tokens = overview.saved_tokens_today - spentTokens;
   return (
-    <section aria-label="Saved">
+    <section aria-label="Saved today">
       <Title order={2} size="h5" mb="xs">
-        Saved
+        Saved today
       </Title>
       <SimpleGrid cols={{ base: 1, xs: 2, lg: 4 }} spacing="sm">
-        <Stat label="Calls held while asleep" note="waiting time of the calls that ended today; it cost no token">
-          {usage.data ? formatDuration(usage.data.total.held_seconds) : "–"}
+        <Stat label="Waiting while asleep" note="of the calls that ended today; it cost no token">
+          {formatDuration(held)}
         </Stat>
-        <Stat label="Wakes refused or joined today" href="/wakes" note="runs that did not start">
-          {refused === undefined ? "–" : formatCount(refused)}
+        <Stat label="Wakes refused or joined" href="/wakes" note="runs that did not start">
+          {formatCount((wakes.refused ?? 0) + (wakes.coalesced ?? 0))}
         </Stat>
-        <Stat label="Ready answers served today" note="calls that no provider answered">
-          {usage.data ? formatCount(served) : "–"}
+        <Stat label="Ready answers served" note={`${formatCount(overview.hints_today)} hints, ${formatCount(overview.misses_today)} misses`}>
+          {formatCount(overview.served_today)}
         </Stat>
         <Stat
-          label="Passes, net"
-          note={`${formatCount(net("saved_tokens", "spent_tokens"))} tokens: saved by passes less their cost, in banks with work`}
+          label="Sleep-time work, net"
+          href="/passes"
+          note={
+            `saved ${formatCount(overview.saved_tokens_today)} tokens (${formatUsd(overview.saved_usd_today)}), ` +
+            `spent ${formatCount(spentTokens)} (${formatUsd(spentUsd)})`
+          }
         >
-          {sleeptime.data ? formatUsd(net("saved_usd", "spent_usd")) : "–"}
+          {`${formatCount(tokens)} tokens`}
         </Stat>
       </SimpleGrid>
     </section>

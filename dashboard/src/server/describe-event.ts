@@ -1,7 +1,5 @@
 import type { CircadiaEvent } from "@circadia/client";
 
-import { describeAlert } from "./health.ts";
-
 const WORDS: Partial<Record<CircadiaEvent["type"], string>> = {
   sleep_start: "fell asleep",
   sleep_stop: "woke",
@@ -20,8 +18,7 @@ export function nameEvent({ type }: CircadiaEvent): string {
 
 /** Return the details of an event in one line. */
 export function describeEvent(event: CircadiaEvent): string {
-  if (event.type === "alert") return describeAlert(event);
-  const data = event.data as Record<string, unknown>;
+  const data: Record<string, unknown> = { ...event.data };
   return SHOWN.filter((key) => data[key] !== undefined && data[key] !== null && data[key] !== "")
     .map((key) => `${key} ${String(data[key])}`)
     .join(", ");

@@ -19,8 +19,10 @@ function query<Data>(queryKey: Key, queryFn: (context: { signal: AbortSignal }) 
   return queryOptions({ queryKey, queryFn });
 }
 
-export const countsQuery = query(["counts"], async ({ signal }) => {
-  return (await circadia.listAgentStates({ query: { limit: 0 }, signal })).counts;
+export const overviewQuery = queryOptions({
+  queryKey: ["overview"] as const,
+  queryFn: ({ signal }) => circadia.showOverview({ signal }),
+  refetchInterval: USAGE_MILLISECONDS,
 });
 
 export const agentQuery = (session: string, agent: string) =>
@@ -29,14 +31,6 @@ export const agentQuery = (session: string, agent: string) =>
 export const sessionsQuery = query(["sessions"], async ({ signal }) => (await circadia.listSessions({ signal })).sessions);
 
 export const holdsQuery = (limit = 1000) => query(["holds", limit], ({ signal }) => circadia.listHolds({ query: { limit }, signal }));
-
-export const alertsQuery = query(["alerts"], async ({ signal }) => {
-  return (await circadia.listEvents({ query: { order: "newest", type: ["alert"], limit: 50 }, signal })).events;
-});
-
-export const upstreamErrorsQuery = query(["upstream-errors"], async ({ signal }) => {
-  return (await circadia.listEvents({ query: { order: "newest", type: ["upstream_error"], limit: 50 }, signal })).events;
-});
 
 export const agentEventsQuery = (session: string, agent: string) =>
   query(["events", session, agent], async ({ signal }) => {

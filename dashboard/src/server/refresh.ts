@@ -2,11 +2,11 @@ import type { CircadiaEvent } from "@circadia/client";
 
 /** First part of a query's key: what events can change. */
 export type Topic =
-  | "agent" | "alerts" | "answers" | "banks" | "blocks" | "cluster" | "coordination" | "counts" | "events" | "holds"
-  | "inbox" | "me" | "memory" | "passes" | "pulses" | "schedule" | "sessions" | "sleeptime" | "threads" | "tokens"
-  | "upstream-errors" | "usage" | "wakes"; // prettier-ignore
+  | "agent" | "agents" | "answers" | "banks" | "blocks" | "cluster" | "coordination" | "events" | "holds"
+  | "inbox" | "me" | "memory" | "overview" | "passes" | "pulses" | "schedule" | "sessions" | "sleeptime" | "threads"
+  | "tokens" | "usage" | "wakes"; // prettier-ignore
 
-const ALL_OF_AGENT: Topic[] = ["agent", "counts"];
+const ALL_OF_AGENT: Topic[] = ["agent", "overview"];
 
 const TOPICS: Record<CircadiaEvent["type"], Topic[]> = {
   session_created: ["sessions", "threads", ...ALL_OF_AGENT],
@@ -20,28 +20,28 @@ const TOPICS: Record<CircadiaEvent["type"], Topic[]> = {
   access_revoked: ["tokens", "me"],
   sleep_start: ALL_OF_AGENT,
   sleep_stop: ALL_OF_AGENT,
-  held: ["holds", "agent"],
-  admitted: ["holds", "agent"],
-  dropped: ["holds", "agent"],
+  held: ["holds", ...ALL_OF_AGENT],
+  admitted: ["holds", ...ALL_OF_AGENT],
+  dropped: ["holds", ...ALL_OF_AGENT],
   thread_created: ["threads"],
   thread_closed: ["threads"],
   participant_added: ["threads"],
   participant_removed: ["threads"],
   message: ["threads", "inbox"],
   direct_message: ["inbox"],
-  delivery: ["inbox"],
-  wake: ["wakes", "agent"],
+  delivery: ["inbox", "overview"],
+  wake: ["wakes", ...ALL_OF_AGENT],
   pulse: ["pulses", "wakes", "inbox", ...ALL_OF_AGENT],
   routine: ["schedule"],
   coordination: ["coordination", "schedule"],
-  alert: ["alerts"],
-  upstream_error: ["upstream-errors"],
+  alert: ["overview"],
+  upstream_error: ["overview"],
   bank_created: ["banks"],
   bank_changed: ["banks"],
   bank_deleted: ["banks", "memory", "blocks"],
   block: ["blocks"],
   forgotten: ["banks", "memory", "blocks", "answers"],
-  pass: ["passes", "sleeptime", "memory", "blocks", "answers"],
+  pass: ["passes", "sleeptime", "overview", "memory", "blocks", "answers"],
   passes_paused: ["sleeptime"],
   passes_resumed: ["sleeptime"],
   operation_paused: ["sleeptime"],

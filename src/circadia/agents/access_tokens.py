@@ -7,6 +7,7 @@ from circadia.errors import Conflict, NotFound
 from circadia.ids import hash_token, new_token
 from circadia.records.access_token import AccessRole, AccessToken
 from circadia.records.event import EventType
+from circadia.records.event_data import AccessChange
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 from circadia.suggestions import did_you_mean
@@ -46,5 +47,5 @@ class AccessTokenService:
         await self._record(tx, EventType.ACCESS_REVOKED, tokens[name], by)
 
     async def _record(self, tx: Tx, kind: EventType, token: AccessToken, by: str) -> None:
-        await self._events.record(tx, kind, {"name": token.name, "role": token.role.value, "by": by})
+        await self._events.record(tx, kind, AccessChange(name=token.name, role=token.role, by=by))
         self._events.signal(tx, ACCESS_TOPIC, token.name, {})

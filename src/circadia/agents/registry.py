@@ -12,6 +12,7 @@ from circadia.ids import AgentId, IdSource, hash_token, new_token
 from circadia.records.agent import RESERVED, Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
 from circadia.records.bank import explain_invalid_bank_name
 from circadia.records.event import EventType
+from circadia.records.event_data import AgentCreation, AgentDeletion, AgentUpdate, EventData, TokenRotation
 from circadia.records.session import Session
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
@@ -100,7 +101,7 @@ class AgentRegistry:
         await lock_open_session(tx, session)
         await tx.agents.add(agent)
         await tx.sessions.touch(session.id, now)
-        await self._record(tx, EventType.AGENT_CREATED, agent, {"asleep": agent.asleep})
+        await self._record(tx, EventType.AGENT_CREATED, agent, AgentCreation(asleep=agent.asleep))
         return agent, token
 
     async def change(
@@ -126,7 +127,7 @@ class AgentRegistry:
         await tx.agents.save(changed)
         if changed.policy.bank != agent.policy.bank:
             await self.bind_banks(tx, [changed.policy])
-        await self._record(tx, EventType.AGENT_CHANGED, changed, {"enabled": changed.enabled})
+        await self._record(tx, EventType.AGENT_CHANGED, changed, AgentUpdate(enabled=changed.enabled))
         if agent.enabled and not changed.enabled:
             self._signal_end(tx, agent, "disabled")
         else:
@@ -142,7 +143,7 @@ class AgentRegistry:
     async def set_token(self, tx: Tx, agent: Agent, token: str) -> Agent:
         changed = replace(agent, token_hash=hash_token(token))
         await tx.agents.save(changed)
-        await self._record(tx, EventType.TOKEN_ROTATED, agent, {})
+        await self._record(tx, EventType.TOKEN_ROTATED, agent, TokenRotation())
         self._events.signal(tx, "agent", agent.id)
         return changed
 
@@ -150,7 +151,7 @@ class AgentRegistry:
         """Delete the agent: end its held calls (GATE-49) and pulses, and keep its rows for the record."""
         await tx.agents.save(replace(agent, enabled=False, deleted_at=self._clock.now()))
         await self._departures.on_agent_deleted(tx, agent)
-        await self._record(tx, EventType.AGENT_DELETED, agent, {"reason": reason})
+        await self._record(tx, EventType.AGENT_DELETED, agent, AgentDeletion(reason=reason))
         self._signal_end(tx, agent, reason)
 
     def changed_policy(self, policy: AgentPolicy, changes: Mapping[str, object]) -> AgentPolicy:
@@ -174,5 +175,5 @@ class AgentRegistry:
         payload = {"reason": f"agent {agent.reference!r} was {reason}"}
         self._events.signal(tx, "agent_ended", agent.id, payload)
 
-    async def _record(self, tx: Tx, kind: EventType, agent: Agent, data: Mapping[str, object]) -> None:
+    async def _record(self, tx: Tx, kind: EventType, agent: Agent, data: EventData) -> None:
         await self._events.record(tx, kind, data, session=agent.session, agent=agent.name)

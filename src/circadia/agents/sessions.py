@@ -1,8 +1,8 @@
 """Sessions: create and close them, warn of dead ends (GATE-06), and report stalls (GATE-73)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from circadia.agents.directory import hold_agents
 from circadia.agents.registry import AgentRegistry, NewAgent, require_name
@@ -12,6 +12,7 @@ from circadia.errors import Conflict, InvalidRequest
 from circadia.ids import IdSource, SessionId
 from circadia.records.agent import Agent, SleepEvent, WakeEvent
 from circadia.records.event import EventType
+from circadia.records.event_data import EventData, SessionClosing, SessionCreation, SessionStall
 from circadia.records.principal import Principal
 from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
 from circadia.stores.base import Tx
@@ -72,7 +73,7 @@ class SessionService:
             touched_at=now,
         )
         await tx.sessions.add(session)
-        await self._record(tx, EventType.SESSION_CREATED, session, {"agents": len(agents)})
+        await self._record(tx, EventType.SESSION_CREATED, session, SessionCreation(agents=len(agents)))
         created = [await self._registry.add_unbound(tx, session, new) for new in _apply_preset(agents, all_but)]
         ids = [self._threads.new_id() for _ in threads]
         participants = {name for thread in threads for name in thread.participants}
@@ -112,7 +113,7 @@ class SessionService:
             await self._threads.end(tx, session, thread, by="the end of the session", summary=None)
         for agent in await tx.agents.find_by_session(session.id):
             await self._registry.delete(tx, agent, reason="ended with its session")
-        await self._record(tx, EventType.SESSION_CLOSED, session, {})
+        await self._record(tx, EventType.SESSION_CLOSED, session, SessionClosing())
 
     async def report_stalls(self, tx: Tx, stall_seconds: float) -> list[str]:
         """Record each session that stalled: all agents asleep and no activity for `stall_seconds`; return the names."""
@@ -120,15 +121,11 @@ class SessionService:
         stalled = await tx.sessions.find_silent_since(before)
         new = [session for session in stalled if await tx.sessions.mark_stalled(session.id)]
         for session in new:
-            await self._record(tx, EventType.SESSION_STALLED, session, {"since": _iso(session.touched_at)})
+            await self._record(tx, EventType.SESSION_STALLED, session, SessionStall(since=session.touched_at))
         return [session.name for session in new]
 
-    async def _record(self, tx: Tx, kind: EventType, session: Session, data: Mapping[str, object]) -> None:
+    async def _record(self, tx: Tx, kind: EventType, session: Session, data: EventData) -> None:
         await self._events.record(tx, kind, data, session=session.name)
-
-
-def _iso(instant: datetime) -> str:
-    return instant.isoformat()
 
 
 def _apply_preset(agents: Sequence[NewAgent], all_but: Sequence[str] | None) -> list[NewAgent]:

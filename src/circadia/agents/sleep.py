@@ -9,6 +9,7 @@ from circadia.errors import Conflict, TargetGone
 from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent, Cause, SleepEvent, WakeEvent
 from circadia.records.event import EventType
+from circadia.records.event_data import SleepChange
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 
@@ -87,10 +88,7 @@ class AgentSleepService:
 
     async def _record_event(self, tx: Tx, agent: Agent, lasted: float) -> None:
         kind = EventType.SLEEP_START if agent.asleep else EventType.SLEEP_STOP
-        data = {
-            "generation": agent.generation,
-            "cause": agent.cause.value,
-            "actor": agent.actor,
-            "lasted_seconds": round(lasted, 3),
-        }
+        data = SleepChange(
+            generation=agent.generation, cause=agent.cause, actor=agent.actor, lasted_seconds=round(lasted, 3)
+        )
         await self._events.record(tx, kind, data, session=agent.session, agent=agent.name, at=agent.since)

@@ -10,6 +10,7 @@ from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import AgentId, IdSource, MessageId, ThreadId
 from circadia.records.agent import Agent, SleepEvent, WakeEvent
 from circadia.records.event import EventType
+from circadia.records.event_data import ParticipantChange, ThreadChange, ThreadMessage
 from circadia.records.message import Message
 from circadia.records.principal import OPERATOR, Principal
 from circadia.records.session import Session
@@ -80,7 +81,7 @@ class ThreadService:
             created_at=self._clock.now(),
         )
         await tx.threads.add(thread)
-        await self._record(tx, EventType.THREAD_CREATED, session, thread, {"by": principal.name})
+        await self._record_change(tx, EventType.THREAD_CREATED, session, thread, by=principal.name)
         for agent in {agent.id: agent for agent in agents}.values():
             await self._join(tx, session, thread, agent, by=principal.name)
         return thread
@@ -105,8 +106,7 @@ class ThreadService:
         agent = await find_agent_by_reference(tx, principal, session, reference)
         if not await tx.threads.leave(thread.id, agent.id):
             raise NotFound(f"{agent.reference!r} takes no part in thread {thread.name!r}")
-        data = {"participant": agent.reference, "by": principal.name}
-        await self._record(tx, EventType.PARTICIPANT_REMOVED, session, thread, data)
+        await self._record_participant(tx, EventType.PARTICIPANT_REMOVED, session, thread, agent, by=principal.name)
         if await tx.threads.count_open_of_agent(agent.id) == 0:
             await self._happenings.on_event(tx, agent, SleepEvent.REMOVED_FROM_LAST_THREAD, by=principal.name)
         return agent
@@ -125,7 +125,7 @@ class ThreadService:
         closed = replace(thread, status=ThreadStatus.CLOSED, closed_at=self._clock.now(), summary=summary)
         if not await tx.threads.close(closed):
             raise Conflict(f"thread {thread.name!r} is closed already")
-        await self._record(tx, EventType.THREAD_CLOSED, session, thread, {"by": by})
+        await self._record_change(tx, EventType.THREAD_CLOSED, session, thread, by=by)
         for participant in participants:
             self._events.signal(tx, "conversation", participant.agent_id)
             agent = await tx.agents.get(participant.agent_id)
@@ -174,8 +174,7 @@ class ThreadService:
         mentioned_ids = {agent.id for agent in mentioned}
         others = [agent_id for agent_id in participants if speaker is None or agent_id != speaker.id]
         await tx.messages.add(message, [(agent_id, agent_id in mentioned_ids) for agent_id in others])
-        data = {"message": message.id, "from": message.sender, "mentions": list(message.mentions)}
-        await self._record(tx, EventType.MESSAGE, session, thread, data)
+        await self._events.record(tx, EventType.MESSAGE, _event_data(thread, message), session=session.name)
         for agent in mentioned:
             await self._happenings.on_event(tx, agent, WakeEvent.MENTIONED, by=message.sender)
         for agent_id in participants:
@@ -218,8 +217,7 @@ class ThreadService:
         joined = await tx.threads.join(thread.id, agent.id, self._clock.now())
         if not joined.added:
             return False
-        data = {"participant": agent.reference, "by": by}
-        await self._record(tx, EventType.PARTICIPANT_ADDED, session, thread, data)
+        await self._record_participant(tx, EventType.PARTICIPANT_ADDED, session, thread, agent, by=by)
         events = [WakeEvent.ADDED_TO_ANY_THREAD]
         events += [WakeEvent.ADDED_TO_THREAD_FIRST_TIME] if joined.first_ever else []
         events += [WakeEvent.FIRST_TIME_IN_THREAD] if joined.first_in_thread else []
@@ -258,11 +256,20 @@ class ThreadService:
             mentioned[agent.id] = agent
         return list(mentioned.values())
 
-    async def _record(
-        self, tx: Tx, kind: EventType, session: Session, thread: Thread, data: Mapping[str, object]
+    async def _record_change(self, tx: Tx, kind: EventType, session: Session, thread: Thread, *, by: str) -> None:
+        data = ThreadChange(thread=thread.id, thread_name=thread.name, by=by)
+        await self._events.record(tx, kind, data, session=session.name)
+
+    async def _record_participant(
+        self, tx: Tx, kind: EventType, session: Session, thread: Thread, agent: Agent, *, by: str
     ) -> None:
-        named = {"thread": thread.id, "thread_name": thread.name, **data}
-        agent = data.get("participant")
-        agent = agent if isinstance(agent, str) else None
-        await self._events.record(tx, kind, named, session=session.name, agent=agent)
+        data = ParticipantChange(thread=thread.id, thread_name=thread.name, participant=agent.reference, by=by)
+        await self._events.record(tx, kind, data, session=session.name, agent=agent.reference)
         await tx.sessions.touch(session.id, self._clock.now())
+
+
+def _event_data(thread: Thread, message: Message) -> ThreadMessage:
+    return ThreadMessage(
+        thread=thread.id, thread_name=thread.name, message=message.id, sender=message.sender,
+        mentions=list(message.mentions),
+    )  # fmt: skip

@@ -1,59 +1,21 @@
 """The REST application: endpoints, guard, error handling and OpenAPI document."""
 
-from importlib.metadata import version
 from typing import Any, Final
 
 from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
-from starlette.routing import BaseRoute
 
 from circadia.api import djinnbot
 from circadia.api.agents import agents, coordination, schedule, sessions, sleeping
 from circadia.api.guard import Guard
 from circadia.api.memory import banks, blocks, episodes, search, transfer
 from circadia.api.messaging import inbox, messages, threads
-from circadia.api.observability import cluster, events, holds, tokens, usage
+from circadia.api.observability import cluster, events, holds, overview, tokens, usage
 from circadia.api.observability.event_tail import EventTail
+from circadia.api.openapi import build_openapi_document
 from circadia.api.parts import ApiParts, HoldRegistry
-from circadia.api.problems import MEDIA_TYPE, Problem, handle_errors
+from circadia.api.problems import handle_errors
 from circadia.api.sleeptime import answers, passes, status
 from circadia.api.waking import chains, direct_messages, pulses, wake_stats, wakes
-from circadia.settings.sleeptime import SleepPolicySettings
-
-_ABOUT: Final = """The control plane of Circadia. Each request needs a token, as `Authorization: Bearer TOKEN` or
-`x-api-key`: the operator's token allows everything, an agent's what the agent may do. Address a session by
-name or id, and a thread by id or, if only one open thread has it, by name. Times are ISO 8601 in UTC."""
-
-_REFERENCE: Final = "#/components/schemas/{model}"
-
-
-def build_openapi_document(routes: list[BaseRoute]) -> dict[str, Any]:
-    document: dict[str, Any] = get_openapi(
-        title="Circadia", version=version("circadia"), description=_ABOUT.replace("\n", " "), routes=routes
-    )
-    schemas: dict[str, Any] = document.setdefault("components", {}).setdefault("schemas", {})
-    for name in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(name, None)
-    for model in (Problem, SleepPolicySettings):
-        schema = model.model_json_schema(ref_template=_REFERENCE, mode="serialization")
-        schemas.update({**schema.pop("$defs", {}), model.__name__: schema})
-    schemas["SleeptimeStatusView"]["properties"]["policy"] = {
-        "$ref": _REFERENCE.format(model="SleepPolicySettings"), "description": "Effective policy of the bank."
-    }  # fmt: skip
-    document["components"]["securitySchemes"] = {
-        "bearer": {"type": "http", "scheme": "bearer"},
-        "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
-    }
-    document["security"] = [{"bearer": []}, {"key": []}]
-    for item in document["paths"].values():
-        for operation in item.values():
-            operation["responses"].pop("422", None)
-            operation["responses"]["default"] = {
-                "description": "Any error.",
-                "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-            }
-    return document
-
 
 __all__ = ["ApiParts", "HoldRegistry", "create_api", "openapi_document"]
 
@@ -63,7 +25,7 @@ OPENAPI_PATH: Final = "/api/openapi.json"
 _NOUNS: Final = (
     sleeping, sessions, agents, threads, messages, holds, direct_messages, wakes, chains, inbox, pulses, schedule,
     coordination, wake_stats, djinnbot, banks, episodes, search, transfer, blocks, passes,
-    status, answers, events, usage, cluster, tokens,
+    status, answers, events, usage, cluster, tokens, overview,
 )  # fmt: skip
 
 

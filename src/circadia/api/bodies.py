@@ -40,6 +40,12 @@ class Body(BaseModel):
         return cast("dict[str, Any]", given)
 
 
+def drop_defaults(schema: dict[str, Any]) -> None:
+    """Remove the defaults from the schema of a body whose missing keys mean something else."""
+    for key in schema["properties"].values():
+        key.pop("default", None)
+
+
 def _near(key: str, known: set[str]) -> str:
     near = closest(key, known, count=1)
     return f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(sorted(known))}"

@@ -37,7 +37,7 @@ class WakeStatsInCamelCase(WakeStatsView):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
 
-@router.get("/v1/agents/{agent}/wake-stats", operation_id="wake_stats_bare")
+@router.get("/v1/agents/{agent}/wake-stats", include_in_schema=False)
 async def show_wake_stats_bare(agent: str, who: Who, parts: Parts) -> WakeStatsInCamelCase:
     """Show the same in camelCase, at DjinnBot's path. Access: operator, the agent."""
     return WakeStatsInCamelCase(**dict(await show_wake_stats(agent, who, parts)))

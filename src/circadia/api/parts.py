@@ -19,7 +19,7 @@ from circadia.answers.lookup import AnswerLookup
 from circadia.clock import Clock
 from circadia.gateway.answers.judging import JudgeLimits
 from circadia.gateway.hold.gate import HoldView
-from circadia.ids import AgentId
+from circadia.ids import AgentId, MemberId
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.memory.services import MemoryServices
 from circadia.records.principal import Principal
@@ -67,6 +67,8 @@ class ApiParts:
     lookup: AnswerLookup
     judge: JudgeLimits | None = None
     """Decides whether similar questions ask the same; None without a judge."""
+    member_id: MemberId | None = None
+    """This process in the cluster; None on SQLite."""
     sequencer: EventSequencer | None = None
     """Numbers events; None if the database does so in the order of its commits."""
 

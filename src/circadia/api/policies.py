@@ -1,14 +1,16 @@
 """An agent's policy in requests and answers."""
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from circadia.api.bodies import Body
+from circadia.api.bodies import Body, drop_defaults
 from circadia.errors import InvalidRequest
 from circadia.records.agent import AgentPolicy
 
 
 class PolicyBody(AgentPolicy, Body):
     """Policy keys. Missing keys come from the server's `defaults`; in a change, they stay unchanged."""
+
+    model_config = ConfigDict(json_schema_extra=drop_defaults)
 
     def changes(self) -> dict[str, object]:
         """Return the policy keys of the request."""

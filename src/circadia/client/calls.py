@@ -11,11 +11,12 @@ from circadia.client.sleeptime import SleeptimeCalls
 from circadia.client.tokens import TokenCalls
 from circadia.client.wakes import WakeCalls
 from circadia.clock import Clock, SystemClock
-from circadia.schemas.agents import AgentCreated, AgentList, AgentStateList, AgentToken, AgentView
+from circadia.schemas.agents import AgentCreated, AgentList, AgentStateList, AgentStateView, AgentToken, AgentView
 from circadia.schemas.cluster import Cluster
 from circadia.schemas.events import EventList, EventView
 from circadia.schemas.holds import HoldList
 from circadia.schemas.messages import MessageList, MessageView
+from circadia.schemas.overview import OverviewView
 from circadia.schemas.sessions import SessionCreated, SessionDetail, SessionList, SessionView
 from circadia.schemas.sleeping import SleepingList, SleepingView
 from circadia.schemas.threads import ThreadList, ThreadView
@@ -94,11 +95,10 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls,
         """Return the session's agents with their sleep state, sorted by name."""
         return (await self._http.fetch(AgentList, "GET", "sessions", session, "agents")).agents
 
-    async def list_agent_states(self, agents: Sequence[str] = (), *, limit: int = 10_000) -> AgentStateList:
-        """Return the sleep states of agents in all open sessions, or of these references, and their numbers."""
-        return await self._http.fetch(
-            AgentStateList, "GET", "agents", query={"agent": list(agents), "limit": str(limit)}
-        )
+    async def list_agent_states(self, agents: Sequence[str] = (), *, limit: int = 10_000) -> list[AgentStateView]:
+        """Return the sleep states of agents in all open sessions, or of these references."""
+        query = {"agent": list(agents), "limit": str(limit)}
+        return (await self._http.fetch(AgentStateList, "GET", "agents", query=query)).agents
 
     async def show_agent(self, session: str, agent: str) -> AgentView:
         return await self._http.fetch(AgentView, "GET", "sessions", session, "agents", agent)
@@ -204,6 +204,10 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls,
         return await self._http.read_until(
             lambda: self.list_messages(session, thread, after=after), bool, timeout_seconds
         )
+
+    async def show_overview(self) -> OverviewView:
+        """Return the fleet at a glance, with what is not well."""
+        return await self._http.fetch(OverviewView, "GET", "overview")
 
     async def show_cluster(self) -> Cluster:
         """Return the live servers on the database."""

@@ -13,6 +13,7 @@ from circadia.ids import BankId, IdSource
 from circadia.records.agent import AgentPolicy
 from circadia.records.bank import NAME, Bank, BankPolicy
 from circadia.records.event import EventType
+from circadia.records.event_data import BankLifecycle, BankUpdate
 from circadia.records.principal import Principal
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
@@ -88,7 +89,7 @@ class BankService:
                 return None
             yielding = replace(bank, name=_hashed_name(bank.template or "", bank.end_user or ""))
             await tx.banks.save(yielding)
-            await self._record(tx, EventType.BANK_CHANGED, yielding, "circadia", {"was": bank.name})
+            await self._record_change(tx, BankUpdate(bank=yielding.name, by="circadia", was=bank.name))
             bank = None
         if bank is not None or not make:
             return bank
@@ -160,12 +161,13 @@ class BankService:
             automatic=False,
         )
         await tx.banks.save(changed)
-        await self._record(tx, EventType.BANK_CHANGED, changed, by, {"was": bank.name} if name else {})
+        more = {"was": bank.name} if name else {}
+        await self._record_change(tx, BankUpdate.model_validate({"bank": changed.name, "by": by, **more}))
         return changed
 
     async def delete(self, tx: Tx, bank: Bank, *, by: str) -> None:
         await tx.banks.remove(bank.id)
-        await self._record(tx, EventType.BANK_DELETED, bank, by, {})
+        await self._events.record(tx, EventType.BANK_DELETED, BankLifecycle(bank=bank.name, by=by))
 
     async def _find_allowed(
         self, tx: Tx, policy: AgentPolicy, wanted: str, user: str | None, *, make: bool
@@ -208,11 +210,11 @@ class BankService:
     async def _add(self, tx: Tx, name: str, policy: BankPolicy, by: str, **more: Any) -> Bank:
         bank = Bank(id=BankId(self._ids.new("bnk")), name=name, policy=policy, created_at=self._clock.now(), **more)
         await tx.banks.add(bank)
-        await self._record(tx, EventType.BANK_CREATED, bank, by, {})
+        await self._events.record(tx, EventType.BANK_CREATED, BankLifecycle(bank=bank.name, by=by))
         return bank
 
-    async def _record(self, tx: Tx, kind: EventType, bank: Bank, by: str, data: dict[str, object]) -> None:
-        await self._events.record(tx, kind, {"bank": bank.name, "by": by, **data})
+    async def _record_change(self, tx: Tx, data: BankUpdate) -> None:
+        await self._events.record(tx, EventType.BANK_CHANGED, data)
 
 
 def is_stranger(policy: AgentPolicy, user: str | None) -> bool:

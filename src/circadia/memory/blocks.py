@@ -14,6 +14,7 @@ from circadia.memory.redaction import redact
 from circadia.records.bank import Bank
 from circadia.records.block import Block, BlockSpan
 from circadia.records.event import EventType
+from circadia.records.event_data import BlockWrite
 from circadia.records.principal import Principal
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
@@ -230,9 +231,7 @@ class BlockService:
             await tx.banks.mark_edited(bank.id, block.at)  # makes a pass due (SLEEP-02); what a pass wrote does not
         if not await tx.blocks.add(block):
             raise Conflict(f"block {block.label!r} was written at the same moment; read it again")
-        data = {
-            "bank": bank.name, "label": block.label, "version": block.version, "by": block.by, "deleted": block.deleted,
-        }  # fmt: skip
+        data = BlockWrite(bank=bank.name, label=block.label, version=block.version, by=block.by, deleted=block.deleted)
         await self._events.record(tx, EventType.BLOCK, data, at=block.at)
         return block
 

@@ -11,6 +11,7 @@ from circadia.memory.blocks import remove_episodes
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.event import EventType
+from circadia.records.event_data import EpisodeDeletion
 from circadia.records.index_entry import Layer
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
@@ -102,7 +103,9 @@ async def forget_expired_episodes(tx: Tx, events: EventLog, bank: Bank, now: dat
         return ForgetCounts(episodes=0, notes=0, versions=0)
     forget_counts = await forget(tx, bank, old)
     if forget_counts.episodes:
-        counts = {"episodes": forget_counts.episodes, "notes": forget_counts.notes, "versions": forget_counts.versions}
-        data = {"bank": bank.name, "by": "circadia", "keep_days": bank.policy.keep_days, **counts}
+        data = EpisodeDeletion(
+            bank=bank.name, by="circadia", keep_days=bank.policy.keep_days, episodes=forget_counts.episodes,
+            notes=forget_counts.notes, versions=forget_counts.versions,
+        )  # fmt: skip
         await events.record(tx, EventType.FORGOTTEN, data)
     return forget_counts

@@ -74,7 +74,7 @@ class OnWake(StrEnum):
 class AgentPolicy(BaseModel):
     """What an agent may access and spend, and how its held prompts are handled."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
 
     upstreams: AccessList = Field(
         default=("*",), description="Model providers that the agent may call; `*` means all.", examples=[["openai"]]

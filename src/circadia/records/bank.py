@@ -67,7 +67,7 @@ class ImportanceTuning:
 class BankRules(BaseModel):
     """Rules for writing to a bank: the keys that the configuration file, REST and exports share."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
 
     capture_mode: CaptureMode = Field(
         default=CaptureMode.CONTENT,

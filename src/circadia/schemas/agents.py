@@ -64,21 +64,10 @@ class AgentStateView(View):
     pulsing: bool = Field(description="Whether a pulse of it has not ended.")
 
 
-class AgentCounts(View):
-    """Numbers of agents in open sessions."""
-
-    total: int = Field(description="All agents.")
-    asleep: int = Field(description="Enabled agents that are asleep.")
-    awake: int = Field(description="Enabled agents that are awake.")
-    disabled: int = Field(description="Agents whose tokens are invalid.")
-    pulsing: int = Field(description="Agents with a pulse that has not ended.")
-
-
 class AgentStateList(View):
-    """The sleep states of all agents."""
+    """The sleep states of agents."""
 
     agents: list[AgentStateView] = Field(description="Sorted by session and name.")
-    counts: AgentCounts = Field(description="Numbers of all agents, regardless of filters.")
 
 
 class AgentToken(View):

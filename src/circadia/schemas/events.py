@@ -10,7 +10,7 @@ from circadia.schemas.view import View
 
 
 class EventView(View):
-    """An event."""
+    """An event; the OpenAPI document has the data of each kind."""
 
     number: int = Field(description="Ascending number, with gaps.")
     type: EventType = Field(description="Kind of event.")
@@ -18,6 +18,13 @@ class EventView(View):
     session: str | None = Field(description="Name of the session.")
     agent: str | None = Field(description="Name of the agent.")
     data: dict[str, Any] = Field(description="Further data.", examples=[{"generation": 4, "cause": "rest"}])
+
+
+class EventGap(View):
+    """Events that a follower asked for and that have been deleted."""
+
+    after: int = Field(description="Number of the last event seen.")
+    oldest: int = Field(description="Number of the oldest event kept.")
 
 
 class EventList(View):

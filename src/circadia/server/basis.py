@@ -8,7 +8,7 @@ import aiohttp
 
 from circadia.agents.database_contact import DatabaseContact
 from circadia.clock import Clock
-from circadia.ids import IdSource
+from circadia.ids import IdSource, MemberId
 from circadia.jobs.due_watch import DueWatch
 from circadia.records.member import Role
 from circadia.server.membership import Membership
@@ -39,6 +39,10 @@ class ServerBasis:
     """None on SQLite, where this process is alone."""
     config: ConfigFile | None = None
     traces: Traces
+
+    @property
+    def member_id(self) -> MemberId | None:
+        return None if self.membership is None else self.membership.member_id
 
     def leads(self) -> bool:
         """Return whether this process does what one at a time does."""

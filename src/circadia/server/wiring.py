@@ -193,7 +193,7 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         sign_in=SignIn(clock, store, identity, admin_token), threads=threads, tokens=AccessTokenService(clock, events),
         sleep=tier.sleep, presence=presence, settings=settings, holds=gate, wake=tier, memory=memory, sleeptime=dreams,
-        lookup=lookup, judge=answers[0].judge, sequencer=sequencer,
+        lookup=lookup, judge=answers[0].judge, sequencer=sequencer, member_id=basis.member_id,
     )  # fmt: skip
     front = _build_front(basis, {"llm": door, "mcp": tools}, parts, identity, metrics)
     worker = build_wake_worker(

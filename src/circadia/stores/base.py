@@ -15,6 +15,7 @@ from circadia.stores.locks import LockKey
 from circadia.stores.members import DueWorks, HoldPlaceCounts, Members
 from circadia.stores.memory import Banks, Blocks, Episodes, Notes, Views
 from circadia.stores.messaging import Deliveries, Messages, Threads
+from circadia.stores.overview import Overviews
 from circadia.stores.sleeping import Benefits, OpenTurns, Passes, SleepCalls, SleepStates
 from circadia.stores.waking import Pulses, Routines, Wakes
 
@@ -98,10 +99,6 @@ class Agents(Protocol):
         """Return agents of all open sessions, by session and name."""
         ...
 
-    async def count_by_state(self) -> Mapping[tuple[bool, bool], int]:
-        """Return the number of agents in open sessions by (enabled, asleep)."""
-        ...
-
     async def names_near(self, session_id: SessionId, name: str) -> Sequence[str]:
         """Return a few names that are alphabetically near this one."""
         ...
@@ -156,6 +153,9 @@ class Tx(Protocol):
 
     @property
     def access_tokens(self) -> AccessTokens: ...
+
+    @property
+    def overviews(self) -> Overviews: ...
 
     @property
     def cursors(self) -> Cursors: ...

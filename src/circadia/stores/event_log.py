@@ -6,6 +6,7 @@ from functools import partial
 
 from circadia.clock import Clock
 from circadia.records.event import Event, EventType
+from circadia.records.event_data import EVENT_DATA, EventData
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 
@@ -22,19 +23,20 @@ class EventLog:
     def build(
         self,
         kind: EventType,
-        data: Mapping[str, object],
+        data: EventData,
         *,
         session: str | None = None,
         agent: str | None = None,
         at: datetime | None = None,
     ) -> Event:
-        return Event(type=kind, at=at or self._clock.now(), session=session, agent=agent, data=data)
+        assert isinstance(data, EVENT_DATA[kind]), f"{kind} has no {type(data).__name__}"
+        return Event(type=kind, at=at or self._clock.now(), session=session, agent=agent, data=data.to_json())
 
     async def record(
         self,
         tx: Tx,
         kind: EventType,
-        data: Mapping[str, object],
+        data: EventData,
         *,
         session: str | None = None,
         agent: str | None = None,

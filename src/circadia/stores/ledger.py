@@ -9,6 +9,7 @@ from circadia.records.alert import PendingAlertPost
 from circadia.records.call import AgentSpend, Call, UsageGroup
 from circadia.records.conversation import Conversation
 from circadia.records.event import Event, EventType
+from circadia.records.overview import RecentAlert
 from circadia.records.provenance import Provenance
 from circadia.records.retention import RetentionKind
 
@@ -147,6 +148,10 @@ class Alerts(Protocol):
         ...
 
     async def clear_alert(self, cause: str, subject: str) -> None: ...
+
+    async def find_recent(self, *, since: datetime, limit: int) -> Sequence[RecentAlert]:
+        """Return the last alert for each cause and subject since then, newest first."""
+        ...
 
 
 class Cursors(Protocol):

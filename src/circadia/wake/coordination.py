@@ -18,6 +18,7 @@ from circadia.records.coordination import (
     flatten_coordination,
 )
 from circadia.records.event import EventType
+from circadia.records.event_data import CoordinationUpdate
 from circadia.records.schedule import check_blackouts, load_zone
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
@@ -116,7 +117,7 @@ class Coordinations:
             changed = await self._pulses.on_launcher_change(tx, changed, by=by)
         before, after = flatten_coordination(agent.coordination), flatten_coordination(coordination)
         changes = {name: after[name] for name in after if after[name] != before[name]}
-        data = {"by": by, "changed": changes}
+        data = CoordinationUpdate(by=by, changed=changes)
         await self._events.record(tx, EventType.COORDINATION, data, session=agent.session, agent=agent.name)
         if coordination.zone != agent.coordination.zone:
             await self._routines.follow_zone(tx, changed, origin=agent.coordination.zone, by=by)

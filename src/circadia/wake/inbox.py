@@ -1,10 +1,10 @@
 """Direct messages to agents and their delivery (WAKE-01 … WAKE-06, WAKE-30 … WAKE-34)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Literal
 
 from circadia.agents.directory import find_agent_by_reference, hold_agents
 from circadia.clock import Clock
@@ -12,6 +12,7 @@ from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import AgentId, IdSource, MessageId, ThreadId
 from circadia.records.agent import Agent
 from circadia.records.event import EventType
+from circadia.records.event_data import DeliveryUpdate, DirectMessage, EventData
 from circadia.records.message import Delivery, DeliveryState, Message, MessageType, Priority
 from circadia.records.principal import Principal
 from circadia.records.session import Session
@@ -207,10 +208,10 @@ class Inbox:
             depth=place.depth,
         )
         await tx.messages.add(message, [(target.id, False)])
-        data = {
-            "message": message.id, "from": message.sender, "type": message.type.value,
-            "priority": message.priority.value, "root": message.root_id, "depth": message.depth,
-        }  # fmt: skip
+        data = DirectMessage(
+            message=message.id, sender=message.sender, type=message.type, priority=message.priority,
+            root=place.root_id or message_id, depth=message.depth,
+        )  # fmt: skip
         await self._record_event(tx, EventType.DIRECT_MESSAGE, target, data)
         self._signal_delivery(tx, target.id)
         return message
@@ -276,11 +277,14 @@ class Inbox:
             if await tx.deliveries.get(agent.id, message) is None:
                 raise NotFound(f"no message {message!r} in the inbox of {agent.reference!r}")
 
-    async def _record_delivery_event(self, tx: Tx, agent: Agent, what: str, messages: Sequence[MessageId]) -> None:
+    async def _record_delivery_event(
+        self, tx: Tx, agent: Agent, state: Literal["handled", "snoozed"], messages: Sequence[MessageId]
+    ) -> None:
         if messages:
-            await self._record_event(tx, EventType.DELIVERY, agent, {"state": what, "messages": list(messages)})
+            data = DeliveryUpdate(state=state, messages=list(messages))
+            await self._record_event(tx, EventType.DELIVERY, agent, data)
 
-    async def _record_event(self, tx: Tx, kind: EventType, agent: Agent, data: Mapping[str, object]) -> None:
+    async def _record_event(self, tx: Tx, kind: EventType, agent: Agent, data: EventData) -> None:
         await self._events.record(tx, kind, data, session=agent.session, agent=agent.name)
         await tx.sessions.touch(agent.session_id, self._clock.now())
 

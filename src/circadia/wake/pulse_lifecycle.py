@@ -1,6 +1,5 @@
 """Pulse rows: created, moved by the transition table, and recorded as events in the same transaction (WAKE-50)."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -11,6 +10,7 @@ from circadia.ids import IdSource, PulseId
 from circadia.jobs.leased_jobs import fetch_claimed
 from circadia.records.agent import Agent, Cause
 from circadia.records.event import EventType
+from circadia.records.event_data import PulseChange
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseKind, PulseStatus
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
@@ -176,21 +176,21 @@ class PulseLifecycle:
 
     async def _record_event(self, tx: Tx, session: str, name: str, pulse: Pulse, released: int = 0) -> None:
         now = self._clock.now()
-        data: Mapping[str, object] = {
-            "pulse": pulse.id,
-            "status": pulse.status.value,
-            "kind": pulse.kind.value,
-            "launcher": pulse.launcher,
-            "by": pulse.by,
-            "reason": pulse.reason,
-            "attempt": pulse.attempt,
-            "detail": pulse.detail,
-            "root": pulse.root_id,
-            "depth": pulse.depth,
-            "run_seconds": round(total_run_seconds(pulse, now), 3),
-            "released": released,
-        }
         if pulse.kind is not PulseKind.GATE:  # sleep events cover gate pulses
+            data = PulseChange(
+                pulse=pulse.id,
+                status=pulse.status,
+                kind=pulse.kind,
+                launcher=pulse.launcher,
+                by=pulse.by,
+                reason=pulse.reason,
+                attempt=pulse.attempt,
+                detail=pulse.detail,
+                root=pulse.root_id,
+                depth=pulse.depth,
+                run_seconds=round(total_run_seconds(pulse, now), 3),
+                released=released,
+            )
             await self._events.record(tx, EventType.PULSE, data, session=session, agent=name, at=now)
         payload = {"agent": pulse.agent_id, "status": pulse.status.value, "released": released}
         self._events.signal(tx, "pulse", pulse.id, payload)

@@ -10,6 +10,7 @@ from circadia.ids import IdSource, RoutineId
 from circadia.records.agent import Agent
 from circadia.records.coordination import Setting, SettingSource
 from circadia.records.event import EventType
+from circadia.records.event_data import RoutineAlert, RoutineOutcome, RoutineUpdate
 from circadia.records.message import Priority
 from circadia.records.schedule import MAX_SPREAD_SECONDS, Recurrence, Routine, RoutineSpec
 from circadia.records.wake import Decision, Wake, WakeSource
@@ -61,7 +62,7 @@ class RoutineService:
                 await tx.routines.add(plan_from(fresh, now))
             elif old.spec != spec:
                 await tx.routines.save(plan_from(replace(old, spec=spec), now), origin=old)
-        await self._record_event(tx, agent, {"changed_by": by, "routines": names})
+        await self._record_event(tx, agent, RoutineUpdate(changed_by=by, routines=names))
         return await tx.routines.find_by_agent(agent.id)
 
     async def ensure_heartbeat(self, tx: Tx, agent: Agent, *, by: str) -> None:
@@ -94,7 +95,8 @@ class RoutineService:
             again = replace(old, spec=spec)
             await tx.routines.save(plan_from(again, now) if spec.recurrence.depends_on_zone else again, origin=old)
         if moves:
-            await self._record_event(tx, agent, {"changed_by": by, "routines": [routine.name for routine in moves]})
+            names = [routine.name for routine in moves]
+            await self._record_event(tx, agent, RoutineUpdate(changed_by=by, routines=names))
 
     async def fetch_planned_ahead(self, tx: Tx) -> Sequence[Routine]:
         """Return the routines planned by a clock that was days ahead and was set back since."""
@@ -107,9 +109,8 @@ class RoutineService:
         agent = await tx.agents.get(routine.agent_id)
         again = replan_if_set_back(routine, self._clock.now())
         if agent is not None and await tx.routines.save(again, origin=routine):
-            await self._record_event(
-                tx, agent, {"changed_by": "the clock, which was set back", "routines": [routine.name]}
-            )
+            data = RoutineUpdate(changed_by="the clock, which was set back", routines=[routine.name])
+            await self._record_event(tx, agent, data)
 
     async def fire(self, tx: Tx, routine: Routine) -> RoutinePlan:
         """Decide on a routine that is due, and carry the decision out.
@@ -134,9 +135,9 @@ class RoutineService:
         if outcome is None and planned.verdict not in (RoutineAction.WAIT, RoutineAction.RUN):
             outcome = {"verdict": planned.verdict.value}
         if outcome is not None:
-            occurrence = planned.occurrence.isoformat() if planned.occurrence else None
-            more = {"routine": routine.name, "occurrence": occurrence, "missed": planned.missed, "skips": after.skips}
-            await self._record_event(tx, agent, {**more, **outcome})
+            more = {"occurrence": planned.occurrence, "missed": planned.missed}
+            data = RoutineOutcome.model_validate({"routine": routine.name, "skips": after.skips, **more, **outcome})
+            await self._record_event(tx, agent, data)
         await self._alert_if_too_many(tx, agent, routine, after)
         return planned
 
@@ -148,7 +149,8 @@ class RoutineService:
         after = replace(routine, skips=routine.skips + 1)
         if not await tx.routines.save(after, origin=routine):
             raise Conflict(f"routine {routine.name!r} was planned or changed at the same moment")
-        await self._record_event(tx, agent, {"routine": routine.name, "skips": after.skips, **_skip_data(wake)})
+        data = RoutineOutcome.model_validate({"routine": routine.name, "skips": after.skips, **_skip_data(wake)})
+        await self._record_event(tx, agent, data)
         await self._alert_if_too_many(tx, agent, routine, after)
 
     async def _ask_for_pulse(
@@ -181,12 +183,12 @@ class RoutineService:
         """Alert once the consecutive skips reach the agent's limit, even if several were added at once."""
         if not before.skips < agent.coordination.max_consecutive_skips <= routine.skips:
             return
-        data = {"cause": "routine_skipped", "routine": routine.name, "skips": routine.skips}
+        data = RoutineAlert(cause="routine_skipped", routine=routine.name, skips=routine.skips)
         await self._events.record(tx, EventType.ALERT, data, session=agent.session, agent=agent.name)
 
-    async def _record_event(self, tx: Tx, agent: Agent, data: dict[str, object]) -> None:
+    async def _record_event(self, tx: Tx, agent: Agent, data: RoutineOutcome | RoutineUpdate) -> None:
         await self._events.record(tx, EventType.ROUTINE, data, session=agent.session, agent=agent.name)
-        payload = {"verdict": str(data.get("verdict", "changed"))}
+        payload = {"verdict": data.verdict if isinstance(data, RoutineOutcome) else "changed"}
         self._events.signal(tx, "routine", agent.id, payload)
 
 

@@ -2,7 +2,7 @@
 
 import { client } from './client.gen.js';
 import type { Client, ClientMeta, Options as Options2, RequestResult, TDataShape } from './client/index.js';
-import type { AcceptPassData, AcceptPassErrors, AcceptPassResponses, AckMessageData, AckMessageErrors, AckMessageResponses, AddParticipantData, AddParticipantErrors, AddParticipantResponses, AnswerStatsData, AnswerStatsErrors, AnswerStatsResponses, CancelPassData, CancelPassErrors, CancelPassResponses, CancelPulseData, CancelPulseErrors, CancelPulseResponses, CancelWakeData, CancelWakeErrors, CancelWakeResponses, ChangeAgentData, ChangeAgentErrors, ChangeAgentResponses, ChangeBankData, ChangeBankErrors, ChangeBankResponses, ChangeCoordinationData, ChangeCoordinationErrors, ChangeCoordinationResponses, CloseSessionData, CloseSessionErrors, CloseSessionResponses, CloseThreadData, CloseThreadErrors, CloseThreadResponses, CreateAgentData, CreateAgentErrors, CreateAgentResponses, CreateBankData, CreateBankErrors, CreateBankResponses, CreateSessionData, CreateSessionErrors, CreateSessionResponses, CreateSignInLinkData, CreateSignInLinkErrors, CreateSignInLinkResponses, CreateThreadData, CreateThreadErrors, CreateThreadResponses, CreateTokenData, CreateTokenErrors, CreateTokenResponses, DeleteAgentData, DeleteAgentErrors, DeleteAgentResponses, DeleteBankData, DeleteBankErrors, DeleteBankResponses, DeleteBlockData, DeleteBlockErrors, DeleteBlockResponses, DemoteEpisodeData, DemoteEpisodeErrors, DemoteEpisodeResponses, DropAnswerData, DropAnswerErrors, DropAnswerResponses, DropAnswersData, DropAnswersErrors, DropAnswersResponses, EndPulseData, EndPulseErrors, EndPulseResponses, ExplainNoteData, ExplainNoteErrors, ExplainNoteResponses, ExportBankData, ExportBankErrors, ExportBankResponses, ForgetEpisodesData, ForgetEpisodesErrors, ForgetEpisodesResponses, GetSleepingBareData, GetSleepingBareErrors, GetSleepingBareResponses, GetSleepingData, GetSleepingErrors, GetSleepingLastData, GetSleepingLastErrors, GetSleepingLastResponses, GetSleepingResponses, GetSleepingShortData, GetSleepingShortErrors, GetSleepingShortResponses, ImportLinesData, ImportLinesErrors, ImportLinesResponses, ListAgentsData, ListAgentsErrors, ListAgentsResponses, ListAgentStatesData, ListAgentStatesErrors, ListAgentStatesResponses, ListAnswersData, ListAnswersErrors, ListAnswersResponses, ListBanksData, ListBanksErrors, ListBanksResponses, ListBlocksData, ListBlocksErrors, ListBlocksResponses, ListChangesData, ListChangesErrors, ListChangesResponses, ListEpisodesData, ListEpisodesErrors, ListEpisodesResponses, ListEventsData, ListEventsErrors, ListEventsResponses, ListHoldsData, ListHoldsErrors, ListHoldsResponses, ListMessagesData, ListMessagesErrors, ListMessagesResponses, ListPassesData, ListPassesErrors, ListPassesResponses, ListPulsesData, ListPulsesErrors, ListPulsesResponses, ListSentData, ListSentErrors, ListSentResponses, ListSessionsData, ListSessionsErrors, ListSessionsResponses, ListThreadsData, ListThreadsErrors, ListThreadsResponses, ListTokensData, ListTokensErrors, ListTokensResponses, ListVersionsData, ListVersionsErrors, ListVersionsResponses, ListViewsData, ListViewsErrors, ListViewsResponses, ListWakesData, ListWakesErrors, ListWakesResponses, PauseSleeptimeData, PauseSleeptimeErrors, PauseSleeptimeResponses, RefusePassData, RefusePassErrors, RefusePassResponses, RememberData, RememberErrors, RememberResponses, RemoveParticipantData, RemoveParticipantErrors, RemoveParticipantResponses, ReportUsageData, ReportUsageErrors, ReportUsageResponses, ResetCoordinationData, ResetCoordinationErrors, ResetCoordinationResponses, RestoreBlocksData, RestoreBlocksErrors, RestoreBlocksResponses, RestoreEpisodeData, RestoreEpisodeErrors, RestoreEpisodeResponses, ResumeSleeptimeData, ResumeSleeptimeErrors, ResumeSleeptimeResponses, RevokeTokenData, RevokeTokenErrors, RevokeTokenResponses, RotateTokenData, RotateTokenErrors, RotateTokenResponses, RunPassData, RunPassErrors, RunPassResponses, SearchBankData, SearchBankErrors, SearchBankResponses, SendDirectData, SendDirectErrors, SendDirectResponses, SendMessageData, SendMessageErrors, SendMessageResponses, SetManySleepingData, SetManySleepingErrors, SetManySleepingResponses, SetScheduleData, SetScheduleErrors, SetScheduleResponses, SetSleepingBareData, SetSleepingBareErrors, SetSleepingBareResponses, SetSleepingByPostBareData, SetSleepingByPostBareErrors, SetSleepingByPostBareResponses, SetSleepingByPostData, SetSleepingByPostErrors, SetSleepingByPostLastData, SetSleepingByPostLastErrors, SetSleepingByPostLastResponses, SetSleepingByPostResponses, SetSleepingByPostShortData, SetSleepingByPostShortErrors, SetSleepingByPostShortResponses, SetSleepingData, SetSleepingErrors, SetSleepingLastData, SetSleepingLastErrors, SetSleepingLastResponses, SetSleepingResponses, SetSleepingShortData, SetSleepingShortErrors, SetSleepingShortResponses, ShowAgentData, ShowAgentErrors, ShowAgentResponses, ShowAnswerData, ShowAnswerErrors, ShowAnswerResponses, ShowBankData, ShowBankErrors, ShowBankResponses, ShowBlockData, ShowBlockErrors, ShowBlockResponses, ShowChainData, ShowChainErrors, ShowChainResponses, ShowClusterData, ShowClusterErrors, ShowClusterResponses, ShowContextData, ShowContextErrors, ShowContextResponses, ShowCoordinationData, ShowCoordinationErrors, ShowCoordinationResponses, ShowEpisodeData, ShowEpisodeErrors, ShowEpisodeResponses, ShowInboxData, ShowInboxErrors, ShowInboxResponses, ShowPassData, ShowPassErrors, ShowPassResponses, ShowPrincipalData, ShowPrincipalErrors, ShowPrincipalResponses, ShowPulseData, ShowPulseErrors, ShowPulseResponses, ShowScheduleData, ShowScheduleErrors, ShowScheduleResponses, ShowSessionData, ShowSessionErrors, ShowSessionResponses, ShowSleeptimeData, ShowSleeptimeErrors, ShowSleeptimeOfAllData, ShowSleeptimeOfAllErrors, ShowSleeptimeOfAllResponses, ShowSleeptimeResponses, ShowWakeData, ShowWakeErrors, ShowWakeResponses, SnoozeMessageData, SnoozeMessageErrors, SnoozeMessageResponses, StartPulseData, StartPulseErrors, StartPulseResponses, TryAnswersData, TryAnswersErrors, TryAnswersResponses, UndoBlockData, UndoBlockErrors, UndoBlockResponses, UndoPassData, UndoPassErrors, UndoPassResponses, WakeAgentData, WakeAgentErrors, WakeAgentResponses, WakeMatrixData, WakeMatrixErrors, WakeMatrixResponses, WakeStatsBareData, WakeStatsBareErrors, WakeStatsBareResponses, WakeStatsData, WakeStatsErrors, WakeStatsResponses, WriteBlockData, WriteBlockErrors, WriteBlockResponses } from './types.gen.js';
+import type { AcceptPassData, AcceptPassErrors, AcceptPassResponses, AckMessageData, AckMessageErrors, AckMessageResponses, AddParticipantData, AddParticipantErrors, AddParticipantResponses, AnswerStatsData, AnswerStatsErrors, AnswerStatsResponses, CancelPassData, CancelPassErrors, CancelPassResponses, CancelPulseData, CancelPulseErrors, CancelPulseResponses, CancelWakeData, CancelWakeErrors, CancelWakeResponses, ChangeAgentData, ChangeAgentErrors, ChangeAgentResponses, ChangeBankData, ChangeBankErrors, ChangeBankResponses, ChangeCoordinationData, ChangeCoordinationErrors, ChangeCoordinationResponses, CloseSessionData, CloseSessionErrors, CloseSessionResponses, CloseThreadData, CloseThreadErrors, CloseThreadResponses, CreateAgentData, CreateAgentErrors, CreateAgentResponses, CreateBankData, CreateBankErrors, CreateBankResponses, CreateSessionData, CreateSessionErrors, CreateSessionResponses, CreateSignInLinkData, CreateSignInLinkErrors, CreateSignInLinkResponses, CreateThreadData, CreateThreadErrors, CreateThreadResponses, CreateTokenData, CreateTokenErrors, CreateTokenResponses, DeleteAgentData, DeleteAgentErrors, DeleteAgentResponses, DeleteBankData, DeleteBankErrors, DeleteBankResponses, DeleteBlockData, DeleteBlockErrors, DeleteBlockResponses, DemoteEpisodeData, DemoteEpisodeErrors, DemoteEpisodeResponses, DropAnswerData, DropAnswerErrors, DropAnswerResponses, DropAnswersData, DropAnswersErrors, DropAnswersResponses, EndPulseData, EndPulseErrors, EndPulseResponses, ExplainNoteData, ExplainNoteErrors, ExplainNoteResponses, ExportBankData, ExportBankErrors, ExportBankResponses, ForgetEpisodesData, ForgetEpisodesErrors, ForgetEpisodesResponses, GetSleepingData, GetSleepingErrors, GetSleepingResponses, ImportLinesData, ImportLinesErrors, ImportLinesResponses, ListAgentsData, ListAgentsErrors, ListAgentsResponses, ListAgentStatesData, ListAgentStatesErrors, ListAgentStatesResponses, ListAnswersData, ListAnswersErrors, ListAnswersResponses, ListBanksData, ListBanksErrors, ListBanksResponses, ListBlocksData, ListBlocksErrors, ListBlocksResponses, ListChangesData, ListChangesErrors, ListChangesResponses, ListEpisodesData, ListEpisodesErrors, ListEpisodesResponses, ListEventsData, ListEventsErrors, ListEventsResponses, ListHoldsData, ListHoldsErrors, ListHoldsResponses, ListMessagesData, ListMessagesErrors, ListMessagesResponses, ListPassesData, ListPassesErrors, ListPassesResponses, ListPulsesData, ListPulsesErrors, ListPulsesResponses, ListSentData, ListSentErrors, ListSentResponses, ListSessionsData, ListSessionsErrors, ListSessionsResponses, ListThreadsData, ListThreadsErrors, ListThreadsResponses, ListTokensData, ListTokensErrors, ListTokensResponses, ListVersionsData, ListVersionsErrors, ListVersionsResponses, ListViewsData, ListViewsErrors, ListViewsResponses, ListWakesData, ListWakesErrors, ListWakesResponses, PauseSleeptimeData, PauseSleeptimeErrors, PauseSleeptimeResponses, RefusePassData, RefusePassErrors, RefusePassResponses, RememberData, RememberErrors, RememberResponses, RemoveParticipantData, RemoveParticipantErrors, RemoveParticipantResponses, ReportUsageData, ReportUsageErrors, ReportUsageResponses, ResetCoordinationData, ResetCoordinationErrors, ResetCoordinationResponses, RestoreBlocksData, RestoreBlocksErrors, RestoreBlocksResponses, RestoreEpisodeData, RestoreEpisodeErrors, RestoreEpisodeResponses, ResumeSleeptimeData, ResumeSleeptimeErrors, ResumeSleeptimeResponses, RevokeTokenData, RevokeTokenErrors, RevokeTokenResponses, RotateTokenData, RotateTokenErrors, RotateTokenResponses, RunPassData, RunPassErrors, RunPassResponses, SearchBankData, SearchBankErrors, SearchBankResponses, SendDirectData, SendDirectErrors, SendDirectResponses, SendMessageData, SendMessageErrors, SendMessageResponses, SetManySleepingData, SetManySleepingErrors, SetManySleepingResponses, SetScheduleData, SetScheduleErrors, SetScheduleResponses, SetSleepingData, SetSleepingErrors, SetSleepingResponses, ShowAgentData, ShowAgentErrors, ShowAgentResponses, ShowAnswerData, ShowAnswerErrors, ShowAnswerResponses, ShowBankData, ShowBankErrors, ShowBankResponses, ShowBlockData, ShowBlockErrors, ShowBlockResponses, ShowChainData, ShowChainErrors, ShowChainResponses, ShowClusterData, ShowClusterErrors, ShowClusterResponses, ShowContextData, ShowContextErrors, ShowContextResponses, ShowCoordinationData, ShowCoordinationErrors, ShowCoordinationResponses, ShowEpisodeData, ShowEpisodeErrors, ShowEpisodeResponses, ShowInboxData, ShowInboxErrors, ShowInboxResponses, ShowOverviewData, ShowOverviewErrors, ShowOverviewResponses, ShowPassData, ShowPassErrors, ShowPassResponses, ShowPrincipalData, ShowPrincipalErrors, ShowPrincipalResponses, ShowPulseData, ShowPulseErrors, ShowPulseResponses, ShowScheduleData, ShowScheduleErrors, ShowScheduleResponses, ShowSessionData, ShowSessionErrors, ShowSessionResponses, ShowSleeptimeData, ShowSleeptimeErrors, ShowSleeptimeOfAllData, ShowSleeptimeOfAllErrors, ShowSleeptimeOfAllResponses, ShowSleeptimeResponses, ShowWakeData, ShowWakeErrors, ShowWakeResponses, SnoozeMessageData, SnoozeMessageErrors, SnoozeMessageResponses, StartPulseData, StartPulseErrors, StartPulseResponses, TryAnswersData, TryAnswersErrors, TryAnswersResponses, UndoBlockData, UndoBlockErrors, UndoBlockResponses, UndoPassData, UndoPassErrors, UndoPassResponses, WakeAgentData, WakeAgentErrors, WakeAgentResponses, WakeMatrixData, WakeMatrixErrors, WakeMatrixResponses, WakeStatsData, WakeStatsErrors, WakeStatsResponses, WriteBlockData, WriteBlockErrors, WriteBlockResponses } from './types.gen.js';
 
 export type Options<TData extends TDataShape = TDataShape, ThrowOnError extends boolean = boolean, TResponse = unknown> = Options2<TData, ThrowOnError, TResponse> & {
     /**
@@ -73,28 +73,7 @@ export class Operations extends HeyApiClient {
     /**
      * Set Sleeping
      *
-     * Put an agent to sleep or wake it; POST does the same as PUT.
-     *
-     * The server answers after the change is on disk. After a wake, each GET returns false and the held calls are being
-     * admitted. Setting the current value changes nothing. Access: the operator, the agent, and agents with a grant in
-     * `may_wake` or `may_sleep`.
-     */
-    public setSleepingByPost<ThrowOnError extends boolean = true>(options: Options<SetSleepingByPostData, ThrowOnError>): RequestResult<SetSleepingByPostResponses, SetSleepingByPostErrors, ThrowOnError, 'data'> {
-        return (options.client ?? this.client).post<SetSleepingByPostResponses, SetSleepingByPostErrors, ThrowOnError, 'data'>({
-            responseStyle: 'data',
-            url: '/api/v1/sessions/{session}/agents/{agent}/sleeping',
-            ...options,
-            headers: {
-                'Content-Type': 'application/json',
-                ...options.headers
-            }
-        });
-    }
-    
-    /**
-     * Set Sleeping
-     *
-     * Put an agent to sleep or wake it; POST does the same as PUT.
+     * Put an agent to sleep or wake it.
      *
      * The server answers after the change is on disk. After a wake, each GET returns false and the held calls are being
      * admitted. Setting the current value changes nothing. Access: the operator, the agent, and agents with a grant in
@@ -104,171 +83,6 @@ export class Operations extends HeyApiClient {
         return (options.client ?? this.client).put<SetSleepingResponses, SetSleepingErrors, ThrowOnError, 'data'>({
             responseStyle: 'data',
             url: '/api/v1/sessions/{session}/agents/{agent}/sleeping',
-            ...options,
-            headers: {
-                'Content-Type': 'application/json',
-                ...options.headers
-            }
-        });
-    }
-    
-    /**
-     * Get Sleeping
-     *
-     * Show an agent's sleep state. Access: operator, agents with access to the session.
-     */
-    public getSleepingShort<ThrowOnError extends boolean = true>(options: Options<GetSleepingShortData, ThrowOnError>): RequestResult<GetSleepingShortResponses, GetSleepingShortErrors, ThrowOnError, 'data'> {
-        return (options.client ?? this.client).get<GetSleepingShortResponses, GetSleepingShortErrors, ThrowOnError, 'data'>({
-            responseStyle: 'data',
-            url: '/api/v1/sessions/{session}/{agent}/sleeping',
-            ...options
-        });
-    }
-    
-    /**
-     * Set Sleeping
-     *
-     * Put an agent to sleep or wake it; POST does the same as PUT.
-     *
-     * The server answers after the change is on disk. After a wake, each GET returns false and the held calls are being
-     * admitted. Setting the current value changes nothing. Access: the operator, the agent, and agents with a grant in
-     * `may_wake` or `may_sleep`.
-     */
-    public setSleepingByPostShort<ThrowOnError extends boolean = true>(options: Options<SetSleepingByPostShortData, ThrowOnError>): RequestResult<SetSleepingByPostShortResponses, SetSleepingByPostShortErrors, ThrowOnError, 'data'> {
-        return (options.client ?? this.client).post<SetSleepingByPostShortResponses, SetSleepingByPostShortErrors, ThrowOnError, 'data'>({
-            responseStyle: 'data',
-            url: '/api/v1/sessions/{session}/{agent}/sleeping',
-            ...options,
-            headers: {
-                'Content-Type': 'application/json',
-                ...options.headers
-            }
-        });
-    }
-    
-    /**
-     * Set Sleeping
-     *
-     * Put an agent to sleep or wake it; POST does the same as PUT.
-     *
-     * The server answers after the change is on disk. After a wake, each GET returns false and the held calls are being
-     * admitted. Setting the current value changes nothing. Access: the operator, the agent, and agents with a grant in
-     * `may_wake` or `may_sleep`.
-     */
-    public setSleepingShort<ThrowOnError extends boolean = true>(options: Options<SetSleepingShortData, ThrowOnError>): RequestResult<SetSleepingShortResponses, SetSleepingShortErrors, ThrowOnError, 'data'> {
-        return (options.client ?? this.client).put<SetSleepingShortResponses, SetSleepingShortErrors, ThrowOnError, 'data'>({
-            responseStyle: 'data',
-            url: '/api/v1/sessions/{session}/{agent}/sleeping',
-            ...options,
-            headers: {
-                'Content-Type': 'application/json',
-                ...options.headers
-            }
-        });
-    }
-    
-    /**
-     * Get Sleeping
-     *
-     * Show an agent's sleep state. Access: operator, agents with access to the session.
-     */
-    public getSleepingLast<ThrowOnError extends boolean = true>(options: Options<GetSleepingLastData, ThrowOnError>): RequestResult<GetSleepingLastResponses, GetSleepingLastErrors, ThrowOnError, 'data'> {
-        return (options.client ?? this.client).get<GetSleepingLastResponses, GetSleepingLastErrors, ThrowOnError, 'data'>({
-            responseStyle: 'data',
-            url: '/api/v1/sleeping/{session}/{agent}',
-            ...options
-        });
-    }
-    
-    /**
-     * Set Sleeping
-     *
-     * Put an agent to sleep or wake it; POST does the same as PUT.
-     *
-     * The server answers after the change is on disk. After a wake, each GET returns false and the held calls are being
-     * admitted. Setting the current value changes nothing. Access: the operator, the agent, and agents with a grant in
-     * `may_wake` or `may_sleep`.
-     */
-    public setSleepingByPostLast<ThrowOnError extends boolean = true>(options: Options<SetSleepingByPostLastData, ThrowOnError>): RequestResult<SetSleepingByPostLastResponses, SetSleepingByPostLastErrors, ThrowOnError, 'data'> {
-        return (options.client ?? this.client).post<SetSleepingByPostLastResponses, SetSleepingByPostLastErrors, ThrowOnError, 'data'>({
-            responseStyle: 'data',
-            url: '/api/v1/sleeping/{session}/{agent}',
-            ...options,
-            headers: {
-                'Content-Type': 'application/json',
-                ...options.headers
-            }
-        });
-    }
-    
-    /**
-     * Set Sleeping
-     *
-     * Put an agent to sleep or wake it; POST does the same as PUT.
-     *
-     * The server answers after the change is on disk. After a wake, each GET returns false and the held calls are being
-     * admitted. Setting the current value changes nothing. Access: the operator, the agent, and agents with a grant in
-     * `may_wake` or `may_sleep`.
-     */
-    public setSleepingLast<ThrowOnError extends boolean = true>(options: Options<SetSleepingLastData, ThrowOnError>): RequestResult<SetSleepingLastResponses, SetSleepingLastErrors, ThrowOnError, 'data'> {
-        return (options.client ?? this.client).put<SetSleepingLastResponses, SetSleepingLastErrors, ThrowOnError, 'data'>({
-            responseStyle: 'data',
-            url: '/api/v1/sleeping/{session}/{agent}',
-            ...options,
-            headers: {
-                'Content-Type': 'application/json',
-                ...options.headers
-            }
-        });
-    }
-    
-    /**
-     * Get Sleeping
-     *
-     * Show an agent's sleep state. Access: operator, agents with access to the session.
-     */
-    public getSleepingBare<ThrowOnError extends boolean = true>(options: Options<GetSleepingBareData, ThrowOnError>): RequestResult<GetSleepingBareResponses, GetSleepingBareErrors, ThrowOnError, 'data'> {
-        return (options.client ?? this.client).get<GetSleepingBareResponses, GetSleepingBareErrors, ThrowOnError, 'data'>({
-            responseStyle: 'data',
-            url: '/sessions/{session}/{agent}/sleeping',
-            ...options
-        });
-    }
-    
-    /**
-     * Set Sleeping
-     *
-     * Put an agent to sleep or wake it; POST does the same as PUT.
-     *
-     * The server answers after the change is on disk. After a wake, each GET returns false and the held calls are being
-     * admitted. Setting the current value changes nothing. Access: the operator, the agent, and agents with a grant in
-     * `may_wake` or `may_sleep`.
-     */
-    public setSleepingByPostBare<ThrowOnError extends boolean = true>(options: Options<SetSleepingByPostBareData, ThrowOnError>): RequestResult<SetSleepingByPostBareResponses, SetSleepingByPostBareErrors, ThrowOnError, 'data'> {
-        return (options.client ?? this.client).post<SetSleepingByPostBareResponses, SetSleepingByPostBareErrors, ThrowOnError, 'data'>({
-            responseStyle: 'data',
-            url: '/sessions/{session}/{agent}/sleeping',
-            ...options,
-            headers: {
-                'Content-Type': 'application/json',
-                ...options.headers
-            }
-        });
-    }
-    
-    /**
-     * Set Sleeping
-     *
-     * Put an agent to sleep or wake it; POST does the same as PUT.
-     *
-     * The server answers after the change is on disk. After a wake, each GET returns false and the held calls are being
-     * admitted. Setting the current value changes nothing. Access: the operator, the agent, and agents with a grant in
-     * `may_wake` or `may_sleep`.
-     */
-    public setSleepingBare<ThrowOnError extends boolean = true>(options: Options<SetSleepingBareData, ThrowOnError>): RequestResult<SetSleepingBareResponses, SetSleepingBareErrors, ThrowOnError, 'data'> {
-        return (options.client ?? this.client).put<SetSleepingBareResponses, SetSleepingBareErrors, ThrowOnError, 'data'>({
-            responseStyle: 'data',
-            url: '/sessions/{session}/{agent}/sleeping',
             ...options,
             headers: {
                 'Content-Type': 'application/json',
@@ -353,7 +167,7 @@ export class Operations extends HeyApiClient {
     /**
      * List Agent States
      *
-     * List the sleep states of the agents in all open sessions, and count them. Operator only.
+     * List the sleep states of the agents in all open sessions. Operator only.
      */
     public listAgentStates<ThrowOnError extends boolean = true>(options?: Options<ListAgentStatesData, ThrowOnError>): RequestResult<ListAgentStatesResponses, ListAgentStatesErrors, ThrowOnError, 'data'> {
         return (options?.client ?? this.client).get<ListAgentStatesResponses, ListAgentStatesErrors, ThrowOnError, 'data'>({
@@ -896,19 +710,6 @@ export class Operations extends HeyApiClient {
     }
     
     /**
-     * Show Wake Stats Bare
-     *
-     * Show the same in camelCase, at DjinnBot's path. Access: operator, the agent.
-     */
-    public wakeStatsBare<ThrowOnError extends boolean = true>(options: Options<WakeStatsBareData, ThrowOnError>): RequestResult<WakeStatsBareResponses, WakeStatsBareErrors, ThrowOnError, 'data'> {
-        return (options.client ?? this.client).get<WakeStatsBareResponses, WakeStatsBareErrors, ThrowOnError, 'data'>({
-            responseStyle: 'data',
-            url: '/v1/agents/{agent}/wake-stats',
-            ...options
-        });
-    }
-    
-    /**
      * List Banks
      *
      * List banks: all for the operator, and for an agent those that it may access.
@@ -1126,7 +927,7 @@ export class Operations extends HeyApiClient {
      * Export a bank as JSON Lines, in its current state. Operator only.
      *
      * The first line is the bank with the format version; then come episodes, notes and all versions of blocks; the last
-     * line counts them. Vectors are not included.
+     * line counts them. Vectors are not included. If `Accept` is `application/octet-stream`, so is the media type.
      */
     public exportBank<ThrowOnError extends boolean = true>(options: Options<ExportBankData, ThrowOnError>): RequestResult<ExportBankResponses, ExportBankErrors, ThrowOnError, 'data'> {
         return (options.client ?? this.client).get<ExportBankResponses, ExportBankErrors, ThrowOnError, 'data'>({
@@ -1146,11 +947,12 @@ export class Operations extends HeyApiClient {
      */
     public importLines<ThrowOnError extends boolean = true>(options: Options<ImportLinesData, ThrowOnError>): RequestResult<ImportLinesResponses, ImportLinesErrors, ThrowOnError, 'data'> {
         return (options.client ?? this.client).post<ImportLinesResponses, ImportLinesErrors, ThrowOnError, 'data'>({
+            bodySerializer: null,
             responseStyle: 'data',
             url: '/api/v1/banks/{bank}/import',
             ...options,
             headers: {
-                'Content-Type': 'application/x-ndjson',
+                'Content-Type': 'application/octet-stream',
                 ...options.headers
             }
         });
@@ -1641,6 +1443,21 @@ export class Operations extends HeyApiClient {
         return (options?.client ?? this.client).post<CreateSignInLinkResponses, CreateSignInLinkErrors, ThrowOnError, 'data'>({
             responseStyle: 'data',
             url: '/api/v1/me/links',
+            ...options
+        });
+    }
+    
+    /**
+     * Show Overview
+     *
+     * Show the fleet at a glance: agents, held calls, today's usage, savings and wakes, alerts and problems.
+     *
+     * Operator only.
+     */
+    public showOverview<ThrowOnError extends boolean = true>(options?: Options<ShowOverviewData, ThrowOnError>): RequestResult<ShowOverviewResponses, ShowOverviewErrors, ThrowOnError, 'data'> {
+        return (options?.client ?? this.client).get<ShowOverviewResponses, ShowOverviewErrors, ThrowOnError, 'data'>({
+            responseStyle: 'data',
+            url: '/api/v1/overview',
             ...options
         });
     }

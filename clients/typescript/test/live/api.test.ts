@@ -54,7 +54,7 @@ test("banks and their search", async () => {
   const exported = await circadia.exportBank({ path: bank });
   assert.ok(exported.split("\n").some((line) => line.includes("Einstein")));
   await circadia.createBank({ body: { name: "copy" } });
-  await circadia.importLines({ path: { bank: "copy" }, body: exported });
+  await circadia.importLines({ path: { bank: "copy" }, body: new Blob([exported]) });
   assert.equal((await circadia.listEpisodes({ path: { bank: "copy" } })).episodes.length, 2);
 });
 

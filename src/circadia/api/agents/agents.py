@@ -14,15 +14,7 @@ from circadia.api.policies import BodyWithPolicy
 from circadia.records.agent import Agent, FirstMistake, Name, SleepEvent, WakeEvent
 from circadia.records.principal import Principal
 from circadia.records.session import DEFAULT_SESSION, SessionStatus
-from circadia.schemas.agents import (
-    AgentCounts,
-    AgentCreated,
-    AgentList,
-    AgentStateList,
-    AgentStateView,
-    AgentToken,
-    AgentView,
-)
+from circadia.schemas.agents import AgentCreated, AgentList, AgentStateList, AgentStateView, AgentToken, AgentView
 from circadia.stores.base import Tx
 
 router = noun_router("agents")
@@ -95,28 +87,20 @@ async def list_agent_states(
     agent: Annotated[
         list[str] | None, Query(max_length=100, description="Only the agents of these references; may be repeated.")
     ] = None,
-    limit: Annotated[int, Query(ge=0, le=100_000, description="Maximum number of rows.")] = 10_000,
+    limit: Annotated[int, Query(ge=1, le=100_000, description="Maximum number of rows.")] = 10_000,
 ) -> AgentStateList:
-    """List the sleep states of the agents in all open sessions, and count them. Operator only."""
+    """List the sleep states of the agents in all open sessions. Operator only."""
     require_operator(who)
     async with parts.store.begin_read() as tx:
         if agent is None:
-            agents = await tx.agents.find_in_open_sessions(limit=limit) if limit else ()
+            agents = await tx.agents.find_in_open_sessions(limit=limit)
         else:
             agents = [found_agent for name in agent[:limit] if (found_agent := await _find_open(tx, name)) is not None]
-        counts = await tx.agents.count_by_state()
         pulsing = await tx.pulses.find_busy_agents()
     return AgentStateList(
         agents=[
             AgentStateView.of(row, held=parts.holds.count_held(row.id), pulsing=row.id in pulsing) for row in agents
-        ],
-        counts=AgentCounts(
-            total=sum(counts.values()),
-            asleep=counts.get((True, True), 0),
-            awake=counts.get((True, False), 0),
-            disabled=counts.get((False, True), 0) + counts.get((False, False), 0),
-            pulsing=len(pulsing),
-        ),
+        ]
     )
 
 

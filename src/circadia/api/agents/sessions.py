@@ -1,7 +1,7 @@
 """Sessions: create one with its whole graph, list, show, close."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import Query, Response
 from pydantic import BeforeValidator, Field
@@ -25,11 +25,20 @@ class SleeperPreset(Body):
     all_but: Names = Field(description="Names of agents that stay awake.", examples=[["lead"]])
 
 
+_ALL_BUT: Final = r"all-but\s*\[?([^\[\]]*)\]?"
+
+
 def _preset(given: Any) -> Any:
     """Parse `all-but [lead, reviewer]`."""
-    if isinstance(given, str) and (match := re.fullmatch(r"all-but\s*\[?([^\[\]]*)\]?", given.strip())):
+    if isinstance(given, str) and (match := re.fullmatch(_ALL_BUT, given.strip())):
         return {"all_but": [name for name in re.split(r"[\s,]+", match[1]) if name]}
     return given
+
+
+def _describe_sleepers(schema: dict[str, Any]) -> None:
+    """Add the short form to the schema, and examples of both."""
+    schema["anyOf"].insert(0, {"type": "string", "pattern": _ALL_BUT})
+    schema["examples"] = ["all-but [lead]", {"all_but": ["lead"]}]
 
 
 class SessionBody(Body):
@@ -46,7 +55,7 @@ class SessionBody(Body):
         None,
         description='Agents other than these start asleep and wake when added to a thread: `"all-but [lead]"` or '
         '`{"all_but": ["lead"]}`.',
-        json_schema_extra={"examples": ["all-but [lead]", {"all_but": ["lead"]}]},
+        json_schema_extra=_describe_sleepers,
     )
 
 

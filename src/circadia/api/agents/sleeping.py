@@ -32,10 +32,10 @@ class SetManySleeping(SetSleeping):
     agents: Names | None = Field(None, description="Names; by default, or if null, all agents of the session.")
 
 
-@router.get(_BARE, operation_id="get_sleeping_bare")
-@router.get(_LAST, operation_id="get_sleeping_last")
-@router.get(_SHORT, operation_id="get_sleeping_short")
-@router.get(_STATE, operation_id="get_sleeping")
+@router.get(_BARE, include_in_schema=False)
+@router.get(_LAST, include_in_schema=False)
+@router.get(_SHORT, include_in_schema=False)
+@router.get(_STATE)
 async def get_sleeping(session: str, agent: str, who: Who, parts: Parts) -> SleepingView:
     """Show an agent's sleep state. Access: operator, agents with access to the session."""
     async with parts.store.begin_read() as tx:
@@ -43,16 +43,16 @@ async def get_sleeping(session: str, agent: str, who: Who, parts: Parts) -> Slee
     return _view(found_agent, parts)
 
 
-@router.post(_BARE, operation_id="set_sleeping_by_post_bare")
-@router.put(_BARE, operation_id="set_sleeping_bare")
-@router.post(_LAST, operation_id="set_sleeping_by_post_last")
-@router.put(_LAST, operation_id="set_sleeping_last")
-@router.post(_SHORT, operation_id="set_sleeping_by_post_short")
-@router.put(_SHORT, operation_id="set_sleeping_short")
-@router.post(_STATE, operation_id="set_sleeping_by_post")
-@router.put(_STATE, operation_id="set_sleeping")
+@router.post(_BARE, include_in_schema=False)
+@router.put(_BARE, include_in_schema=False)
+@router.post(_LAST, include_in_schema=False)
+@router.put(_LAST, include_in_schema=False)
+@router.post(_SHORT, include_in_schema=False)
+@router.put(_SHORT, include_in_schema=False)
+@router.post(_STATE, include_in_schema=False)
+@router.put(_STATE)
 async def set_sleeping(session: str, agent: str, body: SetSleeping, who: Who, parts: Parts) -> SleepingView:
-    """Put an agent to sleep or wake it; POST does the same as PUT.
+    """Put an agent to sleep or wake it.
 
     The server answers after the change is on disk. After a wake, each GET returns false and the held calls are being
     admitted. Setting the current value changes nothing. Access: the operator, the agent, and agents with a grant in

@@ -6,10 +6,10 @@ from itertools import islice
 from typing import Annotated, Any, Final, cast
 
 from fastapi import Query
-from pydantic import AfterValidator, Field, StrictBool, ValidationError, field_validator
+from pydantic import AfterValidator, ConfigDict, Field, StrictBool, ValidationError, field_validator
 
 from circadia.agents.access import require_operator
-from circadia.api.bodies import Body
+from circadia.api.bodies import Body, drop_defaults
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import Instant
 from circadia.errors import InvalidRequest
@@ -19,6 +19,7 @@ from circadia.records.agent import MOST_MEASURED, FirstMistake, Name
 from circadia.records.bank import Bank, BankPolicy, BankPolicyKeys
 from circadia.records.end_user import shorten_name
 from circadia.records.event import EventType
+from circadia.records.event_data import EpisodeDeletion
 from circadia.schemas.banks import BankList, BankView, ForgottenView
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.settings.validation_messages import describe_mistakes
@@ -68,6 +69,8 @@ User = Annotated[
 
 class BankPolicyBody(BankPolicyKeys, Body):
     """Policy keys of a bank; missing ones stay unchanged."""
+
+    model_config = ConfigDict(json_schema_extra=drop_defaults)
 
     @field_validator("sleeptime")
     @classmethod
@@ -185,8 +188,10 @@ async def forget_episodes(bank: str, body: ForgetBody, who: Who, parts: Parts, u
         ids = await _select_ids(tx, found_bank, body)
         deleted = await forget(tx, found_bank, ids, dry_run=body.dry_run)
         if not body.dry_run:
-            counts = {"episodes": deleted.episodes, "notes": deleted.notes, "versions": deleted.versions}
-            data = {"bank": found_bank.name, "by": who.name, **counts}
+            data = EpisodeDeletion(
+                bank=found_bank.name, by=who.name, episodes=deleted.episodes, notes=deleted.notes,
+                versions=deleted.versions,
+            )  # fmt: skip
             await parts.memory.events.record(tx, EventType.FORGOTTEN, data)
             parts.memory.retrieval.askings.drop(found_bank.id)
     return ForgottenView.of(deleted, bank=found_bank.name, dry_run=body.dry_run)

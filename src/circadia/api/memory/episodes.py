@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import Query
 from pydantic import Field, StrictBool, StrictFloat
@@ -85,7 +85,7 @@ async def list_episodes(
     parts: Parts,
     user: User = None,
     conversation: Annotated[str | None, Query(description="Only from this conversation.")] = None,
-    order: Annotated[str, Query(pattern="^(oldest|newest)$", description="`oldest` or `newest` first.")] = "oldest",
+    order: Annotated[Literal["oldest", "newest"], Query(description="`oldest` or `newest` first.")] = "oldest",
     after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="Number of the last row on the previous page.")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
 ) -> EpisodePage:

@@ -17,29 +17,31 @@ from circadia.memory.transfer.importer import read_lines
 from circadia.records.agent import MOST_COUNTED
 from circadia.schemas.banks import ImportedView
 
-router = noun_router("memory transfer")
+router = noun_router("memory-transfer")
 
 IN_MEMORY: Final = 8 * 2**20
 """Bytes of an export kept in memory for a slow reader; the rest goes to a temporary file."""
 CHUNK: Final = 2**16
-_MEDIA_TYPE: Final = "application/x-ndjson"
+_LINES: Final = "application/x-ndjson"
+_BYTES: Final = "application/octet-stream"
+_BYTES_CONTENT: Final = {_BYTES: {"schema": {"type": "string", "format": "binary"}}}
 
 
 class LinesResponse(StreamingResponse):
-    media_type = _MEDIA_TYPE
+    media_type = _LINES
 
 
 @router.get(
     "/banks/{bank}/export",
     status_code=200,
     response_class=LinesResponse,
-    responses={200: {"content": {_MEDIA_TYPE: {"schema": {"type": "string"}}}}},
+    responses={200: {"content": {_LINES: {"schema": {"type": "string"}}, **_BYTES_CONTENT}}},
 )
-async def export_bank(bank: str, who: Who, parts: Parts, user: User = None) -> LinesResponse:
+async def export_bank(bank: str, request: Request, who: Who, parts: Parts, user: User = None) -> LinesResponse:
     """Export a bank as JSON Lines, in its current state. Operator only.
 
     The first line is the bank with the format version; then come episodes, notes and all versions of blocks; the last
-    line counts them. Vectors are not included.
+    line counts them. Vectors are not included. If `Accept` is `application/octet-stream`, so is the media type.
     """
     require_operator(who)
     spooled: SpooledTemporaryFile[bytes] = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115  the stream closes it
@@ -57,7 +59,9 @@ async def export_bank(bank: str, who: Who, parts: Parts, user: User = None) -> L
             message = f"the export does not fit in {gettempdir()!r}: {error.strerror}; make room there, or set TMPDIR"
             raise StorageUnavailable(message, retry_after_seconds=30) from error
         raise
-    return LinesResponse(_read_chunks(spooled))
+    return LinesResponse(
+        _read_chunks(spooled), media_type=_BYTES if request.headers.get("accept") == _BYTES else _LINES
+    )
 
 
 async def _read_chunks(spooled: "SpooledTemporaryFile[bytes]") -> AsyncGenerator[bytes]:
@@ -68,7 +72,7 @@ async def _read_chunks(spooled: "SpooledTemporaryFile[bytes]") -> AsyncGenerator
 
 @router.post(
     "/banks/{bank}/import",
-    openapi_extra={"requestBody": {"required": True, "content": {_MEDIA_TYPE: {"schema": {"type": "string"}}}}},
+    openapi_extra={"requestBody": {"required": True, "description": "JSON Lines.", "content": _BYTES_CONTENT}},
 )
 async def import_lines(
     bank: str,

@@ -1,7 +1,7 @@
 """An agent's inbox, and the status of its sent messages (WAKE-30 … WAKE-34)."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Query
 from pydantic import Field, StrictFloat, StrictInt
@@ -40,9 +40,7 @@ async def show_inbox(
         Query(description="Only messages in this state; may be repeated; by default `unread`."),
     ] = None,
     q: Annotated[str | None, Query(max_length=1000, description="Words in the text, or their beginnings.")] = None,
-    order: Annotated[str, Query(pattern="^(urgent|oldest)$", description="`urgent` first, or `oldest` first.")] = (
-        "urgent"
-    ),
+    order: Annotated[Literal["urgent", "oldest"], Query(description="`urgent` first, or `oldest` first.")] = "urgent",
     after: Annotated[str | None, Query(description="Id of the last message on the previous page.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 50,
 ) -> InboxPage:

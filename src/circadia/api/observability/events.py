@@ -2,10 +2,10 @@
 
 import logging
 import re
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import Depends, Header, Query, Request
 from starlette.responses import StreamingResponse
@@ -18,13 +18,29 @@ from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.errors import InvalidRequest, StorageUnavailable
 from circadia.records.agent import MOST_COUNTED
 from circadia.records.event import Event, EventType
-from circadia.schemas.events import EventList, EventView
+from circadia.schemas.events import EventGap, EventList, EventView
 
 _logger = logging.getLogger(__name__)
 
 router = noun_router("events")
 
 _MEDIA_TYPE: Final = "text/event-stream"
+_MESSAGE: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string", "description": "Number of the event; the value of `Last-Event-ID` to resume."},
+        "event": {"const": "gap", "type": "string", "description": "Present if unseen events have been deleted."},
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {
+                "anyOf": [{"$ref": "#/components/schemas/EventView"}, {"$ref": "#/components/schemas/EventGap"}]
+            },
+        },
+        "retry": {"type": "integer", "description": "Milliseconds to wait before a reconnect."},
+    },
+}
+"""A server-sent event, as FastAPI describes one."""
 _NUMBER: Final = re.compile(r"[0-9]{1,19}")
 
 Session = Annotated[str | None, Query(description="Only of this session.")]
@@ -99,7 +115,7 @@ class EventStream(StreamingResponse):
     "/events/stream",
     status_code=200,
     response_class=EventStream,
-    responses={200: {"content": {_MEDIA_TYPE: {"schema": {"type": "string"}}}}},
+    responses={200: {"content": {_MEDIA_TYPE: {"schema": {"type": "string"}, "itemSchema": _MESSAGE}}}},
 )
 async def follow_events(
     who: Who,
@@ -110,7 +126,8 @@ async def follow_events(
         Query(ge=0, le=MOST_COUNTED, description="Number of the last event seen; by default the stream starts now."),
     ] = None,
     last_event_id: Annotated[
-        str | None, Header(description="The same, as browsers send it on reconnect; overrides `after`.")
+        str | None,
+        Header(alias="Last-Event-ID", description="The same, as browsers send it on reconnect; overrides `after`."),
     ] = None,
     session: Session = None,
     agent: Agent = None,
@@ -132,7 +149,9 @@ async def follow_events(
         oldest = await tx.events.first_number()
         last = await tx.events.last_number()
         after = last if after is None else min(after, last)  # a restored log may end before what the caller saw
-    gap = b'event: gap\ndata: {"after":%d,"oldest":%d}\n\n' % (after, oldest) if 0 < after < oldest - 1 else b""
+    gap = b""
+    if 0 < after < oldest - 1:
+        gap = b"event: gap\ndata: %s\n\n" % EventGap(after=after, oldest=oldest).model_dump_json().encode()
     return EventStream(_follow(parts, tail, after, _EventFilter(session=session, agent=agent, types=types), gap))
 
 

@@ -34,11 +34,13 @@ async def report_usage(
         await require_names(tx, who, session, agent)
         groups = await tx.calls.sum_by_group(group_by, since=since, until=until, session=session, agent=agent)
     return UsageReport(
-        group_by=group_by, usage=[GroupUsage.of(_line([group]), key=group.key) for group in groups], total=_line(groups)
+        group_by=group_by,
+        usage=[GroupUsage.of(usage_line([group]), key=group.key) for group in groups],
+        total=usage_line(groups),
     )
 
 
-def _line(groups: Sequence[UsageGroup]) -> UsageLine:
+def usage_line(groups: Sequence[UsageGroup]) -> UsageLine:
     return UsageLine(
         calls=sum(group.calls for group in groups),
         unknown=sum(group.unknown for group in groups),

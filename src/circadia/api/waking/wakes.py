@@ -49,7 +49,9 @@ class WakeBody(SenderBody):
     dry_run: StrictBool = Field(False, description="Only report the decision; write nothing.")
 
 
-@router.post("/wakes", status_code=201)
+@router.post(
+    "/wakes", status_code=201, responses={200: {"model": WakeOutcome, "description": "The result of a dry run."}}
+)
 async def wake_agent(
     body: WakeBody, response: Response, who: Who, parts: Parts, idempotency_key: Key = None
 ) -> WakeOutcome:

@@ -44,6 +44,7 @@ class DemoOptions:
     prices: ModelListPrice
     scale: story.TimeScale
     quiet: bool
+    stays: bool = False
 
 
 app = typer.Typer(cls=NounGroup)
@@ -76,6 +77,7 @@ def demo(
         str, typer.Option(help="Name of the output limit in requests; some providers accept only max_tokens.")
     ] = "max_completion_tokens",
     keep: Annotated[bool, typer.Option(help="Keep the server's data, configuration and logs.")] = False,
+    stay: Annotated[bool, typer.Option("--stay", help="Keep the server running until Ctrl-C.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print only the details, as JSON.")] = False,
 ) -> None:
     """Run a team of five agents through one story hour, with and without sleep, and compare the cost."""
@@ -87,6 +89,7 @@ def demo(
         limit_field=limit_field,
         prices=price_list(price_as or (model if upstream and model else DEFAULT_PRICE), required=price_as is not None),
         scale=scale,
+        stays=stay,
         quiet=as_json,
     )
     folder = Path(tempfile.mkdtemp(prefix="circadia-demo-"))
@@ -140,7 +143,19 @@ async def _demo(plan: DemoOptions, folder: Path) -> dict[str, Any]:
             )
             for number, session in enumerate(("baseline", "sleeping"), 1):
                 view.say(f"[bold]Run {number} of 2: {_INTRODUCTION[session]}[/bold]")
+                view.say(await _invite(running, session))
                 runs.append(await play(stage, session, sleeping=session == "sleeping"))
+            details = _conclude(plan, base_url, runs, folder, console, clock.monotonic() - start)
+            if plan.stays:
+                console.print(await _invite(running, "stay"), highlight=False, soft_wrap=True)
+                await _wait_for_ctrl_c()
+    return details
+
+
+def _conclude(
+    plan: DemoOptions, base_url: str, runs: list[result.RunResult], folder: Path, console: Console, seconds: float
+) -> dict[str, Any]:
+    """Write and report the results."""
     setting = result.DemoSetup(
         model=plan.model,
         upstream=base_url,
@@ -149,13 +164,33 @@ async def _demo(plan: DemoOptions, folder: Path) -> dict[str, Any]:
         client_wait_seconds=plan.scale.client_wait_seconds,
         wait_seconds=plan.scale.wait_seconds,
     )
-    details = result.as_json(setting, runs, plan.prices, clock.monotonic() - start)
+    details = result.as_json(setting, runs, plan.prices, seconds)
     (folder / "result.json").write_text(json.dumps(details, indent=2), "utf-8")
     if not plan.quiet:
         report(console, setting, runs, plan.prices)
     return details
 
 
+async def _wait_for_ctrl_c() -> None:
+    loop, pressed = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGINT, pressed.set)
+    try:
+        await pressed.wait()
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+async def _invite(running: server.DemoServer, moment: str) -> str:
+    """Return the address of the dashboard, with what to look at; the link in it signs in once, within a minute."""
+    link = await running.post("/me/links", {})
+    return f"{_SIGHTS[moment]}: {running.url}{link['path']}"
+
+
+_SIGHTS = {
+    "baseline": "Watch the calls and their cost grow in the dashboard",
+    "sleeping": "Watch who sleeps, and the calls that wait, in the dashboard",
+    "stay": "The server stays until Ctrl-C. Compare both sessions in the dashboard",
+}
 _INTRODUCTION = {
     "baseline": "no agent ever sleeps; after each empty wait it asks its model what to do",
     "sleeping": "the same programs; Circadia lets agents sleep when they have nothing to do",

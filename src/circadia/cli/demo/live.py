@@ -31,7 +31,7 @@ class LiveDisplay:
 
     def say(self, text: str) -> None:
         if not self._quiet:
-            self._console.print(text, highlight=False)
+            self._console.print(text, highlight=False, soft_wrap=True)
 
     def begin(self, title: str, tallies: Iterable[AgentTally]) -> None:
         self._title, self._tallies, self._clock = title, tuple(tallies), ""

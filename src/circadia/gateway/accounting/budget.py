@@ -21,6 +21,7 @@ from circadia.records.agent import Agent, AgentPolicy
 from circadia.records.alert import BUDGET_SHARE
 from circadia.records.call import AgentSpend, Call
 from circadia.records.event import EventType
+from circadia.records.event_data import BudgetAlert
 from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
 from circadia.stores.time_limit import limit_wait
@@ -79,9 +80,9 @@ class CallBudgetGuard:
             spent = await tx.calls.sum_usage(agent.id, self._today())
             self._require(agent, spent, waiting=0, tokens=call.reserved_tokens, nanousd=call.reserved_nanousd)
             await tx.calls.add([call])
-            detail = _nearly_used_budgets(agent.policy, spent, call)
-            if detail:
-                data = {"cause": "budget", **detail}
+            amounts = _nearly_used_budgets(agent.policy, spent, call)
+            if amounts:
+                data = BudgetAlert.model_validate({"cause": "budget", **amounts})
                 await self._events.record(
                     tx, EventType.ALERT, data, session=agent.session, agent=agent.name, at=call.at
                 )

@@ -9,6 +9,7 @@ from circadia.records.agent import Agent
 from circadia.records.call import Call
 from circadia.records.conversation import Conversation
 from circadia.records.event import Event, EventType
+from circadia.records.event_data import EventData
 from circadia.stores.base import Store, Tx
 from circadia.stores.event_log import EventLog
 
@@ -30,7 +31,7 @@ class Journal(WriteBehindQueue[Line]):
         super().put(entry)
         self._saw(entry)
 
-    def event(self, kind: EventType, session: str, agent: str, **data: object) -> None:
+    def event(self, kind: EventType, data: EventData, *, session: str, agent: str) -> None:
         self.put(self._events.build(kind, data, session=session, agent=agent))
 
     async def write_agent_events(self, tx: Tx, agent: Agent) -> None:

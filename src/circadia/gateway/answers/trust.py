@@ -10,6 +10,7 @@ from circadia.ids import AgentId, BankId
 from circadia.records.agent import Agent
 from circadia.records.bank import Bank
 from circadia.records.event import EventType
+from circadia.records.event_data import AnswerTrust
 from circadia.settings.answers import AnswersSettings
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
@@ -55,7 +56,8 @@ class AnswerAccuracy:
         await tx.agents.get(agent.id)
         if await self._last_reported(tx, bank, agent) is not now:
             kind = EventType.ANSWERS_TRUSTED if now else EventType.ANSWERS_FELL_BACK
-            data = {"bank": bank.name, "bank_id": bank.id, "least_precision": self._settings.least_precision}
+            least_precision = self._settings.least_precision
+            data = AnswerTrust(bank=bank.name, bank_id=bank.id, least_precision=least_precision)
             await self._events.record(tx, kind, data, session=agent.session, agent=agent.name)
         tx.after_commit(lambda: self._told.update({key: now}))
 

@@ -20,6 +20,7 @@ from circadia.gateway.hold.reply import Phase, Reply
 from circadia.ids import AgentId, HoldId, IdSource
 from circadia.records.agent import Agent
 from circadia.records.event import EventType
+from circadia.records.event_data import CallDrop, CallHold, CallRelease
 from circadia.stores.base import Tx
 
 
@@ -118,7 +119,7 @@ class GateCall:
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if self.is_listed:
             reason = error.code if isinstance(error, CircadiaError) else "caller gone"
-            self._gate.unlist(self, EventType.DROPPED, reason=reason)
+            self._gate.unlist_dropped(self, reason)
         self._gate.leave_line(self)
         self._release_place()
         self._release_pace_slot()
@@ -156,7 +157,7 @@ class GateCall:
         if self._cell.is_closed:
             raise AsleepAgain
         if self.is_listed:
-            self._gate.unlist(self, EventType.ADMITTED, generation=self._cell.generation)
+            self._gate.unlist_admitted(self, self._cell.generation)
             self._release_place()
         if not keeps_place:
             self._body = BodyRef(b"")
@@ -332,12 +333,28 @@ class Gate:
         call.is_listed = True
         self._holds[call] = None
         self._per_agent[call.agent.id] = self.count_held(call.agent.id) + 1
-        self._journal.event(
-            EventType.HELD, call.agent.session, call.agent.name, hold=call.id, door=call.door, what=call.what
-        )
+        self._record(call, EventType.HELD, CallHold(hold=call.id, door=call.door, what=call.what))
 
-    def unlist(self, call: GateCall, kind: EventType, **data: object) -> None:
-        """Record the end of a hold: the call is sent or dropped."""
+    def unlist_admitted(self, call: GateCall, generation: int) -> None:
+        self._unlist(call)
+        self.admitted += 1
+        waited = round(self.waited_seconds(call), 3)
+        data = CallRelease(
+            hold=call.id, door=call.door, what=call.what, waited_seconds=waited, generation=generation
+        )  # fmt: skip
+        self._record(call, EventType.ADMITTED, data)
+
+    def unlist_dropped(self, call: GateCall, reason: str) -> None:
+        self._unlist(call)
+        self.dropped += 1
+        waited = round(self.waited_seconds(call), 3)
+        data = CallDrop(hold=call.id, door=call.door, what=call.what, waited_seconds=waited, reason=reason)
+        self._record(call, EventType.DROPPED, data)
+
+    def _record(self, call: GateCall, kind: EventType, data: CallHold) -> None:
+        self._journal.event(kind, data, session=call.agent.session, agent=call.agent.name)
+
+    def _unlist(self, call: GateCall) -> None:
         call.is_listed = False
         del self._holds[call]
         left = self.count_held(call.agent.id) - 1
@@ -345,17 +362,3 @@ class Gate:
             self._per_agent[call.agent.id] = left
         else:
             del self._per_agent[call.agent.id]
-        if kind is EventType.ADMITTED:
-            self.admitted += 1
-        else:
-            self.dropped += 1
-        self._journal.event(
-            kind,
-            call.agent.session,
-            call.agent.name,
-            hold=call.id,
-            door=call.door,
-            what=call.what,
-            waited_seconds=round(self.waited_seconds(call), 3),
-            **data,
-        )

@@ -16,6 +16,7 @@ from circadia.ids import CallId, IdSource
 from circadia.llm.usage import Usage
 from circadia.records.call import Call, CallStatus
 from circadia.records.event import EventType
+from circadia.records.event_data import UpstreamError
 from circadia.telemetry.traces import Traces, end_call_span
 
 READY: Final = "ready"
@@ -75,15 +76,10 @@ class Ledger:
             entry.at = (await self._budget.reserve(agent, _build_row(entry, None))).at
 
     def record_error(self, call: ModelCall, status: int | None, message: str) -> None:
-        self._journal.event(
-            EventType.UPSTREAM_ERROR,
-            call.agent.session,
-            call.agent.name,
-            upstream=call.provider.upstream.name,
-            endpoint=call.dialect.endpoint,
-            status=status,
-            message=message,
+        data = UpstreamError(
+            upstream=call.provider.upstream.name, endpoint=call.dialect.endpoint, status=status, message=message
         )
+        self._journal.event(EventType.UPSTREAM_ERROR, data, session=call.agent.session, agent=call.agent.name)
 
     def settle(self, entry: LedgerEntry) -> None:
         """Record how the call ended, or release what was reserved for it if it was not sent."""

@@ -19,6 +19,7 @@ from circadia.records.bank import Bank, BankPolicy
 from circadia.records.block import Block, BlockSpan
 from circadia.records.episode import Demotion
 from circadia.records.event import EventType
+from circadia.records.event_data import BankUpdate, ImportedRows
 from circadia.records.note import Note
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
@@ -84,10 +85,12 @@ class BankImporter:
                         pass
             except CircadiaError as error:
                 raise type(error)(f"line {number}: {error.message}") from error
-        new = {"episodes": import_counts.episodes, "notes": import_counts.notes, "versions": import_counts.versions}
-        if any(new.values()):
+        if import_counts.episodes or import_counts.notes or import_counts.versions:
             await self._episodes.touch(tx, bank)
-            data = {"bank": bank.name, "by": by, "imported": new}
+            imported = ImportedRows(
+                episodes=import_counts.episodes, notes=import_counts.notes, versions=import_counts.versions
+            )
+            data = BankUpdate(bank=bank.name, by=by, imported=imported)
             await self._events.record(tx, EventType.BANK_CHANGED, data)
         return import_counts
 

@@ -17,6 +17,7 @@ from circadia.ids import BankId
 from circadia.jobs.guarded_step import run_guarded
 from circadia.records.bank import Bank
 from circadia.records.event import EventType
+from circadia.records.event_data import SleepTimeAlert, SleepTimeOverAlert
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.stores.base import Store, Tx
 from circadia.stores.locks import ALERTS_KEY, bank_key
@@ -110,10 +111,12 @@ class SleepHealth:
                 over += [] if bank is None else [bank.name]
                 await tx.alerts.clear_alert(_RED_BANK, bank_id)
         red = len(self.seen.red)
-        for cause, named in ((CAUSE, dict(list(new.items())[:_MAX_BANKS])), (OVER, over[:_MAX_BANKS])):
-            if named:
-                data = {"cause": cause, "banks": named, "red": red}
-                await self._tier.events.record(tx, EventType.ALERT, data)
+        alerts = [
+            *([SleepTimeAlert(cause=CAUSE, banks=dict(list(new.items())[:_MAX_BANKS]), red=red)] if new else []),
+            *([SleepTimeOverAlert(cause=OVER, banks=over[:_MAX_BANKS], red=red)] if over else []),
+        ]
+        for alert in alerts:
+            await self._tier.events.record(tx, EventType.ALERT, alert)
 
     async def _measure_bank(self, tx: Tx, bank: Bank) -> _BankHealth:
         policy, state = self._tier.policy(bank), await tx.sleep_states.get(bank.id)

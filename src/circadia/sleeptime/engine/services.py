@@ -17,6 +17,7 @@ from circadia.records.bank import Bank
 from circadia.records.change import Change
 from circadia.records.episode import Episode
 from circadia.records.event import EventType
+from circadia.records.event_data import OperationSuspension, PassSwitch
 from circadia.records.note import Note
 from circadia.records.sleep_call import SleepCost
 from circadia.records.sleep_pass import FARTHEST, ONCE, Pass, PassStatus, Trigger
@@ -219,13 +220,13 @@ class SleeptimeService:
         new = [OperationPause(operation=balance.operation, at=now, until=until) for balance in short]
         await tx.sleep_states.put(replace(state, pauses=(*kept_pauses, *new)))
         for balance in short:
-            data: dict[str, object] = {
-                "bank": bank.name, "operation": balance.operation, "unit": balance.unit, "ratio": balance.ratio,
-                "uses": balance.uses, "calls": balance.calls,
-                "saved_tokens": balance.saved_tokens, "saved_usd": balance.saved_nanousd / _NANOUSD,
-                "spent_tokens": balance.spent_tokens, "spent_usd": balance.spent_nanousd / _NANOUSD,
-                "window_days": settings.window_days, "until": until.isoformat(),
-            }  # fmt: skip
+            data = OperationSuspension(
+                bank=bank.name, operation=balance.operation, unit=balance.unit, ratio=balance.ratio,
+                uses=balance.uses, calls=balance.calls,
+                saved_tokens=balance.saved_tokens, saved_usd=balance.saved_nanousd / _NANOUSD,
+                spent_tokens=balance.spent_tokens, spent_usd=balance.spent_nanousd / _NANOUSD,
+                window_days=settings.window_days, until=until,
+            )  # fmt: skip
             await self.events.record(tx, EventType.OPERATION_PAUSED, data)
 
     async def cancel(self, tx: Tx, bank: Bank, run: Pass, *, by: str) -> Pass:
@@ -262,7 +263,7 @@ class SleeptimeService:
         )  # fmt: skip
 
     async def _record_event(self, tx: Tx, kind: EventType, bank: Bank, by: str) -> None:
-        data = {"bank": bank.name, "bank_id": bank.id, "by": by}
+        data = PassSwitch(bank=bank.name, bank_id=bank.id, by=by)
         await self.events.record(tx, kind, data)
 
     async def load_hours(self, tx: Tx, bank: Bank) -> ScheduleHours:

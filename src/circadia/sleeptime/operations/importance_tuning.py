@@ -12,6 +12,7 @@ from typing import Final
 
 from circadia.records.bank import Bank, ImportanceTuning
 from circadia.records.event import EventType
+from circadia.records.event_data import BankUpdate
 from circadia.records.sleep_pass import Pass
 from circadia.sleeptime.proposals.operation import PassContext
 from circadia.stores.base import Tx
@@ -67,7 +68,7 @@ def _is_tunable(bank: Bank) -> bool:
 async def _save(tx: Tx, events: EventLog, bank: Bank, tuned: ImportanceTuning, *, by: str) -> None:
     before = bank.policy.tuned_importance
     await tx.banks.save(replace(bank, policy=bank.policy.model_copy(update={"tuned": tuned})))
-    data = {"bank": bank.name, "by": by, "tuned_importance": tuned.importance, "before": before}
+    data = BankUpdate(bank=bank.name, by=by, tuned_importance=tuned.importance, before=before)
     await events.record(tx, EventType.BANK_CHANGED, data)
 
 

@@ -17,6 +17,7 @@ from circadia.ids import IdSource, PassId
 from circadia.jobs.leased_jobs import LEASE_SECONDS, fetch_claimed
 from circadia.records.bank import Bank
 from circadia.records.event import EventType
+from circadia.records.event_data import PassChange
 from circadia.records.sleep_pass import PASS_MOVES, Pass, PassStatus, Trigger
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
@@ -151,10 +152,11 @@ class PassLifecycle:
         return now
 
     async def _publish_event(self, tx: Tx, bank: Bank, run: Pass) -> None:
-        data: dict[str, object] = {
-            "pass": run.id, "bank": bank.name, "status": run.status.value, "trigger": run.trigger.value,
-            **({"detail": run.detail} if run.detail else {}), **({"counts": dict(run.counts)} if run.counts else {}),
-        }  # fmt: skip
+        more = {"detail": run.detail, "counts": dict(run.counts)}
+        stated = {name: value for name, value in more.items() if value}
+        data = PassChange.model_validate(
+            {"pass_id": run.id, "bank": bank.name, "status": run.status, "trigger": run.trigger, **stated}
+        )
         await self._events.record(tx, EventType.PASS, data)
-        message = {**data, "counts": dict(run.counts), "ended": not run.is_open}
+        message = {**data.to_json(), "counts": dict(run.counts), "ended": not run.is_open}
         self._events.signal(tx, TOPIC, bank.id, message)

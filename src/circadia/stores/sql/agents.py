@@ -83,12 +83,6 @@ _IN_OPEN_SESSIONS = Statement(
     .order_by(sessions.c.name, agents.c.name)
     .limit(bindparam("most"))
 )
-_COUNTS = Statement(
-    select(agents.c.enabled, agents.c.asleep, func.count().label("number"))
-    .join(sessions)
-    .where(agents.c.deleted_at.is_(None), sessions.c.status == SessionStatus.OPEN.value)
-    .group_by(agents.c.enabled, agents.c.asleep)
-)
 _OF_SESSION = Statement(_ALIVE.where(agents.c.session_id == bindparam("session_id")))
 _SAVE = Statement(
     update(agents)
@@ -191,10 +185,6 @@ class SqlAgents:
     async def find_in_open_sessions(self, *, limit: int) -> Sequence[Agent]:
         rows = await self._run(lambda connection: _IN_OPEN_SESSIONS.all(connection, {"most": limit}))
         return sorted((_agent(row) for row in rows), key=lambda agent: (agent.session, agent.name))  # in any collation
-
-    async def count_by_state(self) -> Mapping[tuple[bool, bool], int]:
-        rows = await self._run(lambda connection: _COUNTS.all(connection, {}))
-        return {(bool(row.enabled), bool(row.asleep)): row.number for row in rows}
 
     async def names_near(self, session_id: SessionId, name: str) -> Sequence[str]:
         return await self._run(lambda connection: _NAMES.find(connection, name, {"session_id": session_id}))

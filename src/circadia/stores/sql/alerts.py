@@ -6,6 +6,7 @@ from datetime import datetime
 from sqlalchemy import JSON, Column, Connection, String, Table, bindparam, delete, null, select, update
 
 from circadia.records.alert import PendingAlertPost
+from circadia.records.overview import RecentAlert
 from circadia.stores.locks import ALERTS_KEY
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import Instant, metadata
@@ -27,6 +28,12 @@ _TELL = Statement(Upsert(alerts, keys=("cause", "subject"), new=("told_at", "pos
 _OF = (alerts.c.cause == bindparam("of_cause"), alerts.c.subject == bindparam("of_subject"))
 _END = Statement(delete(alerts).where(*_OF))
 _UNPOSTED = Statement(select(alerts).where(alerts.c.post.is_not(None)).order_by(alerts.c.told_at))
+_NEWEST = Statement(
+    select(alerts.c.cause, alerts.c.subject, alerts.c.told_at)
+    .where(alerts.c.told_at >= bindparam("since"))
+    .order_by(alerts.c.told_at.desc(), alerts.c.cause, alerts.c.subject)
+    .limit(bindparam("most"))
+)
 _POSTED = Statement(update(alerts).where(*_OF, alerts.c.told_at == bindparam("at")).values(post=null()))
 
 
@@ -56,6 +63,10 @@ class SqlAlerts:
         return [
             PendingAlertPost(cause=row.cause, subject=row.subject, told_at=row.told_at, body=row.post) for row in rows
         ]
+
+    async def find_recent(self, *, since: datetime, limit: int) -> Sequence[RecentAlert]:
+        rows = await self._run(lambda connection: _NEWEST.all(connection, {"since": since, "most": limit}))
+        return [RecentAlert(cause=row.cause, subject=row.subject, at=row.told_at) for row in rows]
 
     async def mark_posted(self, cause: str, subject: str, told_at: datetime) -> None:
         await self._hold(ALERTS_KEY)

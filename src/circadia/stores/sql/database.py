@@ -46,6 +46,7 @@ from circadia.stores.base import (
     Wakes,
 )
 from circadia.stores.locks import LockKey
+from circadia.stores.overview import Overviews
 from circadia.stores.sql.access_tokens import SqlAccessTokens
 from circadia.stores.sql.agents import SqlAgents
 from circadia.stores.sql.alerts import SqlAlerts
@@ -68,6 +69,7 @@ from circadia.stores.sql.members import SqlMembers
 from circadia.stores.sql.messages import SqlMessages
 from circadia.stores.sql.notes import SqlNotes
 from circadia.stores.sql.open_turns import SqlOpenTurns
+from circadia.stores.sql.overview import SqlOverviews
 from circadia.stores.sql.passes import SqlPasses
 from circadia.stores.sql.provenances import SqlProvenances
 from circadia.stores.sql.provider_ids import SqlProviderIds
@@ -135,6 +137,7 @@ class SqlTx:
         self.retention: Retention = SqlRetention(runner)
         self.alerts: Alerts = SqlAlerts(runner)
         self.access_tokens: AccessTokens = SqlAccessTokens(runner)
+        self.overviews: Overviews = SqlOverviews(runner)
         self.cursors: Cursors = SqlCursors(runner)
         self.conversations: Conversations = SqlConversations(runner)
         self.wakes: Wakes = SqlWakes(runner)

@@ -15,6 +15,7 @@ from circadia.ids import IdSource, MessageId, PulseId, WakeId
 from circadia.records.agent import Agent
 from circadia.records.coordination import Guardrails, OnBlock
 from circadia.records.event import EventType
+from circadia.records.event_data import WakeVerdict
 from circadia.records.message import DeliveryState, Priority
 from circadia.records.pulse import PulseKind
 from circadia.records.schedule import BlackoutPolicy
@@ -329,21 +330,21 @@ class WakeRequests:
         )
 
     async def _record_event(self, tx: Tx, wake: Wake, target: Agent) -> None:
-        data = {
-            "wake": wake.id,
-            "decision": wake.decision.value,
-            "source": wake.source.value,
-            "from": wake.sender,
-            "reason": wake.reason,
-            "rule": wake.rule,
-            "detail": wake.detail,
-            "not_before": None if wake.not_before is None else wake.not_before.isoformat(),
-            "pulse": wake.pulse_id,
-            "message": wake.message_id,
-            "root": wake.root_id,
-            "depth": wake.depth,
-            "overridden_by": wake.overridden_by,
-        }
+        data = WakeVerdict(
+            wake=wake.id,
+            decision=wake.decision,
+            source=wake.source,
+            sender=wake.sender,
+            reason=wake.reason,
+            rule=wake.rule,
+            detail=wake.detail,
+            not_before=wake.not_before,
+            pulse=wake.pulse_id,
+            message=wake.message_id,
+            root=wake.root_id,
+            depth=wake.depth,
+            overridden_by=wake.overridden_by,
+        )
         await self._events.record(tx, EventType.WAKE, data, session=target.session, agent=target.name)
         payload = {"decision": wake.decision.value, "rule": wake.rule or "", "source": wake.source.value}
         self._events.signal(tx, "wake", target.id, payload)

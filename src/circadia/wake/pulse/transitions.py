@@ -13,6 +13,7 @@ from circadia.jobs.leased_jobs import LEASE_SECONDS
 from circadia.memory.capture.attribution import prompt_provenance
 from circadia.records.agent import Agent, Cause
 from circadia.records.event import EventType
+from circadia.records.event_data import DeadLetterAlert
 from circadia.records.message import Delivery, DeliveryState
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
 from circadia.records.wake import Wake, WakeSource
@@ -218,7 +219,7 @@ class PulseService:
         await self._close_gate(tx, pulse)
         await self._notify_wakers(tx, ended)
         session, _, name = pulse.agent.rpartition(":")
-        data = {"cause": "dead_letter", "pulse": pulse.id, "messages": list(dead), "detail": detail}
+        data = DeadLetterAlert(cause="dead_letter", pulse=pulse.id, messages=list(dead), detail=detail)
         await self._events.record(tx, EventType.ALERT, data, session=session or "default", agent=name)
         return ended
 

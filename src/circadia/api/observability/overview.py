@@ -1,0 +1,78 @@
+"""The fleet at a glance, and what is not well in it (UI-03)."""
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Final
+
+from circadia.agents.access import require_operator
+from circadia.api.observability.usage import usage_line
+from circadia.api.parts import Parts, Who, noun_router
+from circadia.records.call import UsageGroup
+from circadia.records.member import Member, Role
+from circadia.records.overview import Overview
+from circadia.records.wake import FLEET
+from circadia.schemas.overview import AlertView, OverviewView
+from circadia.schemas.usage import GroupUsage
+
+router = noun_router("overview")
+
+_ALERTS: Final = timedelta(days=1)
+_MOST_ALERTS: Final = 20
+_NANO: Final = 10**9
+FAILING_WINDOW: Final = timedelta(minutes=5)
+FAILING_SHARE: Final = 0.5
+"""An upstream of which so many of the last calls failed is called a problem."""
+
+
+@router.get("/overview")
+async def show_overview(who: Who, parts: Parts) -> OverviewView:
+    """Show the fleet at a glance: agents, held calls, today's usage, savings and wakes, alerts and problems.
+
+    Operator only.
+    """
+    require_operator(who)
+    now = parts.clock.now()
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    async with parts.store.begin_read() as tx:
+        members = await tx.members.find_all(now)
+        counts = await tx.overviews.count(now, own=parts.member_id)
+        tiers = await tx.calls.sum_by_group("tier", since=today)
+        recent = await tx.calls.sum_by_group("upstream", since=now - FAILING_WINDOW)
+        alerts = await tx.alerts.find_recent(since=now - _ALERTS, limit=_MOST_ALERTS)
+        overdue = (await tx.due_work.find(now, fleet_rule=FLEET)).overdue_pulses
+    _, held_here = parts.holds.list_holds(limit=1)
+    return OverviewView(
+        asleep=counts.asleep,
+        awake=counts.awake,
+        pulsing=counts.pulsing,
+        held=counts.held + held_here,
+        passes=counts.passes,
+        dead_letters=counts.dead_letters,
+        usage_today=[GroupUsage.of(usage_line([tier]), key=tier.key) for tier in tiers],
+        wakes_today=dict(counts.wakes_today),
+        served_today=counts.served_today,
+        hints_today=counts.hints_today,
+        misses_today=counts.misses_today,
+        saved_tokens_today=counts.saved_tokens_today,
+        saved_usd_today=counts.saved_nanousd_today / _NANO,
+        saved_seconds_today=counts.saved_seconds_today,
+        alerts=[AlertView.of(alert) for alert in alerts],
+        problems=list(_find_problems(counts, members, recent, overdue=overdue)),
+    )
+
+
+def _find_problems(
+    counts: Overview, members: Sequence[Member], recent: Sequence[UsageGroup], *, overdue: bool
+) -> Iterator[str]:
+    if members and all(member.role is Role.GATEWAY for member in members):
+        yield "No worker runs, so pulses, passes and schedules wait. Start one: circadia serve --role worker"
+    if overdue:
+        yield "A pulse runs longer than it may. Look at the pulses and at the launcher's program"
+    for upstream in recent:
+        if upstream.failed >= FAILING_SHARE * upstream.calls:
+            yield (
+                f"Upstream {upstream.key!r} fails: {upstream.failed} of {upstream.calls} calls in 5 minutes. "
+                "Look at the events of type upstream_error"
+            )
+    if counts.dead_letters:
+        yield f"{counts.dead_letters} messages could not be delivered. Read them: circadia inbox AGENT --state dead"

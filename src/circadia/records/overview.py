@@ -1,0 +1,41 @@
+"""The fleet at a glance: counts over all agents, banks and servers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from circadia.records.wake import Decision
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Overview:
+    """`today` is the UTC day."""
+
+    asleep: int
+    awake: int
+    pulsing: int
+    """Agents with a pulse that is starting or running."""
+    held: int
+    """Calls held at other servers than this one."""
+    passes: int
+    """Passes that run or wait."""
+    dead_letters: int
+    wakes_today: Mapping[Decision, int]
+    served_today: int
+    """Calls answered from a ready answer."""
+    hints_today: int
+    misses_today: int
+    saved_tokens_today: int
+    """Input tokens that sleep-time work spared hot calls."""
+    saved_nanousd_today: int
+    saved_seconds_today: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecentAlert:
+    """The last alert for a cause and a subject."""
+
+    cause: str
+    subject: str
+    """`session:agent`, as far as known; empty for the fleet."""
+    at: datetime
