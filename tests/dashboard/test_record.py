@@ -1,0 +1,71 @@
+"""Passes, usage, events and the cluster: what happened, what it cost, and what runs."""
+
+from pathlib import Path
+
+import pytest
+from playwright.async_api import expect
+
+from tests.dashboard.conftest import Site
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest.mark.spec("UI-09")
+async def test_a_pass_is_requested_and_seen_with_its_trigger_and_who_asked_for_it(site: Site) -> None:
+    await site.call("POST", "/banks", {"name": "queue"})
+    await site.call("POST", "/banks/queue/episodes", {"text": "I like tea.", "speaker": "ann"})
+    async with site.open("/banks/queue?tab=passes") as page:
+        await expect(page.get_by_text("1 episode wait")).to_be_visible()
+        await page.get_by_role("button", name="Run a pass").click()
+        row = page.get_by_role("row").filter(has_text="hand")
+        await row.get_by_role("link").click()
+        await expect(page.get_by_role("heading", name="Pass over queue")).to_be_visible()
+        await expect(page.get_by_role("group", name="Trigger")).to_contain_text("by operator")
+    passes = (await site.call("GET", "/banks/queue/passes"))["passes"]
+    assert [(each["trigger"], each["by"]) for each in passes] == [("hand", "operator")]
+
+
+@pytest.mark.spec("UI-11")
+async def test_usage_is_summed_up_by_agent_and_model_and_saved_as_csv(site: Site, tmp_path: Path) -> None:
+    token = await site.add_agent("spender")
+    for _ in range(3):
+        async with site.ask_model(token) as call:
+            assert await call == 200
+    async with site.open("/usage") as page:
+        row = page.get_by_role("row").filter(has_text="spender")
+        await expect(row.get_by_role("cell").nth(1)).to_have_text("3")
+        await expect(page.get_by_role("img", name="tokens a day")).to_be_visible()
+        await page.get_by_role("combobox", name="By").click()
+        await page.get_by_role("option", name="Model").click()
+        await expect(page.get_by_role("row").filter(has_text="mock-1")).to_be_visible()
+        async with page.expect_download() as download:
+            await page.get_by_role("button", name="Save as CSV").click()
+        await (await download.value).save_as(tmp_path / "usage.csv")
+    header, line = (tmp_path / "usage.csv").read_text("utf-8").splitlines()
+    assert header.startswith("model,calls,failed,")
+    assert line.startswith("mock-1,")
+
+
+@pytest.mark.spec("UI-11")
+async def test_the_record_of_events_grows_is_filtered_and_can_be_stopped(site: Site) -> None:
+    await site.add_agent("recorded")
+    async with site.open("/events?type=sleep_start&type=sleep_stop") as page:
+        rows = page.get_by_role("row").filter(has_text="recorded")
+        await expect(page.get_by_role("table", name="Events").or_(page.get_by_text("No event matches"))).to_be_visible()
+        await site.set_sleeping("recorded", True)
+        await expect(rows).to_have_count(1, timeout=1_000)
+        await expect(rows).to_contain_text("fell asleep")
+        await page.get_by_role("button", name="Pause").click()
+        await site.set_sleeping("recorded", False)
+        await expect(page.get_by_text("stopped")).to_be_visible()
+        await expect(rows).to_have_count(1)
+        await page.get_by_role("button", name="Continue").click()
+        await expect(rows).to_have_count(2)
+        await page.get_by_role("textbox", name="Agent").fill("nobody")
+        await expect(page.get_by_text("No event matches")).to_be_visible()
+
+
+@pytest.mark.spec("UI-11")
+async def test_the_cluster_page_says_that_the_server_is_ready(site: Site) -> None:
+    async with site.open("/cluster") as page:
+        await expect(page.get_by_role("status").filter(has_text="This server is ready")).to_be_visible()
