@@ -46,7 +46,7 @@ function PassFacts({ pass }: { pass: PassDetail }) {
   return (
     <>
       <Text size="sm" component="div">
-        Asked for <DateTime at={pass.created_at} /> by <Name text={pass.by || "a trigger"} /> ({pass.trigger}).{" "}
+        Asked for <DateTime at={pass.created_at} />.{" "}
         {pass.dry_run && "A dry run: nothing is written. "}
         {pass.review && "Its proposals wait for a person. "}
         <Anchor component={Link} href={`/banks/${encodeURIComponent(pass.bank)}?tab=passes`} size="sm" underline="always">
@@ -54,7 +54,10 @@ function PassFacts({ pass }: { pass: PassDetail }) {
         </Anchor>
       </Text>
       {pass.instructions && <ForeignText text={pass.instructions} />}
-      <SimpleGrid cols={{ base: 1, xs: 2, lg: 4 }}>
+      <SimpleGrid cols={{ base: 1, xs: 2, lg: 5 }}>
+        <Stat label="Trigger" note={pass.by && <>by <Name text={pass.by} /></>}>
+          {pass.trigger}
+        </Stat>
         <Stat label="Status" note={pass.detail}>
           <PassStatus status={pass.status} />
         </Stat>

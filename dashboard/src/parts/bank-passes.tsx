@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
 
 import { describeCost, describeEffect } from "../server/describe-pass";
-import { formatDuration, formatUsd } from "../server/format";
+import { formatDuration, formatNumberOf, formatUsd } from "../server/format";
 import { bankSleeptimeQuery, passesQuery } from "../server/queries";
 import { Balances } from "./balances";
 import { Empty } from "./empty";
@@ -69,7 +69,7 @@ function BankStatus({ status }: { status: SleeptimeStatusView }) {
     <>
       <Group justify="space-between">
         <Text size="sm" role="status">
-          {status.paused_by === null ? status.verdict.why || status.gate : <>Paused by <Name text={status.paused_by} /></>}
+          {formatNumberOf(status.backlog.episodes, "episode")} wait. {status.paused_by === null ? status.verdict.why || status.gate : <>Paused by <Name text={status.paused_by} /></>}
         </Text>
         <PassActs status={status} />
       </Group>
