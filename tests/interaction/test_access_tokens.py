@@ -106,3 +106,23 @@ async def test_another_server_refuses_a_revoked_token_within_a_second_or_two(tmp
         async with asyncio.timeout(10):
             while (await two.rest("GET", "/sessions", token=viewer))[0] != 401:
                 await asyncio.sleep(0.02)
+
+
+@pytest.mark.spec("UI-02")
+async def test_a_stream_of_events_ends_with_the_token_at_every_server(tmp_path: Path, postgres_url: str) -> None:
+    shared: dict[str, Any] = {"server": {"database_url": postgres_url}}
+    async with live(tmp_path / "one", **shared) as one, live(tmp_path / "two", **shared) as two:
+        viewer, stays = await grant(one, "vic", "viewer"), await grant(one, "olga", "operator")
+
+        def follow(at: Live, token: str) -> Any:
+            return at.http.get(f"{at.url}/api/v1/events/stream", headers={"authorization": f"Bearer {token}"})
+
+        async with follow(one, viewer) as here, follow(two, viewer) as there, follow(two, stays) as other:
+            for stream in (here, there, other):
+                assert (await stream.content.readline()).startswith(b"retry:")
+            assert (await one.rest("DELETE", "/tokens/vic"))[0] == 204
+            async with asyncio.timeout(10):
+                assert b"access_revoked" not in await here.content.read()
+                assert b"access_revoked" not in await there.content.read()
+                while b"access_revoked" not in await other.content.readline():
+                    pass

@@ -8,14 +8,12 @@ from circadia.records.agent import AgentPolicy, Cause, SleepEvent, WakeEvent
 from circadia.schemas.view import View
 
 
-class AgentView(View):
-    """An agent and its sleep state."""
+class AgentState(View):
+    """An agent's sleep state."""
 
-    id: str = Field(description="Unique id; not reused with the name.", examples=["agt_0cwd…"])
     name: str = Field(description="Name, unique in the session.", examples=["writer"])
     session: str = Field(description="Name of the session.", examples=["default"])
     reference: str = Field(description="`name` in the session `default`, else `session:name`.", examples=["writer"])
-    description: str = Field(description="Purpose.")
     enabled: bool = Field(description="Whether its token is valid.")
     sleeping: bool = Field(
         validation_alias=AliasChoices("sleeping", "asleep"), description="Whether the agent is asleep."
@@ -23,8 +21,15 @@ class AgentView(View):
     since: datetime = Field(description="When the sleep state last changed.")
     cause: Cause = Field(description="Interface of the last change.")
     actor: str = Field(description="Who made the last change.", examples=["operator", "mentioned by lead"])
-    generation: int = Field(description="Number of changes so far.")
     held: int = Field(description="Number of its held calls.")
+
+
+class AgentView(AgentState):
+    """An agent and its sleep state."""
+
+    id: str = Field(description="Unique id; not reused with the name.", examples=["agt_0cwd…"])
+    description: str = Field(description="Purpose.")
+    generation: int = Field(description="Number of changes so far.")
     sleep_events: list[SleepEvent] = Field(description="Events that put it to sleep.")
     wake_events: list[WakeEvent] = Field(description="Events that wake it.")
     policy: AgentPolicy | None = Field(description="What it may access and spend; null if another agent asks.")
@@ -47,20 +52,9 @@ class AgentList(View):
     agents: list[AgentView] = Field(description="Sorted by name.")
 
 
-class AgentStateView(View):
-    """An agent's sleep state, without its policy."""
+class AgentStateView(AgentState):
+    """An agent's sleep state, and whether a pulse of it is under way."""
 
-    reference: str = Field(description="`name` in the session `default`, else `session:name`.", examples=["writer"])
-    name: str = Field(description="Name, unique in the session.", examples=["writer"])
-    session: str = Field(description="Name of the session.", examples=["default"])
-    enabled: bool = Field(description="Whether its token is valid.")
-    sleeping: bool = Field(
-        validation_alias=AliasChoices("sleeping", "asleep"), description="Whether the agent is asleep."
-    )
-    since: datetime = Field(description="When the sleep state last changed.")
-    cause: Cause = Field(description="Interface of the last change.")
-    actor: str = Field(description="Who made the last change.", examples=["operator", "mentioned by lead"])
-    held: int = Field(description="Number of its held calls.")
     pulsing: bool = Field(description="Whether a pulse of it has not ended.")
 
 

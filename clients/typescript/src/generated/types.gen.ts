@@ -484,12 +484,6 @@ export type AgentChange = {
  */
 export type AgentCreated = {
     /**
-     * Id
-     *
-     * Unique id; not reused with the name.
-     */
-    id: string;
-    /**
      * Name
      *
      * Name, unique in the session.
@@ -507,12 +501,6 @@ export type AgentCreated = {
      * `name` in the session `default`, else `session:name`.
      */
     reference: string;
-    /**
-     * Description
-     *
-     * Purpose.
-     */
-    description: string;
     /**
      * Enabled
      *
@@ -542,17 +530,29 @@ export type AgentCreated = {
      */
     actor: string;
     /**
-     * Generation
-     *
-     * Number of changes so far.
-     */
-    generation: number;
-    /**
      * Held
      *
      * Number of its held calls.
      */
     held: number;
+    /**
+     * Id
+     *
+     * Unique id; not reused with the name.
+     */
+    id: string;
+    /**
+     * Description
+     *
+     * Purpose.
+     */
+    description: string;
+    /**
+     * Generation
+     *
+     * Number of changes so far.
+     */
+    generation: number;
     /**
      * Sleep Events
      *
@@ -774,15 +774,9 @@ export type AgentStateList = {
 /**
  * AgentStateView
  *
- * An agent's sleep state, without its policy.
+ * An agent's sleep state, and whether a pulse of it is under way.
  */
 export type AgentStateView = {
-    /**
-     * Reference
-     *
-     * `name` in the session `default`, else `session:name`.
-     */
-    reference: string;
     /**
      * Name
      *
@@ -795,6 +789,12 @@ export type AgentStateView = {
      * Name of the session.
      */
     session: string;
+    /**
+     * Reference
+     *
+     * `name` in the session `default`, else `session:name`.
+     */
+    reference: string;
     /**
      * Enabled
      *
@@ -864,12 +864,6 @@ export type AgentToken = {
  */
 export type AgentView = {
     /**
-     * Id
-     *
-     * Unique id; not reused with the name.
-     */
-    id: string;
-    /**
      * Name
      *
      * Name, unique in the session.
@@ -887,12 +881,6 @@ export type AgentView = {
      * `name` in the session `default`, else `session:name`.
      */
     reference: string;
-    /**
-     * Description
-     *
-     * Purpose.
-     */
-    description: string;
     /**
      * Enabled
      *
@@ -922,17 +910,29 @@ export type AgentView = {
      */
     actor: string;
     /**
-     * Generation
-     *
-     * Number of changes so far.
-     */
-    generation: number;
-    /**
      * Held
      *
      * Number of its held calls.
      */
     held: number;
+    /**
+     * Id
+     *
+     * Unique id; not reused with the name.
+     */
+    id: string;
+    /**
+     * Description
+     *
+     * Purpose.
+     */
+    description: string;
+    /**
+     * Generation
+     *
+     * Number of changes so far.
+     */
+    generation: number;
     /**
      * Sleep Events
      *

@@ -15,9 +15,10 @@ from circadia.agents.access import require_operator
 from circadia.agents.directory import require_names
 from circadia.api.observability.event_tail import PAGE, SWEEP_SECONDS, EventTail, event_block
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
-from circadia.errors import InvalidRequest, StorageUnavailable
+from circadia.errors import CircadiaError, InvalidRequest, StorageUnavailable
 from circadia.records.agent import MOST_COUNTED
 from circadia.records.event import Event, EventType
+from circadia.records.principal import Principal
 from circadia.schemas.events import EventGap, EventList, EventView
 
 _logger = logging.getLogger(__name__)
@@ -152,11 +153,12 @@ async def follow_events(
     gap = b""
     if 0 < after < oldest - 1:
         gap = b"event: gap\ndata: %s\n\n" % EventGap(after=after, oldest=oldest).model_dump_json().encode()
-    return EventStream(_follow(parts, tail, after, _EventFilter(session=session, agent=agent, types=types), gap))
+    wanted = _EventFilter(session=session, agent=agent, types=types)
+    return EventStream(_follow(parts, who, tail, after, wanted, gap))
 
 
 async def _follow(
-    parts: ApiParts, tail: EventTail, cursor: int, wanted: _EventFilter, gap: bytes
+    parts: ApiParts, who: Principal, tail: EventTail, cursor: int, wanted: _EventFilter, gap: bytes
 ) -> AsyncGenerator[bytes]:
     """Yield chunks of the stream: events after `cursor`, and keep-alive comments.
 
@@ -175,12 +177,27 @@ async def _follow(
             else:
                 blocks = [encoded_event.block for encoded_event in latest if wanted.matches(encoded_event.event)]
                 cursor = latest[-1].event.number if latest else cursor
+            if await _is_revoked(parts, who):
+                return
             if blocks:
                 yield b"".join(blocks)
                 spoke = parts.clock.monotonic()
             elif parts.clock.monotonic() - spoke >= parts.settings.defaults.keep_alive_seconds:
                 yield b": keep-alive\n\n"
                 spoke = parts.clock.monotonic()
+
+
+async def _is_revoked(parts: ApiParts, who: Principal) -> bool:
+    """Return whether a person's token has been revoked since the stream began; it is asked for often and cached."""
+    if who.access is None:
+        return False
+    try:
+        await parts.identity.authenticate_hash(who.access.token_hash)
+    except StorageUnavailable:
+        return False  # there are no events to send either
+    except CircadiaError:
+        return True
+    return False
 
 
 async def _page(parts: ApiParts, cursor: int, wanted: _EventFilter) -> tuple[Sequence[bytes], int, bool]:

@@ -199,7 +199,7 @@ class Turns:
         known = self._by_id.get((agent.id, name))
         if known is not None and not self._contact.is_shared:
             return known
-        row = await self._read(lambda tx: tx.conversations.get(agent.id, ConversationId(name)), None)
+        row = await self._run_read(lambda tx: tx.conversations.get(agent.id, ConversationId(name)), None)
         if row is None or known is None:
             return row or known
         return replace(row, end_user=merge_end_users(row.end_user, known.end_user))  # its last turn may not be written
@@ -211,7 +211,7 @@ class Turns:
         """
         known = self._by_id.get((agent.id, self._by_head.get((agent.id, handle), "")))
         if known is None:
-            rows = await self._read(lambda tx: tx.conversations.find(agent.id, [handle], handle=handle), ())
+            rows = await self._run_read(lambda tx: tx.conversations.find(agent.id, [handle], handle=handle), ())
             known = rows[0] if rows else None
         return known if known is not None and known.continues_by_handle else None
 
@@ -226,7 +226,7 @@ class Turns:
         # A call mostly adds one item to the last answer; another process may know more of the conversation than that.
         if len(heads) > 1 and (found is None or (self._contact.is_shared and place > 1)):
             newer, handle = heads[:place], request.conversation
-            rows = await self._read(lambda tx: tx.conversations.find(agent.id, newer, handle=handle), ())
+            rows = await self._run_read(lambda tx: tx.conversations.find(agent.id, newer, handle=handle), ())
             by_head = {head: row for row in rows for head in (row.head, row.handle) if head}
             found = next((by_head[head] for head in newer if head in by_head), found)
         if found is None:
@@ -234,7 +234,7 @@ class Turns:
         others = end_user and found.end_user is not None and found.end_user != end_user
         return None if others and not request.conversation else found
 
-    async def _read(self, read: Callable[[Tx], Awaitable[T]], none: T) -> T:
+    async def _run_read(self, read: Callable[[Tx], Awaitable[T]], none: T) -> T:
         """Return what the database has, or `none` if it does not answer: no call fails for its conversation."""
         try:
             self._contact.require_database()
