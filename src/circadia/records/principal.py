@@ -29,6 +29,13 @@ class Principal:
         return self.agent is None and not self.metrics_only
 
     @property
+    def role(self) -> str:
+        """`agent`, or a person's `operator` or `viewer`."""
+        if self.agent is not None:
+            return "agent"
+        return OPERATOR if self.access is None else self.access.role.value
+
+    @property
     def is_viewer(self) -> bool:
         return self.access is not None and self.access.role is AccessRole.VIEWER
 

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from circadia.agents.sign_in import COOKIE_LIFETIME, LINK_PATH, SignIn
 from circadia.errors import InvalidRequest, TooLarge
+from circadia.schemas.tokens import PrincipalView
 
 BUILT_FILES: Final = Path(__file__).parent.parent / "dashboard"
 _MAX_BODY_BYTES: Final = 10_000
@@ -69,8 +70,7 @@ class DashboardDoor:
     async def _create_session(self, request: Request) -> Response:
         body = await _read_body(request)
         principal, cookie = await self._sign_in.create_cookie(body.token)
-        role = "viewer" if principal.is_viewer else "operator"
-        return self._set_cookie(request, JSONResponse({"name": principal.name, "role": role}), cookie)
+        return self._set_cookie(request, JSONResponse(PrincipalView.of(principal).model_dump()), cookie)
 
     async def _end_session(self, request: Request) -> Response:
         response = Response(status_code=204)

@@ -41,21 +41,11 @@ async def show_overview(who: Who, parts: Parts) -> OverviewView:
         alerts = await tx.alerts.find_recent(since=now - _ALERTS, limit=_MOST_ALERTS)
         overdue = (await tx.due_work.find(now, fleet_rule=FLEET)).overdue_pulses
     _, held_here = parts.holds.list_holds(limit=1)
-    return OverviewView(
-        asleep=counts.asleep,
-        awake=counts.awake,
-        pulsing=counts.pulsing,
+    return OverviewView.of(
+        counts,
         held=counts.held + held_here,
-        passes=counts.passes,
-        dead_letters=counts.dead_letters,
         usage_today=[GroupUsage.of(usage_line([tier]), key=tier.key) for tier in tiers],
-        wakes_today=dict(counts.wakes_today),
-        served_today=counts.served_today,
-        hints_today=counts.hints_today,
-        misses_today=counts.misses_today,
-        saved_tokens_today=counts.saved_tokens_today,
         saved_usd_today=counts.saved_nanousd_today / _NANO,
-        saved_seconds_today=counts.saved_seconds_today,
         alerts=[AlertView.of(alert) for alert in alerts],
         problems=list(_find_problems(counts, members, recent, overdue=overdue)),
     )

@@ -5,8 +5,7 @@ from pydantic import Field
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body
 from circadia.api.parts import Parts, Who, noun_router
-from circadia.records.access_token import AccessRole, AccessToken
-from circadia.records.principal import OPERATOR
+from circadia.records.access_token import AccessRole
 from circadia.schemas.tokens import (
     ROLE,
     AccessTokenCreated,
@@ -30,7 +29,7 @@ async def create_token(body: TokenBody, who: Who, parts: Parts) -> AccessTokenCr
     require_operator(who)
     async with parts.store.begin_write() as tx:
         token, secret = await parts.tokens.grant(tx, body.name, body.role, by=who.name)
-    return AccessTokenCreated(**_view(token).model_dump(), token=secret)
+    return AccessTokenCreated.of(token, token=secret)
 
 
 @router.get("/tokens")
@@ -38,7 +37,7 @@ async def list_tokens(who: Who, parts: Parts) -> AccessTokenList:
     """List the tokens of people, without their secrets. Operator only."""
     require_operator(who)
     async with parts.store.begin_read() as tx:
-        return AccessTokenList(tokens=[_view(token) for token in await tx.access_tokens.find_all()])
+        return AccessTokenList(tokens=[AccessTokenView.of(token) for token in await tx.access_tokens.find_all()])
 
 
 @router.delete("/tokens/{name}", status_code=204)
@@ -52,17 +51,10 @@ async def revoke_token(name: str, who: Who, parts: Parts) -> None:
 @router.get("/me")
 async def show_principal(who: Who) -> PrincipalView:
     """Show the owner of the request's token."""
-    role = "agent" if who.agent is not None else OPERATOR if who.access is None else who.access.role.value
-    return PrincipalView(name=who.name, role=role)
+    return PrincipalView.of(who)
 
 
 @router.post("/me/links", status_code=201)
 async def create_sign_in_link(who: Who, parts: Parts) -> PrincipalLink:
     """Create a link that opens the dashboard signed in, once and within a minute. Access: people."""
     return PrincipalLink(path=parts.sign_in.create_link(who))
-
-
-def _view(token: AccessToken) -> AccessTokenView:
-    return AccessTokenView(
-        name=token.name, role=token.role, created_at=token.created_at, created_by=token.created_by
-    )  # fmt: skip
