@@ -4,6 +4,7 @@ import asyncio
 import re
 import signal
 import sys
+from pathlib import Path
 from typing import Final
 
 from playwright.async_api import Browser, async_playwright
@@ -28,7 +29,7 @@ async def take_pictures() -> None:
         url = await asyncio.wait_for(_wait_for_link(demo), PATIENCE_SECONDS)
         async with async_playwright() as playwright:
             browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-            await _shoot(browser, url)
+            await shoot(browser, url, FOLDER)
             await browser.close()
     finally:
         demo.send_signal(signal.SIGINT)
@@ -45,8 +46,9 @@ async def _wait_for_link(demo: asyncio.subprocess.Process) -> str:
     raise SystemExit("the demo ended before its server was ready")
 
 
-async def _shoot(browser: Browser, link: str) -> None:
-    FOLDER.mkdir(exist_ok=True)
+async def shoot(browser: Browser, link: str, folder: Path) -> None:
+    """Take all pictures, signed in by a link of `circadia ui`."""
+    folder.mkdir(exist_ok=True)
     origin = link.partition("/ui/")[0]
     signed_in = await browser.new_context()
     page = await signed_in.new_page()
@@ -61,7 +63,7 @@ async def _shoot(browser: Browser, link: str) -> None:
         await page.goto(origin + path, wait_until="load")
         await page.get_by_role("heading", level=1).wait_for()
         await page.wait_for_timeout(1500)  # the stream of events keeps the network busy for ever
-        await page.screenshot(path=FOLDER / f"dashboard-{name}.png")
+        await page.screenshot(path=folder / f"dashboard-{name}.png")
         await context.close()
 
 

@@ -46,6 +46,18 @@ async def test_a_cookie_stands_for_the_token_at_the_api_and_nowhere_else(tmp_pat
         assert await act(at, "GET", "/api/v1/sessions", "circadia-0=x") == 401
 
 
+@pytest.mark.parametrize(
+    "other", ['prefs={"a":1}', "flag", "x=a b", "path=/", "x=\xfc", 'x="abc', ";;", "circadia-0=x"]
+)
+async def test_cookies_of_other_programs_on_the_host_lock_nobody_out(tmp_path: Path, other: str) -> None:
+    async with live(tmp_path) as at:
+        cookie = (await sign_in(at, ADMIN))[1].partition(";")[0]
+        for sent in ([f"{other}; {cookie}"], [f"{cookie}; {other}"], [other, cookie]):
+            headers = [("cookie", value) for value in sent]
+            async with at.http.get(f"{at.url}/api/v1/me", headers=headers) as answer:
+                assert answer.status == 200, sent
+
+
 async def test_it_ends_with_the_token_and_after_a_week(tmp_path: Path) -> None:
     clock = LeapClock()
     async with live(tmp_path, clock=clock) as at:
@@ -101,6 +113,12 @@ async def test_a_link_lasts_a_minute_and_signing_out_takes_the_cookie_away(tmp_p
         clock.leap(61)
         async with page.get(at.url + path, allow_redirects=False) as answer:
             assert answer.status == 401
+        path = (await at.rest("POST", "/me/links", token=await grant(at, "vic", "viewer")))[1]["path"]
+        async with page.head(at.url + path) as answer:  # of a program that looks at links
+            assert answer.status == 405
+        await at.rest("DELETE", "/tokens/vic")
+        async with page.get(at.url + path, allow_redirects=False) as answer:
+            assert answer.status == 401
         async with page.post(f"{at.url}/ui/session", json={"token": ADMIN}) as answer:
             assert answer.status == 200
         async with page.get(f"{at.url}/api/v1/me") as answer:
@@ -109,3 +127,16 @@ async def test_a_link_lasts_a_minute_and_signing_out_takes_the_cookie_away(tmp_p
             assert answer.status == 204
         async with page.get(f"{at.url}/api/v1/me") as answer:
             assert answer.status == 401
+
+
+@pytest.mark.spec("UI-01")
+async def test_without_the_built_files_the_door_says_how_to_build_them_and_all_else_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("circadia.server.dashboard.BUILT_FILES", tmp_path / "missing")
+    async with live(tmp_path) as at:
+        async with at.http.get(f"{at.url}/ui/") as answer:
+            assert answer.status == 404
+            assert "make dashboard" in await answer.text()
+        assert (await sign_in(at, ADMIN))[0] == 200
+        assert (await at.answered(await at.agent()))[0] == 200

@@ -5,7 +5,6 @@ import hashlib
 import hmac
 import secrets
 from datetime import UTC, datetime, timedelta
-from http.cookies import CookieError, SimpleCookie
 from typing import Final
 
 from circadia.agents.identity import Identity
@@ -14,6 +13,7 @@ from circadia.errors import Forbidden, Unauthenticated
 from circadia.ids import hash_token
 from circadia.records.principal import Principal
 from circadia.stores.base import Store
+from circadia.stores.time_limit import limit_wait
 
 COOKIE_LIFETIME: Final = timedelta(days=7)
 LINK_LIFETIME: Final = timedelta(minutes=1)
@@ -30,7 +30,8 @@ class SignIn:
         self._clock = clock
         self._store = store
         self._identity = identity
-        self._key = hashlib.sha256(b"circadia sign-in\n" + admin_token.encode()).digest()
+        # Slow to compute, since whoever has a cookie could guess at a weak token.
+        self._key = hashlib.scrypt(admin_token.encode(), salt=b"circadia sign-in", n=2**14, r=8, p=1, dklen=32)
         self.cookie_name: Final = f"circadia-{hashlib.sha256(self._key).hexdigest()[:8]}"
         """Its own for each installation: the servers on one host share their cookies."""
 
@@ -50,18 +51,29 @@ class SignIn:
 
     async def follow_link(self, code: str) -> str:
         """Return the value of a cookie for a link's code. Raises Unauthenticated, StorageUnavailable."""
-        owner, expires_at = self._open("link", code, "this link is not valid or too old; run `circadia ui` again")
-        async with self._store.begin_write() as tx:
+        sealed_owner, expires_at = self._open(
+            "link", code, "this link is not valid or too old; run `circadia ui` again"
+        )
+        owner = sealed_owner.partition(".")[0]
+        await self._find_principal(owner)
+        async with limit_wait(), self._store.begin_write() as tx:
             if not await tx.access_tokens.use_link(hash_token(code), expires_at, self._clock.now()):
                 raise Unauthenticated("this link was used already; run `circadia ui` again")
-        return self._seal("cookie", owner.partition(".")[0], COOKIE_LIFETIME)
+        return self._seal("cookie", owner, COOKIE_LIFETIME)
 
-    async def authenticate(self, cookies: str | None) -> Principal | None:
-        """Return the owner of the cookie in a Cookie header, or None without one. Raises as `authenticate_hash`."""
-        value = _read_cookie(cookies, self.cookie_name) if cookies else None
+    async def authenticate(self, cookies: str) -> Principal | None:
+        """Return the owner of the cookie among those of Cookie headers, or None without one.
+
+        Raises:
+            As `Identity.authenticate_hash`.
+        """
+        pairs = (cookie.strip().partition("=") for cookie in cookies.split(";"))
+        value = next((value.strip('"') for name, _, value in pairs if name == self.cookie_name), None)
         if value is None:
             return None
-        owner, _ = self._open("cookie", value, _SIGNED_OUT)
+        return await self._find_principal(self._open("cookie", value, _SIGNED_OUT)[0])
+
+    async def _find_principal(self, owner: str) -> Principal:
         return Principal() if owner == _OPERATOR else await self._identity.authenticate_hash(owner, _SIGNED_OUT)
 
     def _seal(self, purpose: str, owner: str, lifetime: timedelta) -> str:
@@ -88,11 +100,3 @@ def _owner_of(principal: Principal) -> str:
     if not principal.is_operator:
         raise Forbidden("this token is not a person's; sign in with an operator's or a viewer's")
     return _OPERATOR if principal.access is None else principal.access.token_hash
-
-
-def _read_cookie(cookies: str, name: str) -> str | None:
-    try:
-        morsel = SimpleCookie(cookies).get(name)
-    except CookieError:
-        return None
-    return None if morsel is None else morsel.value

@@ -92,7 +92,8 @@ class Guard:
         """Return the owner of the token or, without one, of the dashboard's cookie."""
         headers = scope["headers"]
         token = bearer(headers)
-        person = None if token else await self._sign_in.authenticate(first_value(headers, b"cookie"))
+        cookies = b";".join(value for name, value in headers if name == b"cookie").decode("latin-1")
+        person = None if token else await self._sign_in.authenticate(cookies)
         if person is None:
             return await self._identity.authenticate(token)
         if scope["method"] not in _LOOKS and not _is_same_origin(headers):

@@ -1,23 +1,25 @@
 """The door `/ui`: the built dashboard, and how people sign in to it (UI-01, UI-02)."""
 
+import asyncio
 from pathlib import Path
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route, Router
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from circadia.agents.sign_in import COOKIE_LIFETIME, LINK_PATH, SignIn
-from circadia.errors import InvalidRequest, TooLarge
+from circadia.errors import InvalidRequest, MethodNotAllowed, NotFound, TooLarge
 from circadia.schemas.tokens import PrincipalView
 
 BUILT_FILES: Final = Path(__file__).parent.parent / "dashboard"
 _MAX_BODY_BYTES: Final = 10_000
+_BODY_SECONDS: Final = 30.0
 _POLICY: Final = (
     "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
@@ -41,11 +43,11 @@ class SignInBody(BaseModel):
 class DashboardDoor:
     """Serves the files below `/ui`; a path that is no file is a page of the application."""
 
-    def __init__(self, sign_in: SignIn, files: Path = BUILT_FILES) -> None:
+    def __init__(self, sign_in: SignIn) -> None:
         self._sign_in = sign_in
         pages: ASGIApp = _answer_not_built
-        if files.is_dir():
-            pages = GZipMiddleware(_Pages(files), minimum_size=1_000, compresslevel=5)
+        if BUILT_FILES.is_dir():
+            pages = GZipMiddleware(_Pages(BUILT_FILES), minimum_size=1_000, compresslevel=5)
         self._router = Router(
             [
                 Route("/ui/session", self._create_session, methods=["POST"]),
@@ -78,6 +80,8 @@ class DashboardDoor:
         return response
 
     async def _follow_link(self, request: Request) -> Response:
+        if request.method != "GET":
+            raise MethodNotAllowed("HEAD is not possible on a link that works once; use GET")
         cookie = await self._sign_in.follow_link(request.query_params.get("code", ""))
         return self._set_cookie(request, RedirectResponse("/ui/", 303), cookie)
 
@@ -99,8 +103,10 @@ class _Pages(StaticFiles):
         try:
             response = await super().get_response(path, scope)
         except HTTPException as error:
-            if error.status_code != 404 or path.startswith("assets/"):
-                raise
+            if error.status_code == 405:
+                raise MethodNotAllowed(f"{scope['method']} is not possible on a page; use GET") from error
+            if path.startswith("assets/"):
+                raise NotFound(f"no file {path!r}; reload the page, which a newer version may have replaced") from error
             response = await super().get_response("index.html", scope)
         is_named_by_content = path.startswith("assets/")
         response.headers["cache-control"] = "public, max-age=31536000, immutable" if is_named_by_content else "no-cache"
@@ -114,11 +120,14 @@ async def _answer_not_built(scope: Scope, receive: Receive, send: Send) -> None:
 async def _read_body(request: Request) -> SignInBody:
     """Raises TooLarge, InvalidRequest."""
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > _MAX_BODY_BYTES:
-            raise TooLarge(f"the body is over {_MAX_BODY_BYTES} bytes; send a token only")
     try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > _MAX_BODY_BYTES:
+                    raise TooLarge(f"the body is over {_MAX_BODY_BYTES} bytes; send a token only")
         return SignInBody.model_validate_json(body)
-    except ValidationError as error:
+    except TimeoutError as error:
+        raise InvalidRequest(f"the body did not arrive within {_BODY_SECONDS:g} s; send it again") from error
+    except (ValidationError, ClientDisconnect) as error:
         raise InvalidRequest('the body must be JSON like {"token": "circadia-…"}') from error

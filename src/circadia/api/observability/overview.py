@@ -13,6 +13,7 @@ from circadia.records.overview import Overview
 from circadia.records.wake import FLEET
 from circadia.schemas.overview import AlertView, OverviewView
 from circadia.schemas.usage import GroupUsage
+from circadia.sleeptime.engine.health import RED_BANK
 
 router = noun_router("overview")
 
@@ -39,6 +40,7 @@ async def show_overview(who: Who, parts: Parts) -> OverviewView:
         tiers = await tx.calls.sum_by_group("tier", since=today)
         recent = await tx.calls.sum_by_group("upstream", since=now - FAILING_WINDOW)
         alerts = await tx.alerts.find_recent(since=now - _ALERTS, limit=_MOST_ALERTS)
+        red_banks = len(await tx.alerts.find_alert_times(RED_BANK))
         overdue = (await tx.due_work.find(now, fleet_rule=FLEET)).overdue_pulses
     _, held_here = parts.holds.list_holds(limit=1)
     return OverviewView.of(
@@ -46,13 +48,13 @@ async def show_overview(who: Who, parts: Parts) -> OverviewView:
         held=counts.held + held_here,
         usage_today=[GroupUsage.of(usage_line([tier]), key=tier.key) for tier in tiers],
         saved_usd_today=counts.saved_nanousd_today / _NANO,
-        alerts=[AlertView.of(alert) for alert in alerts],
-        problems=list(_find_problems(counts, members, recent, overdue=overdue)),
+        alerts=[AlertView.of(alert) for alert in alerts if alert.cause != RED_BANK],
+        problems=list(_find_problems(counts, members, recent, red_banks, overdue=overdue)),
     )
 
 
 def _find_problems(
-    counts: Overview, members: Sequence[Member], recent: Sequence[UsageGroup], *, overdue: bool
+    counts: Overview, members: Sequence[Member], recent: Sequence[UsageGroup], red_banks: int, *, overdue: bool
 ) -> Iterator[str]:
     if members and all(member.role is Role.GATEWAY for member in members):
         yield "No worker runs, so pulses, passes and schedules wait. Start one: circadia serve --role worker"
@@ -64,5 +66,7 @@ def _find_problems(
                 f"Upstream {upstream.key!r} fails: {upstream.failed} of {upstream.calls} calls in 5 minutes. "
                 "Look at the events of type upstream_error"
             )
+    if red_banks:
+        yield f"Banks whose passes fall behind: {red_banks}. See why: circadia passes status"
     if counts.dead_letters:
-        yield f"{counts.dead_letters} messages could not be delivered. Read them: circadia inbox AGENT --state dead"
+        yield f"Messages that could not be delivered: {counts.dead_letters}. Read them: circadia inbox AGENT --all"

@@ -26,7 +26,7 @@ EVERY_SECONDS: Final = 15.0
 CAUSE: Final = "sleep_time"
 OVER: Final = "sleep_time_over"
 """Cause of the all-clear."""
-_RED_BANK: Final = "red_bank"
+RED_BANK: Final = "red_bank"
 """Kind of the stored alerts, by bank."""
 MIN_ALERT_AGE: Final = timedelta(minutes=1)
 """Minimum time from an alert to its all-clear: server clocks differ."""
@@ -86,7 +86,7 @@ class SleepHealth:
         """Measure once, and alert on banks that have got into trouble or out of it."""
         async with self._store.begin_read() as tx:
             self.seen, red = await self._measure_all(tx)
-            alerted = await tx.alerts.find_alert_times(_RED_BANK)
+            alerted = await tx.alerts.find_alert_times(RED_BANK)
         changed = [BankId(bank_id) for bank_id in {*red} ^ {*alerted}]
         if any(self._may_alert(alerted.get(bank_id)) for bank_id in changed):
             async with self._store.begin_write() as tx:
@@ -98,7 +98,7 @@ class SleepHealth:
     async def _write_alerts(self, tx: Tx, banks: Sequence[BankId]) -> None:
         """Record what has changed for these banks, unless another server was first."""
         await tx.hold(ALERTS_KEY, *map(bank_key, banks))
-        alerted, now = await tx.alerts.find_alert_times(_RED_BANK), self._clock.now()
+        alerted, now = await tx.alerts.find_alert_times(RED_BANK), self._clock.now()
         new: dict[str, str] = {}
         over: list[str] = []
         for bank_id in banks:
@@ -106,10 +106,10 @@ class SleepHealth:
             why = "" if bank is None else (await self._measure_bank(tx, bank)).why
             if bank is not None and why and bank_id not in alerted:
                 new[bank.name] = why
-                await tx.alerts.record_alert(_RED_BANK, bank_id, now)
+                await tx.alerts.record_alert(RED_BANK, bank_id, now)
             elif not why and bank_id in alerted and self._may_alert(alerted[bank_id]):
                 over += [] if bank is None else [bank.name]
-                await tx.alerts.clear_alert(_RED_BANK, bank_id)
+                await tx.alerts.clear_alert(RED_BANK, bank_id)
         red = len(self.seen.red)
         alerts = [
             *([SleepTimeAlert(cause=CAUSE, banks=dict(list(new.items())[:_MAX_BANKS]), red=red)] if new else []),

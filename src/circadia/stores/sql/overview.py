@@ -33,7 +33,7 @@ def _count(statement: Select[Any]) -> ColumnElement[Any]:
     return statement.scalar_subquery()
 
 
-_AGENTS = select(func.count()).select_from(agents).where(agents.c.deleted_at.is_(None))
+_AGENTS = select(func.count()).select_from(agents).where(agents.c.deleted_at.is_(None), agents.c.enabled)
 _COUNTS = Statement(
     select(
         _count(_AGENTS.where(agents.c.asleep)).label("asleep"),
