@@ -20,6 +20,7 @@ from benchmarks import (
     beside,
     cluster,
     context,
+    dashboard,
     doc,
     dream_cost,
     dream_losses,
@@ -62,6 +63,7 @@ def benchmarks(
         "pulses": lambda folder: pulses.run(folder, pulses.QUICK if quick else pulses.Size()),
         "schedules": lambda folder: schedules.run(folder, schedules.QUICK if quick else schedules.Size()),
         "inbox": lambda folder: inbox.run(folder, inbox.QUICK if quick else inbox.Size()),
+        "dashboard": lambda folder: dashboard.run(folder, dashboard.QUICK if quick else dashboard.Size()),
         "idle_fleet": lambda folder: idle_fleet.run(folder, idle_fleet.QUICK if quick else idle_fleet.Size()),
         "remember": lambda folder: remember.run(folder, remember.QUICK if quick else remember.Size()),
         "remember_peers": lambda folder: remember_peers.run(
