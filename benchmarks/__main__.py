@@ -19,6 +19,7 @@ from benchmarks import (
     answers_stale,
     beside,
     cluster,
+    cluster_wakes,
     context,
     dashboard,
     doc,
@@ -59,6 +60,9 @@ def benchmarks(
         "state": lambda folder: state.run(folder, state.QUICK if quick else state.Size()),
         "admission": lambda folder: admission.run(folder, admission.QUICK if quick else admission.Size()),
         "cluster": lambda folder: cluster.run(folder, cluster.QUICK if quick else cluster.Size()),
+        "cluster_wakes": lambda folder: cluster_wakes.run(
+            folder, cluster_wakes.QUICK if quick else cluster_wakes.Size()
+        ),
         "fleet_day": lambda folder: fleet_day.run(folder, fleet_day.QUICK if quick else fleet_day.Size()),
         "pulses": lambda folder: pulses.run(folder, pulses.QUICK if quick else pulses.Size()),
         "schedules": lambda folder: schedules.run(folder, schedules.QUICK if quick else schedules.Size()),

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from benchmarks.admission_process import WRITERS
 from benchmarks.cluster_claims import ClaimResult, measure_claims
 from benchmarks.cluster_process import prepare
-from benchmarks.cluster_servers import WakeResult, count_idle_trips, measure_wakes
+from benchmarks.cluster_servers import count_idle_trips
 from benchmarks.delay_proxy import MOST_OFF, DelayProxy, NoDelay, delay_proxy
 from benchmarks.postgres import NoPostgres, analyze, connect, postgres
 from benchmarks.processes import cpu_seconds, stop
@@ -50,15 +50,11 @@ class Size:
     """With and without NOTIFY by turns."""
     idle_seconds: float = 20.0
     """For which a server has nothing to do."""
-    holds: int = 10_000
-    """Agents with a held call at each of two gateways."""
-    wakes: int = 1_000
-    """Of these agents, 100 a second."""
 
 
 QUICK: Final = Size(
     processes=(1, 2), sessions=(1,), round_trips=(0, 20), seconds=0.2, warm_up=1, jobs=60, workers=(8,), rounds=1,
-    idle_seconds=2, holds=100, wakes=20,
+    idle_seconds=2,
 )  # fmt: skip
 
 
@@ -110,10 +106,9 @@ async def run(folder: Path, size: Size) -> Report:
                 claims.append(await measure_claims(database, workers, size.jobs))
             await proxy.set_round_trip(0)
             idle = await count_idle_trips(folder, await make_database(url, "idle"), proxy, size.idle_seconds)
-            wakes = await measure_wakes(folder, await make_database(url, "wakes"), size.holds, size.wakes)
     except (NoPostgres, NoDelay) as error:
-        return _report(size, (), (), (), None, None, [f"Nothing is measured: {error}"])
-    return _report(size, found, notified, claims, idle, wakes, [])
+        return _report(size, (), (), (), None, [f"Nothing is measured: {error}"])
+    return _report(size, found, notified, claims, idle, [])
 
 
 async def make_database(url: str, name: str) -> str:
@@ -240,7 +235,7 @@ async def _compare_signals(url: str, size: Size) -> Sequence[ClusterResult]:
 
 def _report(
     size: Size, found: Sequence[ClusterResult], notified: Sequence[ClusterResult], claims: Sequence[ClaimResult],
-    idle: float | None, wakes: WakeResult | None, notes: Sequence[str],
+    idle: float | None, notes: Sequence[str],
 ) -> Report:  # fmt: skip
     return Report(
         name="cluster",
@@ -257,14 +252,13 @@ def _report(
                 for each in claims
             ),
         ],
-        goals=_goals(size, found, claims, idle, wakes),
-        notes=[*(_notes(size, claims, wakes) if wakes else ()), *notes],
+        goals=_goals(size, found, claims, idle),
+        notes=[*(_notes(claims) if found else ()), *notes],
         figures={
             "work": [asdict(each) for each in found],
             "signals": [asdict(each) for each in notified],
             "claims": [asdict(each) for each in claims],
             "idle": idle,
-            "wakes": asdict(wakes) if wakes else {},
         },
     )  # fmt: skip
 
@@ -315,10 +309,7 @@ def _find(
     )
 
 
-def _goals(
-    size: Size, found: Sequence[ClusterResult], claims: Sequence[ClaimResult], idle: float | None,
-    wakes: WakeResult | None,
-) -> list[Goal]:  # fmt: skip
+def _goals(size: Size, found: Sequence[ClusterResult], claims: Sequence[ClaimResult], idle: float | None) -> list[Goal]:
     goals: list[Goal] = []
     near, far, most = size.round_trips[1], size.round_trips[-1], size.processes[-1]
     alone = [each for sessions in size.sessions if (each := _find(found, "decisions", sessions, 1, near))]
@@ -342,15 +333,10 @@ def _goals(
         what = f"pulses claimed twice or never, {each.workers} workers"
         goals.append(Goal(what=what, limit=0, unit="pulses", found=each.wrong))
     goals.append(Goal(what="round trips of an idle server", limit=2, unit="a second", found=idle))
-    if wakes is not None:
-        goals.append(
-            Goal(what="wake across gateways, p99 behind its answer", limit=10, unit="ms", found=wakes.at(0.99))
-        )
-        goals.append(Goal(what="held calls without the right answer", limit=0, unit="calls", found=wakes.bad))
     return goals
 
 
-def _notes(size: Size, claims: Sequence[ClaimResult], wakes: WakeResult) -> list[str]:
+def _notes(claims: Sequence[ClaimResult]) -> list[str]:
     return [
         "A decision with its pulse is `POST /wakes` by an agent, the claim of a pulse, its prompt, its start and its "
         "end, each in the blocks in which a server runs them; the pulse's agent does nothing. A turn has 25 words.",
@@ -365,10 +351,4 @@ def _notes(size: Size, claims: Sequence[ClaimResult], wakes: WakeResult) -> list
             f"{each.claims:,} claims: {each.empty:,} of them found none while some were pending."
             for each in claims
         ),
-        f"Two real servers hold {wakes.holds:,} calls each, one of each agent; one of them wakes {size.wakes:,} agents "
-        f"by REST, {wakes.per_second:.0f} a second. At the other, a call reaches its upstream "
-        f"{number(wakes.at(0.5))} ms (p50) and {number(wakes.at(0.99))} ms (p99) after the answer of the wake, and "
-        f"{number(wakes.at(0.5, of='from_call_ms'))} ms and {number(wakes.at(0.99, of='from_call_ms'))} ms after its "
-        f"call. A wake takes {number(wakes.cpu_ms[0])} ms of the first server's processor time and "
-        f"{number(wakes.cpu_ms[1])} ms of the other's, their own model calls included.",
     ]  # fmt: skip

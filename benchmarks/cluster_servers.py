@@ -57,7 +57,7 @@ class HeldAgent:
     """One at each server."""
 
 
-async def measure_wakes(folder: Path, url: str, holds: int, wakes: int) -> WakeResult:
+async def measure_wakes(folder: Path, url: str, holds: int, wakes: int, *, redis: str | None) -> WakeResult:
     """Hold a call of each of so many agents at two servers, and wake some of them at the first.
 
     They are fewer where this process, which has both calls of each, may not open so many files.
@@ -67,6 +67,7 @@ async def measure_wakes(folder: Path, url: str, holds: int, wakes: int) -> WakeR
         settings: dict[str, Any] = {
             "upstreams": {"fast": {"base_url": f"http://127.0.0.1:{upstream}"}},
             "server": {"database_url": url},
+            **({} if redis is None else {"signals": redis}),
         }
         async with circadia(folder / "one", settings) as first, circadia(folder / "two", settings) as second:
             agents = await _hold(first, second, holds)

@@ -7,12 +7,6 @@ from typing import Final
 from benchmarks.report import RESULTS, Report, load, told
 
 DOC: Final = Path(__file__).parent.parent / "docs" / "operations" / "benchmarks.md"
-NAMES: Final = (
-    *("proxy", "holds", "state", "admission", "cluster", "fleet_day", "pulses", "schedules", "inbox", "idle_fleet"),
-    *("remember", "remember_peers", "search", "views", "search_peers", "context", "recall"),
-    *("pass_overhead", "dream_cost", "dream_losses", "grounding", "hot_path"),
-    *("answers_lookup", "answers_pairs", "answers_stale"),
-)
 
 
 def write(page: Path = DOC, results: Path = RESULTS) -> Path:
@@ -22,10 +16,9 @@ def write(page: Path = DOC, results: Path = RESULTS) -> Path:
         ValueError: the page lacks a marker.
     """
     text = page.read_text("utf-8")
-    for name in NAMES:
-        if (results / f"{name}.json").exists():
-            report, machine = load(name, results)
-            text = replaced(text, name, section(report, machine))
+    for name in sorted(path.stem for path in results.glob("*.json")):
+        report, machine = load(name, results)
+        text = replaced(text, name, section(report, machine))
     page.write_text(text, "utf-8")
     return page
 
