@@ -1,6 +1,7 @@
 """What is PostgreSQL's own: connections that are lost, and its settings."""
 
 import asyncio
+import gc
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -165,6 +166,31 @@ async def test_a_connection_cut_before_the_commit_fails_the_block(
     assert await tags(store) == []
     await put(store, 2)
     assert await tags(store) == [2]
+
+
+async def test_a_block_whose_connection_the_driver_gave_up_leaves_no_error_behind(store: SqlStore) -> None:
+    """asyncpg ends a connection whose statement it cannot cancel, as when the server stalls."""
+    assert isinstance(store.writer, PooledWriter)
+    unheard: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+    link = await store.writer.pool.borrow()
+
+    def give_up(connection: Connection) -> None:
+        driver: Any = connection.connection.driver_connection
+        driver.terminate()
+
+    try:
+        await link.run(give_up, first=("BEGIN",), opens=True)
+        link.roll_back()
+        with pytest.raises(StorageUnavailable, match="rolled"):
+            await link.run(do_nothing)
+    finally:
+        store.writer.pool.give_back(link)
+    await put(store, 2)
+    assert await tags(store) == [2]
+    await store.close()
+    gc.collect()
+    assert unheard == []
 
 
 async def test_a_commit_that_the_server_turns_into_a_rollback_fails_the_block(store: SqlStore) -> None:

@@ -354,14 +354,17 @@ class _PostgresLink:
     def _is_lost(self, connection: Connection) -> bool:
         return connection.invalidated or self._driver.is_closed()
 
+    def _is_in_transaction(self, connection: Connection) -> bool:
+        return not self._is_lost(connection) and self._driver.is_in_transaction()
+
     def _in_transaction(self) -> Connection:
         connection = self._connection
-        if connection is None or connection.invalidated or not self._driver.is_in_transaction():
+        if connection is None or not self._is_in_transaction(connection):
             raise StorageUnavailable(f"{_NAME} has rolled the transaction back")
         return connection
 
     def _roll_back(self) -> None:
-        if self._connection is None or not self._driver.is_in_transaction():
+        if self._connection is None or not self._is_in_transaction(self._connection):
             return
         try:
             self._send("ROLLBACK")
