@@ -50,6 +50,13 @@ async def test_on_a_fresh_machine_all_is_well(home: Path) -> None:
     assert not (home / ".local").exists(), "it changes nothing"
 
 
+async def test_in_an_empty_folder_it_says_what_to_do_next(home: Path) -> None:
+    done = await run("doctor")
+    lines = done.out.splitlines()
+    found = next(number for number, line in enumerate(lines) if line.startswith("warn  configuration: "))
+    assert lines[found + 1].strip() == "→ circadia init"
+
+
 async def test_people_see_a_line_for_each_check_and_the_remedy_below(home: Path) -> None:
     written(home, upstreams={"openai": {"base_url": "http://127.0.0.1:1", "key_env": "NO_SUCH_KEY"}})
     result = await run("doctor")

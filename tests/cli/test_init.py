@@ -1,5 +1,6 @@
-"""`circadia init sleeptime`: two agents on one bank, of which one alone writes the blocks."""
+"""`circadia init`: the first configuration, and two agents on one bank, of which one alone writes the blocks."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,72 @@ import yaml
 
 from circadia.settings import load_settings
 from circadia.settings.load import settings_from
-from tests.cli.terminal import refused, run
+from tests.cli.terminal import refused, run, started
+
+
+@pytest.fixture
+def no_keys(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home, and an environment without a provider's key."""
+    for name in [name for name in os.environ if name.endswith("_API_KEY")]:
+        monkeypatch.delenv(name)
+    return home
+
+
+async def test_the_first_file_names_the_providers_whose_keys_are_there(
+    no_keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-a-secret")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-another")
+    done = await run("init")
+    assert done.status == 0, done.err
+    text = (no_keys / "circadia.yaml").read_text("utf-8")
+    upstreams = load_settings(no_keys / "circadia.yaml").upstreams
+    assert {name: (each.base_url, each.api, each.key_env) for name, each in upstreams.items()} == {
+        "openai": ("https://api.openai.com/v1", "openai", "OPENAI_API_KEY"),
+        "anthropic": ("https://api.anthropic.com", "anthropic", "ANTHROPIC_API_KEY"),
+    }
+    assert "sk-" not in text + done.out + done.err
+    assert "circadia doctor" in done.err
+    assert "circadia serve" in done.err
+    assert "circadia agents add helper" in done.err
+    assert "export" not in done.err
+
+
+async def test_its_comments_are_settings_that_the_program_takes(no_keys: Path) -> None:
+    assert (await run("init", "--upstream", "openai")).status == 0
+    lines = (no_keys / "circadia.yaml").read_text("utf-8").splitlines()
+    whole = "\n".join(lines[:1] + [line.removeprefix("# ") for line in lines[1:]])
+    settings = settings_from(yaml.safe_load(whole))
+    assert settings.agents["helper"].bank == "support"
+    coordination = settings.agents["helper"].coordination
+    assert coordination.wake_guardrails.max_wakes_per_day == 12
+    assert settings.sleeptime.model is not None
+
+
+async def test_other_providers_are_named_and_their_keys_asked_for(no_keys: Path) -> None:
+    words = ("--upstream", "groq", "--upstream", "vllm=http://127.0.0.1:8000/v1", "--config", "other.yaml")
+    done = await run("init", *words)
+    assert done.status == 0, done.err
+    upstreams = load_settings(no_keys / "other.yaml").upstreams
+    assert (upstreams["groq"].key_env, upstreams["vllm"].key_env) == ("GROQ_API_KEY", None)
+    assert upstreams["vllm"].base_url == "http://127.0.0.1:8000/v1"
+    assert "export GROQ_API_KEY=…" in done.err
+    assert "circadia serve --config other.yaml" in done.err
+
+
+async def test_a_file_that_is_there_stays_and_an_unknown_provider_is_refused(no_keys: Path) -> None:
+    (no_keys / "circadia.yaml").write_text("# mine\n", "utf-8")
+    refused(await run("init", "--upstream", "openai"), 5, "circadia.yaml", "already exists")
+    assert (no_keys / "circadia.yaml").read_text("utf-8") == "# mine\n"
+    refused(await run("init", "--upstream", "nosuch", "--config", "new.yaml"), 2, "'nosuch'", "mistral", "NAME=URL")
+    refused(await run("init", "--upstream", "mine=ftp://x", "--config", "new.yaml"), 9, "http://")
+    refused(await run("init", "--config", "nowhere/new.yaml", "--upstream", "openai"), 2, "cannot write")
+    assert not (no_keys / "new.yaml").exists()
+
+
+async def test_a_program_without_a_key_is_told_to_name_a_provider(no_keys: Path) -> None:
+    async with started("init", env={"HOME": str(no_keys)}) as program:
+        refused(await program.ended(), 2, "--upstream", "ollama")
 
 
 @pytest.mark.spec("SLEEP-27")

@@ -23,7 +23,10 @@ class CommandList(LazyGroup):
                 "circadia.cli.machine.serve",
                 "Run the server until Ctrl-C or SIGTERM. The first start prints the operator's token once.",
             ),
-            "init": ("circadia.cli.machine.init", "Write configuration."),
+            "init": (
+                "circadia.cli.machine.init",
+                "Write a first configuration file, with the providers whose keys are in the environment.",
+            ),
             "doctor": (
                 "circadia.cli.doctor.command",
                 "Check what a server on this machine needs. Each finding is ok, warn or fail, with what to do.",

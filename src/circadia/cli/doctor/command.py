@@ -111,7 +111,12 @@ async def examine(file: Path | None, folder: Path, environment: Mapping[str, str
     watch = ClockComparison(SystemClock())
     try:
         settings = load_settings(file)
-        loaded = ok("configuration", f"{str(file)!r} is good" if file else "no file: the defaults apply, no upstream")
+        if file is None:
+            loaded = warn(
+                "configuration", "there is no circadia.yaml here, so agents reach no provider", "circadia init"
+            )
+        else:
+            loaded = ok("configuration", f"{str(file)!r} is good")
     except ConfigError as error:
         settings = load_settings(None)
         loaded = fail("configuration", error.message, "correct it; the checks below use the defaults")

@@ -1,29 +1,82 @@
-"""`circadia init sleeptime`: configuration of an agent that talks to people and one that writes its memory."""
+"""`circadia init`: the first configuration, and that of a pair of agents of which one writes the memory."""
 
+import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
 
+import click
 import typer
 import yaml
 
-from circadia.cli.machine.serve import config_file
+from circadia.cli.machine.first_config import PROVIDERS, KnownProvider, build_config, find_providers, parse_provider
+from circadia.cli.machine.serve import DEFAULT_CONFIG, config_file
 from circadia.cli.terminal.output import AsJson, note, print_json
 from circadia.errors import Conflict, InvalidRequest
 from circadia.settings import Settings, load_settings
 from circadia.settings.load import settings_from
 from circadia.settings.yaml_parsing import parse_yaml
 
-app = typer.Typer(no_args_is_help=True, help="Write configuration.")
+app = typer.Typer()
 
 SUFFIX: Final = "-sleeptime"
 BEFORE: Final = ".before"
 """Suffix of the copy of a file that is rewritten."""
 
 
-@app.callback()
-def init() -> None:
-    """Write configuration."""
+@app.callback(
+    invoke_without_command=True,
+    epilog="Example: circadia init --upstream openai --upstream local=http://127.0.0.1:8000/v1",
+)
+def init(
+    context: typer.Context,
+    upstream: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--upstream",
+            metavar="NAME",
+            help="Provider to name in the file, or NAME=URL for any server that speaks OpenAI's API; repeatable. "
+            "Defaults to those whose keys are in the environment.",
+        ),
+    ] = None,
+    file: Annotated[Path, typer.Option("--config", metavar="FILE", help="File to write.")] = DEFAULT_CONFIG,
+) -> None:
+    """Write a first configuration file, with the providers whose keys are in the environment."""
+    if context.invoked_subcommand is not None:
+        return
+    if file.exists():
+        raise Conflict(f"{str(file)!r} already exists; edit it, or name another file with --config")
+    names = upstream or find_providers(os.environ) or _ask_for_provider()
+    chosen = dict(parse_provider(name, os.environ) for name in names)
+    text = build_config(chosen, os.environ)
+    settings_from(cast("dict[str, Any]", parse_yaml(text)))  # raises unless the result is valid
+    try:
+        file.write_text(text, "utf-8")
+    except OSError as error:
+        raise InvalidRequest(f"cannot write {str(file)!r}: {error}") from error
+    note(f"wrote {file} with {', '.join(chosen)}")
+    option = "" if file == DEFAULT_CONFIG else f" --config {file}"
+    for step in (
+        _unset_variables(chosen),
+        f"circadia doctor{option}",
+        f"circadia serve{option}",
+        "circadia agents add helper",
+    ):
+        if step:
+            note(f"  {step}")
+
+
+def _ask_for_provider() -> list[str]:
+    if not sys.stdin.isatty():
+        known = ", ".join(PROVIDERS)
+        raise InvalidRequest(f"no provider's key is in the environment; name a provider with --upstream: {known}")
+    return [typer.prompt("Provider", default="openai", type=click.Choice(list(PROVIDERS)), err=True)]
+
+
+def _unset_variables(chosen: Mapping[str, KnownProvider]) -> str:
+    unset = [each.key_env for each in chosen.values() if each.key_env is not None and not os.environ.get(each.key_env)]
+    return f"export {' '.join(f'{name}=…' for name in unset)}" if unset else ""
 
 
 @app.command(epilog="Example: circadia init sleeptime --agent writer --upstream openai --model gpt-5-mini")
