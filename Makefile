@@ -15,7 +15,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help check client dashboard services browser containers test test-slow chaos demo demo-cluster docs pictures bench clean
+.PHONY: help check client dashboard services browser containers test test-slow chaos demo demo-cluster dist docs pictures bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -91,6 +91,9 @@ demo: $(VENV)/local.stamp dashboard ## A team of agents on a small real model, w
 
 demo-cluster: $(VENV)/dev.stamp | services ## The team on two gateways and two workers, of which one each is killed
 	$(BIN)/python -m examples.cluster_demo
+
+dist: $(VENV)/dev.stamp dashboard ## Build the wheel and the source distribution into dist
+	$(BIN)/hatchling build
 
 docs: $(VENV)/dev.stamp ## Build the documentation site into build/docs; a link that leads nowhere fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -17,6 +17,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     target: "es2022",
     modulePreload: { polyfill: false },
+    license: { fileName: "third-party-licences.md" },
     chunkSizeWarningLimit: 700, // kB before compression; a test holds the first view below 350 kB
   },
   server: { proxy: { "/api": server, "/readyz": server, "/ui/session": server } },

@@ -17,7 +17,7 @@ pytest_plugins = [
 TESTS = Path(__file__).parent
 SLOW_TIMEOUT_SECONDS = 30 * 60
 
-FIRST = ("cli/test_demo_team.py", "benchmarks", "durability", "cli", "clients")
+FIRST = ("cli/test_demo_team.py", "benchmarks", "durability", "distribution", "cli", "clients")
 """What starts programs and takes longest, the longest single test first: at the end of a run it would keep one worker
 busy while the others have nothing to do."""
 

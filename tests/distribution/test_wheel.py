@@ -1,0 +1,159 @@
+"""The built files: a wheel works in an empty environment, without the checkout, and builds are repeatable."""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from circadia.testing.upstream import MockUpstream
+from tests.house.tree import ROOT
+
+MEGABYTE = 1_000_000
+KEY = {"OPENAI_API_KEY": "sk-of-the-provider"}
+WAIT_SECONDS = 60.0
+AGENT = """
+import openai
+answer = openai.OpenAI().chat.completions.create(model="small", messages=[{"role": "user", "content": "Hello."}])
+print(answer.choices[0].message.content)
+"""
+
+
+def build(source: Path, folder: Path, *targets: str) -> list[Path]:
+    """Build the distribution of a source tree into a folder; return the built files."""
+    words = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
+    words += [word for target in targets for word in ("-t", target)]
+    subprocess.run(words, cwd=source, check=True, capture_output=True)
+    return sorted(folder.iterdir())
+
+
+def contents(wheel: Path) -> dict[str, str]:
+    """Return the hashes of the files of a wheel, by their names."""
+    with zipfile.ZipFile(wheel) as archive:
+        record = next(name for name in archive.namelist() if name.endswith(".dist-info/RECORD"))
+        lines = archive.read(record).decode().splitlines()
+    return dict(line.split(",")[:2] for line in lines)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The wheel and the source distribution."""
+    files = build(ROOT, tmp_path_factory.mktemp("dist"))
+    wheel, source = (next(path for path in files if path.suffix == suffix) for suffix in (".whl", ".gz"))
+    return wheel, source
+
+
+@pytest.fixture(scope="module")
+def installed(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment that has the wheel, what it needs, and nothing else."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    words = [folder / "bin" / "python", "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
+    subprocess.run([*words, "-c", ROOT / "constraints.txt", built[0]], check=True, cwd=folder)
+    return folder / "bin"
+
+
+@pytest.mark.spec("SHIP-01")
+def test_the_wheel_is_small_and_has_the_dashboard_and_the_licences(built: tuple[Path, Path]) -> None:
+    wheel, _ = built
+    assert wheel.stat().st_size < 5 * MEGABYTE
+    names = contents(wheel)
+    assert "circadia/dashboard/index.html" in names
+    assert "circadia/dashboard/third-party-licences.md" in names
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
+    assert {name.split("/")[0] for name in names if not name.startswith("circadia-")} == {"circadia"}
+
+
+@pytest.mark.spec("SHIP-10")
+def test_the_source_distribution_makes_the_same_wheel_and_a_second_build_the_same_files(
+    built: tuple[Path, Path], tmp_path: Path
+) -> None:
+    wheel, source = built
+    with tarfile.open(source) as archive:
+        archive.extractall(tmp_path, filter="data")
+    unpacked = next(tmp_path.iterdir())
+    (again,) = build(unpacked, tmp_path / "wheel", "wheel")
+    assert contents(again) == contents(wheel)
+    second = build(ROOT, tmp_path / "second")
+    assert [path.read_bytes() for path in second] == [path.read_bytes() for path in sorted(built)]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.spec("SHIP-01")
+async def test_the_demo_of_wakes_runs_from_the_wheel_alone(installed: Path, tmp_path: Path) -> None:
+    day = json.loads(await command(installed, tmp_path, "circadia", "demo", "wakes", "--json"))
+    assert day["stas"]["admitted"] == 1
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.spec("SHIP-01")
+async def test_a_new_user_holds_and_wakes_a_call_with_the_wheel_alone(installed: Path, tmp_path: Path) -> None:
+    async with MockUpstream(key=KEY["OPENAI_API_KEY"], reply="Hello, you.") as upstream:
+        words = ("circadia", "init", "--upstream", f"openai={upstream.base_url}/v1")
+        await command(installed, tmp_path, *words, **KEY)
+        with (tmp_path / "circadia.yaml").open("a") as file:
+            file.write("server: {port: 0}\n")  # another test may have a server at the usual one
+        found = json.loads(await command(installed, tmp_path, "circadia", "doctor", "--json", **KEY))
+        assert {check["name"]: check["state"] for check in found["checks"]}["upstream openai"] == "ok"
+        async with serve(installed, tmp_path) as (url, token):
+            operate = {"CIRCADIA_URL": url, "CIRCADIA_TOKEN": token}
+            link = await command(installed, tmp_path, "circadia", "ui", "--no-browser", **operate)
+            async with aiohttp.ClientSession() as http, http.get(link.strip()) as page:
+                assert page.status == 200
+                assert "/ui/assets/" in await page.text()
+            words = ("circadia", "agents", "add", "helper", "--json")
+            agent = json.loads(await command(installed, tmp_path, *words, **operate))["token"]
+            await command(installed, tmp_path, "circadia", "sleep", "helper", **operate)
+            reach = {"OPENAI_BASE_URL": f"{url}/llm/openai/v1", "OPENAI_API_KEY": agent}
+            call = asyncio.create_task(command(installed, tmp_path, "python", "-c", AGENT, **reach))
+            async with asyncio.timeout(WAIT_SECONDS):
+                words = ("circadia", "holds", "--json")
+                while not json.loads(await command(installed, tmp_path, *words, **operate))["holds"]:
+                    assert not call.done()
+            assert not any("chat/completions" in request.path for request in upstream.requests)
+            await command(installed, tmp_path, "circadia", "wake", "helper", **operate)
+            assert await call == "Hello, you.\n"
+
+
+@asynccontextmanager
+async def serve(installed: Path, home: Path) -> AsyncGenerator[tuple[str, str]]:
+    """Run the installed server; yield its URL and the operator's token."""
+    process = await asyncio.create_subprocess_exec(
+        installed / "circadia", "serve", cwd=home, stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL, env={"HOME": str(home), "PATH": "/usr/bin:/bin", **KEY},
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        said = ""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while "CIRCADIA_URL=" not in said:
+                line = await process.stdout.readline()
+                assert line, said
+                said += line.decode()
+        url, token = (re.search(rf"{name}=(\S+)", said) for name in ("CIRCADIA_URL", "CIRCADIA_ADMIN_TOKEN"))
+        assert url is not None
+        assert token is not None
+        yield url[1], token[1]
+    finally:
+        process.terminate()
+        await process.wait()
+    assert process.returncode == 0
+
+
+async def command(installed: Path, home: Path, *words: str, **environment: str) -> str:
+    """Run a program of the environment; return what it printed."""
+    process = await asyncio.create_subprocess_exec(
+        installed / words[0], *words[1:], cwd=home, env={"HOME": str(home), "PATH": "/usr/bin:/bin", **environment},
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, err = await process.communicate()
+    assert process.returncode == 0, f"{out.decode()}\n{err.decode()}"
+    return out.decode()
