@@ -18,7 +18,7 @@ export function App() {
       </Center>
     );
   }
-  if (session.isError) {
+  if (session.data === undefined) {
     return (
       <main>
         <Failure error={session.error} onRetry={() => void session.refetch()} />

@@ -2,7 +2,7 @@ import type { AgentView } from "@circadia/client";
 import { Button, Group, SimpleGrid, Stack, Tabs, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { useParams } from "wouter";
+import { useLocation, useParams } from "wouter";
 
 import { ActButton } from "../parts/act-button";
 import { AgentDay } from "../parts/agent-day";
@@ -11,7 +11,7 @@ import { AgentSchedule } from "../parts/agent-schedule";
 import { AgentSettings } from "../parts/agent-settings";
 import { AgentState, stateOf } from "../parts/agent-state";
 import { Budgets } from "../parts/budgets";
-import { ForeignText, Name, splitReference } from "../parts/name";
+import { ForeignText, Name } from "../parts/name";
 import { PageTitle } from "../parts/page-title";
 import { QueryView } from "../parts/query-view";
 import { RotateToken } from "../parts/rotate-token";
@@ -20,6 +20,7 @@ import { Ago, Lasting } from "../parts/time";
 import { WakeForm } from "../parts/wake-form";
 import { circadia } from "../server/circadia";
 import { agentQuery, wakesQuery } from "../server/queries";
+import { splitReference } from "../server/reference";
 
 /** One agent: its state and why, its day, its inbox, its budgets and its settings. */
 export default function AgentPage() {
@@ -107,6 +108,7 @@ function LastWake({ agent }: { agent: AgentView }) {
 function AgentActs({ agent }: { agent: AgentView }) {
   const path = { session: agent.session, agent: agent.name };
   const [isWaking, setWaking] = useState(false);
+  const [, navigate] = useLocation();
   return (
     <Group gap="xs">
       {agent.sleeping ? (
@@ -140,7 +142,7 @@ function AgentActs({ agent }: { agent: AgentView }) {
       </ActButton>
       <ActButton
         color="red"
-        act={() => circadia.deleteAgent({ path }).then(() => history.back())}
+        act={() => circadia.deleteAgent({ path }).then(() => navigate("/agents"))}
         success={`${agent.reference} deleted.`}
         warning={
           <Text size="sm">

@@ -7,7 +7,7 @@ import { ActButton } from "../parts/act-button";
 import { AddAgent } from "../parts/add-agent";
 import { AgentState, stateOf } from "../parts/agent-state";
 import { Empty } from "../parts/empty";
-import { AgentLink, Name, splitReference } from "../parts/name";
+import { AgentLink, Name } from "../parts/name";
 import { PageTitle } from "../parts/page-title";
 import { QueryView } from "../parts/query-view";
 import { Lasting } from "../parts/time";
@@ -15,6 +15,7 @@ import { type Column, VirtualTable } from "../parts/virtual-table";
 import { useAgentRows } from "../server/agent-rows";
 import { circadia } from "../server/circadia";
 import { formatCount } from "../server/format";
+import { splitReference } from "../server/reference";
 
 const FILTERS = ["all", "asleep", "awake", "pulsing", "held", "disabled"] as const;
 type Filter = (typeof FILTERS)[number];

@@ -35,7 +35,8 @@ export default function ChainPage() {
                     <Icon name={ICONS[node.kind]} tone="quiet" />
                     <div style={{ minWidth: 0 }}>
                       <Text size="sm" component="div">
-                        <ClockTime at={node.at} /> {node.kind} {node.state} <Name text={node.by} /> → <AgentLink reference={node.agent} />
+                        <ClockTime at={node.at} /> {node.kind} {node.state} <Name text={node.by} /> →{" "}
+                        {node.kind === "message" ? <Name text={node.agent} /> : <AgentLink reference={node.agent} />}
                       </Text>
                       {node.detail && <ForeignText text={node.detail} />}
                     </div>

@@ -67,5 +67,5 @@ export default function ClusterPage() {
 
 function Lease({ member }: { member: MemberView }) {
   const now = useServerNow();
-  return Date.parse(member.lease_until) < now ? <Text size="sm">over</Text> : <Ago at={member.lease_until} />;
+  return Date.parse(member.lease_until) < now ? <Text size="sm">expired</Text> : <Ago at={member.lease_until} />;
 }

@@ -6,7 +6,7 @@ import { Link } from "wouter";
 import { Empty } from "../parts/empty";
 import { Failure } from "../parts/failure";
 import { Icon } from "../parts/icon";
-import { AgentLink, splitReference, referenceOf } from "../parts/name";
+import { AgentLink } from "../parts/name";
 import { PageTitle } from "../parts/page-title";
 import { Savings } from "../parts/savings";
 import { Stat } from "../parts/stat";
@@ -14,6 +14,7 @@ import { Ago, Lasting } from "../parts/time";
 import { TodaysUsage } from "../parts/todays-usage";
 import { useLiveStatus } from "../server/live";
 import { holdsQuery, overviewQuery, readinessQuery } from "../server/queries";
+import { referenceOf, splitReference } from "../server/reference";
 import { findProblems } from "../server/wellness";
 
 /** Is the fleet well, what does it do, what does it cost, what did it save? */
@@ -23,7 +24,7 @@ export default function OverviewPage() {
   return (
     <Stack>
       <PageTitle>Overview</PageTitle>
-      <Wellness overview={overview} />
+      <Wellness overview={overview} isUnknown={query.isError} />
       {overview ? (
         <>
           <Fleet overview={overview} />
@@ -40,10 +41,15 @@ export default function OverviewPage() {
   );
 }
 
-function Wellness({ overview }: { overview: OverviewView | undefined }) {
+function Wellness({ overview, isUnknown }: { overview: OverviewView | undefined; isUnknown: boolean }) {
   const status = useLiveStatus();
   const readiness = useQuery(readinessQuery);
-  const problems = findProblems({ isConnected: status !== "reconnecting", readiness: readiness.data, overview });
+  const problems = findProblems({
+    isConnected: status !== "reconnecting",
+    readiness: readiness.data,
+    overview,
+    isUnknown: isUnknown || readiness.isError,
+  });
   if (problems.length > 0) {
     return (
       <Alert color="red" variant="outline" title="Not all is well" icon={<Icon name="warning" tone="bad" />} role="status">
@@ -59,9 +65,7 @@ function Wellness({ overview }: { overview: OverviewView | undefined }) {
   }
   if (overview === undefined || readiness.data === undefined) {
     return (
-      <Alert color="gray" variant="outline" title="Looking" role="status">
-        The page asks how the server is.
-      </Alert>
+      <Alert color="gray" variant="outline" title="Checking the server …" role="status" />
     );
   }
   return (

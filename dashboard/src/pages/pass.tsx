@@ -15,7 +15,7 @@ import { Stat } from "../parts/stat";
 import { DateTime } from "../parts/time";
 import { circadia } from "../server/circadia";
 import { describeCost, describeEffect, isOpen } from "../server/describe-pass";
-import { formatDuration, formatUsd } from "../server/format";
+import { formatDuration, formatNumberOf, formatUsd } from "../server/format";
 import { changesQuery, passQuery } from "../server/queries";
 
 /** One pass: what it changed or proposes, and what it cost. */
@@ -93,7 +93,7 @@ function PassPageActs({ pass, changes }: { pass: PassDetail; changes: readonly C
         <ActButton
           act={() => circadia.undoPass({ path })}
           success="The changes of the pass are undone."
-          warning={`${published} published changes are undone. A block that others have changed since keeps their lines.`}
+          warning={`Undoes ${formatNumberOf(published, "published change")}. A block that others have changed since keeps their lines.`}
           barrier={published === 0 ? "The pass has published nothing." : undefined}
         >
           Undo

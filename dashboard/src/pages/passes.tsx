@@ -18,7 +18,7 @@ export default function PassesPage() {
     <Stack>
       <PageTitle about="Passes work over memory while nobody waits: they derive notes, write blocks and prepare answers.">Passes</PageTitle>
       <QueryView query={sleeptime}>{(sleeptime) => <Present sleeptime={sleeptime} />}</QueryView>
-      <Text size="sm">The passes so far, with their effect and cost, are on the page of each bank, below Memory.</Text>
+      <Text size="sm">The passes so far, with their effect and cost, are on each bank's page, under Memory.</Text>
     </Stack>
   );
 }

@@ -32,7 +32,7 @@ export default function ThreadPage() {
 
 function Conversation({ thread }: { thread: ThreadView }) {
   const path = { session: thread.session, thread: thread.id };
-  const messages = useQuery(messagesQuery(thread.session, thread.id, 0));
+  const messages = useQuery(messagesQuery(thread.session, thread.id));
   return (
     <Stack>
       <PageTitle

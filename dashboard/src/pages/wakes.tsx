@@ -1,11 +1,12 @@
 import type { WakeView } from "@circadia/client";
-import { Button, Drawer, Group, Stack, Table, Tabs, Text } from "@mantine/core";
+import { Button, Drawer, Group, Stack, Tabs, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useLocation } from "wouter";
 
 import { ActButton } from "../parts/act-button";
 import { Empty } from "../parts/empty";
+import { Facts } from "../parts/facts";
 import { GuardrailTrace } from "../parts/guardrail-trace";
 import { Icon } from "../parts/icon";
 import { AgentLink, Name } from "../parts/name";
@@ -101,29 +102,22 @@ function Decision({ wake }: { wake: WakeView }) {
 function WakeDetails({ wake }: { wake: WakeView }) {
   const details = useQuery(wakeQuery(wake.id));
   const [, navigate] = useLocation();
-  const facts: [string, React.ReactNode][] = [
-    ["Agent", <AgentLink key="agent" reference={wake.agent} />],
-    ["From", <Name key="from" text={wake.from} />],
-    ["Source", wake.source],
-    ["Reason", wake.reason.replaceAll("_", " ") || "–"],
-    ["Requested", <DateTime key="at" at={wake.at} />],
-    ["Decision", wake.decision],
-    ["Guardrail", wake.rule?.replaceAll("_", " ") ?? "none"],
-    ["Detail", wake.detail || "–"],
-    ["Counts as", wake.charge],
-  ];
   return (
     <Stack>
-      <Table variant="vertical" withTableBorder>
-        <Table.Tbody>
-          {facts.map(([name, value]) => (
-            <Table.Tr key={name}>
-              <Table.Th w={120}>{name}</Table.Th>
-              <Table.Td style={{ overflowWrap: "anywhere" }}>{value}</Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
+      <Facts
+        label="About the wake"
+        facts={{
+          Agent: <AgentLink reference={wake.agent} />,
+          From: <Name text={wake.from} />,
+          Source: wake.source,
+          Reason: wake.reason.replaceAll("_", " ") || "–",
+          Requested: <DateTime at={wake.at} />,
+          Decision: wake.decision,
+          Guardrail: wake.rule?.replaceAll("_", " ") ?? "none",
+          Detail: wake.detail || "–",
+          "Counts as": wake.charge,
+        }}
+      />
       <Group>
         <Button size="xs" variant="default" onClick={() => navigate(`/chains/${wake.root}`)}>
           Show the chain

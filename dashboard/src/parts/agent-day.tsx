@@ -2,9 +2,9 @@ import type { AgentView } from "@circadia/client";
 import { Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 
-import { useAgentEvents } from "../server/agent-events";
 import { buildAgentDay } from "../server/agent-day";
 import { startOfDay } from "../server/clock";
+import { useEventRecord } from "../server/event-record";
 import { pulsesQuery } from "../server/queries";
 import { DayChart } from "./day-chart";
 import { EventTable } from "./event-table";
@@ -13,7 +13,7 @@ import { useServerNow } from "./time";
 
 /** The agent's day as a picture, and its newest events as a table. */
 export function AgentDay({ agent }: { agent: AgentView }) {
-  const events = useAgentEvents(agent.session, agent.name);
+  const events = useEventRecord({ session: agent.session, agent: agent.name });
   const pulses = useQuery(pulsesQuery(agent.reference));
   const now = Math.floor(useServerNow() / 10_000) * 10_000;
   return (

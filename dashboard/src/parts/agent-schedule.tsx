@@ -1,13 +1,13 @@
 import type { RoutineBody, RoutineView, ScheduleView } from "@circadia/client";
-import { Alert, Button, Group, Modal, Select, Stack, Text, Textarea, TextInput, Title } from "@mantine/core";
+import { Button, Group, Modal, Select, Stack, Text, Textarea, TextInput, Title } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import { useState } from "react";
 
 import { circadia } from "../server/circadia";
 import { formatDuration } from "../server/format";
 import { scheduleQuery } from "../server/queries";
-import { useActBarrier } from "../server/session";
 import { ActButton } from "./act-button";
+import { ActForm } from "./act-form";
 import { Empty } from "./empty";
 import { Name } from "./name";
 import { QueryView } from "./query-view";
@@ -112,7 +112,6 @@ function saveRoutines(schedule: ScheduleView, change: (routine: RoutineBody) => 
 
 function AddRoutine({ schedule, onClose }: { schedule: ScheduleView; onClose: () => void }) {
   const client = useQueryClient();
-  const barrier = useActBarrier();
   const [name, setName] = useState("");
   const [kind, setKind] = useState<"cron" | "every">("cron");
   const [rule, setRule] = useState("0 9 * * mon");
@@ -127,54 +126,37 @@ function AddRoutine({ schedule, onClose }: { schedule: ScheduleView; onClose: ()
       onClose();
     },
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    if (barrier === undefined) adding.mutate();
-  };
   return (
     <Modal opened onClose={onClose} title="Add a routine" centered>
-      <form onSubmit={submit}>
-        <Stack>
-          {barrier && <Text size="sm">{barrier}</Text>}
-          <TextInput label="Name" value={name} onChange={(event) => setName(event.currentTarget.value)} required data-autofocus />
-          <Select
-            label="Kind"
-            data={[
-              { value: "cron", label: "cron rule" },
-              { value: "every", label: "interval in minutes" },
-            ]}
-            value={kind}
-            onChange={(value) => {
-              setKind(value === "every" ? "every" : "cron");
-              setRule(value === "every" ? "60" : "0 9 * * mon");
-            }}
-            allowDeselect={false}
-          />
-          <TextInput
-            label={kind === "cron" ? `Rule, in ${schedule.zone}` : "Minutes"}
-            value={rule}
-            onChange={(event) => setRule(event.currentTarget.value)}
-            required
-          />
-          <Textarea
-            label="Instructions"
-            description="Empty means that the agent handles its inbox"
-            value={instructions}
-            onChange={(event) => setInstructions(event.currentTarget.value)}
-            autosize
-          />
-          {adding.isError && (
-            <Alert color="red" variant="outline" role="alert">
-              <Text size="sm">{adding.error.message}</Text>
-            </Alert>
-          )}
-          <Group justify="flex-end">
-            <Button type="submit" loading={adding.isPending} disabled={barrier !== undefined}>
-              Add
-            </Button>
-          </Group>
-        </Stack>
-      </form>
+      <ActForm mutation={adding} submitLabel="Add">
+        <TextInput label="Name" value={name} onChange={(event) => setName(event.currentTarget.value)} required data-autofocus />
+        <Select
+          label="Kind"
+          data={[
+            { value: "cron", label: "cron rule" },
+            { value: "every", label: "interval in minutes" },
+          ]}
+          value={kind}
+          onChange={(value) => {
+            setKind(value === "every" ? "every" : "cron");
+            setRule(value === "every" ? "60" : "0 9 * * mon");
+          }}
+          allowDeselect={false}
+        />
+        <TextInput
+          label={kind === "cron" ? `Rule, in ${schedule.zone}` : "Minutes"}
+          value={rule}
+          onChange={(event) => setRule(event.currentTarget.value)}
+          required
+        />
+        <Textarea
+          label="Instructions"
+          description="Empty means that the agent handles its inbox"
+          value={instructions}
+          onChange={(event) => setInstructions(event.currentTarget.value)}
+          autosize
+        />
+      </ActForm>
     </Modal>
   );
 }

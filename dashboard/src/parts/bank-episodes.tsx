@@ -25,7 +25,10 @@ export function BankEpisodes({ bank }: { bank: string }) {
         label="Conversation"
         description="Its whole name; empty shows all"
         value={conversation}
-        onChange={(event) => setConversation(event.currentTarget.value)}
+        onChange={(event) => {
+          setConversation(event.currentTarget.value);
+          setChosen(new Set()); // what is hidden is not forgotten
+        }}
         maw={360}
       />
       {chosen.size > 0 && (

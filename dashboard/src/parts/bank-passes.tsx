@@ -69,7 +69,7 @@ function BankStatus({ status }: { status: SleeptimeStatusView }) {
     <>
       <Group justify="space-between">
         <Text size="sm" role="status">
-          {formatNumberOf(status.backlog.episodes, "episode")} wait. {status.paused_by === null ? status.verdict.why || status.gate : <>Paused by <Name text={status.paused_by} /></>}
+          {formatNumberOf(status.backlog.episodes, "episode")} {status.backlog.episodes === 1 ? "waits" : "wait"}. {status.paused_by === null ? status.verdict.why || status.gate : <>Paused by <Name text={status.paused_by} /></>}
         </Text>
         <PassActs status={status} />
       </Group>

@@ -1,10 +1,10 @@
 import type { BlockView } from "@circadia/client";
-import { Alert, Button, Group, Modal, NumberInput, Stack, Switch, Text, Textarea, TextInput } from "@mantine/core";
+import { Group, Modal, NumberInput, Switch, Textarea, TextInput } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import { useState } from "react";
 
 import { circadia } from "../server/circadia";
-import { useActBarrier } from "../server/session";
+import { ActForm } from "./act-form";
 
 const NEW = { label: "", version: 0, value: "", description: "", limit: 5000, pinned: true, read_only: false };
 
@@ -19,7 +19,6 @@ interface BlockEditorProps {
 /** Write a version of a block; if somebody else has written meanwhile, nothing is changed and the text stays here. */
 export function BlockEditor({ bank, block, onClose, onSaved }: BlockEditorProps) {
   const client = useQueryClient();
-  const barrier = useActBarrier();
   const [{ version }] = useState(block ?? NEW);
   const [draft, setDraft] = useState({ ...(block ?? NEW), why: "" });
   const change = (part: Partial<typeof draft>) => setDraft((before) => ({ ...before, ...part }));
@@ -35,74 +34,53 @@ export function BlockEditor({ bank, block, onClose, onSaved }: BlockEditorProps)
       onClose();
     },
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    if (barrier === undefined) saving.mutate();
-  };
   return (
     <Modal opened onClose={onClose} title={block ? `Edit ${block.label}` : "Add a block"} centered size="lg">
-      <form onSubmit={submit}>
-        <Stack>
-          {barrier && (
-            <Text size="sm" role="note">
-              {barrier}
-            </Text>
-          )}
-          {!block && (
-            <TextInput
-              label="Label"
-              description="Agents and passes know the block by it, such as human"
-              value={draft.label}
-              onChange={(event) => change({ label: event.currentTarget.value })}
-              maxLength={100}
-              required
-              data-autofocus
-            />
-          )}
-          <Textarea
-            label="Text"
-            description={`${draft.value.length} of ${draft.limit} characters`}
-            value={draft.value}
-            onChange={(event) => change({ value: event.currentTarget.value })}
-            autosize
-            minRows={4}
-            maxRows={16}
-            data-autofocus={block ? true : undefined}
-          />
+      <ActForm mutation={saving} submitLabel="Save">
+        {!block && (
           <TextInput
-            label="Description"
-            description="Tells whoever writes the block what it is for"
-            value={draft.description}
-            onChange={(event) => change({ description: event.currentTarget.value })}
+            label="Label"
+            description="Agents and passes know the block by it, such as human"
+            value={draft.label}
+            onChange={(event) => change({ label: event.currentTarget.value })}
+            maxLength={100}
+            required
+            data-autofocus
           />
-          <Group align="flex-end">
-            <NumberInput
-              label="Longest text"
-              value={draft.limit}
-              min={1}
-              max={100_000}
-              onChange={(limit) => change({ limit: Number(limit) })}
-            />
-            <Switch label="In each prompt" checked={draft.pinned} onChange={(event) => change({ pinned: event.currentTarget.checked })} />
-            <Switch
-              label="Only people may write it"
-              checked={draft.read_only}
-              onChange={(event) => change({ read_only: event.currentTarget.checked })}
-            />
-          </Group>
-          <TextInput label="Why" value={draft.why} onChange={(event) => change({ why: event.currentTarget.value })} />
-          {saving.isError && (
-            <Alert color="red" variant="outline" role="alert">
-              <Text size="sm">{saving.error.message}</Text>
-            </Alert>
-          )}
-          <Group justify="flex-end">
-            <Button type="submit" loading={saving.isPending} disabled={barrier !== undefined}>
-              Save
-            </Button>
-          </Group>
-        </Stack>
-      </form>
+        )}
+        <Textarea
+          label="Text"
+          description={`${draft.value.length} of ${draft.limit} characters`}
+          value={draft.value}
+          onChange={(event) => change({ value: event.currentTarget.value })}
+          autosize
+          minRows={4}
+          maxRows={16}
+          data-autofocus={block ? true : undefined}
+        />
+        <TextInput
+          label="Description"
+          description="Tells whoever writes the block what it is for"
+          value={draft.description}
+          onChange={(event) => change({ description: event.currentTarget.value })}
+        />
+        <Group align="flex-end">
+          <NumberInput
+            label="Longest text"
+            value={draft.limit}
+            min={1}
+            max={100_000}
+            onChange={(limit) => change({ limit: Number(limit) })}
+          />
+          <Switch label="In each prompt" checked={draft.pinned} onChange={(event) => change({ pinned: event.currentTarget.checked })} />
+          <Switch
+            label="Only people may write it"
+            checked={draft.read_only}
+            onChange={(event) => change({ read_only: event.currentTarget.checked })}
+          />
+        </Group>
+        <TextInput label="Why" value={draft.why} onChange={(event) => change({ why: event.currentTarget.value })} />
+      </ActForm>
     </Modal>
   );
 }

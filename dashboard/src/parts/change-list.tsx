@@ -3,7 +3,7 @@ import { Button, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 
 import { circadia } from "../server/circadia";
-import { formatCount } from "../server/format";
+import { formatCount, formatNumberOf } from "../server/format";
 import { ActButton } from "./act-button";
 import { Change } from "./change";
 
@@ -20,14 +20,15 @@ export function ChangeList({ pass, changes }: { pass: PassView; changes: readonl
     <Stack>
       <Group justify="space-between">
         <Text size="sm" role="status">
-          {formatCount(changes.length)} changes{waiting > 0 && `, ${formatCount(waiting)} wait for a person`}
+          {formatNumberOf(changes.length, "change")}
+          {waiting > 0 && `, ${formatCount(waiting)} ${waiting === 1 ? "waits" : "wait"} for a person`}
         </Text>
         {waiting > 0 && (
           <Group gap="xs">
             <ActButton
               act={() => circadia.acceptPass({ path })}
               success="The changes are published."
-              warning={`${formatCount(waiting)} changes are published. Undo takes them back.`}
+              warning={`Publishes ${formatNumberOf(waiting, "change")}. You can undo it.`}
               barrier={barrier}
             >
               Accept all
@@ -35,7 +36,7 @@ export function ChangeList({ pass, changes }: { pass: PassView; changes: readonl
             <ActButton
               act={() => circadia.refusePass({ path })}
               success="The changes are refused."
-              warning={`${formatCount(waiting)} changes are refused; they stay on record and cannot be accepted any more.`}
+              warning={`Refuses ${formatNumberOf(waiting, "change")} for good. The record keeps what was refused.`}
               barrier={barrier}
             >
               Refuse all

@@ -4,7 +4,7 @@ import { Link } from "wouter";
 
 import { PageTitle } from "./page-title";
 
-/** What an empty list says: what would be here, and the command that brings it about. */
+/** What an empty list says: what would be here, and the command that adds it. */
 export function Empty({ children, command }: { children: ReactNode; command?: string }) {
   return (
     <Stack gap="xs" p="md">

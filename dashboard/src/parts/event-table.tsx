@@ -2,8 +2,9 @@ import type { CircadiaEvent } from "@circadia/client";
 import { Text } from "@mantine/core";
 
 import { describeEvent, nameEvent } from "../server/describe-event";
+import { referenceOf } from "../server/reference";
 import { Empty } from "./empty";
-import { AgentLink, Name, referenceOf } from "./name";
+import { AgentLink, Name } from "./name";
 import { Ago } from "./time";
 import { type Column, VirtualTable } from "./virtual-table";
 

@@ -10,25 +10,10 @@ export function Name({ text, mono = false }: { text: string; mono?: boolean }) {
   );
 }
 
-export function agentAddress(reference: string): string {
-  return `/agents/${encodeURIComponent(reference)}`;
-}
-
-/** The reference of an event's agent: its bare name in the session `default`. */
-export function referenceOf(session: string | null, agent: string): string {
-  return session === null || session === "default" ? agent : `${session}:${agent}`;
-}
-
-/** Split a reference into its session and name. */
-export function splitReference(reference: string): { session: string; agent: string } {
-  const colon = reference.lastIndexOf(":");
-  return { session: colon < 0 ? "default" : reference.slice(0, colon), agent: reference.slice(colon + 1) };
-}
-
 /** An agent's name that leads to its page. */
 export function AgentLink({ reference }: { reference: string }) {
   return (
-    <Anchor component={Link} href={agentAddress(reference)} className="name">
+    <Anchor component={Link} href={`/agents/${encodeURIComponent(reference)}`} className="name">
       <Name text={reference} />
     </Anchor>
   );

@@ -134,7 +134,7 @@ function selectionColumn<Row>(
   rows: readonly Row[],
   rowKey: (row: Row) => string,
 ): Column<Row> {
-  const isAll = rows.length > 0 && chosen.size >= rows.length;
+  const isAll = rows.length > 0 && rows.every((row) => chosen.has(rowKey(row)));
   const toggle = (key: string) => {
     const next = new Set(chosen);
     if (!next.delete(key)) next.add(key);
@@ -148,7 +148,7 @@ function selectionColumn<Row>(
         size="xs"
         aria-label="Select all"
         checked={isAll}
-        indeterminate={chosen.size > 0 && !isAll}
+        indeterminate={!isAll && rows.some((row) => chosen.has(rowKey(row)))}
         onChange={() => onChange(new Set(isAll ? [] : rows.map(rowKey)))}
       />
     ),

@@ -15,16 +15,18 @@ export function WakeMatrix() {
     <QueryView query={pairs}>
       {(pairs) => {
         if (pairs.length === 0) return <Empty>Nobody has asked for a wake today.</Empty>;
-        const senders = busiest(pairs.map(({ from, total }) => [from, total]));
-        const targets = busiest(pairs.map(({ to, total }) => [to, total]));
+        const [senders, senderCount] = busiest(pairs.map(({ from, total }) => [from, total]));
+        const [targets, targetCount] = busiest(pairs.map(({ to, total }) => [to, total]));
         const cells = new Map(pairs.map((pair) => [`${pair.from}\n${pair.to}`, pair]));
         const most = Math.max(...pairs.map(({ total }) => total));
         return (
           <ScrollArea type="auto" viewportProps={{ tabIndex: 0 }}>
             <Table withColumnBorders withTableBorder aria-label="Who wakes whom" w="auto">
               <Table.Caption>
-                Rows ask, columns are asked; today in UTC{pairs.length > cells.size || senders.length === MOST_SIDES ? ", the busiest" : ""}.
-                A cell has the requests, and how many of them were refused.
+                Rows ask, columns are asked; today in UTC.
+                {senderCount > MOST_SIDES && ` The ${MOST_SIDES} busiest of ${senderCount} rows.`}
+                {targetCount > MOST_SIDES && ` The ${MOST_SIDES} busiest of ${targetCount} columns.`}
+                {" "}A cell has the requests, and how many of them were refused.
               </Table.Caption>
               <Table.Thead>
                 <Table.Tr>
@@ -72,8 +74,10 @@ export function WakeMatrix() {
   );
 }
 
-function busiest(counts: readonly (readonly [string, number])[]): string[] {
+/** Return the names with the highest sums, and how many names there are. */
+function busiest(counts: readonly (readonly [string, number])[]): [string[], number] {
   const totals = new Map<string, number>();
   for (const [name, count] of counts) totals.set(name, (totals.get(name) ?? 0) + count);
-  return [...totals].sort(([, one], [, other]) => other - one).slice(0, MOST_SIDES).map(([name]) => name);
+  const names = [...totals].sort(([, one], [, other]) => other - one).map(([name]) => name);
+  return [names.slice(0, MOST_SIDES), names.length];
 }

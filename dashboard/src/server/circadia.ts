@@ -35,3 +35,8 @@ async function callSession(init: RequestInit): Promise<void> {
 export function isSignedOut(error: unknown): boolean {
   return error instanceof CircadiaError && error.status === 401;
 }
+
+/** Whether an error means that what was asked for is no longer there. */
+export function isGone(error: unknown): boolean {
+  return error instanceof CircadiaError && error.status === 404;
+}

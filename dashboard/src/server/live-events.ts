@@ -19,14 +19,17 @@ export class LiveEvents {
   recent: readonly CircadiaEvent[] = [];
   readonly #follow: FollowEvents;
   readonly #onError: (error: unknown) => void;
+  readonly #onDoubt: () => void;
   readonly #listeners = new Set<(batch: readonly CircadiaEvent[]) => void>();
   readonly #watchers = new Set<() => void>();
   #batch: CircadiaEvent[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(follow: FollowEvents, onError: (error: unknown) => void) {
+  /** `onDoubt` is called when answers may be out of date: the connection is back, or events were deleted unread. */
+  constructor(follow: FollowEvents, onError: (error: unknown) => void, onDoubt: () => void) {
     this.#follow = follow;
     this.#onError = onError;
+    this.#onDoubt = onDoubt;
   }
 
   /** Follow the events after this number, until the signal. */
@@ -36,7 +39,7 @@ export class LiveEvents {
       signal,
       silenceSeconds: 45,
       onConnection: (isConnected) => this.#setStatus(isConnected ? "live" : "reconnecting"),
-      onGap: () => {}, // the queries read the present state anyhow
+      onGap: () => this.#onDoubt(),
     };
     while (!signal.aborted) {
       try {
@@ -81,7 +84,9 @@ export class LiveEvents {
 
   #setStatus(status: LiveStatus): void {
     if (status === this.status) return;
+    const isBack = this.status === "reconnecting" && status === "live";
     this.status = status;
+    if (isBack) this.#onDoubt();
     for (const watcher of this.#watchers) watcher();
   }
 }

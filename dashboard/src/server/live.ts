@@ -4,7 +4,7 @@ import { useContext, useEffect, useRef, useSyncExternalStore } from "react";
 import type { LiveEvents, LiveStatus } from "./live-events";
 import { LiveContext } from "./session";
 
-function useLive(): LiveEvents {
+export function useLive(): LiveEvents {
   const live = useContext(LiveContext);
   if (live === null) throw new Error("no events outside of the signed-in page");
   return live;
@@ -13,12 +13,6 @@ function useLive(): LiveEvents {
 export function useLiveStatus(): LiveStatus {
   const live = useLive();
   return useSyncExternalStore(live.watch, () => live.status);
-}
-
-/** Return the newest events since the page was opened, oldest first. */
-export function useRecentEvents(): readonly CircadiaEvent[] {
-  const live = useLive();
-  return useSyncExternalStore(live.watch, () => live.recent);
 }
 
 /** Call `listener` with each batch of events. */

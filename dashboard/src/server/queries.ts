@@ -1,8 +1,9 @@
-import type { ChangeList, ChangeView, EpisodeView, ReportUsageData, SearchBankData, UsageReport } from "@circadia/client";
+import type { ChangeList, ChangeView, EpisodeView, MessageList, ReportUsageData, SearchBankData, UsageReport } from "@circadia/client";
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 
 import { circadia } from "./circadia";
 import { startOfDay } from "./clock";
+import { referenceOf } from "./reference";
 import type { Topic } from "./refresh";
 
 /** A query's key begins with the topic whose events refresh it. */
@@ -14,6 +15,7 @@ const HEALTH_MILLISECONDS = 10_000;
 /** Episodes have no events either. */
 const EPISODES_MILLISECONDS = 5_000;
 const MOST_CHANGES = 10_000;
+const MOST_MESSAGES = 1000;
 
 function query<Data>(queryKey: Key, queryFn: (context: { signal: AbortSignal }) => Promise<Data>) {
   return queryOptions({ queryKey, queryFn });
@@ -26,16 +28,11 @@ export const overviewQuery = queryOptions({
 });
 
 export const agentQuery = (session: string, agent: string) =>
-  query(["agent", session, agent], ({ signal }) => circadia.showAgent({ path: { session, agent }, signal }));
+  query(["agent", referenceOf(session, agent)], ({ signal }) => circadia.showAgent({ path: { session, agent }, signal }));
 
 export const sessionsQuery = query(["sessions"], async ({ signal }) => (await circadia.listSessions({ signal })).sessions);
 
 export const holdsQuery = (limit = 1000) => query(["holds", limit], ({ signal }) => circadia.listHolds({ query: { limit }, signal }));
-
-export const agentEventsQuery = (session: string, agent: string) =>
-  query(["events", session, agent], async ({ signal }) => {
-    return (await circadia.listEvents({ query: { order: "newest", session, agent, limit: 1000 }, signal })).events;
-  });
 
 export type UsageGroup = NonNullable<NonNullable<ReportUsageData["query"]>["group_by"]>;
 
@@ -103,10 +100,20 @@ export const inboxQuery = (agent: string, state: ("unread" | "leased" | "handled
 export const threadsQuery = (session: string) =>
   query(["threads", session], async ({ signal }) => (await circadia.listThreads({ path: { session }, signal })).threads);
 
-export const messagesQuery = (session: string, thread: string, after: number) =>
-  query(["threads", session, thread, after], ({ signal }) =>
-    circadia.listMessages({ path: { session, thread }, query: { after, limit: 1000 }, signal }),
-  );
+/** The newest messages of a thread, oldest first; another reading begins where the last one ended. */
+export const messagesQuery = (session: string, thread: string) =>
+  queryOptions({
+    queryKey: ["threads", session, thread] as const,
+    queryFn: async ({ client, queryKey, signal }) => {
+      let { messages, after } = client.getQueryData<MessageList>(queryKey) ?? { messages: [], after: 0 };
+      for (;;) {
+        const page = await circadia.listMessages({ path: { session, thread }, query: { after, limit: MOST_MESSAGES }, signal });
+        messages = [...messages, ...page.messages].slice(-MOST_MESSAGES);
+        after = page.after;
+        if (page.messages.length < MOST_MESSAGES) return { messages, after };
+      }
+    },
+  });
 
 export const scheduleQuery = (agent: string) =>
   query(["schedule", agent], ({ signal }) => circadia.showSchedule({ path: { agent }, signal }));

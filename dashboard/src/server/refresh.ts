@@ -1,10 +1,16 @@
 import type { CircadiaEvent } from "@circadia/client";
+import type { QueryClient } from "@tanstack/react-query";
+
+import { referenceOf } from "./reference.ts";
 
 /** First part of a query's key: what events can change. */
 export type Topic =
   | "agent" | "agents" | "answers" | "banks" | "blocks" | "cluster" | "coordination" | "events" | "holds"
   | "inbox" | "me" | "memory" | "overview" | "passes" | "pulses" | "schedule" | "sessions" | "sleeptime" | "threads"
   | "tokens" | "usage" | "wakes"; // prettier-ignore
+
+/** Longest pause before a refresh that has failed is repeated. */
+const LONGEST_PAUSE_MILLISECONDS = 10_000;
 
 const ALL_OF_AGENT: Topic[] = ["agent", "overview"];
 
@@ -52,13 +58,40 @@ const TOPICS: Record<CircadiaEvent["type"], Topic[]> = {
 /** All types of events. */
 export const EVENT_TYPES = Object.keys(TOPICS) as CircadiaEvent["type"][];
 
-/** Return what these events may have changed. */
-export function topicsOf(events: readonly CircadiaEvent[]): Set<Topic> {
-  const types = new Set(events.map((event) => event.type));
-  return new Set([...types].flatMap((type) => TOPICS[type] ?? []));
+/** Return what these events may have changed, each once: topics, and single agents as `agent REFERENCE`. */
+export function topicsOf(events: readonly CircadiaEvent[]): Set<string> {
+  const topics = new Set<string>();
+  for (const { type, session, agent } of events) {
+    for (const topic of TOPICS[type] ?? []) {
+      topics.add(topic === "agent" && agent !== null ? `agent ${referenceOf(session, agent)}` : topic);
+    }
+  }
+  return topics;
 }
 
-/** Refreshes each key after a change: at once, then at most once per interval, and never twice at the same time. */
+/** Read the queries of a topic again. Raises the error of one that failed and may succeed later. */
+export async function refreshTopic(client: QueryClient, topic: string): Promise<void> {
+  const queryKey = topic.split(" ");
+  const queries = client.getQueryCache();
+  const onTheirWay = queries.findAll({ queryKey, fetchStatus: "fetching" }); // these may be older than the change
+  await Promise.allSettled(onTheirWay.map(({ promise }) => promise));
+  await client.invalidateQueries({ queryKey }, { cancelRefetch: false });
+  for (const { state } of queries.findAll({ queryKey, type: "active" })) {
+    if (state.error && isTemporary(state.error)) throw state.error;
+  }
+}
+
+/** Whether the same request may succeed later. */
+function isTemporary(error: Error): boolean {
+  const { status } = error as { status?: number | undefined };
+  return status === undefined || status === 429 || status >= 500;
+}
+
+/**
+ * Refreshes each key after a change: at once, then at most once per interval, and never twice at the same time.
+ *
+ * A refresh that fails is repeated, after ever longer pauses.
+ */
 export class Refresher<Key> {
   readonly #states = new Map<Key, { isDirty: boolean }>();
   readonly #refresh: (key: Key) => Promise<unknown>;
@@ -78,12 +111,20 @@ export class Refresher<Key> {
   async #run(key: Key): Promise<void> {
     const state = { isDirty: true };
     this.#states.set(key, state);
-    while (state.isDirty) {
+    for (let failures = 0; state.isDirty; ) {
       state.isDirty = false;
-      const pause = new Promise((resolve) => setTimeout(resolve, this.#milliseconds));
-      await this.#refresh(key).catch(() => {}); // the query shows its error
-      await pause;
+      try {
+        await Promise.all([this.#refresh(key), wait(this.#milliseconds)]);
+        failures = 0;
+      } catch {
+        state.isDirty = true;
+        await wait(Math.min(this.#milliseconds * 2 ** failures++, LONGEST_PAUSE_MILLISECONDS));
+      }
     }
     this.#states.delete(key);
   }
+}
+
+function wait(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }

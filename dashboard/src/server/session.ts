@@ -4,7 +4,7 @@ import { createContext, useContext } from "react";
 
 import { circadia, isSignedOut } from "./circadia";
 import { LiveEvents } from "./live-events";
-import { Refresher, type Topic, topicsOf } from "./refresh";
+import { Refresher, refreshTopic, topicsOf } from "./refresh";
 
 /** Least time between two refreshes of the same queries by events. */
 const REFRESH_MILLISECONDS = 500;
@@ -53,16 +53,24 @@ function forgetSession(error: unknown): void {
   if (isSignedOut(error)) endSession();
 }
 
-const refresher = new Refresher<Topic>(
-  (topic) => queryClient.invalidateQueries({ queryKey: [topic] }, { cancelRefetch: false }),
-  REFRESH_MILLISECONDS,
-);
+const refresher = new Refresher<string>((topic) => refreshTopic(queryClient, topic), REFRESH_MILLISECONDS);
 
 /** Return the page's stream of events, which refreshes the queries that they concern. */
 export function createLiveEvents(): LiveEvents {
-  const live = new LiveEvents((options) => circadia.events(options), forgetSession);
-  live.listen((batch) => topicsOf(batch).forEach((topic) => refresher.mark(topic)));
+  const live = new LiveEvents((options) => circadia.events(options), forgetSession, refreshAll);
+  live.listen((batch) => topicsOf(batch).forEach(markKnown));
   return live;
+}
+
+/** Mark a topic; most events concern an agent that no page shows. */
+function markKnown(topic: string): void {
+  const isShown = !topic.includes(" ") || queryClient.getQueryState(topic.split(" ")) !== undefined;
+  if (isShown) refresher.mark(topic);
+}
+
+function refreshAll(): void {
+  const topics = queryClient.getQueryCache().getAll().map(({ queryKey }) => String(queryKey[0]));
+  for (const topic of new Set(topics)) refresher.mark(topic);
 }
 
 export const PersonContext = createContext<PrincipalView>({ name: "", role: "viewer" });

@@ -1,5 +1,7 @@
 import type { AgentStateView, CircadiaEvent } from "@circadia/client";
 
+import { referenceOf } from "./reference.ts";
+
 const TYPES = new Set<CircadiaEvent["type"]>([
   "agent_created", "agent_changed", "agent_deleted", "sleep_start", "sleep_stop", "held", "admitted", "dropped", "pulse",
 ]); // prettier-ignore
@@ -8,7 +10,7 @@ const TYPES = new Set<CircadiaEvent["type"]>([
 export function touchedAgents(events: readonly CircadiaEvent[]): Set<string> {
   const references = events
     .filter(({ type, agent }) => agent !== null && TYPES.has(type))
-    .map(({ session, agent }) => (session === null || session === "default" ? agent! : `${session}:${agent}`));
+    .map(({ session, agent }) => referenceOf(session, agent!));
   return new Set(references);
 }
 
