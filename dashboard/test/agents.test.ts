@@ -42,9 +42,11 @@ test("only the agents that an event concerns are read again, and come in, change
 
 test("all is well unless the server cannot be reached, is not ready, or names a problem", () => {
   const overview = { problems: ["No worker runs"] } as never;
-  const well = { isConnected: true, readiness: "", overview: { problems: [] } as never };
+  const well = { isConnected: true, readiness: "", overview: { problems: [] } as never, isUnknown: false };
   assert.deepEqual(findProblems(well), []);
   assert.equal(findProblems({ ...well, isConnected: false }).length, 1);
   assert.match(findProblems({ ...well, readiness: "the database does not answer" })[0]!, /not ready: the database does not answer/);
   assert.deepEqual(findProblems({ ...well, overview }), ["No worker runs"]);
+  assert.match(findProblems({ ...well, isUnknown: true })[0]!, /does not say how it is/);
+  assert.equal(findProblems({ ...well, isConnected: false, isUnknown: true }).length, 1);
 });

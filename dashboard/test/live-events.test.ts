@@ -13,7 +13,7 @@ test("a burst of events comes in one batch, in order, and the newest are kept", 
     for (let n = 8; n < 3008; n++) yield event(n);
     await new Promise((resolve) => signal?.addEventListener("abort", resolve));
   };
-  const live = new LiveEvents(follow, assert.fail);
+  const live = new LiveEvents(follow, assert.fail, assert.fail);
   const batches: number[] = [];
   const done = new Promise<void>((resolve) => live.listen((batch) => (batches.push(batch.length), resolve())));
   const running = live.run(7, leaving.signal);
@@ -39,7 +39,7 @@ test("after an error the stream goes on behind the last event, and the page lear
     }
   };
   const errors: unknown[] = [];
-  const live = new LiveEvents(follow, (error) => errors.push(error));
+  const live = new LiveEvents(follow, (error) => errors.push(error), assert.fail);
   const statuses: string[] = [];
   live.watch(() => {
     statuses.push(live.status);
@@ -49,4 +49,25 @@ test("after an error the stream goes on behind the last event, and the page lear
   assert.deepEqual(begun, [7, 8]);
   assert.equal(errors.length, 1);
   assert.ok(statuses.includes("reconnecting"));
+});
+
+test("the page's answers are in doubt each time that the stream is back, and when events were deleted unread", async () => {
+  const leaving = new AbortController();
+  const doubts: string[] = [];
+  const follow: FollowEvents = async function* ({ onConnection, onGap }) {
+    const steps: [string, () => void][] = [
+      ["connected", () => onConnection?.(true)],
+      ["lost", () => onConnection?.(false)],
+      ["back", () => onConnection?.(true)],
+      ["deleted", () => onGap?.({ after: 7, oldest: 9 })],
+    ];
+    for (const [step, take] of steps) {
+      doing = step;
+      take();
+    }
+    leaving.abort();
+  };
+  let doing = "";
+  await new LiveEvents(follow, assert.fail, () => doubts.push(doing)).run(7, leaving.signal);
+  assert.deepEqual(doubts, ["back", "deleted"]);
 });

@@ -1,5 +1,6 @@
 import type { AgentStateView } from "@circadia/client";
 import { Button, Group, SegmentedControl, Stack, Text, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { useDeferredValue, useMemo, useState } from "react";
 import { useSearchParams } from "wouter";
 
@@ -15,6 +16,7 @@ import { type Column, VirtualTable } from "../parts/virtual-table";
 import { useAgentRows } from "../server/agent-rows";
 import { circadia } from "../server/circadia";
 import { formatCount } from "../server/format";
+import { isSharedQuery } from "../server/queries";
 import { splitReference } from "../server/reference";
 
 const FILTERS = ["all", "asleep", "awake", "pulsing", "held", "disabled"] as const;
@@ -89,6 +91,7 @@ export default function AgentsPage() {
 
 function AgentTable({ rows }: { rows: readonly AgentStateView[] }) {
   const [params, setParams] = useSearchParams();
+  const isShared = useQuery(isSharedQuery).data;
   const [text, setText] = useState("");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const wanted = useDeferredValue(text.trim().toLowerCase());
@@ -119,6 +122,7 @@ function AgentTable({ rows }: { rows: readonly AgentStateView[] }) {
         <Text size="sm" role="status">
           {formatCount(shown.length)} of {formatCount(rows.length)} agents
           {selected.length > 0 && `, ${formatCount(selected.length)} selected`}
+          {isShared && "; held calls are those at this server"}
         </Text>
         {selected.length > 0 && <BulkActs agents={selected} />}
       </Group>

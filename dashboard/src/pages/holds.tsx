@@ -11,7 +11,7 @@ import { Lasting } from "../parts/time";
 import { type Column, VirtualTable } from "../parts/virtual-table";
 import { circadia } from "../server/circadia";
 import { formatCount, formatNumberOf } from "../server/format";
-import { holdsQuery } from "../server/queries";
+import { holdsQuery, isSharedQuery } from "../server/queries";
 
 const COLUMNS: Column<HeldCall>[] = [
   { id: "agent", header: "Agent", width: "2fr", cell: (hold) => <AgentLink reference={hold.reference} />, sortValue: (hold) => hold.reference },
@@ -45,6 +45,7 @@ const COLUMNS: Column<HeldCall>[] = [
 /** The calls that wait at the gate, the longest first. */
 export default function HoldsPage() {
   const holds = useQuery(holdsQuery());
+  const isShared = useQuery(isSharedQuery).data;
   return (
     <Stack>
       <PageTitle about="Calls of sleeping agents that wait at the gate. They go on, once and in their order, when the agent wakes.">
@@ -54,7 +55,9 @@ export default function HoldsPage() {
         {({ holds, total }) => (
           <>
             <Text size="sm" role="status">
-              {formatNumberOf(total, "held call")}{total > holds.length && `, of which the ${formatCount(holds.length)} longest are shown`}
+              {formatNumberOf(total, "held call")}
+              {isShared && " at this server; the other servers list their own"}
+              {total > holds.length && `, of which the ${formatCount(holds.length)} longest are shown`}
             </Text>
             <VirtualTable
               label="Held calls"

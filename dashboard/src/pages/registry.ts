@@ -2,7 +2,7 @@ import { type ComponentType, lazy } from "react";
 
 import type { IconName } from "../parts/icon";
 
-export interface PageEntry {
+interface PageEntry {
   /** Address below `/ui`; `:name` is a parameter. */
   path: string;
   /** Text in the navigation; a page without one is reached from others. */

@@ -2,7 +2,7 @@ import { Group, Text } from "@mantine/core";
 
 import { Icon, type IconName, type Tone } from "./icon";
 
-export type StateWord = "asleep" | "awake" | "disabled";
+type StateWord = "asleep" | "awake" | "disabled";
 
 /** Return the one word for an agent's state. */
 export function stateOf({ enabled, sleeping }: { enabled: boolean; sleeping: boolean }): StateWord {

@@ -1,9 +1,9 @@
 import type { EpisodeView } from "@circadia/client";
 import { Button, Drawer, Group, Stack, Text, TextInput } from "@mantine/core";
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useDeferredValue, useState } from "react";
 
-import { episodesQuery } from "../server/queries";
+import { episodesQuery, newEpisodesQuery } from "../server/queries";
 import { Empty } from "./empty";
 import { EpisodeDetails } from "./episode-details";
 import { ForgetPanel } from "./forget-panel";
@@ -19,6 +19,7 @@ export function BankEpisodes({ bank }: { bank: string }) {
   const [shown, setShown] = useState<EpisodeView>();
   const wanted = useDeferredValue(conversation.trim());
   const episodes = useInfiniteQuery(episodesQuery(bank, wanted));
+  useQuery(newEpisodesQuery(bank, wanted));
   return (
     <Stack>
       <TextInput

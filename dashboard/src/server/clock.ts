@@ -1,11 +1,11 @@
 /** The range, in milliseconds, in which the server's clock minus this browser's must lie. */
-export interface OffsetRange {
+interface OffsetRange {
   least: number;
   most: number;
 }
 
 /** A response: its `Date` header, which is cut to whole seconds, and when it was asked for and arrived here. */
-export interface DateSample {
+interface DateSample {
   date: number;
   sentAt: number;
   receivedAt: number;

@@ -1,5 +1,5 @@
-import type { ChangeList, ChangeView, EpisodeView, MessageList, ReportUsageData, SearchBankData, UsageReport } from "@circadia/client";
-import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import type { ChangeList, ChangeView, EpisodePage, EpisodeView, MessageList, ReportUsageData, SearchBankData, UsageReport } from "@circadia/client";
+import { type InfiniteData, infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 
 import { circadia } from "./circadia";
 import { startOfDay } from "./clock";
@@ -54,6 +54,9 @@ export const clusterQuery = queryOptions({
   queryFn: async ({ signal }) => (await circadia.showCluster({ signal })).members,
   refetchInterval: HEALTH_MILLISECONDS,
 });
+
+/** Whether other servers have held calls too: each lists and counts its own. */
+export const isSharedQuery = queryOptions({ ...clusterQuery, select: (members) => members.length > 1 });
 
 /** Whether the server that serves this page is ready: its database answers, and it does not stop. */
 export const readinessQuery = queryOptions({
@@ -130,19 +133,41 @@ export const bankQuery = (bank: string) =>
 export const episodesQuery = (bank: string, conversation: string) =>
   infiniteQueryOptions({
     queryKey: ["memory", "episodes", bank, conversation] as const,
-    queryFn: ({ pageParam: after, signal }) =>
-      circadia.listEpisodes({
-        path: { bank },
-        query: { order: "newest", limit: 500, ...(conversation && { conversation }), ...(after !== null && { after }) },
-        signal,
-      }),
+    queryFn: ({ pageParam, signal }) => listEpisodes(bank, conversation, pageParam, signal),
     initialPageParam: null as number | null,
     getNextPageParam: (page) => page.after,
     select: ({ pages }): EpisodeView[] => pages.flatMap(({ episodes }) => episodes),
+  });
+
+/** Adds episodes that are new to the first page of those above; the older pages are not read again. */
+export const newEpisodesQuery = (bank: string, conversation: string) =>
+  queryOptions({
+    queryKey: ["memory", "new episodes", bank, conversation] as const,
+    queryFn: async ({ client, signal }) => {
+      const newest = await listEpisodes(bank, conversation, null, signal);
+      client.setQueryData(episodesQuery(bank, conversation).queryKey, (known) => known && addEpisodes(known, newest));
+      return null;
+    },
     refetchInterval: EPISODES_MILLISECONDS,
   });
 
-export type SearchFilter = Omit<SearchBankData["query"], "q" | "limit">;
+function listEpisodes(bank: string, conversation: string, after: number | null, signal: AbortSignal): Promise<EpisodePage> {
+  return circadia.listEpisodes({
+    path: { bank },
+    query: { order: "newest", limit: 500, ...(conversation && { conversation }), ...(after !== null && { after }) },
+    signal,
+  });
+}
+
+function addEpisodes(known: InfiniteData<EpisodePage>, newest: EpisodePage): InfiniteData<EpisodePage> {
+  const [first, ...older] = known.pages;
+  const ids = new Set(known.pages.flatMap(({ episodes }) => episodes.map(({ id }) => id)));
+  const added = newest.episodes.filter(({ id }) => !ids.has(id));
+  if (first === undefined || added.length === 0) return known;
+  return { ...known, pages: [{ ...first, episodes: [...added, ...first.episodes] }, ...older] };
+}
+
+type SearchFilter = Omit<SearchBankData["query"], "q" | "limit">;
 
 export const searchQuery = (bank: string, q: string, filter: SearchFilter) =>
   query(["memory", "search", bank, q, JSON.stringify(filter)], async ({ signal }) => {
