@@ -13,14 +13,14 @@ async def test_one_glance_at_the_overview_says_well_or_what_is_not(site: Site) -
     async with site.open() as page:
         await expect(page.get_by_role("status").filter(has_text="All well")).to_be_visible()
         token = await site.add_agent("glance")
-        await expect(page.get_by_role("group", name="Awake")).to_contain_text("1")
+        await expect(page.get_by_role("group", name="Awake")).to_have_text("Awake1")
         site.upstream.next(status=503)
         async with site.ask_model(token) as call:
             await call
         await expect(page.get_by_role("status").filter(has_text="Not all is well")).to_contain_text(
             "Upstream 'openai' fails"
         )
-        await expect(page.get_by_role("group", name="Calls", exact=True)).to_contain_text("1")
+        await expect(page.get_by_role("group", name="Calls", exact=True)).to_have_text("Calls1")
 
 
 @pytest.mark.spec("UI-04")
@@ -42,6 +42,34 @@ async def test_a_click_puts_an_agent_to_sleep_and_the_table_follows_events_made_
 
 
 @pytest.mark.spec("UI-04")
+async def test_select_all_is_about_the_agents_that_the_filter_shows(site: Site) -> None:
+    for name in ("chosen-one", "chosen-two", "other-one"):
+        await site.add_agent(name)
+    async with site.open("/agents") as page:
+        filter_, select_all = page.get_by_label("Filter by name"), page.get_by_label("Select all")
+        await filter_.fill("chosen-")
+        await expect(page.get_by_role("row")).to_have_count(3)
+        await select_all.check()
+        await filter_.fill("other-one")
+        await expect(page.get_by_role("row")).to_have_count(2)
+        await expect(select_all).not_to_be_checked()
+        await expect(select_all).to_have_js_property("indeterminate", False)
+        await select_all.check()
+        await expect(page.get_by_text("1 selected")).to_be_visible()
+
+
+@pytest.mark.spec("UI-04")
+async def test_deleting_an_agent_leads_to_the_list_of_agents(site: Site) -> None:
+    await site.add_agent("unwanted")
+    async with site.open("/agents/unwanted") as page:
+        await page.get_by_role("button", name="Delete").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        await expect(page.get_by_role("heading", name="Agents")).to_be_visible()
+        assert page.url == f"{site.server.url}/ui/agents"
+        await expect(page.get_by_role("link", name="unwanted")).to_have_count(0)
+
+
+@pytest.mark.spec("UI-04")
 async def test_a_new_agents_token_is_shown_once_and_opens_the_gateway(site: Site) -> None:
     async with site.open("/agents") as page:
         await page.get_by_role("button", name="Add an agent").click()
@@ -59,7 +87,7 @@ async def test_the_page_of_an_agent_shows_why_it_woke_its_day_and_its_budgets(si
     token = await site.add_agent("busy", policy={"max_calls_per_day": 5})
     await site.set_sleeping("busy", True)
     async with site.open("/agents/busy") as page, site.ask_model(token) as call:
-        await expect(page.get_by_role("group", name="Held calls")).to_contain_text("1")
+        await expect(page.get_by_role("group", name="Held calls")).to_have_text("Held calls1")
         await page.get_by_role("button", name="Wake", exact=True).click()
         assert await call == 200
         await expect(page.get_by_role("group", name="State")).to_contain_text("awake")

@@ -1,5 +1,6 @@
 """Banks: what they find and why, blocks and their versions, and forgetting."""
 
+import asyncio
 import re
 
 import pytest
@@ -91,6 +92,34 @@ async def test_forgetting_counts_first_asks_and_then_deletes(site: Site) -> None
         await expect(page.get_by_role("table", name="About the episode")).to_contain_text("person")
     left = (await site.call("GET", "/banks/emptied/episodes"))["episodes"]
     assert [each["speaker"] for each in left] == ["bob"]
+
+
+async def test_episodes_that_a_filter_hides_are_not_chosen_for_forgetting(site: Site) -> None:
+    await say(site, "picked", "I live in Porto.")
+    async with site.open("/banks/picked?tab=episodes") as page:
+        await page.get_by_label("Select all").check()
+        await expect(page.get_by_role("group", name="Forget")).to_be_visible()
+        await page.get_by_label("Conversation").fill("call-8")
+        await expect(page.get_by_text("This conversation has no episode here.")).to_be_visible()
+        await expect(page.get_by_role("group", name="Forget")).to_have_count(0)
+        await page.get_by_label("Conversation").fill("")
+        await expect(page.get_by_label("Select all")).not_to_be_checked()
+
+
+async def test_a_new_episode_appears_above_older_pages_that_are_not_read_again(site: Site) -> None:
+    await site.call("POST", "/banks", {"name": "paged", "policy": {"duplicate_seconds": 0}})
+    for start in range(0, 501, 167):
+        body = [{"text": f"Remark {number}.", "speaker": "ann"} for number in range(start, start + 167)]
+        await asyncio.gather(*(site.call("POST", "/banks/paged/episodes", each) for each in body))
+    async with site.open("/banks/paged?tab=episodes") as page:
+        await page.get_by_role("button", name="Show older ones").click()
+        await expect(page.get_by_role("tabpanel").get_by_text("501 episodes")).to_be_visible()
+        older: list[str] = []
+        page.on("request", lambda request: older.append(request.url) if "after=" in request.url else None)
+        await site.call("POST", "/banks/paged/episodes", {"text": "The newest.", "speaker": "bob"})
+        await expect(page.get_by_role("tabpanel").get_by_text("502 episodes")).to_be_visible()
+        await expect(page.get_by_role("row").nth(1)).to_contain_text("The newest.")
+        assert not [url for url in older if "/episodes" in url]
 
 
 async def test_a_viewer_reads_a_bank_and_cannot_change_it(site: Site) -> None:

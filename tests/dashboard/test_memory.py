@@ -1,5 +1,8 @@
 """Holds, wakes, threads and schedules: read along, release, write, plan."""
 
+import asyncio
+import re
+
 import pytest
 from playwright.async_api import expect
 
@@ -24,9 +27,43 @@ async def test_a_held_call_is_seen_and_released_and_a_refused_wake_is_explained(
         await expect(page.get_by_role("table", name="Guardrails")).to_contain_text("stopped")
         await page.get_by_role("button", name="Show the chain").click()
         await expect(page.get_by_role("status").filter(has_text="1 message, 1 wake")).to_be_visible()
+        chain = page.get_by_role("main")
+        await expect(chain.get_by_role("link", name="holder")).to_have_count(1)
+        await expect(chain.get_by_role("link", name="operator")).to_have_count(0)  # the author is no agent
         await page.go_back()
         await page.get_by_role("tab", name="Who wakes whom").click()
         await expect(page.get_by_role("table", name="Who wakes whom")).to_contain_text("1, 1 refused")
+
+
+@pytest.mark.spec("UI-05")
+async def test_a_matrix_that_leaves_out_agents_says_how_many_there_are(site: Site) -> None:
+    agents = [{"name": f"target-{number:02}"} for number in range(31)]
+    await site.call("POST", "/sessions", {"name": "wide", "agents": agents})
+    for agent in agents:
+        await site.call("POST", "/wakes", {"to": f"wide:{agent['name']}", "reason": "user_request"})
+    count = len({pair["to"] for pair in (await site.call("GET", "/wakes/matrix"))["pairs"]})
+    assert count >= len(agents)
+    async with site.open("/wakes") as page:
+        await page.get_by_role("tab", name="Who wakes whom").click()
+        table = page.get_by_role("table", name="Who wakes whom")
+        await expect(table.get_by_role("columnheader")).to_have_count(1 + 30)
+        await expect(table.get_by_role("caption")).to_contain_text(f"The 30 busiest of {count} columns.")
+        await expect(table.get_by_role("caption")).not_to_contain_text("rows.")
+
+
+@pytest.mark.spec("UI-06")
+async def test_a_thread_shows_its_newest_thousand_messages(site: Site) -> None:
+    thread = await site.call("POST", "/sessions/default/threads", {"name": "long"})
+    messages = f"/sessions/default/threads/{thread['id']}/messages"
+    for start in range(0, 1000, 20):
+        texts = [f"message {number:04}" for number in range(start, start + 20)]
+        await asyncio.gather(*(site.call("POST", messages, {"from": "user", "content": text}) for text in texts))
+    await site.call("POST", messages, {"from": "user", "content": "message 1001"})
+    async with site.open(f"/threads/default/{thread['id']}") as page:
+        await expect(page.get_by_text("message 1001")).to_be_visible()
+        await site.call("POST", messages, {"from": "user", "content": "message 1002"})
+        await expect(page.get_by_text("message 1002")).to_be_visible()
+        await expect(page.get_by_text(re.compile("message [0-9]{4}"))).to_have_count(1000)
 
 
 @pytest.mark.spec("UI-06")
