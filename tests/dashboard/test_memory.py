@@ -36,6 +36,17 @@ async def test_a_held_call_is_seen_and_released_and_a_refused_wake_is_explained(
 
 
 @pytest.mark.spec("UI-05")
+async def test_beside_other_servers_a_page_says_that_held_calls_are_those_of_its_own(site: Site) -> None:
+    async with site.open("/holds") as page:
+        await expect(page.get_by_text("0 held calls", exact=True)).to_be_visible()
+        await page.route(
+            "**/api/v1/cluster", lambda route: route.fulfill(json={"members": [{"role": "gateway"}, {"role": "all"}]})
+        )
+        await page.reload()
+        await expect(page.get_by_text("0 held calls at this server; the other servers list their own")).to_be_visible()
+
+
+@pytest.mark.spec("UI-05")
 async def test_a_matrix_that_leaves_out_agents_says_how_many_there_are(site: Site) -> None:
     agents = [{"name": f"target-{number:02}"} for number in range(31)]
     await site.call("POST", "/sessions", {"name": "wide", "agents": agents})

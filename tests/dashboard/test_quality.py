@@ -130,12 +130,55 @@ async def test_the_sign_in_is_accessible_and_works_by_keyboard_as_does_putting_a
         await expect(page.get_by_role("row").filter(has_text="keyed")).to_contain_text("asleep")
 
 
+async def test_a_held_call_is_released_and_a_message_written_by_keyboard(site: Site) -> None:
+    token = await site.add_agent("released", sleep_events=["agent_started"])
+    thread = await site.call("POST", "/sessions/default/threads", {"name": "typed", "participants": ["released"]})
+    async with site.open("/holds") as page:
+        async with site.ask_model(token) as call:
+            await expect(page.get_by_role("row").filter(has_text="released")).to_be_visible()
+            await press_tab_until(page, "released")
+            await page.keyboard.press("Enter")
+            await expect(page.get_by_role("heading", name="released")).to_be_visible()
+            await press_tab_until(page, "Wake")
+            await page.keyboard.press("Enter")
+            assert await call == 200
+        await page.goto(f"/ui/threads/default/{thread['id']}")
+        await expect(page.get_by_role("textbox", name="Message")).to_be_visible()
+        await press_tab_until(page, "Message")
+        await page.keyboard.type("good evening")
+        await press_tab_until(page, "Send as operator")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("log")).to_contain_text("good evening")
+
+
+async def test_a_pass_is_begun_and_a_block_edited_by_keyboard(site: Site) -> None:
+    await site.call("POST", "/banks", {"name": "keyed"})
+    await site.call("PUT", "/banks/keyed/blocks/human", {"value": "Ann likes tea."})
+    async with site.open("/banks/keyed?tab=passes") as page:
+        await expect(page.get_by_text("There was no pass over this bank yet.")).to_be_visible()
+        await press_tab_until(page, "Run a pass over keyed")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("table", name="Passes over keyed").get_by_role("row")).to_have_count(2)
+        await page.goto("/ui/banks/keyed?tab=blocks&block=human")
+        await expect(page.get_by_role("region", name="Block human")).to_be_visible()
+        await press_tab_until(page, "Edit")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_label("Text", exact=True)).to_be_focused()
+        await page.keyboard.press("Control+A")
+        await page.keyboard.type("Ann likes coffee.")
+        await press_tab_until(page, "Save")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("dialog")).to_have_count(0)
+    assert (await site.call("GET", "/banks/keyed/blocks/human"))["value"] == "Ann likes coffee."
+
+
 async def press_tab_until(page: Page, name: str, *, back: bool = False) -> None:
     """Press Tab until the element of this name has the focus."""
     passed: list[str] = []
     while len(passed) < 60:
         focused = await page.evaluate(
-            "(element => element.ariaLabel || element.textContent.trim())(document.activeElement)"
+            "(element => element.ariaLabel || (element.labels?.[0] ?? element).textContent.replace(' *', '').trim())"
+            "(document.activeElement)"
         )
         if focused == name:
             return

@@ -118,23 +118,29 @@ async def test_an_event_that_comes_while_the_list_is_on_its_way_is_not_lost(site
         await expect(row_of(page, "hasty")).to_contain_text("asleep")
 
 
-async def test_what_happens_while_another_page_is_open_is_there_on_the_way_back(site: Site) -> None:
+async def test_what_happens_while_another_page_is_open_is_in_the_list_of_agents_on_the_way_back(site: Site) -> None:
     await site.add_agent("unseen")
+    asleep = (await site.call("GET", "/overview"))["asleep"]
     async with site.open("/agents") as page:
         await expect(row_of(page, "unseen")).to_contain_text("awake")
-        await page.get_by_role("link", name="Holds").click()
-        await expect(page.get_by_role("heading", name="Holds")).to_be_visible()
+        await page.get_by_role("link", name="Overview").click()
+        await expect(page.get_by_role("group", name="Asleep", exact=True)).to_have_text(f"Asleep{asleep}")
         await site.set_sleeping("unseen", True)
+        await expect(page.get_by_role("group", name="Asleep", exact=True)).to_have_text(f"Asleep{asleep + 1}")
         await page.get_by_role("link", name="Agents", exact=True).click()
         await expect(row_of(page, "unseen")).to_contain_text("asleep")
-        await page.get_by_role("link", name="unseen").click()
-        table = page.get_by_role("table", name="Events of unseen")
-        await expect(table.get_by_role("row").filter(has_text="fell asleep")).to_have_count(1)
+
+
+async def test_what_happens_while_another_tab_is_open_is_in_the_day_on_the_way_back(site: Site) -> None:
+    await site.add_agent("busy")
+    async with site.open("/agents/busy") as page:
+        table = page.get_by_role("table", name="Events of busy")
+        await expect(table.get_by_role("row").filter(has_text="agent created")).to_have_count(1)
         await page.get_by_role("tab", name="Inbox").click()
-        await site.set_sleeping("unseen", False)
-        await expect(page.get_by_role("group", name="State")).to_contain_text("awake")
+        await site.set_sleeping("busy", True)
+        await expect(page.get_by_role("group", name="State")).to_contain_text("asleep")
         await page.get_by_role("tab", name="Day").click()
-        await expect(table.get_by_role("row").filter(has_text="woke")).to_have_count(1)
+        await expect(table.get_by_role("row").filter(has_text="fell asleep")).to_have_count(1)
 
 
 async def test_a_filtered_record_keeps_its_rows_when_three_thousand_other_events_come(

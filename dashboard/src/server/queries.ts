@@ -56,7 +56,7 @@ export const clusterQuery = queryOptions({
 });
 
 /** Whether other servers have held calls too: each lists and counts its own. */
-export const isSharedQuery = queryOptions({ ...clusterQuery, select: (members) => members.length > 1 });
+export const isSharedQuery = queryOptions({ ...clusterQuery, select: (members) => members.filter(({ role }) => role !== "worker").length > 1 });
 
 /** Whether the server that serves this page is ready: its database answers, and it does not stop. */
 export const readinessQuery = queryOptions({
