@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import time
 import urllib.request
-from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -14,29 +15,26 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from circadia.ids import AgentId, AnswerId, CallId, EpisodeId, NoteId, PassId
+from circadia.ids import AgentId, AnswerId, CallId, EpisodeId, PassId
 from circadia.memory.embedding.bundled import DIMENSIONS, BundledEmbedder
 from circadia.memory.episodes import searched_text
 from circadia.memory.search.terms import stored_terms
-from circadia.records.answer import Answer, AnswerBasis, AnswerDay, AnswerScope
+from circadia.records.answer import Answer, AnswerBasis, AnswerScope
 from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
 from circadia.records.call import Call, CallStatus
-from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
 from circadia.records.ready_view import BankHeads
 from circadia.records.sleep_call import SleepCall
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
-from circadia.stores.base import Store, Tx
+from circadia.stores.base import Tx
 from tests.api.service import ADMIN, Service, serving
 
 LONGEST_HOLD: Final = 0.05
 LONGEST_ANSWER: Final = 1.0
-WORDS: Final = (
-    "harbour bridge release Porto Lisbon Friday invoice cat garden meeting budget server ticket train window letter "
-    "doctor piano river market school coffee paper winter summer number answer question street battery"
-).split()
+WORDS: Final = ("harbour", "release", "Porto", *(f"word{number}" for number in range(5_000)))
+SHARES: Final = 1 / np.arange(1, len(WORDS) + 1)  # as often as in a natural language
 AT_ONCE: Final = 2_000
 QUERIES: Final = (
     "/banks/team", "/banks/team/episodes?order=newest&limit=1000", "/banks/team/episodes?limit=1000&after=5",
@@ -77,12 +75,15 @@ async def _fill(service: Service, count: int) -> None:
     assert bank is not None
     agent = AgentId((await service.ok("GET", "/sessions/default/agents/ann"))["id"])
     embedder = BundledEmbedder().name
+    picks = random.choice(len(WORDS), (AT_ONCE, 14), p=SHARES / SHARES.sum())
     vectors = random.normal(size=(AT_ONCE, DIMENSIONS)).astype(np.float16)
 
     def values(number: int, prefix: str) -> dict[str, Any]:
-        text = " ".join(random.choice(WORDS, 14)) + f" {number % 997}."
+        chosen = picks[number % AT_ONCE]
+        text = " ".join(WORDS[word] for word in chosen) + f" {number % 997}."
         return {
-            "id": f"{prefix}_{number:08}", "number": 0, "bank_id": bank.id, "at": now - timedelta(seconds=count - number),
+            "id": f"{prefix}_{number:08}", "number": 0, "bank_id": bank.id,
+            "at": now - timedelta(seconds=count - number),
             "text": text, "trust": Trust.PERSON, "importance": 0.5,
             "terms": stored_terms(searched_text(now, "ann", text), text),
             "vector": vectors[number % AT_ONCE].tobytes(), "embedder": embedder,
@@ -188,7 +189,7 @@ async def _cost_of(service: Service, path: str, body: object = None) -> Cost:
     await asyncio.sleep(0)
     turns.append(time.thread_time())
     watching.cancel()
-    return Cost(wall=wall, process=process, hold=max(b - a for a, b in zip(turns, turns[1:], strict=False)))
+    return Cost(wall=wall, process=process, hold=max(later - first for first, later in itertools.pairwise(turns)))
 
 
 @pytest.mark.spec("UI-08")

@@ -189,8 +189,11 @@ class BankIndex:
         """Return by row its share of the question's words, weighted by their rarity among the rows `base`."""
         known = np.zeros(len(self) + 1, np.bool_)
         known[base] = True
-        having = [np.unique(np.concatenate([self._postings.rows_with_term(stem) for stem in word])) for word in stems]
-        times = [int(known[rows].sum()) for rows in having]
+        having = [np.zeros(len(self) + 1, np.bool_) for _ in stems]
+        for rows, word in zip(having, stems, strict=True):
+            for stem in word:
+                rows[self._postings.rows_with_term(stem)] = True
+        times = [np.count_nonzero(known & rows) for rows in having]
         unknown = UNKNOWN if any(times) else 1.0
         had, total_weights = np.zeros(len(self) + 1), np.zeros(len(self) + 1)
         for rows, count in zip(having, times, strict=True):
