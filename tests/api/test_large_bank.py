@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from circadia.ids import AgentId, AnswerId, CallId, EpisodeId, PassId
-from circadia.memory.embedding.bundled import DIMENSIONS, BundledEmbedder
+from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.episodes import searched_text
 from circadia.memory.search.terms import stored_terms
 from circadia.records.answer import Answer, AnswerBasis, AnswerScope
@@ -76,10 +76,10 @@ async def _fill(service: Service, count: int) -> None:
     agent = AgentId((await service.ok("GET", "/sessions/default/agents/ann"))["id"])
     embedder = BundledEmbedder().name
     picks = random.choice(len(WORDS), (AT_ONCE, 14), p=SHARES / SHARES.sum())
-    vectors = random.normal(size=(AT_ONCE, DIMENSIONS)).astype(np.float16)
+    vectors = random.normal(size=(AT_ONCE, 256)).astype(np.float16)
 
     def values(number: int, prefix: str) -> dict[str, Any]:
-        chosen = picks[number % AT_ONCE]
+        chosen: list[int] = picks[number % AT_ONCE].tolist()
         text = " ".join(WORDS[word] for word in chosen) + f" {number % 997}."
         return {
             "id": f"{prefix}_{number:08}", "number": 0, "bank_id": bank.id,

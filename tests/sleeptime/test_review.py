@@ -1,6 +1,7 @@
 """A pass under review proposes each change once, however often it looks at what has not changed yet."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -26,14 +27,14 @@ def answering(prompt: Prompt, output: type[BaseModel]) -> BaseModel:
     return ConsolidationAnswer(notes=[NoteDraft(text="Ann has a cat.", ids=["e1", "e2"])])
 
 
-async def proposed(stand: Stand, **more: bool) -> list[Change]:
+async def proposed(stand: Stand, **more: Any) -> list[Change]:
     """Run a pass over a bank with two equal notes on new episodes, and return its changes."""
     said = await stand.said("I live in Porto these days.", "Porto is where I live these days.")
     run = await stand.begun("p0")
     await stand.publish(run, stand.note("not_1", said), stand.note("not_2", said))
     await stand.ended(run)
     await stand.said("I have a cat at home.", "My cat at home is black.")
-    operations = choose_operations(SleepPolicySettings(), True, OPERATIONS)
+    operations = choose_operations(SleepPolicySettings.model_validate({}), True, OPERATIONS)
     tier = Tier(stand, ScriptedChatModel(answering), does=operations, when="manual")
     await tier.asked(**more)
     await tier.worker().step()
