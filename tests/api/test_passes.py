@@ -2,78 +2,22 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from circadia.ids import AgentId, CallId, NoteId, PassId
+from circadia.ids import AgentId, CallId, PassId
 from circadia.records.bank import Bank
 from circadia.records.call import Call, CallStatus
-from circadia.records.change import Change, ChangeKind
 from circadia.records.sleep_call import SleepCall
-from circadia.records.sleep_pass import Pass, PassStatus
+from circadia.records.sleep_pass import PassStatus
 from circadia.records.sleep_state import Leftover
-from circadia.sleeptime.publish.publisher import PageProgress
+from tests.api.pass_steps import found, note, noted, sources, taken, worked
 from tests.api.service import Service
 
 Json = Any
-
-
-@pytest.fixture
-async def team(service: Service) -> str:
-    """Make a bank in which two things were said; return its name."""
-    await service.ok("POST", "/banks", {"name": "team"})
-    for text in ("Ann lives in Porto.", "Ann has moved to Porto."):
-        await service.ok("POST", "/banks/team/episodes", {"text": text, "speaker": "ann"})
-    return "team"
-
-
-async def taken(service: Service, key: str) -> tuple[Pass, Bank]:
-    """Take a pass as a worker does."""
-    async with service.parts.store.begin_write() as tx:
-        (run,) = await tx.passes.claim("worker", now=(now := service.clock.now()), until=now, limit=1)
-        assert run.id == key
-        bank = await tx.banks.get(run.bank_id)
-        assert bank is not None
-        return await service.parts.sleeptime.rows.start(tx, bank, run), bank
-
-
-def note(service: Service, key: str, sources: Sequence[str], text: str = "Ann lives in Porto.") -> Change:
-    after = {
-        "id": key, "kind": "consolidation", "text": text, "evidence": list(sources), "trust": "person",
-        "importance": None, "at": service.clock.now().isoformat(),
-    }  # fmt: skip
-    return Change(
-        pass_id=PassId(""), number=0, operation="consolidate", kind=ChangeKind.ADD_NOTE, target=key, after=after,
-        why="they say the same", at=service.clock.now(),
-    )  # fmt: skip
-
-
-async def worked(service: Service, key: str, *changes: Change, status: PassStatus = PassStatus.SUCCEEDED) -> None:
-    """Publish changes of a pass as a worker does, and end it."""
-    run, bank = await taken(service, key)
-    tier = service.parts.sleeptime
-    async with service.parts.store.begin_write() as tx:
-        run = await tier.publisher.publish(tx, run, bank, changes, PageProgress(upto=run.upto, leftovers=()), ())
-        await tier.rows.end(tx, bank, run, status, "it is done")
-
-
-async def sources(service: Service, bank: str) -> list[str]:
-    return [each["id"] for each in (await service.ok("GET", f"/banks/{bank}/episodes"))["episodes"]]
-
-
-async def noted(service: Service, bank: str, body: Mapping[str, object] | None = None, key: str = "not_1") -> str:
-    """Make a pass that proposes a note, and return its key."""
-    run = await service.ok("POST", f"/banks/{bank}/passes", body)
-    await worked(service, run["id"], note(service, key, await sources(service, bank)))
-    return run["id"]
-
-
-async def found(service: Service, bank: str, layer: str = "notes") -> list[str]:
-    hits = await service.ok("GET", f"/banks/{bank}/search?q=Porto&layer={layer}")
-    return [each["id"] for each in hits["hits"]]
 
 
 @pytest.mark.spec("SLEEP-02", "SLEEP-60", "SLEEP-61")
@@ -157,49 +101,6 @@ async def test_a_pass_shows_what_it_changed_and_is_undone_in_one_call(service: S
     states = f"/passes/{run}/changes?state="
     assert len((await service.ok("GET", f"{states}undone"))["changes"]) == 1
     assert (await service.ok("GET", f"{states}published"))["changes"] == []
-
-
-@pytest.mark.spec("SLEEP-32", "SLEEP-61")
-async def test_single_changes_are_undone_and_one_on_which_a_later_one_rests_only_with_it(
-    service: Service, team: str
-) -> None:
-    run = await service.ok("POST", f"/banks/{team}/passes")
-    told = await sources(service, team)
-    now = service.clock.now()
-
-    def change(kind: ChangeKind, target: str, **more: Any) -> Change:
-        return Change(pass_id=PassId(""), number=0, operation="dedupe", kind=kind, target=target, at=now, **more)
-
-    stale = {"reason": "over", "evidence": "not_2", "weight": 0.3}
-    await worked(
-        service, run["id"],
-        note(service, "not_1", told), note(service, "not_2", told), note(service, "not_3", told),
-        change(ChangeKind.RETIRE_NOTE, "not_1", after={"instead": "not_2"}),
-        change(ChangeKind.DEMOTE_EPISODE, told[0], after=stale),
-        change(ChangeKind.WRITE_BLOCK, "human", after={"value": "Ann lives in Porto."}),
-        change(
-            ChangeKind.WRITE_BLOCK, "human", after={"value": "Ann lives in Porto.\nShe has a cat."},
-            before={"version": 1, "value": "Ann lives in Porto."},
-        ),
-    )  # fmt: skip
-    path = f"/passes/{run['id']}/undo"
-    for numbers, others in (([2], "4, 5"), ([2, 4], "5"), ([1, 3], "4"), ([6], "7")):
-        refused = await service.call("POST", path, {"numbers": numbers})
-        assert (refused.status, refused.code) == (409, "conflict"), numbers
-        assert refused.body["detail"].endswith(f"undo them too, or first: {others}")
-    published = (await service.ok("GET", f"/passes/{run['id']}/changes?state=published"))["changes"]
-    assert len(published) == 7, "a refused undo changes nothing"
-    assert (await service.call("POST", path, {"numbers": [3, 9]})).status == 404
-    done = await service.ok("POST", path, {"numbers": [3, 7]})
-    assert [(each["number"], each["state"]) for each in done["changes"]] == [(3, "undone"), (7, "undone")]
-    assert (await service.ok("GET", f"/banks/{team}/blocks/human"))["value"] == "Ann lives in Porto."
-    assert await found(service, team) == ["not_2"]
-    assert (await service.call("POST", path, {"numbers": [3]})).status == 404, "it is undone already"
-    await service.ok("POST", path, {"numbers": [4]})
-    assert sorted(await found(service, team)) == ["not_1", "not_2"]
-    rest = await service.ok("POST", path)
-    assert [each["number"] for each in rest["changes"]] == [1, 2, 5, 6]
-    assert await found(service, team) == []
 
 
 @pytest.mark.spec("SLEEP-61")
@@ -322,61 +223,6 @@ async def test_a_note_tells_where_it_comes_from(service: Service, team: str) -> 
     assert [each["text"] for each in shown["evidence"]] == ["Ann lives in Porto.", "Ann has moved to Porto."]
     assert [(each["pass"], each["state"]) for each in shown["changes"]] == [(run, "published")]
     assert (await service.call("GET", f"/banks/{team}/notes/not_2")).status == 404
-
-
-@pytest.mark.spec("SLEEP-61")
-async def test_the_notes_of_a_bank_come_newest_first_in_pages_of_live_or_retired_ones(
-    service: Service, team: str
-) -> None:
-    run = await service.ok("POST", f"/banks/{team}/passes")
-    told = await sources(service, team)
-    await worked(service, run["id"], *(note(service, f"not_{at}", told, f"Ann lives in {at}.") for at in range(5)))
-    async with service.parts.store.begin_write() as tx:
-        for key in ("not_1", "not_3"):
-            await tx.notes.retire(NoteId(key), service.clock.now())
-
-    async def listed(query: str) -> tuple[list[str], int | None]:
-        page = await service.ok("GET", f"/banks/{team}/notes{query}")
-        return [each["id"] for each in page["notes"]], page["after"]
-
-    assert await listed("") == (["not_4", "not_3", "not_2", "not_1", "not_0"], None)
-    assert await listed("?state=retired") == (["not_3", "not_1"], None)
-    first, after = await listed("?state=live&limit=2")
-    assert first == ["not_4", "not_2"]
-    assert await listed(f"?state=live&limit=2&after={after}") == (["not_0"], None)
-    newest = (await service.ok("GET", f"/banks/{team}/notes?limit=1"))["notes"][0]
-    assert (newest["text"], newest["kind"], newest["evidence_count"]) == ("Ann lives in 4.", "consolidation", 2)
-    assert (newest["pass"], newest["trust"], newest["retired_at"]) == (run["id"], "person", None)
-    assert (await service.call("GET", f"/banks/{team}/notes?state=gone")).status == 422
-    assert (await service.call("GET", "/banks/nobody/notes")).status == 404
-
-
-@pytest.mark.spec("SLEEP-61")
-async def test_passes_over_all_banks_come_newest_first_by_status_and_time_in_pages(service: Service, team: str) -> None:
-    keys: list[str] = []
-    for status in (PassStatus.FAILED, PassStatus.SUCCEEDED, PassStatus.PARTIAL, PassStatus.FAILED):
-        bank = f"bank-{len(keys) % 2}"
-        await service.call("POST", "/banks", {"name": bank})
-        keys.append((await service.ok("POST", f"/banks/{bank}/passes"))["id"])
-        await worked(service, keys[-1], status=status)
-        service.clock.advance(3600)
-
-    async def listed(query: str) -> tuple[list[str], str | None]:
-        page = await service.ok("GET", f"/passes{query}")
-        return [each["id"] for each in page["passes"]], page["before"]
-
-    assert await listed("") == (keys[::-1], None)
-    assert await listed("?status=failed") == ([keys[3], keys[0]], None)
-    assert await listed("?status=failed&status=partial&limit=2") == ([keys[3], keys[2]], keys[2])
-    assert await listed(f"?status=failed&status=partial&limit=2&before={keys[2]}") == ([keys[0]], None)
-    assert await listed("?since=2026-01-01T02:00:00Z") == ([keys[3], keys[2]], None)
-    assert await listed("?since=2026-01-01T01:30:00Z&status=succeeded") == ([], None)
-    newest = (await service.ok("GET", "/passes?limit=1"))["passes"][0]
-    assert newest.items() <= (await service.ok("GET", f"/passes/{keys[3]}")).items()
-    assert (newest["bank"], newest["trigger"], newest["counts"], newest["spent"]["calls"]) == ("bank-1", "hand", {}, 0)
-    unknown = await service.call("GET", "/passes?before=pas_0")
-    assert (unknown.status, unknown.code) == (422, "invalid_request")
-    assert (await service.call("GET", "/passes?status=odd")).status == 422
 
 
 @pytest.mark.spec("SLEEP-02")

@@ -2763,6 +2763,26 @@ export type EventView = ({
 } & AnswersTrustedEventView);
 
 /**
+ * FleetPassList
+ *
+ * Passes over all banks.
+ */
+export type FleetPassList = {
+    /**
+     * Passes
+     *
+     * Newest request first.
+     */
+    passes: Array<PassView>;
+    /**
+     * Before
+     *
+     * Value of `before` for the next page; null at the end.
+     */
+    before: string | null;
+};
+
+/**
  * ForgetBody
  *
  * Episodes and notes to forget: ids, or conditions that episodes must all meet. At least one key is required.
@@ -4351,26 +4371,6 @@ export type PassList = {
      * Passes
      *
      * Newest first.
-     */
-    passes: Array<PassView>;
-    /**
-     * Before
-     *
-     * Value of `before` for the next page; null at the end.
-     */
-    before: string | null;
-};
-
-/**
- * PassQueue
- *
- * Passes over all banks.
- */
-export type PassQueue = {
-    /**
-     * Passes
-     *
-     * Newest request first.
      */
     passes: Array<PassView>;
     /**
@@ -15645,7 +15645,7 @@ export type ListPassesOfAllResponses = {
     /**
      * Successful Response
      */
-    200: PassQueue;
+    200: FleetPassList;
 };
 
 export type ListPassesOfAllResponse = ListPassesOfAllResponses[keyof ListPassesOfAllResponses];
