@@ -128,8 +128,7 @@ class SqlPasses:
             statement = statement.where(passes.c.status == status.value)
         if before is not None:
             statement = statement.where(passes.c.id < before)
-        rows = await self._run(lambda connection: connection.execute(statement).all())
-        return [_pass(row) for row in rows]
+        return await self._run(lambda connection: [_pass(row) for row in connection.execute(statement).all()])
 
     async def find_newest(
         self,
@@ -147,9 +146,10 @@ class SqlPasses:
             statement = statement.where(request < tuple_(literal(before.created_at, Instant), literal(before.id)))
         # One read for each status: an index has each in this order, and not several together.
         reads = [statement.where(passes.c.status == status.value) for status in set(statuses)] or [statement]
-        rows = await self._run(lambda connection: [row for read in reads for row in connection.execute(read).all()])
-        rows.sort(key=lambda row: (row.created_at, row.id), reverse=True)
-        return [_pass(row) for row in rows[:limit]]
+        found = await self._run(
+            lambda connection: [_pass(row) for read in reads for row in connection.execute(read).all()]
+        )
+        return sorted(found, key=lambda run: (run.created_at, run.id), reverse=True)[:limit]
 
     async def count_started(self, bank_id: BankId | None, since: datetime, until: datetime) -> int:
         await self._hold(FLEET_KEY if bank_id is None else bank_key(bank_id))
