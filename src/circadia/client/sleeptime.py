@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from circadia.client.connection import ApiConnection
-from circadia.schemas.passes import ChangeList, FleetPassList, PassChangeResult, PassDetail, PassList, PassView
+from circadia.schemas.passes import ChangeList, PassChangeResult, PassDetail, PassList, PassPage, PassView
 from circadia.schemas.sleeptime import NoteDetail, NotePage, SleeptimeStatusView, SleeptimeView
 
 
@@ -51,10 +51,10 @@ class SleeptimeCalls:
 
     async def list_passes_of_all(
         self, *, statuses: Sequence[str] = (), since: str | None = None, before: str | None = None, limit: int = 100
-    ) -> FleetPassList:
+    ) -> PassPage:
         """Return passes over all banks, newest request first; `before` is for the next page."""
         query = {"status": list(statuses), "since": since, "before": before, "limit": str(limit)}
-        return await self._http.fetch(FleetPassList, "GET", "passes", query=query)
+        return await self._http.fetch(PassPage, "GET", "passes", query=query)
 
     async def show_pass(self, run: str) -> PassDetail:
         return await self._http.fetch(PassDetail, "GET", "passes", run)

@@ -73,7 +73,7 @@ class PassList(View):
     before: str | None = Field(description="Value of `before` for the next page; null at the end.")
 
 
-class FleetPassList(View):
+class PassPage(View):
     """Passes over all banks."""
 
     passes: list[PassView] = Field(description="Newest request first.")

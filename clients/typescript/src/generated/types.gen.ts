@@ -2763,26 +2763,6 @@ export type EventView = ({
 } & AnswersTrustedEventView);
 
 /**
- * FleetPassList
- *
- * Passes over all banks.
- */
-export type FleetPassList = {
-    /**
-     * Passes
-     *
-     * Newest request first.
-     */
-    passes: Array<PassView>;
-    /**
-     * Before
-     *
-     * Value of `before` for the next page; null at the end.
-     */
-    before: string | null;
-};
-
-/**
  * ForgetBody
  *
  * Episodes and notes to forget: ids, or conditions that episodes must all meet. At least one key is required.
@@ -4371,6 +4351,26 @@ export type PassList = {
      * Passes
      *
      * Newest first.
+     */
+    passes: Array<PassView>;
+    /**
+     * Before
+     *
+     * Value of `before` for the next page; null at the end.
+     */
+    before: string | null;
+};
+
+/**
+ * PassPage
+ *
+ * Passes over all banks.
+ */
+export type PassPage = {
+    /**
+     * Passes
+     *
+     * Newest request first.
      */
     passes: Array<PassView>;
     /**
@@ -15645,7 +15645,7 @@ export type ListPassesOfAllResponses = {
     /**
      * Successful Response
      */
-    200: FleetPassList;
+    200: PassPage;
 };
 
 export type ListPassesOfAllResponse = ListPassesOfAllResponses[keyof ListPassesOfAllResponses];

@@ -22,15 +22,7 @@ from circadia.records.bank import Bank
 from circadia.records.change import Change, ChangeState
 from circadia.records.principal import Principal
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
-from circadia.schemas.passes import (
-    ChangeList,
-    ChangeView,
-    FleetPassList,
-    PassChangeResult,
-    PassDetail,
-    PassList,
-    PassView,
-)
+from circadia.schemas.passes import ChangeList, ChangeView, PassChangeResult, PassDetail, PassList, PassPage, PassView
 from circadia.sleeptime.triggers.pass_lifecycle import TOPIC, NewPass
 from circadia.stores.base import Tx
 
@@ -144,7 +136,7 @@ async def list_passes_of_all(
     since: Annotated[Instant, Query(description="Requested at or after this date or time.")] = None,
     before: Annotated[str | None, Query(description="Id of the last pass on the previous page.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
-) -> FleetPassList:
+) -> PassPage:
     """List the passes over all banks, newest request first. Operator only."""
     require_operator(who)
     async with parts.store.begin_read() as tx:
@@ -153,7 +145,7 @@ async def list_passes_of_all(
             raise InvalidRequest(f"there is no pass {before!r}; `before` is that of the page before")
         passes = await tx.passes.find_newest(statuses=status or (), since=since, before=last, limit=limit)
         views = await pass_views(tx, passes)
-    return FleetPassList(passes=views, before=passes[-1].id if len(passes) == limit else None)
+    return PassPage(passes=views, before=passes[-1].id if len(passes) == limit else None)
 
 
 @router.get("/passes/{pass}")

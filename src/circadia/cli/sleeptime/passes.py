@@ -34,7 +34,7 @@ from circadia.client import Client
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 from circadia.records.sleep_pass import PassStatus
-from circadia.schemas.passes import FleetPassList, PassChangeResult, PassDetail, PassList, PassView
+from circadia.schemas.passes import PassChangeResult, PassDetail, PassList, PassPage, PassView
 
 app = typer.Typer(cls=NounGroup)
 app.add_typer(bank_status.app)
@@ -84,13 +84,13 @@ def passes(
         _list_banks(server, limit, as_json=as_json)
         return
 
-    async def fetch_page(client: Client, before: str | None, count: int) -> PassList | FleetPassList:
+    async def fetch_page(client: Client, before: str | None, count: int) -> PassList | PassPage:
         if bank is None:
             return await client.list_passes_of_all(statuses=names, since=since, before=before, limit=count)
         status = names[0] if names else None
         return await client.list_passes(bank, status=status, before=before, limit=count, user=user)
 
-    async def fetch_passes(client: Client) -> PassList | FleetPassList:
+    async def fetch_passes(client: Client) -> PassList | PassPage:
         return await gather_pages(lambda place, count: fetch_page(client, place, count), key="passes", limit=limit)
 
     page = server.ask(fetch_passes)

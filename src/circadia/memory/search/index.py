@@ -194,7 +194,7 @@ class BankIndex:
         for mask, word in zip(having, stems, strict=True):
             for stem in word:
                 mask[self._postings.rows_with_term(stem)] = True
-        times = [np.count_nonzero(known & mask) for mask in having]
+        times = [int(np.count_nonzero(known & mask)) for mask in having]
         unknown = UNKNOWN if any(times) else 1.0
         had, total_weights = np.zeros(len(rows)), np.zeros(len(rows))
         for mask, count in zip(having, times, strict=True):
