@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,69 +11,13 @@ import pytest
 from circadia.ids import AgentId, CallId, PassId
 from circadia.records.bank import Bank
 from circadia.records.call import Call, CallStatus
-from circadia.records.change import Change, ChangeKind
 from circadia.records.sleep_call import SleepCall
-from circadia.records.sleep_pass import Pass, PassStatus
+from circadia.records.sleep_pass import PassStatus
 from circadia.records.sleep_state import Leftover
-from circadia.sleeptime.publish.publisher import PageProgress
+from tests.api.pass_steps import found, note, noted, sources, taken, worked
 from tests.api.service import Service
 
 Json = Any
-
-
-@pytest.fixture
-async def team(service: Service) -> str:
-    """Make a bank in which two things were said; return its name."""
-    await service.ok("POST", "/banks", {"name": "team"})
-    for text in ("Ann lives in Porto.", "Ann has moved to Porto."):
-        await service.ok("POST", "/banks/team/episodes", {"text": text, "speaker": "ann"})
-    return "team"
-
-
-async def taken(service: Service, key: str) -> tuple[Pass, Bank]:
-    """Take a pass as a worker does."""
-    async with service.parts.store.begin_write() as tx:
-        (run,) = await tx.passes.claim("worker", now=(now := service.clock.now()), until=now, limit=1)
-        assert run.id == key
-        bank = await tx.banks.get(run.bank_id)
-        assert bank is not None
-        return await service.parts.sleeptime.rows.start(tx, bank, run), bank
-
-
-def note(service: Service, key: str, sources: Sequence[str], text: str = "Ann lives in Porto.") -> Change:
-    after = {
-        "id": key, "kind": "consolidation", "text": text, "evidence": list(sources), "trust": "person",
-        "importance": None, "at": service.clock.now().isoformat(),
-    }  # fmt: skip
-    return Change(
-        pass_id=PassId(""), number=0, operation="consolidate", kind=ChangeKind.ADD_NOTE, target=key, after=after,
-        why="they say the same", at=service.clock.now(),
-    )  # fmt: skip
-
-
-async def worked(service: Service, key: str, *changes: Change, status: PassStatus = PassStatus.SUCCEEDED) -> None:
-    """Publish changes of a pass as a worker does, and end it."""
-    run, bank = await taken(service, key)
-    tier = service.parts.sleeptime
-    async with service.parts.store.begin_write() as tx:
-        run = await tier.publisher.publish(tx, run, bank, changes, PageProgress(upto=run.upto, leftovers=()), ())
-        await tier.rows.end(tx, bank, run, status, "it is done")
-
-
-async def sources(service: Service, bank: str) -> list[str]:
-    return [each["id"] for each in (await service.ok("GET", f"/banks/{bank}/episodes"))["episodes"]]
-
-
-async def noted(service: Service, bank: str, body: Mapping[str, object] | None = None, key: str = "not_1") -> str:
-    """Make a pass that proposes a note, and return its key."""
-    run = await service.ok("POST", f"/banks/{bank}/passes", body)
-    await worked(service, run["id"], note(service, key, await sources(service, bank)))
-    return run["id"]
-
-
-async def found(service: Service, bank: str, layer: str = "notes") -> list[str]:
-    hits = await service.ok("GET", f"/banks/{bank}/search?q=Porto&layer={layer}")
-    return [each["id"] for each in hits["hits"]]
 
 
 @pytest.mark.spec("SLEEP-02", "SLEEP-60", "SLEEP-61")
@@ -305,7 +249,7 @@ async def test_an_agent_sees_the_passes_over_its_own_bank_and_acts_on_none(servi
     other = await service.agent("bob", policy={"bank": "other"})
     run = await noted(service, team)
     seen = (f"/passes/{run}", f"/passes/{run}/changes", f"/banks/{team}/passes", f"/banks/{team}/sleeptime")
-    for path in (*seen, f"/banks/{team}/notes/not_1"):
+    for path in (*seen, f"/banks/{team}/notes", f"/banks/{team}/notes/not_1"):
         assert (await service.call("GET", path, token=own)).status == 200, path
         assert (await service.call("GET", path, token=other)).status == 403, path
     acts = [f"/passes/{run}/{act}" for act in ("undo", "accept", "refuse", "cancel")]

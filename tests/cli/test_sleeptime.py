@@ -202,7 +202,7 @@ async def test_a_pass_is_shown_as_a_diff_and_undone(operator: CircadiaProcess, w
     key = await worker.worked("diff")
     lines = (await told("diff", key)).splitlines()
     for line in (
-        f"+ note not_{key} consolidate", "    +Ann has moved to Porto.", "~ block human consolidate",
+        f"+ note not_{key} [1] consolidate", "    +Ann has moved to Porto.", "~ block human [2] consolidate",
         "    -Ann lives in Lisbon.", "    +Ann lives in Porto.", "     Ann has a cat.",
         "- note not_gone [refused] consolidate", "    -an old note",
     ):  # fmt: skip
@@ -214,7 +214,9 @@ async def test_a_pass_is_shown_as_a_diff_and_undone(operator: CircadiaProcess, w
     found = (await run("banks", "explain", "diff", f"not_{key}", "--json")).json
     assert [each["text"] for each in found["evidence"]] == ["Ann lives in Lisbon.", "Ann has moved to Porto."]
     assert "ann: Ann lives in Lisbon." in (await run("banks", "explain", "diff", f"not_{key}")).out
-    assert "4 undone" in await told("undo", key)
+    assert "2 undone" in await told("undo", key, "--change", "1", "--change", "4")
+    refused(await run("passes", "undo", key, "--change", "1"), 4, "is not published")
+    assert "2 undone" in await told("undo", key)
     assert "no note, block or weight that still exists" in await told("undo", key)
     blocks = (await run("blocks", "--json", "--", "diff")).json
     assert blocks[0]["value"] == "Ann lives in Lisbon.\nAnn has a cat."
@@ -239,13 +241,28 @@ async def test_what_waits_for_a_person_is_accepted_and_a_dry_run_is_not(
 
 
 @pytest.mark.spec("SLEEP-61")
+async def test_passes_over_all_banks_and_the_notes_of_one_are_listed(operator: CircadiaProcess, worker: Worker) -> None:
+    await made("listed", "Ann lives in Lisbon.", "Ann has moved to Porto.")
+    key = await worker.worked("listed")
+    assert (await passes("--status", "succeeded", "--status", "failed"))["passes"][0]["id"] == key
+    assert (await passes("--since", "2026-01-01", "--limit", "1"))["passes"][0]["bank"] == "listed"
+    assert (await passes("--since", "9999-01-01"))["passes"] == []
+    assert "listed" in await told("--status", "succeeded")
+    assert (await run("banks", "notes", "listed", "--json")).json["notes"][0]["id"] == f"not_{key}"
+    assert "Ann has moved to Porto." in (await run("banks", "notes", "listed", "--state", "live")).out
+    assert "no note" in (await run("banks", "notes", "listed", "--state", "retired")).err
+
+
+@pytest.mark.spec("SLEEP-61")
 async def test_mistakes_are_one_line_that_says_what_to_do(operator: CircadiaProcess) -> None:
     await made("mistakes")
     refused(await run("passes", "status", "nobody"), 4, "no bank 'nobody'")
     refused(await run("passes", "run", "mistakes", "--operation", "dedup"), 2, "did you mean 'dedupe'?")
     refused(await run("passes", "undo", "pas_0"), 4, "no pass 'pas_0'")
     refused(await run("passes", "diff"), 2, "'PASS'")
-    refused(await run("passes", "--status", "failed"), 2, "need a bank")
+    refused(await run("passes", "--user", "ann"), 2, "needs a bank")
+    refused(await run("passes", "mistakes", "--since", "2026-01-01"), 2, "leave the bank out")
+    refused(await run("passes", "mistakes", "--status", "failed", "--status", "partial"), 2, "leave the bank out")
     refused(await run("passes", "diff", "mistakes"), 4, "no pass over")
     refused(await run("banks", "explain", "mistakes", "not_0"), 4, "no note")
     refused(await run("passes", "run", "t-{user}"), 2, "end user")

@@ -12,7 +12,9 @@ import pytest
 from sqlalchemy import Connection
 
 from circadia.errors import StartError, StorageUnavailable
-from circadia.ids import AgentId
+from circadia.ids import AgentId, BankId
+from circadia.records.note import NoteState
+from circadia.records.sleep_pass import PassStatus
 from circadia.stores import sqlite
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.group_commit import GroupCommitWriter
@@ -20,6 +22,7 @@ from circadia.stores.sql.link import WritingLink
 from circadia.stores.sql.statement import DRIVER_CONNECTION
 from circadia.stores.sqlite import open_sqlite
 from tests.contract.rows import at, event, put, sent, tags
+from tests.contract.sleep_rows import sleep_pass
 from tests.full_disk import no_room
 
 
@@ -196,6 +199,29 @@ async def test_a_block_whose_transaction_sqlite_rolled_back_stores_nothing_more(
         await block()
     await put(store, 3)
     assert await tags(store) == [3]
+
+
+async def test_lists_of_passes_and_notes_read_a_page_of_an_index(store: SqlStore) -> None:
+    """Nothing is sorted, and no rows of other states are passed over."""
+    statements: list[str] = []
+    async with store.begin_write() as tx:
+        await tx.passes.find_newest()
+        driver = await link_of(store).run(lambda connection: connection.info[DRIVER_CONNECTION])
+        driver.set_trace_callback(statements.append)
+        one = sleep_pass("p1", BankId("b1"))
+        await tx.passes.find_newest(before=one)
+        await tx.passes.find_newest(statuses=[PassStatus.FAILED, PassStatus.PARTIAL], since=at(1), before=one)
+        for state in (None, *NoteState):
+            await tx.notes.find_page(BankId("b1"), state=state, after=9)
+        driver.set_trace_callback(None)
+        steps = [row[3] for each in statements for row in driver.execute(f"EXPLAIN QUERY PLAN {each}")]
+    by_status = "SEARCH passes USING INDEX passes_status (status=? AND created_at>? AND (created_at,id)<(?,?))"
+    assert steps == [
+        "SEARCH passes USING INDEX passes_created ((created_at,id)<(?,?))",
+        by_status,
+        by_status,
+        *(f"SEARCH notes USING INDEX notes_{name} (bank_id=? AND number<?)" for name in ("bank", "live", "retired")),
+    ]
 
 
 async def test_a_look_at_what_is_due_passes_over_all_that_waits(store: SqlStore) -> None:

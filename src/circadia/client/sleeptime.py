@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from circadia.client.connection import ApiConnection
-from circadia.schemas.passes import ChangeList, PassChangeResult, PassDetail, PassList, PassView
-from circadia.schemas.sleeptime import NoteDetail, SleeptimeStatusView, SleeptimeView
+from circadia.schemas.passes import ChangeList, PassChangeResult, PassDetail, PassList, PassPage, PassView
+from circadia.schemas.sleeptime import NoteDetail, NotePage, SleeptimeStatusView, SleeptimeView
 
 
 class SleeptimeCalls:
@@ -49,6 +49,13 @@ class SleeptimeCalls:
         query = {"status": status, "before": before, "limit": str(limit), "user": user}
         return await self._http.fetch(PassList, "GET", "banks", bank, "passes", query=query)
 
+    async def list_passes_of_all(
+        self, *, statuses: Sequence[str] = (), since: str | None = None, before: str | None = None, limit: int = 100
+    ) -> PassPage:
+        """Return passes over all banks, newest request first; `before` is for the next page."""
+        query = {"status": list(statuses), "since": since, "before": before, "limit": str(limit)}
+        return await self._http.fetch(PassPage, "GET", "passes", query=query)
+
     async def show_pass(self, run: str) -> PassDetail:
         return await self._http.fetch(PassDetail, "GET", "passes", run)
 
@@ -65,9 +72,9 @@ class SleeptimeCalls:
         query = {"state": state, "after": str(after), "limit": str(limit)}
         return await self._http.fetch(ChangeList, "GET", "passes", run, "changes", query=query)
 
-    async def undo_pass(self, run: str) -> PassChangeResult:
-        """Undo all changes of a pass."""
-        return await self._http.fetch(PassChangeResult, "POST", "passes", run, "undo")
+    async def undo_pass(self, run: str, *, numbers: Sequence[int] = ()) -> PassChangeResult:
+        """Undo changes of a pass: all, or those with these numbers."""
+        return await self._http.fetch(PassChangeResult, "POST", "passes", run, "undo", body={"numbers": list(numbers)})
 
     async def accept_pass(self, run: str, *, numbers: Sequence[int] = ()) -> PassChangeResult:
         """Publish waiting changes of a pass: all, or those with these numbers."""
@@ -83,6 +90,13 @@ class SleeptimeCalls:
 
     async def cancel_pass(self, run: str) -> PassView:
         return await self._http.fetch(PassView, "POST", "passes", run, "cancel")
+
+    async def list_notes(
+        self, bank: str, *, state: str | None = None, after: int = 0, limit: int = 100, user: str | None = None
+    ) -> NotePage:
+        """Return a bank's notes, newest first; `state` is `live` or `retired`, `after` is for the next page."""
+        query = {"state": state, "after": str(after), "limit": str(limit), "user": user}
+        return await self._http.fetch(NotePage, "GET", "banks", bank, "notes", query=query)
 
     async def explain_note(self, bank: str, note: str, *, user: str | None = None) -> NoteDetail:
         """Return a note with its source episodes and the changes that passes made to it."""

@@ -20,6 +20,13 @@ class NoteKind(StrEnum):
     """Condenses a long span."""
 
 
+class NoteState(StrEnum):
+    LIVE = "live"
+    """In searches."""
+    RETIRED = "retired"
+    """Out of searches, still available as evidence."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Note(Searchable):
     """A text derived by a pass."""

@@ -73,6 +73,13 @@ class PassList(View):
     before: str | None = Field(description="Value of `before` for the next page; null at the end.")
 
 
+class PassPage(View):
+    """Passes over all banks."""
+
+    passes: list[PassView] = Field(description="Newest request first.")
+    before: str | None = Field(description="Value of `before` for the next page; null at the end.")
+
+
 class ChangeView(View):
     """A change that a pass proposed or made."""
 

@@ -88,9 +88,7 @@ class SleeptimeStatusView(View):
     red: str = Field(description="Current problem; empty if there is none.")
 
 
-class NoteDetail(View):
-    """A note and its sources."""
-
+class _NoteFields(View):
     id: str = Field(description="Unique id.", examples=["not_0cwd…"])
     bank: str = Field(description="Name of the bank.")
     kind: NoteKind = Field(description="Kind.")
@@ -105,6 +103,25 @@ class NoteDetail(View):
     )
     created_at: datetime = Field(description="Time of creation.")
     retired_at: datetime | None = Field(description="When it left the search; null if it has not.")
+
+
+class NoteView(_NoteFields):
+    """A note in a list."""
+
+    number: int = Field(description="Number of its row; it grows.")
+    evidence_count: int = Field(description="Number of its source episodes.")
+
+
+class NotePage(View):
+    """Notes of a bank."""
+
+    notes: list[NoteView] = Field(description="Newest first.")
+    after: int | None = Field(description="Value of `after` for the next page; null at the end.")
+
+
+class NoteDetail(_NoteFields):
+    """A note and its sources."""
+
     evidence: list[EpisodeView] = Field(description="Source episodes that still exist.")
     changes: list[ChangeView] = Field(description="Changes that passes made to it, oldest first.")
 

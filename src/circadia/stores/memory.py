@@ -10,7 +10,7 @@ from circadia.records.block import Block
 from circadia.records.episode import Demotion, Episode
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import IndexDelta, IndexEntry, Layer
-from circadia.records.note import Note
+from circadia.records.note import Note, NoteState
 from circadia.records.ready_view import BankHeads, ReadyView, ReadyViewSnapshot, ViewKind
 
 Key = TypeVar("Key")
@@ -25,6 +25,10 @@ class Banks(Protocol):
     async def get(self, bank_id: BankId) -> Bank | None: ...
 
     async def get_by_name(self, name: str) -> Bank | None: ...
+
+    async def find_names(self, ids: Collection[BankId]) -> Mapping[BankId, str]:
+        """Return the names of these banks."""
+        ...
 
     async def get_by_end_user(self, template: str, end_user: str) -> Bank | None:
         """Return the bank that this person has from the template."""
@@ -232,6 +236,15 @@ class Notes(SearchableRows[NoteId, Note], Protocol):
 
     async def find_newest(self, bank_id: BankId, limit: int) -> Sequence[Note]:
         """Return the newest `limit` notes that are not retired, in ascending order."""
+        ...
+
+    async def find_page(
+        self, bank_id: BankId, *, state: NoteState | None = None, after: int = 0, limit: int = 100
+    ) -> Sequence[Note]:
+        """Return notes in this state, or all, newest first.
+
+        `after` is the number of the last one on the previous page.
+        """
         ...
 
     async def find_citing(self, episodes: Collection[EpisodeId]) -> Sequence[NoteId]:

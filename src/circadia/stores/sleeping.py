@@ -62,6 +62,21 @@ class Passes(Protocol):
         """Return passes, newest first; `before` is the last one of the previous page."""
         ...
 
+    async def find_newest(
+        self,
+        *,
+        statuses: Collection[PassStatus] = (),
+        since: datetime | None = None,
+        before: Pass | None = None,
+        limit: int = 100,
+    ) -> Sequence[Pass]:
+        """Return passes over all banks, newest request first.
+
+        They have one of these statuses, if any are given, and were requested at or after `since`; `before` is the last
+        one of the previous page.
+        """
+        ...
+
     async def count_started(self, bank_id: BankId | None, since: datetime, until: datetime) -> int:
         """Return how many passes of the bank, or of all banks, started since then and before `until`."""
         ...
@@ -177,6 +192,10 @@ class SleepCalls(Protocol):
         operation: str | None = None,
     ) -> SleepCost:
         """Return the cost of calls that match all given conditions, reservations included."""
+        ...
+
+    async def sum_cost_by_pass(self, pass_ids: Collection[PassId]) -> Mapping[PassId, SleepCost]:
+        """Return the cost of each of these passes that has calls, reservations included."""
         ...
 
     async def sum_cost_by_model(self, pass_id: PassId) -> Sequence[OperationModelCost]:

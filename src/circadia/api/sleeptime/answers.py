@@ -33,6 +33,7 @@ from circadia.schemas.answers import (
     TestView,
 )
 from circadia.stores.base import Tx
+from circadia.time_slice import TimeSlice
 
 router = noun_router("answers")
 
@@ -161,10 +162,12 @@ async def _answer_views(tx: Tx, parts: ApiParts, bank: Bank, answers: Sequence[A
     for agent_id in {answer.scope.agent_id for answer in answers}:
         agent = await tx.agents.get(agent_id)
         names[agent_id] = agent_id if agent is None else agent.reference
-    return [
-        _answer_view(answer, names[answer.scope.agent_id], await _why_not(tx, parts, bank, answer))
-        for answer in answers
-    ]
+    views: list[AnswerView] = []
+    turn = TimeSlice()
+    for answer in answers:
+        views.append(_answer_view(answer, names[answer.scope.agent_id], await _why_not(tx, parts, bank, answer)))
+        await turn.yield_at_end()  # a check may wait for nothing, and a page has a thousand
+    return views
 
 
 async def _why_not(tx: Tx, parts: ApiParts, bank: Bank, answer: Answer) -> str:

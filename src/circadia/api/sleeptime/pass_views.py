@@ -1,5 +1,6 @@
 """REST views of passes, changes and the sleep-time status of a bank."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from circadia.records.sleep_call import FORGOTTEN, SleepCost
@@ -11,6 +12,7 @@ from circadia.sleeptime.engine.services import SleeptimeStatus
 from circadia.stores.base import Tx
 
 NANOUSD: Final = 1e9
+NO_COST: Final = SleepCost(calls=0, tokens=0, nanousd=0, seconds=0.0)
 
 
 def _balance_view(each: Balance) -> BalanceView:
@@ -28,8 +30,18 @@ def pass_cost_view(spent: SleepCost) -> PassCostView:
 
 
 async def pass_view(tx: Tx, bank: str, run: Pass) -> PassView:
-    spent = pass_cost_view(await tx.sleep_calls.sum_cost(pass_id=run.id))
-    return PassView.of(run, bank=bank, run_seconds=round(run.run_seconds, 3), spent=spent)
+    return _build_pass_view(bank, run, await tx.sleep_calls.sum_cost(pass_id=run.id))
+
+
+async def pass_views(tx: Tx, runs: Sequence[Pass]) -> list[PassView]:
+    """Return a page of passes, with the names of their banks."""
+    costs = await tx.sleep_calls.sum_cost_by_pass([run.id for run in runs])
+    names = await tx.banks.find_names({run.bank_id for run in runs})
+    return [_build_pass_view(names[run.bank_id], run, costs.get(run.id, NO_COST)) for run in runs]
+
+
+def _build_pass_view(bank: str, run: Pass, spent: SleepCost) -> PassView:
+    return PassView.of(run, bank=bank, run_seconds=round(run.run_seconds, 3), spent=pass_cost_view(spent))
 
 
 async def pass_detail(tx: Tx, bank: str, run: Pass) -> PassDetail:

@@ -11,7 +11,8 @@ from circadia.agents.access import require_operator
 from circadia.api.bodies import Body, Names
 from circadia.api.memory.banks import User
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
-from circadia.api.sleeptime.pass_views import pass_detail, pass_view
+from circadia.api.references import Instant
+from circadia.api.sleeptime.pass_views import pass_detail, pass_view, pass_views
 from circadia.clock import wait_for_event
 from circadia.errors import InvalidRequest, NotFound
 from circadia.ids import PassId
@@ -21,7 +22,7 @@ from circadia.records.bank import Bank
 from circadia.records.change import Change, ChangeState
 from circadia.records.principal import Principal
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
-from circadia.schemas.passes import ChangeList, ChangeView, PassChangeResult, PassDetail, PassList, PassView
+from circadia.schemas.passes import ChangeList, ChangeView, PassChangeResult, PassDetail, PassList, PassPage, PassView
 from circadia.sleeptime.triggers.pass_lifecycle import TOPIC, NewPass
 from circadia.stores.base import Tx
 
@@ -63,10 +64,12 @@ class PassBody(Body):
 
 
 class ChangeNumbersBody(Body):
-    """The waiting changes to accept or refuse."""
+    """The changes to accept, refuse or undo."""
 
     numbers: list[StrictInt] = Field(
-        default_factory=list[int], max_length=10_000, description="Numbers of changes; by default all that wait."
+        default_factory=list[int],
+        max_length=10_000,
+        description="Numbers of changes; by default all that wait, or for `undo` all that were published.",
     )
 
 
@@ -121,8 +124,28 @@ async def list_passes(
         passes = await tx.passes.find_all(
             bank_id=found_bank.id, status=status, before=None if last is None else last.id, limit=limit
         )
-        views = [await pass_view(tx, found_bank.name, sleep_pass) for sleep_pass in passes]
+        views = await pass_views(tx, passes)
     return PassList(bank=found_bank.name, passes=views, before=passes[-1].id if len(passes) == limit else None)
+
+
+@router.get("/passes")
+async def list_passes_of_all(
+    who: Who,
+    parts: Parts,
+    status: Annotated[list[PassStatus] | None, Query(description="Only with this status; may be repeated.")] = None,
+    since: Annotated[Instant, Query(description="Requested at or after this date or time.")] = None,
+    before: Annotated[str | None, Query(description="Id of the last pass on the previous page.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
+) -> PassPage:
+    """List the passes over all banks, newest request first. Operator only."""
+    require_operator(who)
+    async with parts.store.begin_read() as tx:
+        last = None if before is None else await tx.passes.get(PassId(before))
+        if before is not None and last is None:
+            raise InvalidRequest(f"there is no pass {before!r}; `before` is that of the page before")
+        passes = await tx.passes.find_newest(statuses=status or (), since=since, before=last, limit=limit)
+        views = await pass_views(tx, passes)
+    return PassPage(passes=views, before=passes[-1].id if len(passes) == limit else None)
 
 
 @router.get("/passes/{pass}")
@@ -158,12 +181,16 @@ async def list_changes(
 
 
 @router.post("/passes/{pass}/undo")
-async def undo_pass(run: PassPath, who: Who, parts: Parts) -> PassChangeResult:
-    """Undo all changes of a pass; later changes by others remain. Operator only."""
+async def undo_pass(run: PassPath, who: Who, parts: Parts, body: ChangeNumbersBody | None = None) -> PassChangeResult:
+    """Undo all changes of a pass, or single ones; later changes by others remain. Operator only.
+
+    A single change is not undone while later changes of the pass rest on it: the answer is a conflict that names them.
+    """
     require_operator(who)
     async with parts.store.begin_write() as tx:
         run_found, bank = await _open_pass(tx, parts, who, run)
-        return await _change_result(tx, bank, run_found, await parts.sleeptime.undo(tx, bank, run_found, by=who.name))
+        done = await parts.sleeptime.undo(tx, bank, run_found, body.numbers if body else (), by=who.name)
+        return await _change_result(tx, bank, run_found, done)
 
 
 @router.post("/passes/{pass}/accept")

@@ -1,4 +1,4 @@
-"""Sleep-time status of one bank and of all, pause and resume, and the sources of a note (SLEEP-61)."""
+"""Sleep-time status of one bank and of all, pause and resume, and notes with their sources (SLEEP-61)."""
 
 from datetime import timedelta
 from typing import Annotated
@@ -9,9 +9,11 @@ from circadia.agents.access import require_operator
 from circadia.api.memory.banks import User
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.sleeptime.pass_views import pass_cost_view, sleeptime_status_view
+from circadia.records.agent import MOST_COUNTED
+from circadia.records.note import NoteState
 from circadia.records.sleep_pass import PassStatus
 from circadia.schemas.episodes import EpisodeView
-from circadia.schemas.sleeptime import NoteDetail, SleeptimeStatusView, SleeptimeView
+from circadia.schemas.sleeptime import NoteDetail, NotePage, NoteView, SleeptimeStatusView, SleeptimeView
 
 router = noun_router("sleeptime")
 
@@ -28,7 +30,7 @@ async def show_sleeptime_of_all(
         running = [
             sleep_pass.bank_id
             for status in (PassStatus.RUNNING, PassStatus.PENDING)
-            for sleep_pass in await tx.passes.find_all(status=status, limit=limit)
+            for sleep_pass in await tx.passes.find_newest(statuses=(status,), limit=limit)
         ]
         bank_ids = list(dict.fromkeys([*running, *await tx.sleep_states.find_banks_with_backlog()]))
         banks = [await tx.banks.get(bank_id) for bank_id in bank_ids[:limit]]
@@ -81,6 +83,26 @@ async def resume_sleeptime(bank: str, who: Who, parts: Parts, user: User = None)
         found_bank = await parts.memory.banks.get(tx, bank, user)
         await parts.sleeptime.resume(tx, found_bank, by=who.name)
         return await sleeptime_status_view(tx, await parts.sleeptime.fetch_status(tx, found_bank))
+
+
+@router.get("/banks/{bank}/notes")
+async def list_notes(
+    bank: str,
+    who: Who,
+    parts: Parts,
+    user: User = None,
+    state: Annotated[NoteState | None, Query(description="`live` (in searches) or `retired`; by default both.")] = None,
+    after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="Number of the last row on the previous page.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
+) -> NotePage:
+    """List a bank's notes, newest first. Access: operator, agents with access to the bank."""
+    async with parts.store.begin_read() as tx:
+        found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
+        notes = await tx.notes.find_page(found_bank.id, state=state, after=after, limit=limit)
+    return NotePage(
+        notes=[NoteView.of(note, bank=found_bank.name, evidence_count=len(note.evidence)) for note in notes],
+        after=notes[-1].number if len(notes) == limit else None,
+    )
 
 
 @router.get("/banks/{bank}/notes/{note}")

@@ -1,4 +1,4 @@
-"""`circadia banks search`, `views`, `context` and `explain`: what a bank knows, and how it knows it."""
+"""`circadia banks search`, `views`, `context`, `notes` and `explain`: what a bank knows, and how it knows it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
@@ -9,6 +9,7 @@ from rich.text import Text
 from circadia.cli.memory.episodes import LETTERS, TRUSTS
 from circadia.cli.remote.bank import Bank, User
 from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.remote.paging import Limit, gather_pages
 from circadia.cli.terminal.output import (
     AsJson,
     compact,
@@ -21,9 +22,12 @@ from circadia.cli.terminal.output import (
     shorten,
     table,
 )
+from circadia.client import Client
 from circadia.records.bank import Trust
 from circadia.records.index_entry import Layer
+from circadia.records.note import NoteState
 from circadia.schemas.search import FrequentQuestionView, HitView
+from circadia.schemas.sleeptime import NotePage, NoteView
 
 app = typer.Typer()
 
@@ -173,6 +177,42 @@ def context(
         out.print(Text(display_text(text)) if text else Text("nothing", "dim"))
     if parts.left_out:
         note(f"no room for the blocks {', '.join(parts.left_out)}; raise --stable-tokens")
+
+
+@app.command(epilog="Example: circadia banks notes team --state retired")
+def notes(
+    server: RemoteServer,
+    bank: Bank,
+    state: Annotated[
+        NoteState | None, typer.Option("--state", help="Only notes in searches, or only retired ones; both by default.")
+    ] = None,
+    limit: Limit = 50,
+    user: User = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the notes of a bank, newest first."""
+    wanted = None if state is None else state.value
+
+    async def fetch_notes(client: Client) -> NotePage:
+        return await gather_pages(
+            lambda place, count: client.list_notes(bank, state=wanted, after=int(place or 0), limit=count, user=user),
+            key="notes",
+            limit=limit,
+            cursor="after",
+        )
+
+    page = server.ask(fetch_notes)
+    columns, numbers = ("note", "when", "kind", "trust", "importance", "sources", "retired", "text"), ("sources",)
+    more = page.after is not None
+    print_list(page, page.notes, columns, _note_row, as_json=as_json, nothing="no note", numbers=numbers, more=more)
+
+
+def _note_row(each: NoteView) -> tuple[object, ...]:
+    retired = "" if each.retired_at is None else local_time(each.retired_at)
+    importance = "" if each.importance is None else f"{each.importance:.2f}"
+    trust = Text(each.trust, TRUSTS[each.trust])
+    shown = shorten(each.text, LETTERS)
+    return (each.id, local_time(each.at), each.kind, trust, importance, each.evidence_count, retired, shown)
 
 
 @app.command(epilog="Example: circadia banks explain team not_3f2a")

@@ -83,8 +83,8 @@ def _lines(each: ChangeView) -> Iterator[Text]:
     sign, colour, noun = _SIGNS.get(each.kind, ("?", "", each.kind))
     dim = "dim " if each.state in ("refused", "undone") else ""
     head = f"{sign} {noun} {each.target}"
-    waits = f" {each.number}" if each.state == "staged" else ""
-    state = "" if each.state == "published" else f" [{each.state}{waits}]"
+    labels = {"published": f"{each.number}", "staged": f"staged {each.number}"}  # for --change
+    state = f" [{labels.get(each.state, each.state)}]"
     yield Text.assemble((display_text(head), f"{dim}bold {colour}"), (f"{state} {each.operation}", "dim"))
     before, after = each.before or {}, each.after or {}
     match each.kind:

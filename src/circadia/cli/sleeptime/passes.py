@@ -34,7 +34,7 @@ from circadia.client import Client
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 from circadia.records.sleep_pass import PassStatus
-from circadia.schemas.passes import PassChangeResult, PassDetail, PassList, PassView
+from circadia.schemas.passes import PassChangeResult, PassDetail, PassList, PassPage, PassView
 
 app = typer.Typer(cls=NounGroup)
 app.add_typer(bank_status.app)
@@ -45,6 +45,7 @@ COLOURS: Final = {
     "succeeded": "green", "no_change": "green", "running": "cyan", "partial": "yellow", "failed": "red",
 }  # fmt: skip
 _OPEN: Final = ("pending", "running")
+_NUMBERS: Final = ("calls", "tokens", "cost")
 _COLUMNS: Final = ("pass", "asked", "for", "by", "status", "changes", "calls", "tokens", "cost", "ran", "detail")
 
 PassKey = Annotated[str, typer.Argument(metavar="PASS", help="Pass ID.")]
@@ -58,34 +59,47 @@ Numbers = Annotated[
 def passes(
     server: RemoteServer,
     bank: BankToListIfAny = None,
-    status: Annotated[PassStatus | None, typer.Option("--status", help="Only passes with this status.")] = None,
+    statuses: Annotated[
+        list[PassStatus] | None,
+        typer.Option("--status", help="Only passes with this status; may be repeated without a bank."),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="WHEN", help="Only passes over all banks that were requested since then."),
+    ] = None,
     limit: Limit = 50,
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the passes over a bank, newest first; without a bank, what waits and runs in all banks."""
-    if bank is None:
-        _list_banks(server, status, limit, user, as_json=as_json)
-        return
-    stands = None if status is None else status.value
+    """List the passes over a bank, newest first.
 
-    async def fetch_passes(client: Client) -> PassList:
-        return await gather_pages(
-            lambda place, count: client.list_passes(bank, status=stands, before=place, limit=count, user=user),
-            key="passes",
-            limit=limit,
-        )
+    Without a bank, list those over all banks that --status or --since select; without these, what waits and runs.
+    """
+    names = [status.value for status in statuses or ()]
+    if bank is not None and (len(names) > 1 or since is not None):
+        raise InvalidRequest("with a bank, --status can be given once, and --since cannot; leave the bank out")
+    if bank is None and user is not None:
+        raise InvalidRequest("--user needs a bank; name one")
+    if bank is None and not names and since is None:
+        _list_banks(server, limit, as_json=as_json)
+        return
+
+    async def fetch_page(client: Client, before: str | None, count: int) -> PassList | PassPage:
+        if bank is None:
+            return await client.list_passes_of_all(statuses=names, since=since, before=before, limit=count)
+        status = names[0] if names else None
+        return await client.list_passes(bank, status=status, before=before, limit=count, user=user)
+
+    async def fetch_passes(client: Client) -> PassList | PassPage:
+        return await gather_pages(lambda place, count: fetch_page(client, place, count), key="passes", limit=limit)
 
     page = server.ask(fetch_passes)
-    numbers, more = ("calls", "tokens", "cost"), page.before is not None
-    print_list(page, page.passes, _COLUMNS, _row, as_json=as_json, nothing="no pass", numbers=numbers, more=more)
+    more = page.before is not None
+    columns, row = (_COLUMNS, _row) if bank is not None else ((_COLUMNS[0], "bank", *_COLUMNS[1:]), _row_with_bank)
+    print_list(page, page.passes, columns, row, as_json=as_json, nothing="no pass", numbers=_NUMBERS, more=more)
 
 
-def _list_banks(
-    server: RemoteServer, status: PassStatus | None, limit: int, user: str | None, *, as_json: bool
-) -> None:
-    if status is not None or user is not None:
-        raise InvalidRequest("--status and --user need a bank; name one")
+def _list_banks(server: RemoteServer, limit: int, *, as_json: bool) -> None:
     answer = server.ask(lambda client: client.show_sleeptime_of_all(limit=min(limit, PAGE)))
     if as_json:
         print_json(answer)
@@ -153,10 +167,10 @@ def run(
 
 
 @app.command(epilog="Example: circadia passes undo pas_0cwd4f7k2m")
-def undo(server: RemoteServer, run: PassKey, as_json: AsJson = False) -> None:
-    """Undo everything that a pass did. Later changes by others stay."""
+def undo(server: RemoteServer, run: PassKey, numbers: Numbers = None, as_json: AsJson = False) -> None:
+    """Undo everything that a pass did, or single changes. Later changes by others stay."""
     _print_result(
-        server.ask(lambda client: client.undo_pass(run)),
+        server.ask(lambda client: client.undo_pass(run, numbers=numbers or ())),
         as_json,
         "it changed no note, block or weight that still exists",
     )
@@ -268,6 +282,11 @@ def _row(each: PassView) -> tuple[object, ...]:
         format_duration(_run_seconds(each)),
         each.detail,
     )
+
+
+def _row_with_bank(each: PassView) -> tuple[object, ...]:
+    key, *others = _row(each)
+    return (key, each.bank, *others)
 
 
 def _run_seconds(each: PassView) -> float:

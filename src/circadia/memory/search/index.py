@@ -175,31 +175,32 @@ class BankIndex:
     def build_features(self, rows: Array, question: Question, base: Array) -> RowFeatures:
         """Return the rows' features for a question; the rows in `base` determine how rare its words are."""
         before = self._rows["before"][rows]
-        words, near = self._word_shares(question.stems, base), np.full(len(self) + 1, np.nan)
+        words, words_before = np.split(self._word_shares(question.stems, np.concatenate([rows, before]), base), 2)
+        near = np.full(len(self) + 1, np.nan)
         allowed = np.zeros(len(self) + 1, np.bool_)
         allowed[rows] = True
         for embedder, vector in question.vectors.items():
             if (held := self._vectors.get(embedder)) is not None and held.dimensions == len(vector):
                 near_rows, cosines = held.nearest(vector, len(self), allowed)
                 near[near_rows] = question.sense * cosines
-        answers = np.append(self._rows["question"], False)[before] & (words[before] > RELATED)
-        return RowFeatures(words=words[rows], near=near[rows], answers=answers)
+        answers = np.append(self._rows["question"], False)[before] & (words_before > RELATED)
+        return RowFeatures(words=words, near=near[rows], answers=answers)
 
-    def _word_shares(self, stems: Sequence[Collection[int]], base: Array) -> Array:
-        """Return by row its share of the question's words, weighted by their rarity among the rows `base`."""
+    def _word_shares(self, stems: Sequence[Collection[int]], rows: Array, base: Array) -> Array:
+        """Return each row's share of the question's words, weighted by their rarity among the rows `base`."""
         known = np.zeros(len(self) + 1, np.bool_)
         known[base] = True
-        having = [np.unique(np.concatenate([self._postings.rows_with_term(stem) for stem in word])) for word in stems]
-        times = [int(known[rows].sum()) for rows in having]
+        having = [np.zeros(len(self) + 1, np.bool_) for _ in stems]
+        for mask, word in zip(having, stems, strict=True):
+            for stem in word:
+                mask[self._postings.rows_with_term(stem)] = True
+        times = [int(np.count_nonzero(known & mask)) for mask in having]
         unknown = UNKNOWN if any(times) else 1.0
-        had, total_weights = np.zeros(len(self) + 1), np.zeros(len(self) + 1)
-        for rows, count in zip(having, times, strict=True):
-            weight = rarity(len(base), count)
-            had[rows] += weight
-            total_weights += weight * (1 if count else unknown)
-            if not count:
-                total_weights[rows] += weight * (1 - unknown)
-        had[NONE] = 0
+        had, total_weights = np.zeros(len(rows)), np.zeros(len(rows))
+        for mask, count in zip(having, times, strict=True):
+            weight, here = rarity(len(base), count), mask[rows]  # never `NONE`, the extra row
+            had += weight * here
+            total_weights += weight * (1 if count else np.where(here, 1, unknown))
         return had / np.maximum(total_weights, LEAST)
 
     def _add(self, layer: Layer, rows: Sequence[IndexEntry]) -> None:

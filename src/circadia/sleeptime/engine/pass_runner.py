@@ -21,7 +21,7 @@ from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
 from circadia.memory.search.retrieval import Retrieval
 from circadia.records.bank import Bank
 from circadia.records.block import Block
-from circadia.records.change import Change
+from circadia.records.change import FORGOTTEN, Change, ChangeState
 from circadia.records.episode import Episode
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.records.sleep_state import Leftover
@@ -198,6 +198,7 @@ class PassRunner:
         full: bool = False,
     ) -> Pass:  # fmt: skip
         view, watermark = await self._build_view(run, bank, page, full=full)
+        earlier = len(view.proposed)
         self._again = False
         left: list[Leftover] = []
         for operation in self._operations:
@@ -213,6 +214,7 @@ class PassRunner:
         await self._go_on()
         if self._silent and not self._answered and replace_from is None:  # the provider is at fault, not this step
             raise _ProviderUnavailable(self._silent)
+        view = replace(view, proposed=view.proposed[earlier:])
         proposed, wrong, again = await self._verify_claims(view, await self._check_rules(view), replace_from)
         left += again
         async with self._store.begin_write() as tx:
@@ -263,17 +265,22 @@ class PassRunner:
     async def _build_view(
         self, run: Pass, bank: Bank, page: Sequence[Episode], *, full: bool
     ) -> tuple[PageContext, BankWatermark]:
-        """Return the bank as it is now, with the edits and demotions since the last pass, and their watermark."""
+        """Return the bank as it is now, with the edits and demotions since the last pass, and their watermark.
+
+        What earlier pages proposed and a person has yet to accept is not in the bank, and is not proposed again.
+        """
         async with self._store.begin_read() as tx:
             present = await tx.banks.get(bank.id) or bank
             notes = await self._notebook.fetch_newest(tx, present)
             blocks, state = await tx.blocks.find_all(bank.id), await tx.sleep_states.get(bank.id)
             stale = await tx.sleep_states.find_stale(bank.id, 0 if full else state.demotions)
+            staged = await tx.passes.find_changes(run.id, state=ChangeState.STAGED) if "staged" in run.counts else ()
         now = page[-1].stored_at if page else run.created_at  # the same however often the page is processed
         view = PageContext(
             bank=bank, now=now, page=page, notes=notes, blocks=blocks, instructions=run.instructions, full=full,
             look=CachedBankReader(self._store, bank, self._retrieval, page),
             stale=frozenset(key for key, reasons in stale.items() if not all(map(is_repeat_demotion, reasons))),
+            proposed=[change for change in staged if change.why != FORGOTTEN],
             edited=() if present.edited_at == state.edited_at else _edited_labels(blocks, state.edited_at),
         )  # fmt: skip
         return view, BankWatermark(demotions=present.demotions, edited_at=present.edited_at)

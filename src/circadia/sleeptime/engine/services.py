@@ -245,11 +245,16 @@ class SleeptimeService:
         _require_ended(run)
         return await self.publisher.refuse(tx, run, numbers, by=by)
 
-    async def undo(self, tx: Tx, bank: Bank, run: Pass, *, by: str) -> Sequence[Change]:
-        """Undo a pass; return its changes with their results. Raises Conflict: it has not ended."""
+    async def undo(self, tx: Tx, bank: Bank, run: Pass, numbers: Collection[int] = (), *, by: str) -> Sequence[Change]:
+        """Undo a pass, or only these of its changes; return them with their results.
+
+        Raises:
+            Conflict: It has not ended, or others of its changes rest on these. NotFound: one is not published.
+        """
         _require_ended(run)
-        await undo_tuning(tx, self.events, bank, run, by=by)
-        return await self.publisher.undo(tx, run, bank, by=by)
+        if not numbers:
+            await undo_tuning(tx, self.events, bank, run, by=by)
+        return await self.publisher.undo(tx, run, bank, numbers, by=by)
 
     async def explain(self, tx: Tx, bank: Bank, note_id: str) -> NoteHistory:
         """Return the origin of a note. Raises NotFound."""

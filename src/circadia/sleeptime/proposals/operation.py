@@ -66,7 +66,7 @@ class PageContext:
     edited: Collection[str] = ()
     """Labels of blocks that others than passes have written since the last pass."""
     proposed: Sequence[Change] = ()
-    """Changes of earlier operations for this page."""
+    """Changes of earlier operations for this page, after those of earlier pages that wait for a person."""
     drafts: dict[str, Note] = field(default_factory=dict[str, Note], compare=False)
     """Proposed notes by id, built once for a page (`project_notes`)."""
 

@@ -18,7 +18,7 @@ from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
 from circadia.records.sleep_pass import Pass
 from circadia.records.sleep_state import Leftover
 from circadia.sleeptime.grounding.change_rules import source_ids_of
-from circadia.sleeptime.publish.effects import Effects, SourceRows
+from circadia.sleeptime.publish.effects import NOTE, Effects, SourceRows
 from circadia.stores.base import Tx
 
 CEILING_SHARE: Final = 0.05
@@ -126,10 +126,16 @@ class Publisher:
         await _save_counts(tx, run, done)
         return done
 
-    async def undo(self, tx: Tx, run: Pass, bank: Bank, *, by: str) -> Sequence[Change]:
-        """Undo a pass's changes, the last first; return them with their results. Later changes by others stay."""
+    async def undo(self, tx: Tx, run: Pass, bank: Bank, numbers: Collection[int] = (), *, by: str) -> Sequence[Change]:
+        """Undo a pass's changes, the last first, all or these; return them with their results.
+
+        Later changes by others stay.
+
+        Raises:
+            NotFound: One is not published. Conflict: Later changes of the pass rest on these, and are not among them.
+        """
         before = await _fetch_demotions(tx, bank)
-        published = await tx.passes.find_changes(run.id, state=ChangeState.PUBLISHED)
+        published = await _fetch_published(tx, run, numbers)
         done: list[Change] = []
         for change in reversed(published):
             wrong = change.why if _is_blank(change) else await self._effects.undo(tx, bank, change)
@@ -196,6 +202,41 @@ async def _fetch_staged(tx: Tx, run: Pass, numbers: Collection[int]) -> Sequence
             f"change {min(unknown)} of pass {run.id!r} does not wait; `circadia passes diff` shows what does"
         )
     return [change for change in staged if not numbers or change.number in numbers]
+
+
+async def _fetch_published(tx: Tx, run: Pass, numbers: Collection[int]) -> Sequence[Change]:
+    """Return a pass's published changes: all, or those with these numbers. Raises NotFound, Conflict."""
+    published = await tx.passes.find_changes(run.id, state=ChangeState.PUBLISHED)
+    unknown = set(numbers).difference(change.number for change in published)
+    if unknown:
+        raise NotFound(
+            f"change {min(unknown)} of pass {run.id!r} is not published; `circadia passes diff` shows which are"
+        )
+    if not numbers:
+        return published
+    if dependent := _find_dependent(published, numbers):
+        these = ", ".join(map(str, dependent))
+        raise Conflict(f"later changes of pass {run.id!r} rest on these; undo them too, or first: {these}")
+    return [change for change in published if change.number in numbers]
+
+
+def _find_dependent(changes: Sequence[Change], numbers: Collection[int]) -> Sequence[int]:
+    """Return the numbers of the later changes that rest on those with these numbers, and are not among them.
+
+    A change rests on an earlier one of the same target, and on one that adds the note which replaces its target or
+    shows it to be stale: without that note, the bank would lose what it says.
+    """
+    targets: set[str] = set()
+    dependent: list[int] = []
+    for change in changes:
+        after = change.after or {}
+        shown_by = after.get("instead") or (after.get("evidence") if change.kind is ChangeKind.DEMOTE_EPISODE else "")
+        if change.number not in numbers:
+            if change.target not in targets and not (str(shown_by).startswith(NOTE) and shown_by in targets):
+                continue
+            dependent.append(change.number)
+        targets.add(change.target)
+    return dependent
 
 
 async def _save_counts(tx: Tx, run: Pass, done: Sequence[Change]) -> None:

@@ -169,7 +169,7 @@ class SqlAnswers:
     ) -> Sequence[Answer]:
         values = {"bank": bank_id, "agent": agent_id, "after": after or "", "most": limit}
         statement = _LIVE_OF_BANK if agent_id is None else _LIVE_OF_AGENT
-        return [_answer(row) for row in await self._run(lambda connection: statement.all(connection, values))]
+        return await self._run(lambda connection: [_answer(row) for row in statement.all(connection, values)])
 
     async def count_live(self, bank_id: BankId, at: datetime) -> int:
         return await self._run(lambda connection: _COUNT_LIVE.scalar(connection, {"bank": bank_id, "now": at}))

@@ -124,6 +124,11 @@ class SqlBanks:
     async def get_by_name(self, name: str) -> Bank | None:
         return await self._first(_BY_NAME, {"key": name})
 
+    async def find_names(self, ids: Collection[BankId]) -> Mapping[BankId, str]:
+        statement = select(banks.c.id, banks.c.name).where(banks.c.id.in_(ids))
+        rows = await self._run(lambda connection: connection.execute(statement).all())
+        return {BankId(row.id): row.name for row in rows}
+
     async def get_by_end_user(self, template: str, end_user: str) -> Bank | None:
         return await self._first(_OF_USER, {"of_template": template, "person": end_user})
 

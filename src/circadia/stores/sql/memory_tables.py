@@ -18,7 +18,7 @@ from sqlalchemy import (
     text,
 )
 
-from circadia.stores.sql.schema import NUMBER, Instant, metadata
+from circadia.stores.sql.schema import NUMBER, Instant, metadata, only
 
 banks = Table(
     "banks",
@@ -99,6 +99,8 @@ notes = Table(
 Index("notes_demotion", notes.c.bank_id, notes.c.demotion)
 Index("notes_bank", notes.c.bank_id, notes.c.number)
 Index("notes_embedder", notes.c.embedder, notes.c.number)
+Index("notes_live", notes.c.bank_id, notes.c.number, **only("retired_at IS NULL"))
+Index("notes_retired", notes.c.bank_id, notes.c.number, **only("retired_at IS NOT NULL"))
 
 evidence = Table(
     "evidence",

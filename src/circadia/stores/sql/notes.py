@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, select, updat
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.bank import Trust
 from circadia.records.index_entry import Layer
-from circadia.records.note import Note, NoteKind
+from circadia.records.note import Note, NoteKind, NoteState
 from circadia.stores.locks import bank_key
 from circadia.stores.sql.memory_tables import banks, evidence, notes
 from circadia.stores.sql.searchable import SearchableStatements, SqlSearchableRows
@@ -35,6 +35,7 @@ _NEWEST = Statement(
 _WITH_RETIRED = Statement(
     _OF_BANK.where(notes.c.number > bindparam("after")).order_by(notes.c.number).limit(bindparam("most"))
 )
+_IN_STATE: Final = {NoteState.LIVE: notes.c.retired_at.is_(None), NoteState.RETIRED: notes.c.retired_at.is_not(None)}
 _RETIRE = (
     Statement(
         update(banks)
@@ -100,6 +101,17 @@ class SqlNotes(SqlSearchableRows[NoteId, Note]):
         values = {"bank": bank_id, "most": limit}
         notes = await self._run(lambda connection: _notes(connection, _NEWEST.all(connection, values)))
         return notes[::-1]
+
+    async def find_page(
+        self, bank_id: BankId, *, state: NoteState | None = None, after: int = 0, limit: int = 100
+    ) -> Sequence[Note]:
+        statement = _OF_BANK.order_by(notes.c.number.desc()).limit(limit)
+        if state is not None:
+            statement = statement.where(_IN_STATE[state])
+        if after:
+            statement = statement.where(notes.c.number < after)
+        values = {"bank": bank_id}
+        return await self._run(lambda connection: _notes(connection, connection.execute(statement, values).all()))
 
     async def find_citing(self, episodes: Collection[EpisodeId]) -> Sequence[NoteId]:
         if not episodes:

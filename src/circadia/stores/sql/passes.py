@@ -7,7 +7,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final, cast
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, literal, or_, select, tuple_, update
 
 from circadia.errors import Conflict
 from circadia.ids import BankId, PassId
@@ -16,6 +16,7 @@ from circadia.records.sleep_pass import FARTHEST, Pass, PassStatus, Trigger
 from circadia.stores.locks import FLEET_KEY, RETENTION_KEY, bank_key
 from circadia.stores.sql.job_claims import JobClaims
 from circadia.stores.sql.link import Runner, fetch_held
+from circadia.stores.sql.schema import Instant
 from circadia.stores.sql.sleep_tables import pass_changes, passes
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -127,8 +128,28 @@ class SqlPasses:
             statement = statement.where(passes.c.status == status.value)
         if before is not None:
             statement = statement.where(passes.c.id < before)
-        rows = await self._run(lambda connection: connection.execute(statement).all())
-        return [_pass(row) for row in rows]
+        return await self._run(lambda connection: [_pass(row) for row in connection.execute(statement).all()])
+
+    async def find_newest(
+        self,
+        *,
+        statuses: Collection[PassStatus] = (),
+        since: datetime | None = None,
+        before: Pass | None = None,
+        limit: int = 100,
+    ) -> Sequence[Pass]:
+        statement = select(passes).order_by(passes.c.created_at.desc(), passes.c.id.desc()).limit(limit)
+        if since is not None:
+            statement = statement.where(passes.c.created_at >= since)
+        if before is not None:
+            request = tuple_(passes.c.created_at, passes.c.id)
+            statement = statement.where(request < tuple_(literal(before.created_at, Instant), literal(before.id)))
+        # One read for each status: an index has each in this order, and not several together.
+        reads = [statement.where(passes.c.status == status.value) for status in set(statuses)] or [statement]
+        found = await self._run(
+            lambda connection: [_pass(row) for read in reads for row in connection.execute(read).all()]
+        )
+        return sorted(found, key=lambda run: (run.created_at, run.id), reverse=True)[:limit]
 
     async def count_started(self, bank_id: BankId | None, since: datetime, until: datetime) -> int:
         await self._hold(FLEET_KEY if bank_id is None else bank_key(bank_id))
@@ -157,8 +178,7 @@ class SqlPasses:
             statement = statement.where(pass_changes.c.state == state.value)
         if kind is not None:
             statement = statement.where(pass_changes.c.kind == kind.value)
-        rows = await self._run(lambda connection: connection.execute(statement).all())
-        return [_change(row) for row in rows]
+        return await self._run(lambda connection: [_change(row) for row in connection.execute(statement).all()])
 
     async def last_change_number(self, pass_id: PassId) -> int:
         return int(await self._run(lambda connection: _LAST_CHANGE.scalar(connection, {"of": pass_id})) or 0)

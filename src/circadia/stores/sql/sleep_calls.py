@@ -1,6 +1,6 @@
 """Model calls of the sleep tier; their cost is in the usage ledger."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -123,6 +123,11 @@ class SqlSleepCalls:
         if operation is not None:
             statement = statement.where(sleep_calls.c.operation == operation)
         return _build_cost(await self._run(lambda connection: connection.execute(statement).one()))
+
+    async def sum_cost_by_pass(self, pass_ids: Collection[PassId]) -> Mapping[PassId, SleepCost]:
+        statement = _SPENT.add_columns(sleep_calls.c.pass_id).where(sleep_calls.c.pass_id.in_(pass_ids))
+        rows = await self._run(lambda connection: connection.execute(statement.group_by(sleep_calls.c.pass_id)).all())
+        return {PassId(row.pass_id): _build_cost(row) for row in rows}
 
     async def sum_cost_by_model(self, pass_id: PassId) -> Sequence[OperationModelCost]:
         statement = _LEDGER.where(sleep_calls.c.pass_id == pass_id)

@@ -50,6 +50,8 @@ passes = Table(
 Index("passes_bank", passes.c.bank_id, passes.c.id)
 Index("passes_open", passes.c.bank_id, unique=True, **only("ended_at IS NULL"))
 Index("passes_started", passes.c.started_at)
+Index("passes_created", passes.c.created_at, passes.c.id)
+Index("passes_status", passes.c.status, passes.c.created_at, passes.c.id)
 
 pass_changes = Table(
     "pass_changes",
