@@ -122,6 +122,7 @@ DOORS: dict[str, tuple[tuple[int, int, int, int, int], object]] = {
     "GET /api/v1/sleeptime": (OPERATOR, None),
     "GET /api/v1/cluster": (OPERATOR, None),
     "GET /api/v1/holds": (OPERATOR, None),
+    "POST /api/v1/holds/{hold}/drop": ((404, 403, 403, 403, 401), None),
     "GET /api/v1/events": (OPERATOR, None),
     "GET /api/v1/events/stream": (OPERATOR, None),
     "GET /api/v1/usage": (OPERATOR, None),

@@ -3187,15 +3187,27 @@ export type HoldList = {
     /**
      * Holds
      *
-     * Longest hold first, at most `limit`.
+     * Held by this server: longest hold first, at most `limit`.
      */
     holds: Array<HeldCall>;
     /**
      * Total
      *
-     * Total number of held calls.
+     * Number of all calls that this server holds.
      */
     total: number;
+    /**
+     * Elsewhere
+     *
+     * Held by other servers of the cluster: most calls first, at most `limit` rows.
+     */
+    elsewhere: Array<MemberHoldsView>;
+    /**
+     * Total Elsewhere
+     *
+     * Number of all calls that other servers hold.
+     */
+    total_elsewhere: number;
 };
 
 /**
@@ -3473,6 +3485,50 @@ export type LookupOutcome = 'hit' | 'hint' | 'miss';
  * MatchKind
  */
 export type MatchKind = 'exact' | 'similar';
+
+/**
+ * MemberHoldsView
+ *
+ * The number of calls of an agent that another server of the cluster holds.
+ */
+export type MemberHoldsView = {
+    /**
+     * Agent
+     *
+     * Name of the agent.
+     */
+    agent: string;
+    /**
+     * Session
+     *
+     * Name of the session.
+     */
+    session: string;
+    /**
+     * Reference
+     *
+     * `name` in the session `default`, else `session:name`.
+     */
+    reference: string;
+    /**
+     * Server
+     *
+     * Id of the server.
+     */
+    server: string;
+    /**
+     * Address
+     *
+     * URL at which the server's own machine reaches it.
+     */
+    address: string;
+    /**
+     * Holds
+     *
+     * Number of calls, as of the last second.
+     */
+    holds: number;
+};
 
 /**
  * MemberView
@@ -8270,6 +8326,12 @@ export type CallDrop = {
      * Reason.
      */
     reason: string;
+    /**
+     * By
+     *
+     * Operator who dropped it.
+     */
+    by?: string | null;
 };
 
 /**
@@ -8435,7 +8497,7 @@ export type DeadLetterAlert = {
 /**
  * DeliveryEventView
  *
- * An agent or a person marked messages of an inbox.
+ * An agent or a person marked messages of an inbox, or an operator requeued them.
  */
 export type DeliveryEventView = {
     /**
@@ -8477,21 +8539,27 @@ export type DeliveryEventView = {
 /**
  * DeliveryUpdate
  *
- * An agent or a person marked messages of an inbox.
+ * An agent or a person marked messages of an inbox, or an operator requeued them.
  */
 export type DeliveryUpdate = {
     /**
      * State
      *
-     * New state.
+     * What happened to them.
      */
-    state: 'handled' | 'snoozed';
+    state: 'handled' | 'snoozed' | 'requeued';
     /**
      * Messages
      *
      * Ids of the messages.
      */
     messages: Array<string>;
+    /**
+     * By
+     *
+     * Operator who requeued them.
+     */
+    by?: string | null;
 };
 
 /**
@@ -8997,17 +9065,17 @@ export type ParticipantChange = {
      */
     thread_name: string;
     /**
-     * Participant
-     *
-     * Reference of the agent.
-     */
-    participant: string;
-    /**
      * By
      *
      * Who did it.
      */
     by: string;
+    /**
+     * Participant
+     *
+     * Reference of the agent.
+     */
+    participant: string;
 };
 
 /**
@@ -11811,6 +11879,74 @@ export type ListHoldsResponses = {
 };
 
 export type ListHoldsResponse = ListHoldsResponses[keyof ListHoldsResponses];
+
+export type DropHoldData = {
+    body?: never;
+    path: {
+        /**
+         * Hold
+         *
+         * Id of the hold.
+         */
+        hold: string;
+    };
+    query?: never;
+    url: '/api/v1/holds/{hold}/drop';
+};
+
+export type DropHoldErrors = {
+    /**
+     * No token, or an invalid one.
+     */
+    401: Problem;
+    /**
+     * A valid token without access.
+     */
+    403: Problem;
+    /**
+     * A name or id that does not exist.
+     */
+    404: Problem;
+    /**
+     * The current state does not allow it.
+     */
+    409: Problem;
+    /**
+     * The body is over the limit.
+     */
+    413: Problem;
+    /**
+     * The `Host` header names no host of this server.
+     */
+    421: Problem;
+    /**
+     * Malformed JSON, an unknown key or a wrong value.
+     */
+    422: Problem;
+    /**
+     * Too many requests with a wrong token.
+     */
+    429: Problem;
+    /**
+     * A fault in Circadia; see its log.
+     */
+    500: Problem;
+    /**
+     * The database does not answer, or the server is stopping; retry.
+     */
+    503: Problem;
+};
+
+export type DropHoldError = DropHoldErrors[keyof DropHoldErrors];
+
+export type DropHoldResponses = {
+    /**
+     * Successful Response
+     */
+    200: HeldCall;
+};
+
+export type DropHoldResponse = DropHoldResponses[keyof DropHoldResponses];
 
 export type SendDirectData = {
     body: DirectMessageBody;
