@@ -56,6 +56,8 @@ DOORS: dict[str, tuple[tuple[int, int, int, int, int], object]] = {
     "GET /api/v1/sessions/{session}/threads/{thread}/messages": (OWN, None),
     "POST /api/v1/sessions/{session}/threads/{thread}/messages": ((201, 201, 403, 403, 401), {"content": "hello"}),
     "POST /api/v1/messages": ((201, 201, 201, 403, 401), {"to": "{s}:carl", "content": "hello"}),
+    "GET /api/v1/messages": (OPERATOR, None),
+    "POST /api/v1/messages/{message}/requeue": (OPERATOR, None),
     "POST /api/v1/wakes": ((201, 201, 201, 403, 401), {"to": "{s}:carl", "message": "red", "reason": "blocker"}),
     "GET /api/v1/wakes": (ALL, None),
     "GET /api/v1/wakes/matrix": (OPERATOR, None),
