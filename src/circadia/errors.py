@@ -10,6 +10,7 @@ CircadiaError
 │   ├── Conflict                the current state does not allow it
 │   ├── TooLarge                the body is over the limit
 │   ├── Misdirected             the Host header names another server
+│   ├── CallDropped             an operator has ended this held call
 │   └── LimitReached            a limit that the operator set; wait or ask for more
 ├── RetryLater                  nobody must act; the same request will pass later
 │   ├── StillAsleep             the agent sleeps longer than the hold may last
@@ -75,6 +76,12 @@ class Misdirected(CallerError):
     code = "misdirected"
 
 
+class CallDropped(CallerError):
+    """An operator has ended the held call; a repeat would be held again."""
+
+    code = "dropped"
+
+
 class LimitReached(CallerError):
     code = "limit_reached"
 
@@ -132,6 +139,7 @@ HTTP_STATUS: dict[type[CircadiaError], int] = {
     NotFound: 404,
     MethodNotAllowed: 405,
     Conflict: 409,
+    CallDropped: 410,
     TooLarge: 413,
     Misdirected: 421,
     LimitReached: 429,
@@ -153,6 +161,7 @@ JSON_RPC_CODE: dict[type[CircadiaError], int] = {
     NotFound: -32004,
     MethodNotAllowed: -32601,
     Conflict: -32009,
+    CallDropped: -32010,
     TooLarge: -32013,
     Misdirected: -32021,
     LimitReached: -32029,
@@ -174,6 +183,7 @@ EXIT_STATUS: dict[type[CircadiaError], int] = {
     NotFound: 4,
     MethodNotAllowed: 2,
     Conflict: 5,
+    CallDropped: 5,
     TooLarge: 2,
     Misdirected: 3,
     LimitReached: 6,

@@ -15,9 +15,9 @@ from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.agents.sign_in import SignIn
 from circadia.api.app import ApiParts, create_api
-from circadia.errors import TargetGone
+from circadia.errors import NotFound, TargetGone
 from circadia.gateway.hold.gate import HoldView
-from circadia.ids import AgentId, hash_token, new_token
+from circadia.ids import AgentId, HoldId, hash_token, new_token
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.server.answers_wiring import build_answer_lookup
 from circadia.server.memory_wiring import build_memory_services
@@ -50,6 +50,14 @@ class FakeHolds:
         """Return what the test put in."""
         found = [view for view in self.views if session in (None, view.session) and agent in (None, view.agent)]
         return found[:limit], len(found)
+
+    def drop(self, hold: HoldId, *, by: str) -> HoldView:
+        """Remove a call from what is held."""
+        for view in self.views:
+            if view.id == hold:
+                self.views.remove(view)
+                return view
+        raise NotFound(f"no call {hold!r}")
 
     def count_held(self, agent_id: AgentId) -> int:
         """Return how many of them are the agent's."""

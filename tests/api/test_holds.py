@@ -38,6 +38,7 @@ async def test_what_is_held_is_listed_and_counted_with_its_agent(service: Servic
         "what": "POST /v1/chat/completions", "since": "2026-01-01T00:00:00Z", "waited_seconds": 1.5, "phase": "silent",
         "bytes": 120,
     }  # fmt: skip
+    assert (await service.ok("GET", "/holds"))["elsewhere"] == [], "this server is alone"
     few = await service.ok("GET", "/holds?limit=1")
     assert (len(few["holds"]), few["total"]) == (1, 3)
     assert len((await service.ok("GET", "/holds?session=team"))["holds"]) == 1

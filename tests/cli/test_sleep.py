@@ -61,6 +61,22 @@ async def test_who_is_meant_must_be_clear(operator: CircadiaProcess, words: tupl
     refused(await run("sleep", *words), 2)
 
 
+async def test_a_held_call_is_dropped_by_its_id_and_its_agent_sleeps_on(operator: CircadiaProcess) -> None:
+    token = (await operator.create_session("drop", [{"name": "ann"}]))["ann"]
+    await run("sleep", "drop:ann")
+    body = {"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "Hello"}]}
+    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as http:
+        call = asyncio.create_task(http.post(f"{operator.url}/llm/openai/v1/chat/completions", json=body))
+        await operator.held_by("drop", "ann")
+        (hold,) = (await run("holds", "--session", "drop", "--json")).json["holds"]
+        assert hold["id"] in (await run("holds", "--session", "drop")).out
+        dropped = await run("holds", "drop", hold["id"])
+        assert "dropped POST /v1/chat/completions of drop:ann" in dropped.out
+        assert (await call).status == 410
+    refused(await run("holds", "drop", hold["id"]), 4, hold["id"], "another server")
+    assert await states(operator, "drop") == {"ann": True}
+
+
 async def test_a_held_call_is_seen_and_a_wake_lets_it_go_on(operator: CircadiaProcess) -> None:
     token = (await operator.create_session("hold", [{"name": "ann"}]))["ann"]
     await run("sleep", "hold:ann")
@@ -76,7 +92,7 @@ async def test_a_held_call_is_seen_and_a_wake_lets_it_go_on(operator: CircadiaPr
         async with started("holds", "--watch", "--json", "--session", "hold") as watching:
             await watching.until("hold:ann")
             assert (await run("wake", "hold:ann")).status == 0
-            await watching.until('{"holds":[],"total":0}')
+            await watching.until('{"holds":[],"total":0,')
         answer = await call
         assert answer.status == 200
         answer.close()

@@ -43,7 +43,7 @@ def drawn(agents: list[AgentView], *, height: int | None, trouble: str = "") -> 
     picture = TopSnapshot(
         at=NOW,
         agents=agents,
-        holds=HoldList(holds=[], total=0),
+        holds=HoldList(holds=[], total=0, elsewhere=[], total_elsewhere=0),
         usage=UsageReport(group_by="agent", usage=[], total=NOTHING),
         events=[],
     )

@@ -253,3 +253,18 @@ async def test_an_agent_sees_its_own_inbox_only(operator: CircadiaProcess) -> No
     tokens = await crew(operator, "own")
     assert (await run("inbox", "own:lead", "--token", tokens["lead"])).status == 0
     refused(await run("inbox", "own:writer", "--token", tokens["lead"]), 3, "lead")
+
+
+async def test_messages_that_nobody_handled_are_listed_over_all_agents_and_only_dead_ones_requeued(
+    operator: CircadiaProcess,
+) -> None:
+    await crew(operator, "waiting")
+    sent = (await run("send", "waiting:writer", "the notes can start", "--json")).json["message"]
+    assert "no message is dead" in (await run("messages")).err
+    listed = (await run("messages", "--state", "unread")).out
+    assert sent in listed
+    assert "waiting:writer" in listed
+    assert "was requeued before" in (await run("messages", "requeue", sent)).out
+    await operator.call("POST", f"/agents/waiting:writer/inbox/{sent}/ack")
+    refused(await run("messages", "requeue", sent), 5, sent, "handled")
+    refused(await run("messages", "--state", "handled"), 2, "dead")

@@ -51,6 +51,41 @@ async def add_sleeper(server: Live, name: str) -> str:
     return token
 
 
+async def test_each_gateway_counts_the_calls_that_the_other_one_holds(tmp_path: Path, postgres_url: str) -> None:
+    async with two_servers(tmp_path, postgres_url) as servers:
+        here, there = servers
+        ann, bob = [await add_sleeper(here, name) for name in ("ann", "bob")]
+        calls = [asyncio.create_task(here.answered(token)) for token in (ann, ann, bob)]
+        (_, cluster) = await there.rest("GET", "/cluster")
+        members = {member["address"]: member["id"] for member in cluster["members"]}
+        holds = {each["reference"]: each["id"] for each in await here.held(3)}
+        rows = [
+            {"agent": name, "session": "default", "reference": name, "server": members[here.url], "address": here.url,
+             "holds": count}
+            for name, count in (("ann", 2), ("bob", 1))
+        ]  # fmt: skip
+
+        async def wait_for(elsewhere: Sequence[Any], query: str = "") -> None:
+            async with asyncio.timeout(60):
+                while (seen := (await there.rest("GET", f"/holds{query}"))[1])["elsewhere"] != elsewhere:
+                    await asyncio.sleep(0.05)
+            assert (seen["holds"], seen["total"]) == ([], 0)
+
+        await wait_for(rows)
+        await wait_for(rows[:1], "?limit=1")
+        await wait_for(rows[1:], "?agent=bob")
+        assert (await there.rest("GET", "/holds?limit=1"))[1]["total_elsewhere"] == 3
+        assert (await here.rest("GET", "/holds"))[1]["elsewhere"] == []
+        status, problem = await there.rest("POST", f"/holds/{holds['bob']}/drop")
+        assert status == 404
+        assert "ask the server that holds it" in problem["detail"]
+        assert (await here.rest("POST", f"/holds/{holds['bob']}/drop"))[0] == 200
+        await wait_for(rows[:1])
+        await there.sleeping(False, "ann")
+        await wait_for([])
+        assert [status for status, _ in await asyncio.gather(*calls)] == [200, 200, 410]
+
+
 async def test_racing_calls_at_two_gateways_are_held_up_to_the_limits_of_the_agent_and_of_all(
     tmp_path: Path, postgres_url: str, late_locks: dict[str, str]
 ) -> None:

@@ -11,6 +11,7 @@ from circadia.ids import MessageId, PulseId
 from circadia.records.message import Delivery, DeliveryState, MessageType, Priority
 from circadia.records.thread import ThreadStatus
 from circadia.stores.base import Store
+from circadia.stores.sql.database import SqlStore
 from tests.contract.rows import agent, at, message, session, stored, thread
 from tests.contract.wake_rows import wake
 
@@ -73,6 +74,9 @@ async def test_a_delivery_moves_by_its_table_and_each_move_tells_what_moved(inbo
         assert await tx.deliveries.release(BOB.id, some("m0", "m1", "m2")) == ["m1"]
         assert await tx.deliveries.mark_dead(BOB.id, some("m4", "m0"), at(5)) == ["m4"]
         assert await tx.deliveries.lease(BOB.id, some("m4"), None, now=at(6)) == []
+        assert await tx.deliveries.requeue(BOB.id, some("m4", "m0", "m1", "m2")) == ["m4"]
+        assert await tx.deliveries.requeue(BOB.id, some("m4")) == []
+        assert await tx.deliveries.mark_dead(BOB.id, some("m4"), at(6)) == ["m4"]
         await tx.deliveries.mark_seen(BOB.id, some("m0", "m5"), at(7))
     async with inbox.begin_read() as tx:
         assert await tx.deliveries.count_by_state(BOB.id) == {UNREAD: 4, LEASED: 0, HANDLED: 2, DEAD: 1}
@@ -219,3 +223,37 @@ async def test_a_direct_message_goes_with_its_delivery_once_no_wake_and_no_answe
     assert await left() == ["woke"]
     async with store.begin_read() as tx:
         assert await tx.deliveries.count_by_state(BOB.id) == dict.fromkeys(DeliveryState, 0)
+
+
+@pytest.mark.spec("WAKE-30")
+async def test_what_nobody_has_handled_is_listed_over_all_agents_newest_first(inbox: Store) -> None:
+    async with inbox.begin_write() as tx:
+        await tx.messages.add(message("m7", to=TALK, sender=ANN), [(BOB.id, False), (ANN.id, False)])
+        await tx.deliveries.mark_dead(BOB.id, some("m2", "m7"), at(1))
+        await tx.deliveries.mark_dead(ANN.id, some("m7"), at(1))
+        await tx.deliveries.mark_handled(BOB.id, some("m5"), at(1))
+        await tx.deliveries.lease(BOB.id, some("m6"), at(9), now=at(1))
+    async with inbox.begin_read() as tx:
+        dead = await tx.deliveries.find_unhandled([DEAD], limit=9)
+        assert [(each.message.id, each.agent_id) for each in dead] == [
+            ("m7", ANN.id), ("m7", BOB.id), ("m2", BOB.id)
+        ]  # fmt: skip
+        assert ids(await tx.deliveries.find_unhandled([DEAD], before=MessageId("m7"), limit=9)) == ["m2"]
+        assert ids(await tx.deliveries.find_unhandled([UNREAD, LEASED], limit=3)) == ["m6", "m4", "m3"]
+        assert {each.agent_id for each in await tx.deliveries.find_by_message(MessageId("m7"))} == {ANN.id, BOB.id}
+
+
+async def copy_messages(store: Store, count: int) -> None:
+    """Copy the only message that often by SQL; one in a thousand is dead, and all others are handled."""
+    assert isinstance(store, SqlStore)
+    numbers = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})"
+    statements = (
+        "INSERT INTO messages (id, thread_id, session_id, sender, content, mentions, at) "
+        f"{numbers} SELECT 'copy' || i, thread_id, session_id, sender, content, mentions, at FROM n, messages",
+        "INSERT INTO deliveries (agent_id, message_id, number, state, mentioned) "
+        "SELECT d.agent_id, m.id, m.number, CASE WHEN m.number % 1000 = 0 THEN 'dead' ELSE 'handled' END, d.mentioned "
+        "FROM messages m, deliveries d WHERE m.id LIKE 'copy%'",
+    )
+    async with store.writer.begin(()) as block:
+        for statement in statements:
+            await block.run(lambda connection, text=statement: connection.exec_driver_sql(text))

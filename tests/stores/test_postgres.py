@@ -16,6 +16,7 @@ from circadia.errors import InvalidRequest, StartError, StorageUnavailable
 from circadia.ids import AgentId, BankId, SessionId
 from circadia.records.bank import Bank
 from circadia.records.coordination import Coordination
+from circadia.records.message import DeliveryState
 from circadia.records.wake import Charge
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sql.database import SqlStore, SqlTx
@@ -26,7 +27,8 @@ from circadia.stores.sql.pooled_writer import PooledWriter
 from circadia.stores.sql.write_block import WriteBlock
 from circadia.wake.admission.budgets import fetch_budgets
 from circadia.wake.admission.chains import ChainPosition
-from tests.contract.rows import agent, at, put, sent, session, tags
+from tests.contract.rows import agent, at, message, put, sent, session, stored, tags
+from tests.contract.test_store_inbox import BOB, TALK, copy_messages
 from tests.contract.test_store_memory import BANK, episode
 from tests.contract.wake_rows import pulse, wake
 from tests.fixtures.postgres import PostgresServer
@@ -365,3 +367,20 @@ async def test_the_budgets_of_an_answer_read_no_wakes_of_other_agents(store: Sql
         place = ChainPosition()
         await fetch_budgets(tx, replace(bob, coordination=Coordination()), at(100), sender=bob, place=place)
         assert await block.run(lambda connection: connection.exec_driver_sql(reads).scalar()) == 0
+
+
+async def test_a_list_of_dead_letters_reads_none_of_10000_messages_that_are_handled(store: SqlStore) -> None:
+    await stored(store, session(), BOB, TALK)
+    async with store.begin_write() as tx:
+        await tx.messages.add(message("m", to=TALK), [(BOB.id, False)])
+    await copy_messages(store, 10_000)
+    await asked(store, "ANALYZE")
+    async with store.begin_write() as tx:
+        assert len(await tx.deliveries.find_unhandled([DeliveryState.DEAD], limit=50)) == 10
+    ((name,),) = await asked(
+        store, "SELECT name FROM pg_prepared_statements WHERE statement LIKE 'SELECT messages%!= ''handled''%'"
+    )
+    plan = "\n".join(row[0] for row in await asked(store, f"EXPLAIN EXECUTE \"{name}\" ('dead', {2**62}, 50)"))
+    assert "deliveries_unhandled on deliveries" in plan
+    assert "Seq Scan on messages" not in plan, plan
+    assert "Seq Scan on deliveries" not in plan, plan

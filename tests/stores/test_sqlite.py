@@ -12,7 +12,8 @@ import pytest
 from sqlalchemy import Connection
 
 from circadia.errors import StartError, StorageUnavailable
-from circadia.ids import AgentId, BankId
+from circadia.ids import AgentId, BankId, MessageId
+from circadia.records.message import DeliveryState
 from circadia.records.note import NoteState
 from circadia.records.sleep_pass import PassStatus
 from circadia.stores import sqlite
@@ -21,8 +22,9 @@ from circadia.stores.sql.group_commit import GroupCommitWriter
 from circadia.stores.sql.link import WritingLink
 from circadia.stores.sql.statement import DRIVER_CONNECTION
 from circadia.stores.sqlite import open_sqlite
-from tests.contract.rows import at, event, put, sent, tags
+from tests.contract.rows import at, event, message, put, sent, session, stored, tags
 from tests.contract.sleep_rows import sleep_pass
+from tests.contract.test_store_inbox import BOB, TALK, copy_messages
 from tests.full_disk import no_room
 
 
@@ -238,3 +240,21 @@ async def test_a_look_at_what_is_due_passes_over_all_that_waits(store: SqlStore)
         assert f"SEARCH wakes USING INDEX {due}" in steps
     # The one scan is of all agents, whose condition (`:every`) is looked at once and before it.
     assert len([step for step in steps if step.startswith("SCAN wakes")]) == 1, steps
+
+
+async def test_a_list_of_dead_letters_reads_none_of_10000_messages_that_are_handled(store: SqlStore) -> None:
+    await stored(store, session(), BOB, TALK)
+    async with store.begin_write() as tx:
+        await tx.messages.add(message("m", to=TALK), [(BOB.id, False)])
+    await copy_messages(store, 10_000)
+    statements: list[str] = []
+    async with store.begin_write() as tx:
+        await tx.deliveries.find_by_message(MessageId(""))  # opens the connection
+        driver = await link_of(store).run(lambda connection: connection.info[DRIVER_CONNECTION])
+        driver.set_trace_callback(statements.append)
+        found = await tx.deliveries.find_unhandled([DeliveryState.DEAD], limit=50)
+        driver.set_trace_callback(None)
+        steps = [row[3] for each in statements for row in driver.execute(f"EXPLAIN QUERY PLAN {each}")]
+    assert len(found) == 10
+    assert "SEARCH deliveries USING INDEX deliveries_unhandled (state=? AND number<?)" in steps
+    assert not [step for step in steps if step.startswith("SCAN")], steps

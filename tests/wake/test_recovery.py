@@ -11,6 +11,7 @@ import pytest
 from circadia.errors import StorageUnavailable
 from circadia.records.event import EventType
 from circadia.records.message import DeliveryState
+from circadia.records.principal import Principal
 from circadia.records.pulse import PulseStatus
 from circadia.records.wake import Charge, Decision
 from circadia.stores.base import Store, Tx
@@ -51,6 +52,12 @@ async def test_an_interrupted_pulse_is_tried_again_three_times_with_longer_pause
     assert (alert.data["cause"], alert.data["pulse"]) == ("dead_letter", wake.pulse_id)
     assert "interrupted" in (await team.inbox(ann))[0]
     assert (await team.wake(wake)).charge is Charge.CHARGED
+    async with team.store.begin_write() as tx:
+        (letter,) = await tx.deliveries.find_unhandled([DeliveryState.DEAD], limit=9)
+        (_, (again,)) = await team.tier.inbox.requeue(tx, Principal(), letter.message.id)
+    await team.worker.step()
+    assert (await team.until(again.pulse_id, PulseStatus.RUNNING)).attempt == 1
+    assert "help" in team.launcher.launches[-1].prompt
 
 
 @pytest.mark.spec("WAKE-23", "WAKE-50")

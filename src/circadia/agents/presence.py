@@ -110,11 +110,14 @@ class Presence:
         finally:
             cell.waiters.pop(waiter, None)
 
-    def fail(self, cell: PresenceCell, waiter: object, error: CircadiaError) -> None:
+    def fail(self, cell: PresenceCell, waiter: object, error: CircadiaError) -> bool:
+        """End a wait with an error; return False if it has ended already."""
         future = cell.waiters.get(waiter)
-        if future is not None and not future.done():
-            future.set_exception(error)
-            future.exception()  # mark as retrieved: a waiter that is being cancelled never will
+        if future is None or future.done():
+            return False
+        future.set_exception(error)
+        future.exception()  # mark as retrieved: a waiter that is being cancelled never will
+        return True
 
     def shut(self, tx: Tx, moved: Agent) -> None:
         """Close the gate of an agent that falls asleep in this transaction; `moved` is its new row."""

@@ -58,6 +58,7 @@ _PATH_PARAMETERS: Final = {
     "wake": "Id of the wake request.",
     "root": "Id of the first wake, pulse or message.",
     "pulse": "Id of the pulse.",
+    "hold": "Id of the hold.",
     "key": "Name of the setting.",
     "bank": "Name of the bank, or a template of the agent's policy.",
     "episode": "Id of the episode.",

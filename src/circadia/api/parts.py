@@ -19,7 +19,7 @@ from circadia.answers.lookup import AnswerLookup
 from circadia.clock import Clock
 from circadia.gateway.answers.judging import JudgeLimits
 from circadia.gateway.hold.gate import HoldView
-from circadia.ids import AgentId, MemberId
+from circadia.ids import AgentId, HoldId, MemberId
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.memory.services import MemoryServices
 from circadia.records.principal import Principal
@@ -31,7 +31,7 @@ from circadia.wake.services import WakeServices
 
 
 class HoldRegistry(Protocol):
-    """Lists the calls held now; the gate implements it."""
+    """Lists and drops the calls held now; the gate implements it."""
 
     def list_holds(
         self, *, session: str | None = None, agent: str | None = None, limit: int = 1000
@@ -40,6 +40,10 @@ class HoldRegistry(Protocol):
         ...
 
     def count_held(self, agent_id: AgentId) -> int: ...
+
+    def drop(self, hold: HoldId, *, by: str) -> HoldView:
+        """End a held call; return it as it was. Raises NotFound."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -53,6 +53,10 @@ class CommandList(LazyGroup):
                 "List the messages in an agent's inbox and count them by state. "
                 "The operator's token marks none as seen.",
             ),
+            "messages": (
+                "circadia.cli.waking.messages",
+                "List the messages in all inboxes that nobody has handled, by default dead letters, newest first.",
+            ),
             "wakes": (
                 "circadia.cli.waking.wakes",
                 "List wake requests with their decision and its reason, newest first.",

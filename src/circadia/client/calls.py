@@ -14,7 +14,7 @@ from circadia.clock import Clock, SystemClock
 from circadia.schemas.agents import AgentCreated, AgentList, AgentStateList, AgentStateView, AgentToken, AgentView
 from circadia.schemas.cluster import Cluster
 from circadia.schemas.events import EventList, EventView
-from circadia.schemas.holds import HoldList
+from circadia.schemas.holds import HeldCall, HoldList
 from circadia.schemas.messages import MessageList, MessageView
 from circadia.schemas.overview import OverviewView
 from circadia.schemas.sessions import SessionCreated, SessionDetail, SessionList, SessionView
@@ -214,9 +214,13 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls,
         return await self._http.fetch(Cluster, "GET", "cluster")
 
     async def list_holds(self, *, session: str | None = None, agent: str | None = None, limit: int = 1000) -> HoldList:
-        """Return the held calls, longest first and up to `limit`, and their total number."""
+        """Return the held calls, longest first and up to `limit`, and the numbers of those at other servers."""
         query = {"session": session, "agent": agent, "limit": str(limit)}
         return await self._http.fetch(HoldList, "GET", "holds", query=query)
+
+    async def drop_hold(self, hold: str) -> HeldCall:
+        """End a call that the server holds with an error; its agent stays asleep."""
+        return await self._http.fetch(HeldCall, "POST", "holds", hold, "drop")
 
     async def list_events(
         self,

@@ -7,7 +7,7 @@ from circadia.client.connection import ApiConnection
 from circadia.records.wake import Decision
 from circadia.schemas.chains import Chain
 from circadia.schemas.coordination import CoordinationView
-from circadia.schemas.inbox import AckResult, InboxPage, SentPage, SnoozeResult
+from circadia.schemas.inbox import AckResult, InboxPage, RequeueResult, SentPage, SnoozeResult, UnhandledPage
 from circadia.schemas.pulses import PulseList, PulseView
 from circadia.schemas.schedule import ScheduleView
 from circadia.schemas.wakes import (
@@ -156,6 +156,17 @@ class WakeCalls:
         """Snooze a message."""
         body = {"seconds": seconds}
         return await self._http.fetch(SnoozeResult, "POST", "agents", agent, "inbox", message, "snooze", body=body)
+
+    async def list_unhandled_messages(
+        self, *, states: Sequence[str] = (), before: str | None = None, limit: int = 50
+    ) -> UnhandledPage:
+        """Return messages of all inboxes, by default dead letters, newest first; `before` is for the next page."""
+        query = {"state": list(states), "before": before, "limit": str(limit)}
+        return await self._http.fetch(UnhandledPage, "GET", "messages", query=query)
+
+    async def requeue_message(self, message: str) -> RequeueResult:
+        """Return a dead letter to its inbox, with new attempts."""
+        return await self._http.fetch(RequeueResult, "POST", "messages", message, "requeue")
 
     async def list_sent(self, agent: str, *, before: str | None = None, limit: int = 50) -> SentPage:
         """Return the status of an agent's sent messages, newest first; `before` is for the next page."""

@@ -109,6 +109,7 @@ class CallDrop(CallHold):
 
     waited_seconds: float = Field(description="Time held.")
     reason: str = Field(description="Reason.")
+    by: str | None = Field(default=None, description="Operator who dropped it.", examples=["operator"])
 
 
 class ThreadData(EventData):
@@ -124,11 +125,10 @@ class ThreadChange(ThreadData):
     by: Author
 
 
-class ParticipantChange(ThreadData):
+class ParticipantChange(ThreadChange):
     """An agent was added to a thread or removed."""
 
     participant: str = Field(description="Reference of the agent.")
-    by: Author
 
 
 class ThreadMessage(ThreadData):
@@ -160,10 +160,11 @@ class DirectMessage(EventData):
 
 
 class DeliveryUpdate(EventData):
-    """An agent or a person marked messages of an inbox."""
+    """An agent or a person marked messages of an inbox, or an operator requeued them."""
 
-    state: Literal["handled", "snoozed"] = Field(description="New state.")
+    state: Literal["handled", "snoozed", "requeued"] = Field(description="What happened to them.")
     messages: list[str] = Field(description="Ids of the messages.")
+    by: str | None = Field(default=None, description="Operator who requeued them.", examples=["operator"])
 
 
 class WakeVerdict(EventData):
@@ -397,4 +398,3 @@ EVENT_DATA: Final[Mapping[EventType, tuple[type[EventData], ...]]] = {
     EventType.ANSWERS_FELL_BACK: (AnswerTrust,),
     EventType.ANSWERS_TRUSTED: (AnswerTrust,),
 }
-"""The models of each kind's data."""

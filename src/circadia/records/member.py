@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from circadia.ids import MemberId
+from circadia.records.session import DEFAULT_SESSION
 
 
 class Role(StrEnum):
@@ -38,3 +39,19 @@ class Member:
     """Pulses and passes that it runs."""
     leads: bool = False
     """Whether it does the work that one process at a time does."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemberHolds:
+    """The calls of one agent that one member holds."""
+
+    member_id: MemberId
+    address: str
+    agent: str
+    session: str
+    holds: int
+
+    @property
+    def reference(self) -> str:
+        """`name` in the session `default`, else `session:name`."""
+        return self.agent if self.session == DEFAULT_SESSION else f"{self.session}:{self.agent}"

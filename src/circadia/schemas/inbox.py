@@ -38,6 +38,27 @@ class InboxItem(View):
     ended_at: datetime | None = Field(description="When it was handled or expired.")
 
 
+class UnhandledMessage(InboxItem):
+    """A message in an inbox of the fleet that nobody has handled."""
+
+    to: str = Field(description="Reference of the agent: `name` or `session:name`.", examples=["writer"])
+
+
+class UnhandledPage(View):
+    """Messages that nobody has handled, over all agents."""
+
+    messages: list[UnhandledMessage] = Field(description="One row per message and inbox, newest message first.")
+    before: str | None = Field(description="Value of `before` for the next page; null at the end.")
+
+
+class RequeueResult(View):
+    """A dead letter that was requeued."""
+
+    message: str = Field(description="Id of the message.", examples=["msg_0cwd…"])
+    requeued: list[str] = Field(description="Agents in whose inbox it is unread again; none if it already was.")
+    wakes: list[str] = Field(description="Ids of the wake requests that it made.")
+
+
 class InboxPage(View):
     """A page of an inbox, and the number of messages by state."""
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from circadia.ids import AgentId, MemberId
 from circadia.records.due_work import DueWork
-from circadia.records.member import Member
+from circadia.records.member import Member, MemberHolds
 
 
 class Members(Protocol):
@@ -42,6 +42,12 @@ class HoldPlaceCounts(Protocol):
         self, member_id: MemberId, agents: Collection[AgentId], now: datetime
     ) -> Mapping[AgentId, int]:
         """Return the number of calls that other members hold now for each of these agents, if any."""
+        ...
+
+    async def find_of_others(
+        self, member_id: MemberId, now: datetime, *, session: str | None = None, agent: str | None = None, limit: int
+    ) -> tuple[Sequence[MemberHolds], int]:
+        """Return what other live members hold, most calls first, and the number of all these calls. One statement."""
         ...
 
     async def put(self, member_id: MemberId, counts: Mapping[AgentId, int]) -> None:

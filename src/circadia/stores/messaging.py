@@ -125,6 +125,16 @@ class Deliveries(Protocol):
         """Return the deliveries of an agent's messages, newest first."""
         ...
 
+    async def find_unhandled(
+        self, states: Collection[DeliveryState], *, before: MessageId | None = None, limit: int
+    ) -> Sequence[Delivery]:
+        """Return the deliveries of all agents in these states, none of them handled, newest message first."""
+        ...
+
+    async def find_by_message(self, message_id: MessageId) -> Sequence[Delivery]:
+        """Return the deliveries of a message to all agents."""
+        ...
+
     async def lease(
         self,
         agent_id: AgentId,
@@ -163,6 +173,10 @@ class Deliveries(Protocol):
 
     async def mark_dead(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
         """Mark leased or unread deliveries as dead; return those that changed."""
+        ...
+
+    async def requeue(self, agent_id: AgentId, messages: Collection[MessageId]) -> Sequence[MessageId]:
+        """Return dead deliveries to unread; return those that changed."""
         ...
 
     async def find_leased_by_pulse(self, pulse_id: PulseId) -> Sequence[MessageId]:

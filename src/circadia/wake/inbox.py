@@ -20,7 +20,7 @@ from circadia.records.thread import Thread, ThreadStatus
 from circadia.records.wake import Wake, WakeReason, WakeSource, matches_override
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
-from circadia.stores.locks import request_key
+from circadia.stores.locks import agent_key, request_key
 from circadia.wake.admission.chains import ChainPosition, fetch_place
 from circadia.wake.admission.requests import NewWake, WakeRequests
 
@@ -138,6 +138,49 @@ class Inbox:
             raise Conflict("some of these messages are handled already; read the inbox again")
         await self._record_delivery_event(tx, agent, "snoozed", snoozed)
         return until
+
+    async def requeue(
+        self, tx: Tx, principal: Principal, message_id: MessageId
+    ) -> tuple[Sequence[Agent], Sequence[Wake]]:
+        """Return a dead letter to the inboxes where it is dead, and ask for a wake as when it was sent.
+
+        Return the agents whose inbox has changed, none on a repeat, and the requests; these begin new pulses, so the
+        attempts count anew.
+
+        Raises:
+            NotFound: no such message. Conflict: it is neither dead nor unread anywhere.
+        """
+        deliveries = await tx.deliveries.find_by_message(message_id)
+        if not deliveries:
+            raise NotFound(f"no inbox has a message {message_id!r}; list the dead letters with `circadia messages`")
+        await tx.hold(*(agent_key(delivery.agent_id) for delivery in deliveries))
+        deliveries = await tx.deliveries.find_by_message(message_id)
+        agents: list[Agent] = []
+        wakes: list[Wake] = []
+        for delivery in deliveries:
+            agent = await tx.agents.get(delivery.agent_id) if delivery.state is DeliveryState.DEAD else None
+            if agent is None or agent.deleted_at is not None:
+                continue
+            await tx.deliveries.requeue(agent.id, [message_id])
+            await self._record_delivery_event(tx, agent, "requeued", [message_id], by=principal.name)
+            self._signal_delivery(tx, agent.id)
+            agents.append(agent)
+            message = delivery.message
+            if message.priority in _WAKING and agent.coordination.wake_on_high_priority:
+                ask = NewWake(
+                    target=agent,
+                    source=WakeSource.PERSON,
+                    by=principal.name,
+                    reason=f"{message.priority.value} message",
+                    priority=message.priority,
+                    message_id=message_id,
+                    message_root=message.root_id,
+                )
+                wakes.append(await self._requests.ask(tx, ask))
+        if not agents and all(delivery.state is not DeliveryState.UNREAD for delivery in deliveries):
+            states = ", ".join(sorted({delivery.state.value for delivery in deliveries}))
+            raise Conflict(f"message {message_id!r} is {states}; only a dead letter of a present agent is requeued")
+        return agents, wakes
 
     def _require_sendable(self, letter: OutgoingMessage) -> None:
         if not letter.content.strip():
@@ -278,10 +321,17 @@ class Inbox:
                 raise NotFound(f"no message {message!r} in the inbox of {agent.reference!r}")
 
     async def _record_delivery_event(
-        self, tx: Tx, agent: Agent, state: Literal["handled", "snoozed"], messages: Sequence[MessageId]
+        self,
+        tx: Tx,
+        agent: Agent,
+        state: Literal["handled", "snoozed", "requeued"],
+        messages: Sequence[MessageId],
+        *,
+        by: str | None = None,
     ) -> None:
         if messages:
             data = DeliveryUpdate(state=state, messages=list(messages))
+            data = data if by is None else data.model_copy(update={"by": by})
             await self._record_event(tx, EventType.DELIVERY, agent, data)
 
     async def _record_event(self, tx: Tx, kind: EventType, agent: Agent, data: EventData) -> None:

@@ -1,7 +1,7 @@
 """An agent's inbox, and the status of its sent messages (WAKE-30 … WAKE-34)."""
 
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, Literal
 
 from fastapi import Query
 from pydantic import Field, StrictFloat, StrictInt
@@ -13,7 +13,6 @@ from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, MessageId
 from circadia.records.message import Delivery, DeliveryState
 from circadia.schemas.inbox import AckResult, InboxItem, InboxPage, SentItem, SentPage, SnoozeResult
-from circadia.stores.base import Tx
 from circadia.wake.inbox import MAX_SNOOZE_SECONDS, delivery_status
 
 router = noun_router("inbox")
@@ -67,7 +66,7 @@ async def show_inbox(
     return InboxPage(
         agent=found_agent.reference,
         counts=dict(counts),
-        messages=[_item(delivery) for delivery in deliveries],
+        messages=[InboxItem.of(delivery.message, **delivery_values(delivery)) for delivery in deliveries],
         after=deliveries[-1].message.id if len(deliveries) == limit else None,
     )
 
@@ -106,7 +105,9 @@ async def list_sent(
         last = None if before is None else MessageId(before)
         if last is not None and await tx.messages.get(last) is None:
             raise InvalidRequest(f"no message {before!r}; `before` is that of the page before")
-        deliveries, more = await _fetch_sent(tx, found_agent.id, last, limit)
+        deliveries, more = await fetch_whole_messages(
+            lambda most: tx.deliveries.find_sent(found_agent.id, before=last, limit=most), limit
+        )
         names: dict[AgentId, str] = {}
         for delivery in deliveries:
             if delivery.agent_id not in names:
@@ -118,10 +119,15 @@ async def list_sent(
     )
 
 
-async def _fetch_sent(tx: Tx, sender: AgentId, before: MessageId | None, limit: int) -> tuple[Sequence[Delivery], bool]:
-    """Return deliveries of whole messages, and whether there are more: a page must not split a message's recipients."""
+async def fetch_whole_messages(
+    fetch: Callable[[int], Awaitable[Sequence[Delivery]]], limit: int
+) -> tuple[Sequence[Delivery], bool]:
+    """Return deliveries of whole messages, and whether there are more: a page must not split a message's recipients.
+
+    `fetch` takes the number of rows.
+    """
     while True:
-        deliveries = await tx.deliveries.find_sent(sender, before=before, limit=limit + 1)
+        deliveries = await fetch(limit + 1)
         if len(deliveries) <= limit:
             return deliveries, False
         whole = [delivery for delivery in deliveries if delivery.message.id != deliveries[-1].message.id]
@@ -130,17 +136,17 @@ async def _fetch_sent(tx: Tx, sender: AgentId, before: MessageId | None, limit: 
         limit *= 2
 
 
-def _item(delivery: Delivery) -> InboxItem:
-    return InboxItem.of(
-        delivery.message,
-        thread_name=delivery.thread,
-        mentioned=delivery.mentioned,
-        state=delivery.state,
-        until=delivery.leased_until,
-        pulse=delivery.pulse_id,
-        seen_at=delivery.seen_at,
-        ended_at=delivery.ended_at,
-    )
+def delivery_values(delivery: Delivery) -> dict[str, Any]:
+    """Return what an inbox item has beside the message."""
+    return {
+        "thread_name": delivery.thread,
+        "mentioned": delivery.mentioned,
+        "state": delivery.state,
+        "until": delivery.leased_until,
+        "pulse": delivery.pulse_id,
+        "seen_at": delivery.seen_at,
+        "ended_at": delivery.ended_at,
+    }
 
 
 def _sent_item(delivery: Delivery, to: str) -> SentItem:

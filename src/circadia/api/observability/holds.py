@@ -1,5 +1,6 @@
 """Holds: calls of sleeping agents that wait at the gate."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import Query
@@ -8,8 +9,10 @@ from circadia.agents.access import require_operator
 from circadia.agents.directory import require_names
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.gateway.hold.gate import HoldView
+from circadia.ids import HoldId
+from circadia.records.member import MemberHolds
 from circadia.records.session import DEFAULT_SESSION
-from circadia.schemas.holds import HeldCall, HoldList
+from circadia.schemas.holds import HeldCall, HoldList, MemberHoldsView
 
 router = noun_router("holds")
 
@@ -22,12 +25,36 @@ async def list_holds(
     agent: Annotated[str | None, Query(description="Only of agents with this name.")] = None,
     limit: Annotated[int, Query(ge=1, le=10_000, description="Maximum number of rows.")] = 1000,
 ) -> HoldList:
-    """List the held calls. Operator only."""
+    """List the calls that this server holds, and count those that the other servers of its cluster hold.
+
+    Operator only.
+    """
     require_operator(who)
     async with parts.store.begin_read() as tx:
         await require_names(tx, who, session, agent)
+        others: Sequence[MemberHolds] = ()
+        total_elsewhere = 0
+        if parts.member_id is not None:
+            others, total_elsewhere = await tx.hold_places.find_of_others(
+                parts.member_id, parts.clock.now(), session=session, agent=agent, limit=limit
+            )
     views, total = parts.holds.list_holds(session=session, agent=agent, limit=limit)
-    return HoldList(holds=[_held_call(view) for view in views], total=total)
+    return HoldList(
+        holds=[_held_call(view) for view in views],
+        total=total,
+        elsewhere=[MemberHoldsView.of(each) for each in others],
+        total_elsewhere=total_elsewhere,
+    )
+
+
+@router.post("/holds/{hold}/drop")
+async def drop_hold(hold: str, who: Who, parts: Parts) -> HeldCall:
+    """End a call that this server holds, with an error that SDKs do not retry; its agent stays asleep.
+
+    Operator only.
+    """
+    require_operator(who)
+    return _held_call(parts.holds.drop(HoldId(hold), by=who.name))
 
 
 def _held_call(view: HoldView) -> HeldCall:

@@ -3,23 +3,33 @@
 from typing import Annotated
 
 import typer
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
 from circadia.cli.remote.connection import RemoteServer
 from circadia.cli.remote.reference import OnlyAgent, OnlySession
-from circadia.cli.terminal.output import AsJson, console, format_duration, note, print_json, print_json_line, table
+from circadia.cli.terminal.groups import NounGroup
+from circadia.cli.terminal.output import (
+    AsJson,
+    console,
+    format_duration,
+    note,
+    print_json,
+    print_json_line,
+    print_result,
+    table,
+)
 from circadia.client import Client
 from circadia.clock import SystemClock
 from circadia.schemas.holds import HoldList
 
-app = typer.Typer()
+app = typer.Typer(cls=NounGroup)
 
 LOOK_SECONDS = 1.0
 
 
-@app.command(epilog="Example: circadia holds --watch")
+@app.callback(epilog="Example: circadia holds --watch")
 def holds(
     server: RemoteServer,
     watch: Annotated[bool, typer.Option("--watch", help="Refresh every second until Ctrl-C.")] = False,
@@ -51,17 +61,34 @@ def holds(
     answer = server.ask(fetch_holds)
     if as_json:
         print_json(answer)
-    elif answer.holds:
+    elif answer.holds or answer.elsewhere:
         console().print(_render_holds(answer))
     else:
         note("no call is held")
 
 
+@app.command(epilog="Example: circadia holds drop hold_0cwd…")
+def drop(
+    server: RemoteServer, hold: Annotated[str, typer.Argument(metavar="HOLD", help="Hold ID.")], as_json: AsJson = False
+) -> None:
+    """End a held call with an error that its caller does not repeat. Its agent stays asleep."""
+    call = server.ask(lambda client: client.drop_hold(hold))
+    text = f"dropped {call.what} of {call.reference}, held for {format_duration(call.waited_seconds)}"
+    print_result(call, text, as_json=as_json)
+
+
 def _render_holds(answer: HoldList) -> Group:
     rows = [
-        (hold.reference, hold.door, hold.what, format_duration(hold.waited_seconds), hold.phase, hold.bytes)
+        (hold.id, hold.reference, hold.door, hold.what, format_duration(hold.waited_seconds), hold.phase, hold.bytes)
         for hold in answer.holds
     ]
-    listed = table(("agent", "door", "call", "held for", "phase", "bytes"), rows, numbers=("bytes",))
-    left = answer.total - len(rows)
-    return Group(listed, *([Text(f"… and {left} more", "dim")] if left > 0 else ()))
+    listed = table(("hold", "agent", "door", "call", "held for", "phase", "bytes"), rows, numbers=("bytes",))
+    parts: list[RenderableType] = [listed] if rows or not answer.elsewhere else []
+    if (left := answer.total - len(rows)) > 0:
+        parts.append(Text(f"… and {left} more", "dim"))
+    if answer.elsewhere:
+        elsewhere = [(each.reference, each.server, each.address, each.holds) for each in answer.elsewhere]
+        parts.append(table(("agent", "held by", "address", "calls"), elsewhere, numbers=("calls",)))
+    if (left := answer.total_elsewhere - sum(each.holds for each in answer.elsewhere)) > 0:
+        parts.append(Text(f"… and {left} more calls at other servers", "dim"))
+    return Group(*parts)

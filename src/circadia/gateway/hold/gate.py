@@ -10,7 +10,7 @@ from typing import Final, Self
 
 from circadia.agents.presence import Presence, PresenceCell
 from circadia.clock import Clock
-from circadia.errors import CircadiaError, TargetGone
+from circadia.errors import CallDropped, CircadiaError, NotFound, TargetGone
 from circadia.gateway.accounting.journal import Journal
 from circadia.gateway.hold.bodies import BodyRef, BodySpool, SpooledBody
 from circadia.gateway.hold.keep_alive import Alarm, Ticker
@@ -70,7 +70,7 @@ class GateCall:
 
     __slots__ = (
         "_admission", "_body", "_cell", "_gate", "_grace_seconds", "_has_place", "_limit", "_pace", "_polls", "agent",
-        "began", "door", "id", "is_listed", "reply", "since", "spooled", "turn", "what",
+        "began", "door", "dropped_by", "id", "is_listed", "reply", "since", "spooled", "turn", "what",
     )  # fmt: skip
 
     def __init__(
@@ -98,6 +98,8 @@ class GateCall:
         """Whether it is held: from its first hold until it is sent."""
         self.turn: asyncio.Future[None] | None = None
         """Done when the calls before it have left."""
+        self.dropped_by: str | None = None
+        """The operator who ended it."""
         self._gate = gate
         self._body = body
         self._grace_seconds = grace_seconds
@@ -131,6 +133,7 @@ class GateCall:
             TargetGone: the agent or its session is gone, or the server is stopping.
             LimitReached: too many calls or bytes are held.
             StorageUnavailable: database or disk failed.
+            CallDropped: an operator has ended it.
             CircadiaError: the error in `limit`.
         """
         presence = self._gate.presence
@@ -162,6 +165,10 @@ class GateCall:
         if not keeps_place:
             self._body = BodyRef(b"")
             self._gate.leave_line(self)
+
+    def end_wait(self, error: CircadiaError) -> bool:
+        """End its wait for a wake; return False if it does not wait any more."""
+        return self._cell is not None and self._gate.presence.fail(self._cell, self, error)
 
     async def _hold(self, cell: PresenceCell) -> bytes:
         gate = self._gate
@@ -300,22 +307,23 @@ class Gate:
         holds = [
             hold for hold in self._holds if session in (None, hold.agent.session) and agent in (None, hold.agent.name)
         ]
-        views = [
-            HoldView(
-                id=hold.id,
-                agent_id=hold.agent.id,
-                agent=hold.agent.name,
-                session=hold.agent.session,
-                door=hold.door,
-                what=hold.what,
-                since=hold.since,
-                waited_seconds=round(now - hold.began, 3),
-                phase="silent" if hold.reply.phase is Phase.SILENT else "opened",
-                bytes=hold.spooled.size,
-            )
-            for hold in holds[:limit]
-        ]
-        return views, len(holds)
+        return [_view(hold, now) for hold in holds[:limit]], len(holds)
+
+    def drop(self, hold: HoldId, *, by: str) -> HoldView:
+        """End a held call with an error that its caller does not repeat; its agent stays asleep.
+
+        Raises:
+            NotFound: it waits for no wake here.
+        """
+        error = CallDropped(f"{by} has dropped this call while its agent was asleep; nothing was sent")
+        for call in self._holds:
+            if call.id == hold and call.end_wait(error):
+                call.dropped_by = by
+                return _view(call, self._clock.monotonic())
+        raise NotFound(
+            f"this server holds no call {hold!r}: it has gone on or ended, or another server holds it; "
+            "list the held calls again, and ask the server that holds it"
+        )
 
     def count_held(self, agent_id: AgentId) -> int:
         return self._per_agent.get(agent_id, 0)
@@ -349,6 +357,8 @@ class Gate:
         self.dropped += 1
         waited = round(self.waited_seconds(call), 3)
         data = CallDrop(hold=call.id, door=call.door, what=call.what, waited_seconds=waited, reason=reason)
+        if call.dropped_by is not None:
+            data = data.model_copy(update={"by": call.dropped_by})
         self._record(call, EventType.DROPPED, data)
 
     def _record(self, call: GateCall, kind: EventType, data: CallHold) -> None:
@@ -362,3 +372,18 @@ class Gate:
             self._per_agent[call.agent.id] = left
         else:
             del self._per_agent[call.agent.id]
+
+
+def _view(call: GateCall, now: float) -> HoldView:
+    return HoldView(
+        id=call.id,
+        agent_id=call.agent.id,
+        agent=call.agent.name,
+        session=call.agent.session,
+        door=call.door,
+        what=call.what,
+        since=call.since,
+        waited_seconds=round(now - call.began, 3),
+        phase="silent" if call.reply.phase is Phase.SILENT else "opened",
+        bytes=call.spooled.size,
+    )

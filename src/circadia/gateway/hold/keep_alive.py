@@ -86,7 +86,7 @@ class Alarm:
 
     __slots__ = ("_call", "slot")
 
-    def __init__(self, call: Callable[[], None]) -> None:
+    def __init__(self, call: Callable[[], object]) -> None:
         self._call = call
         self.slot = -1
 

@@ -3,7 +3,7 @@
 A reply is silent, then opened (a 200 and keep-alives, while the call is held or its upstream works), then
 answering, then done. The phase decides how an error is sent (GATE-48): with its real status while silent, in band on
 an open stream, and by breaking the connection where a buffered answer was opened, since half an answer must never
-pass for a whole one.
+pass for a whole one. Only a dropped call ends that with the error as its body: SDKs repeat what breaks.
 """
 
 import enum

@@ -5,6 +5,7 @@ import orjson
 from circadia.errors import (
     HTTP_STATUS,
     JSON_RPC_CODE,
+    CallDropped,
     CircadiaError,
     InvalidRequest,
     LimitReached,
@@ -38,7 +39,7 @@ class McpReplyFormat:
         return json_rpc_event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
     def error_response(self, error: CircadiaError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-        """Return a JSON-RPC error, with status 200 if it answers a request that may succeed later.
+        """Return a JSON-RPC error, with status 200 if it answers a request that may succeed later or was dropped.
 
         A call that another server can take at once gets 503: a balancer sends it there, and the client sees no error.
         """
@@ -46,7 +47,8 @@ class McpReplyFormat:
         if isinstance(error, Unauthenticated):
             headers.append((b"www-authenticate", b'Bearer realm="circadia"'))
         moves = isinstance(error, TargetGone) and error.retry_after_seconds is not None
-        answers = self._id is not None and isinstance(error, RetryLater | LimitReached | UpstreamFailed) and not moves
+        is_answer = isinstance(error, RetryLater | LimitReached | UpstreamFailed | CallDropped)
+        answers = self._id is not None and is_answer and not moves
         status = 200 if answers else 400 if isinstance(error, InvalidRequest) else HTTP_STATUS[type(error)]
         if not answers and error.retry_after_seconds is not None:
             headers.append((b"retry-after", b"%d" % max(1, round(error.retry_after_seconds))))

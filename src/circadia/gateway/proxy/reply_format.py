@@ -1,6 +1,6 @@
 """Replies of the model door: errors in the provider's shape, keep-alives that the provider's SDK accepts."""
 
-from circadia.errors import HTTP_STATUS, CircadiaError, InvalidRequest, LimitReached, RetryLater
+from circadia.errors import HTTP_STATUS, CallDropped, CircadiaError, InvalidRequest, LimitReached, RetryLater
 from circadia.gateway.dialects.base import Dialect
 from circadia.gateway.hold.reply import OPENED_JSON, OPENED_STREAM
 
@@ -28,10 +28,13 @@ class ModelReplyFormat:
             headers.append((b"x-should-retry", b"true" if passes_soon else b"false"))
             seconds = min(after if after is not None else 5.0, LONGEST_RETRY_AFTER) if passes_soon else after or 60.0
             headers.append((b"retry-after", b"%d" % max(1, round(seconds))))
+        elif isinstance(error, CallDropped):
+            headers.append((b"x-should-retry", b"false"))
         return status, headers, self._dialect.error(status, error.code, error.message)
 
     def in_band_error(self, error: CircadiaError) -> bytes | None:
-        """Return the provider's error event; None for a buffered answer."""
-        if not self._streamed:
+        """Return the provider's error event; None for a buffered answer, unless a broken one would be sent again."""
+        build = self._dialect.error_event if self._streamed else self._dialect.error
+        if not self._streamed and not isinstance(error, CallDropped):
             return None
-        return self._dialect.error_event(HTTP_STATUS[type(error)], error.code, error.message)
+        return build(HTTP_STATUS[type(error)], error.code, error.message)

@@ -183,8 +183,11 @@ class SqlAgents:
         return sorted((_agent(row) for row in rows), key=lambda agent: agent.name)
 
     async def find_in_open_sessions(self, *, limit: int) -> Sequence[Agent]:
-        rows = await self._run(lambda connection: _IN_OPEN_SESSIONS.all(connection, {"most": limit}))
-        return sorted((_agent(row) for row in rows), key=lambda agent: (agent.session, agent.name))  # in any collation
+        def work(connection: Connection) -> Sequence[Agent]:  # thousands are built where they are read: off the loop
+            found = map(_agent, _IN_OPEN_SESSIONS.all(connection, {"most": limit}))
+            return sorted(found, key=lambda agent: (agent.session, agent.name))  # in any collation
+
+        return await self._run(work)
 
     async def names_near(self, session_id: SessionId, name: str) -> Sequence[str]:
         return await self._run(lambda connection: _NAMES.find(connection, name, {"session_id": session_id}))

@@ -78,6 +78,7 @@ _LEASE = _build_move(DeliveryState.LEASED, DeliveryState.UNREAD)
 _HANDLE = _build_move(DeliveryState.HANDLED, DeliveryState.UNREAD, DeliveryState.LEASED)
 _RELEASE = _build_move(DeliveryState.UNREAD, DeliveryState.LEASED)
 _DIE = _build_move(DeliveryState.DEAD, DeliveryState.UNREAD, DeliveryState.LEASED)
+_REQUEUE = _build_move(DeliveryState.UNREAD, DeliveryState.DEAD)
 _SEE = (
     update(deliveries)
     .where(
@@ -120,6 +121,20 @@ _HANDLE_OF_PULSE = Statement(
     ),
     ["pulse", "now"],
 )
+_UNHANDLED = (
+    _ROWS.where(
+        # A literal too: each database uses a partial index only if the statement shows that its condition holds.
+        deliveries.c.state != text(f"'{DeliveryState.HANDLED.value}'"),
+        deliveries.c.state == bindparam("in_state"),
+        deliveries.c.number < bindparam("below"),
+    )
+    .order_by(deliveries.c.number.desc(), deliveries.c.agent_id)
+    .limit(bindparam("most"))
+)
+_UNHANDLED_ROWS = Statement(_UNHANDLED)
+_OF_MESSAGE = Statement(_ROWS.where(deliveries.c.message_id == bindparam("message_id")))
+_NUMBER = Statement(select(messages.c.number).where(messages.c.id == bindparam("message_id")))
+_NO_END: Final = 2**63 - 1
 IS_LEASED = deliveries.c.state == text(f"'{DeliveryState.LEASED.value}'")
 """A literal, not a parameter: SQLite uses a partial index only if the statement shows that its condition holds."""
 _FREE = update(deliveries).where(IS_LEASED).values(state=DeliveryState.UNREAD.value, leased_until=None, snoozed=False)
@@ -228,6 +243,21 @@ class SqlDeliveries:
         rows = await self._run(lambda connection: connection.execute(statement).all())
         return [_delivery(row) for row in rows]
 
+    async def find_unhandled(
+        self, states: Collection[DeliveryState], *, before: MessageId | None = None, limit: int
+    ) -> Sequence[Delivery]:
+        def work(connection: Connection) -> Sequence[Any]:
+            last = None if before is None else _NUMBER.first(connection, {"message_id": before})
+            values = {"below": _NO_END if last is None else last.number, "most": limit}
+            rows = [row for state in states for row in _UNHANDLED_ROWS.all(connection, {**values, "in_state": state})]
+            return sorted(rows, key=lambda row: (-row.number, row.agent_id))[:limit]
+
+        return [_delivery(row) for row in await self._run(work)]
+
+    async def find_by_message(self, message_id: MessageId) -> Sequence[Delivery]:
+        rows = await self._run(lambda connection: _OF_MESSAGE.all(connection, {"message_id": message_id}))
+        return [_delivery(row) for row in rows]
+
     async def count_unread(self, agent_id: AgentId) -> int:
         return (await self.count_by_state(agent_id))[DeliveryState.UNREAD]
 
@@ -272,6 +302,10 @@ class SqlDeliveries:
 
     async def mark_dead(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
         moved_ids = await self._move_deliveries(_DIE, agent_id, messages, ended=now)
+        return [message for message in messages if message in moved_ids]
+
+    async def requeue(self, agent_id: AgentId, messages: Collection[MessageId]) -> Sequence[MessageId]:
+        moved_ids = await self._move_deliveries(_REQUEUE, agent_id, messages)
         return [message for message in messages if message in moved_ids]
 
     async def find_leased_by_pulse(self, pulse_id: PulseId) -> Sequence[MessageId]:

@@ -1,16 +1,17 @@
 """Places of held calls: how many each gateway holds for each agent."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
 from sqlalchemy import Column, Index, Integer, String, Table, bindparam, delete, exists, func, select
 
 from circadia.ids import AgentId, MemberId
+from circadia.records.member import MemberHolds
 from circadia.stores.locks import HOLDS_KEY
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.members import members
-from circadia.stores.sql.schema import metadata
+from circadia.stores.sql.schema import agents, metadata, sessions
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -42,6 +43,21 @@ _SUMS = (
     )
     .group_by(hold_places.c.agent_id)
 )
+_OF_OTHERS = (
+    select(
+        hold_places.c.member_id,
+        members.c.address,
+        agents.c.name.label("agent"),
+        sessions.c.name.label("session"),
+        hold_places.c.holds,
+        func.sum(hold_places.c.holds).over().label("total"),
+    )
+    .join(members, members.c.id == hold_places.c.member_id)
+    .join(agents, agents.c.id == hold_places.c.agent_id)
+    .join(sessions, sessions.c.id == agents.c.session_id)
+    .where(hold_places.c.member_id != bindparam("member"), members.c.lease_until > bindparam("now"))
+    .order_by(hold_places.c.holds.desc(), sessions.c.name, agents.c.name, hold_places.c.member_id)
+)
 _EXPIRE: Final = Statement(delete(hold_places).where(~exists().where(members.c.id == hold_places.c.member_id)))
 
 
@@ -58,6 +74,28 @@ class SqlHoldPlaces:
         values = {"member": member_id, "agents": list(agents), "now": now}
         rows = await self._run(lambda connection: connection.execute(_SUMS, values).all())
         return {AgentId(row[0]): int(row[1]) for row in rows}
+
+    async def find_of_others(
+        self, member_id: MemberId, now: datetime, *, session: str | None = None, agent: str | None = None, limit: int
+    ) -> tuple[Sequence[MemberHolds], int]:
+        statement = _OF_OTHERS.limit(limit)
+        if session is not None:
+            statement = statement.where(sessions.c.name == session)
+        if agent is not None:
+            statement = statement.where(agents.c.name == agent)
+        values = {"member": member_id, "now": now}
+        rows = await self._run(lambda connection: connection.execute(statement, values).all())
+        holds = [
+            MemberHolds(
+                member_id=MemberId(row.member_id),
+                address=row.address,
+                agent=row.agent,
+                session=row.session,
+                holds=row.holds,
+            )
+            for row in rows
+        ]
+        return holds, int(rows[0].total) if rows else 0
 
     async def put(self, member_id: MemberId, counts: Mapping[AgentId, int]) -> None:
         await self._hold(HOLDS_KEY)

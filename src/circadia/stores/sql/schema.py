@@ -173,6 +173,7 @@ Index("deliveries_pulse", deliveries.c.pulse_id, **only("pulse_id IS NOT NULL"))
 Index("deliveries_state", deliveries.c.agent_id, deliveries.c.state, deliveries.c.number)
 Index("deliveries_urgent", deliveries.c.agent_id, deliveries.c.state, deliveries.c.priority, deliveries.c.number)
 Index("deliveries_handled", deliveries.c.ended_at, **only("state = 'handled'"))
+Index("deliveries_unhandled", deliveries.c.state, deliveries.c.number, **only("state <> 'handled'"))
 Index("deliveries_leased", deliveries.c.leased_until, **only("state = 'leased'"))
 
 # Maintained by triggers on `deliveries`, so that an inbox is counted in one step whatever its size.

@@ -1,0 +1,38 @@
+"""What large answers cost the calls that pass meanwhile: the event loop is never busy for long."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.interaction.live import ADMIN, Live, live
+from tests.interaction.test_unknown_names import loop_seconds
+
+
+def add_agents(folder: Path, count: int) -> None:
+    """Copy the only agent that often."""
+    database = sqlite3.connect(next(folder.rglob("circadia.db")))
+    with database:
+        names = [row[1] for row in database.execute("PRAGMA table_info(agents)")]
+        copied = ", ".join(name for name in names if name not in ("id", "name", "token_hash"))
+        database.executemany(
+            f"INSERT INTO agents (id, name, token_hash, {copied}) SELECT ?, ?, ?, {copied} FROM agents LIMIT 1",
+            [(f"agt_{number}", f"agent-{number:05}", f"hash-{number}") for number in range(count)],
+        )
+    database.close()
+
+
+async def read_agents(at: Live) -> int:
+    """Return the number of the listed agents, without a parse of the answer in this loop."""
+    async with at.http.get(f"{at.url}/api/v1/agents", headers={"authorization": f"Bearer {ADMIN}"}) as response:
+        assert (response.status, response.content_type) == (200, "application/json")
+        return (await response.read()).count(b'"reference":')
+
+
+@pytest.mark.spec("UI-04")
+async def test_a_list_of_10000_agents_keeps_the_event_loop_busy_for_less_than_50_ms(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        await at.agent("first")
+        add_agents(tmp_path, 9_999)
+        assert await read_agents(at) == 10_000
+        assert await loop_seconds(read_agents(at)) < 0.05
