@@ -8,6 +8,7 @@ CircadiaError
 │   ├── NotFound                no such session, agent, thread, upstream …
 │   ├── MethodNotAllowed        the path exists, the method does not
 │   ├── Conflict                the current state does not allow it
+│   ├── PreconditionFailed      the settings have changed since the caller read them
 │   ├── TooLarge                the body is over the limit
 │   ├── Misdirected             the Host header names another server
 │   ├── CallDropped             an operator has ended this held call
@@ -64,6 +65,12 @@ class MethodNotAllowed(CallerError):
 
 class Conflict(CallerError):
     code = "conflict"
+
+
+class PreconditionFailed(CallerError):
+    """What the caller wants to change is no longer as the caller has read it."""
+
+    code = "precondition_failed"
 
 
 class TooLarge(CallerError):
@@ -140,6 +147,7 @@ HTTP_STATUS: dict[type[CircadiaError], int] = {
     MethodNotAllowed: 405,
     Conflict: 409,
     CallDropped: 410,
+    PreconditionFailed: 412,
     TooLarge: 413,
     Misdirected: 421,
     LimitReached: 429,
@@ -162,6 +170,7 @@ JSON_RPC_CODE: dict[type[CircadiaError], int] = {
     MethodNotAllowed: -32601,
     Conflict: -32009,
     CallDropped: -32010,
+    PreconditionFailed: -32012,
     TooLarge: -32013,
     Misdirected: -32021,
     LimitReached: -32029,
@@ -184,6 +193,7 @@ EXIT_STATUS: dict[type[CircadiaError], int] = {
     MethodNotAllowed: 2,
     Conflict: 5,
     CallDropped: 5,
+    PreconditionFailed: 5,
     TooLarge: 2,
     Misdirected: 3,
     LimitReached: 6,

@@ -19,6 +19,7 @@ from circadia.errors import (
     Forbidden,
     InvalidRequest,
     NotFound,
+    PreconditionFailed,
     StorageUnavailable,
     TooLarge,
     Unauthenticated,
@@ -133,6 +134,32 @@ async def test_it_reads_the_usage_and_the_record(client: Client) -> None:
     assert (report.group_by, report.usage, report.total.calls) == ("model", [], 0)
     assert [event.type for event in await client.list_events(types=["agent_created"], agent="ann")] == ["agent_created"]
     assert [event.type for event in await client.list_events(order="newest", limit=1)] == ["agent_created"]
+
+
+@pytest.mark.spec("UI-07")
+async def test_it_changes_settings_only_if_they_are_as_it_has_read_them(client: Client) -> None:
+    await client.create_agent("default", "ann")
+    await client.create_bank("notes")
+    coordination, schedule = await client.show_coordination("ann"), await client.show_schedule("ann")
+    agent, bank = await client.show_agent("default", "ann"), await client.show_bank("notes")
+    night = [{"start_time": "22:00", "end_time": "06:00"}]
+    tried = await client.set_schedule("ann", blackouts=night, dry_run=True, if_match=schedule.etag)
+    assert await client.show_schedule("ann") == schedule
+    changed = await client.change_coordination("ann", {"on_busy": "refuse"}, if_match=coordination.etag)
+    reset = await client.reset_coordination("ann", "on_busy", if_match=changed.etag)
+    assert reset.etag == coordination.etag
+    assert (await client.set_schedule("ann", blackouts=night, if_match=schedule.etag)).etag == tried.etag
+    await client.change_agent("default", "ann", description="writes", if_match=agent.etag)
+    await client.change_bank("notes", description="of ann", if_match=bank.etag)
+    for stale in (
+        client.change_coordination("ann", {"on_busy": "refuse"}, if_match=coordination.etag),
+        client.reset_coordination("ann", "on_busy", if_match=coordination.etag),
+        client.set_schedule("ann", routines=[], if_match=schedule.etag),
+        client.change_agent("default", "ann", description="reads", if_match=agent.etag),
+        client.change_bank("notes", description="of bob", if_match=bank.etag),
+    ):
+        with pytest.raises(PreconditionFailed, match="read it again, then write"):
+            await stale
 
 
 async def test_an_agents_token_opens_the_agents_doors(service: Service) -> None:

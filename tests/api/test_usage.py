@@ -43,7 +43,7 @@ async def test_calls_are_summed_with_their_price_and_what_is_not_known(ledger: S
         "calls": 3, "unknown": 1, "failed": 0, "input_tokens": 20, "output_tokens": 20, "cached_tokens": 0,
         "reasoning_tokens": 0, "cost_usd": 0.003, "unpriced": 1, "held_seconds": 6.0,
     }  # fmt: skip
-    assert report == {"group_by": "agent", "usage": [{"key": "ann", **line}], "total": line}
+    assert report == {"group_by": "agent", "usage": [{"key": "ann", "keys": ["ann"], **line}], "total": line}
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,35 @@ async def test_the_ledger_is_cut_and_grouped(ledger: Service, query: str, calls:
     assert report["total"]["calls"] == sum(calls)
 
 
+@pytest.mark.spec("UI-11")
+@pytest.mark.parametrize("query", ["group_by=day,tier", "group_by=day&group_by=tier"])
+async def test_a_day_is_divided_by_a_second_grouping(ledger: Service, query: str) -> None:
+    async with ledger.parts.store.begin_write() as tx:
+        await tx.calls.add([replace(call(4, "", day=2), session="", agent="notes", tier="sleep")])
+    report = await ledger.ok("GET", f"/usage?{query}")
+    assert report["group_by"] == "day,tier"
+    assert [(line["keys"], line["key"], line["calls"]) for line in report["usage"]] == [
+        (["2026-01-01", "hot"], "2026-01-01,hot", 1),
+        (["2026-01-02", "hot"], "2026-01-02,hot", 2),
+        (["2026-01-02", "sleep"], "2026-01-02,sleep", 1),
+    ]
+    assert report["total"]["calls"] == 4
+    by_agent = (await ledger.ok("GET", "/usage?group_by=session,agent"))["usage"]
+    assert [line["keys"] for line in by_agent] == [["", "(sleep tier) notes"], ["default", "ann"]]
+
+
 @pytest.mark.parametrize(
     "query",
-    ["group_by=colour", "since=yesterday", "until=0001-01-01T00:00:00%2B10:00", "since=9999-12-31T23:59:59-10:00"],
+    [
+        "group_by=colour",
+        "group_by=day,colour",
+        "group_by=day,day",
+        "group_by=day,tier,model",
+        "group_by=",
+        "since=yesterday",
+        "until=0001-01-01T00:00:00%2B10:00",
+        "since=9999-12-31T23:59:59-10:00",
+    ],
 )
 async def test_a_wrong_query_is_the_callers_mistake(ledger: Service, query: str) -> None:
     assert (await ledger.call("GET", f"/usage?{query}")).status == 422

@@ -1,6 +1,7 @@
 """`circadia agents schedule`."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ def window(*, spans: Sequence[Any] = (), occurrences: Sequence[Any] = ()) -> Sch
     return ScheduleView.model_validate({
         "agent": "writer", "zone": "Europe/Berlin", "routines": [], "blackouts": [], "since": "2026-06-01T06:10:00Z",
         "until": "2026-06-02T22:00:00Z", "occurrences": due, "spans": spans, "complete": True,
+        "next_runs": [], "etag": "",
     })  # fmt: skip
 
 
@@ -71,6 +73,35 @@ async def test_routines_the_next_occurrences_and_the_picture_are_shown(operator:
     nightly = [each for each in found["occurrences"] if each["routine"] == "nightly"]
     assert len(nightly) == 2
     assert {each["policy"] for each in nightly} == {"skip"}
+
+
+@pytest.mark.spec("UI-07")
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_file_is_tried_and_then_set(operator: CircadiaProcess, tmp_path: Path) -> None:
+    await operator.create_session("file", [{"name": "writer"}])
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        "routines:\n- {name: yearly, cron: 0 9 1 1 *}\nblackouts:\n- {start_time: 22:00, end_time: 06:00}\n", "utf-8"
+    )
+    words = ("agents", "schedule", "file:writer")
+    tried = (await run(*words, "--set", str(plan), "--dry-run", "--json")).json
+    assert [each["routine"] for each in tried["next_runs"]] == ["yearly"] * 10
+    assert [(each["start_time"], each["end_time"]) for each in tried["blackouts"]] == [("22:00", "06:00")]
+    assert (await run(*words, "--json")).json["routines"] == []
+    out = (await run(*words, "--set", str(plan), "--days", "2")).out
+    assert len([line for line in out.splitlines() if "-01-01 09:00:00" in line]) >= 10, "years away"
+    assert [each["name"] for each in (await run(*words, "--json")).json["routines"]] == ["yearly"]
+    refused(await run(*words, "--dry-run"), 2, "--set")
+    refused(await run(*words, "--set", str(tmp_path / "none.yaml")), 2, "none.yaml", "cannot be read")
+    for text, told in (
+        ("routine: []", "`routines`, `blackouts` or both"),
+        ("[]", "`routines`, `blackouts` or both"),
+        ("routines: [{name: r, crno: x}]", "did you mean 'cron'"),
+        ("routines: [{name: r, at: [2020-01-01T00:00:00]}]", "never due"),
+    ):
+        plan.write_text(text, "utf-8")
+        refused(await run(*words, "--set", str(plan)), 2, told)
+    assert [each["name"] for each in (await run(*words, "--json")).json["routines"]] == ["yearly"]
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -40,6 +40,10 @@ async def test_usage_is_summed_by_agent_and_by_model(operator: CircadiaProcess) 
     assert {each["key"]: each["calls"] for each in by_model["usage"]} == {"gpt-4o": 2, "gpt-4o-mini": 1}
     lines = (await run("usage", "--session", "spend", "--by", "tier")).out.splitlines()
     assert [line.split()[:2] for line in lines] == [["tier", "calls"], ["hot", "3"], ["total", "3"]]
+    two = ("usage", "--session", "spend", "--by", "tier", "--by", "model")
+    assert [line.split()[:3] for line in (await run(*two)).out.splitlines()] == [
+        ["tier", "model", "calls"], ["hot", "gpt-4o", "2"], ["hot", "gpt-4o-mini", "1"], ["total", "3", "0"],
+    ]  # fmt: skip
     later = (await run("usage", "--session", "spend", "--since", "2999-01-01", "--json")).json
     assert later["usage"] == []
     only = (await run("usage", "--session", "spend", "--agent", "bob", "--until", "2999-01-01", "--json")).json

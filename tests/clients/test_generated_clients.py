@@ -25,8 +25,11 @@ from made.api.banks import create_bank
 from made.api.episodes import remember
 from made.api.events import list_events
 from made.api.memory_transfer import export_bank, import_lines
+from made.api.schedule import set_schedule, show_schedule
 from made.api.sessions import show_session
-from made.models import AgentBody, BankBody, EpisodeBody
+from made.api.usage import report_usage
+from made.models import AgentBody, BankBody, EpisodeBody, RoutineBody, ScheduleBody
+from made.models.report_usage_group_by_item import ReportUsageGroupByItem as Grouping
 with made.AuthenticatedClient(base_url=sys.argv[1], token=sys.argv[2]) as client:
     agent = create_agent.sync("default", client=client, body=AgentBody(name="ann"))
     print(agent.name, agent.sleeping, agent.policy.on_wake)
@@ -36,6 +39,11 @@ with made.AuthenticatedClient(base_url=sys.argv[1], token=sys.argv[2]) as client
     remember.sync("home", client=client, body=EpisodeBody(text="I like tea."))
     copied = import_lines.sync("copy", client=client, body=export_bank.sync("home", client=client))
     print(copied.bank, copied.episodes)
+    tag = show_schedule.sync("ann", client=client).etag
+    plan = ScheduleBody(routines=[RoutineBody(name="r", every_seconds=3600)])
+    print(len(set_schedule.sync("ann", client=client, body=plan, if_match=tag).next_runs))
+    print(set_schedule.sync("ann", client=client, body=plan, if_match=tag).code)
+    print(report_usage.sync(client=client, group_by=[Grouping.DAY, Grouping.TIER]).group_by)
     refused = show_session.sync("nowhere", client=client)
 print(type(refused).__name__, refused.status, refused.code)
 """
@@ -91,6 +99,9 @@ async def test_openapi_python_client_makes_a_client_that_talks_to_a_server(docum
         "SessionCreatedEventView 1 SessionCreation",
         "AgentCreatedEventView 2 AgentCreation",
         "copy 1",
+        "10",
+        "precondition_failed",
+        "day,tier",
         "Problem 404 not_found",
     ]
 

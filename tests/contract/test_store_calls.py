@@ -84,7 +84,7 @@ async def test_a_group_sums_what_is_known_and_counts_what_is_not(store: Store) -
         groups = await tx.calls.sum_by_group("agent")
     assert groups == [
         UsageGroup(
-            key="ada",
+            keys=("ada",),
             calls=3,
             unknown=1,
             failed=1,
@@ -97,7 +97,7 @@ async def test_a_group_sums_what_is_known_and_counts_what_is_not(store: Store) -
             held_seconds=0.75,
         ),
         UsageGroup(
-            key="team:bob",
+            keys=("team:bob",),
             calls=1,
             unknown=1,
             failed=0,
@@ -134,6 +134,19 @@ async def test_usage_is_grouped_by(store: Store, by: str, keys: dict[str, int]) 
     async with store.begin_read() as tx:
         groups = await tx.calls.sum_by_group(by)
     assert [(group.key, group.calls) for group in groups] == sorted(keys.items())
+
+
+@pytest.mark.spec("UI-11")
+async def test_usage_is_grouped_by_two_keys(store: Store) -> None:
+    later = replace(call("c3", by=BOB), at=datetime(2026, 3, 30, tzinfo=UTC), tier="sleep")
+    await keep(store, call("c1", by=ADA), call("c2", by=BOB), later)
+    async with store.begin_read() as tx:
+        groups = await tx.calls.sum_by_group("day", "agent")
+    assert [(group.keys, group.key, group.calls) for group in groups] == [
+        (("2026-03-29", "ada"), "2026-03-29,ada", 1),
+        (("2026-03-29", "team:bob"), "2026-03-29,team:bob", 1),
+        (("2026-03-30", "team:bob"), "2026-03-30,team:bob", 1),
+    ]
 
 
 async def test_usage_is_chosen_by_time_session_and_agent(store: Store) -> None:

@@ -61,7 +61,10 @@ def test_each_code_of_a_json_rpc_error_is_told_with_its_number() -> None:
 def test_each_code_that_a_model_call_may_be_refused_with_is_told() -> None:
     text = below(DOCS / "operations" / "limits.md", "What a refused model call says")
     told = {name for row in rows(text) if row[0][:1].isdigit() for name in coded(row[1])}
-    assert told == {each.code for each in HTTP_STATUS if not issubclass(each, ELSEWHERE)} - {"conflict"}
+    assert told == {each.code for each in HTTP_STATUS if not issubclass(each, ELSEWHERE)} - {
+        "conflict",
+        "precondition_failed",
+    }
 
 
 def test_each_exit_status_is_told() -> None:

@@ -76,6 +76,7 @@ _ERRORS: Final = {
     403: ("Forbidden", "A valid token without access."),
     404: ("NotFound", "A name or id that does not exist."),
     409: ("Conflict", "The current state does not allow it."),
+    412: ("PreconditionFailed", "The settings have changed since the caller read them."),
     413: ("TooLarge", "The body is over the limit."),
     421: ("Misdirected", "The `Host` header names no host of this server."),
     422: ("InvalidRequest", "Malformed JSON, an unknown key or a wrong value."),
@@ -91,6 +92,8 @@ _HEADERS: Final = {
 }
 _BOUNDS: Final = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum"}
 """What Pydantic leaves of the bounds of a number that is a union."""
+_LISTS: Final = {"group_by"}
+"""Queries whose values are separated by commas."""
 _FILTERS: Final = {"session", "agent", "sender"}
 """Queries whose names must exist."""
 
@@ -100,12 +103,14 @@ def list_error_statuses(method: str, path: str, operation: dict[str, Any]) -> li
 
     The guard and the database can fail each request. Whatever names something can fail to find it: a path parameter, a
     filter or a body. A write can meet a state that forbids it; so can a read that needs an open session, or a thread
-    whose name several have.
+    whose name several have. A change with a precondition can fail it.
     """
     queries = {parameter["name"] for parameter in operation.get("parameters", ())}
     names_something = "{" in path or "requestBody" in operation or bool(queries & _FILTERS)
     meets_state = method != "get" or "{thread}" in path or path.endswith("/sleeping")
-    absent = {status for status, can_happen in ((404, names_something), (409, meets_state)) if not can_happen}
+    is_conditional = any(parameter["name"] == "If-Match" for parameter in operation.get("parameters", ()))
+    possible = {404: names_something, 409: meets_state, 412: is_conditional}
+    absent = {status for status, can_happen in possible.items() if not can_happen}
     return [status for status in _ERRORS if status not in absent]
 
 
@@ -173,6 +178,8 @@ def _complete_operation(method: str, path: str, operation: dict[str, Any]) -> No
         operation["responses"][str(status)] = {"$ref": f"#/components/responses/{_ERRORS[status][0]}"}
     for parameter in operation.get("parameters", ()):
         parameter["schema"] = _without_null(parameter["schema"])
+        if parameter["in"] == "query" and parameter["name"] in _LISTS:
+            parameter["explode"] = False
         if parameter["in"] == "path":
             name = parameter["name"]
             in_session = name == "agent" and "{session}" in path

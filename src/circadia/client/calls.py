@@ -28,7 +28,8 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls,
 
     Use it as `async with Client("http://127.0.0.1:4114", token) as client`. `timeout` is in seconds, per call. Each
     method raises the error class of `circadia.errors` with the code of the server's answer, and Unreachable if no
-    server answers. Sessions are given by name or id, threads by id or, if only one open thread has it, by name.
+    server answers. Sessions are given by name or id, threads by id or, if only one open thread has it, by name. With
+    `if_match`, the `etag` of an answer, a change is made only if the settings are still those of that answer.
     """
 
     def __init__(self, base_url: str, token: str, *, timeout: float = 30.0, clock: Clock | None = None) -> None:
@@ -113,13 +114,16 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls,
         sleep_events: Sequence[str] | None = None,
         wake_events: Sequence[str] | None = None,
         policy: Mapping[str, Any] | None = None,
+        if_match: str | None = None,
     ) -> AgentView:
         """Change the given values."""
         body: dict[str, Any] = {"enabled": enabled, "description": description}
         body["sleep_events"] = None if sleep_events is None else list(sleep_events)
         body["wake_events"] = None if wake_events is None else list(wake_events)
         body["policy"] = None if policy is None else dict(policy)
-        return await self._http.fetch(AgentView, "PATCH", "sessions", session, "agents", agent, body=body)
+        return await self._http.fetch(
+            AgentView, "PATCH", "sessions", session, "agents", agent, body=body, if_match=if_match
+        )
 
     async def delete_agent(self, session: str, agent: str) -> None:
         """Delete an agent; its held calls end."""
@@ -262,7 +266,10 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls,
         session: str | None = None,
         agent: str | None = None,
     ) -> UsageReport:
-        """Return totals of the ended model calls; `since` and `until` are dates or times, ISO 8601."""
+        """Return totals of the ended model calls by one or two groupings, as in `day,tier`.
+
+        `since` and `until` are dates or times, ISO 8601.
+        """
         query = {"group_by": group_by, "since": since, "until": until, "session": session, "agent": agent}
         return await self._http.fetch(UsageReport, "GET", "usage", query=query)
 

@@ -27,13 +27,14 @@ from circadia.errors import (
     MethodNotAllowed,
     Misdirected,
     NotFound,
+    PreconditionFailed,
     RetryLater,
     StorageUnavailable,
     TooLarge,
     Unauthenticated,
     Unreachable,
 )
-from circadia.schemas.view import View
+from circadia.schemas.view import SettingsView, View
 
 T = TypeVar("T")
 V = TypeVar("V", bound=View)
@@ -54,6 +55,7 @@ _BY_STATUS: Final[Mapping[int, type[CircadiaError]]] = {
     404: NotFound,
     405: MethodNotAllowed,
     409: Conflict,
+    412: PreconditionFailed,
     413: TooLarge,
     421: Misdirected,
     422: InvalidRequest,
@@ -91,26 +93,30 @@ class ApiConnection:
         body: object = None,
         lines: bytes | None = None,
         query: Query | None = None,
+        if_match: str | None = None,
     ) -> V:
         """Send a request, with JSON or JSON Lines, and return the answer.
 
         Raises:
             CircadiaError: the server's error, by code. Unreachable: no server answered, or not with a `model`.
         """
-        return self._parse(model, await self.call(method, *path, body=body, lines=lines, query=query))
+        total = aiohttp.ClientTimeout(total=self._timeout)
+        content = _json(body) if lines is None else io.BytesIO(lines)
+        headers = None if if_match is None else {"If-Match": if_match}
+        async with self._send(method, path, total, content=content, query=query, headers=headers) as response:
+            answer = self._parse(model, await response.text("utf-8", "replace"))
+            if isinstance(answer, SettingsView):
+                answer.etag = response.headers.get("ETag", "")
+            return answer
 
-    async def call(
-        self, method: str, *path: str, body: object = None, lines: bytes | None = None, query: Query | None = None
-    ) -> str:
-        """Send a request, with JSON or JSON Lines, and return the text of the answer.
+    async def call(self, method: str, *path: str, query: Query | None = None) -> None:
+        """Send a request whose answer has no body.
 
         Raises:
             CircadiaError: the server's error, by code. Unreachable: no server answered.
         """
-        total = aiohttp.ClientTimeout(total=self._timeout)
-        content = _json(body) if lines is None else io.BytesIO(lines)
-        async with self._send(method, path, total, content=content, query=query) as response:
-            return await response.text("utf-8", "replace")
+        async with self._send(method, path, aiohttp.ClientTimeout(total=self._timeout), query=query):
+            pass
 
     async def chunks(self, *path: str, query: Query | None = None) -> AsyncGenerator[bytes]:
         """Yield the answer as it arrives.

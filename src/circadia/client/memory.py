@@ -60,10 +60,13 @@ class MemoryCalls:
         description: str | None = None,
         policy: Mapping[str, Any] | None = None,
         user: str | None = None,
+        if_match: str | None = None,
     ) -> BankView:
         """Change the given values."""
         body = {"name": name, "description": description, "policy": None if policy is None else dict(policy)}
-        return await self._http.fetch(BankView, "PATCH", "banks", bank, body=body, query={"user": user})
+        return await self._http.fetch(
+            BankView, "PATCH", "banks", bank, body=body, query={"user": user}, if_match=if_match
+        )
 
     async def delete_bank(self, bank: str, *, user: str | None = None) -> None:
         """Delete a bank and its contents."""

@@ -120,13 +120,19 @@ class WakeCalls:
         """Return the wake settings of an agent with their sources."""
         return await self._http.fetch(CoordinationView, "GET", "agents", agent, "coordination")
 
-    async def change_coordination(self, agent: str, changes: Mapping[str, Any]) -> CoordinationView:
+    async def change_coordination(
+        self, agent: str, changes: Mapping[str, Any], *, if_match: str | None = None
+    ) -> CoordinationView:
         """Change wake settings, nested as in the file or by flat name."""
-        return await self._http.fetch(CoordinationView, "PATCH", "agents", agent, "coordination", body=dict(changes))
+        return await self._http.fetch(
+            CoordinationView, "PATCH", "agents", agent, "coordination", body=dict(changes), if_match=if_match
+        )
 
-    async def reset_coordination(self, agent: str, key: str) -> CoordinationView:
+    async def reset_coordination(self, agent: str, key: str, *, if_match: str | None = None) -> CoordinationView:
         """Undo a change of a setting, by its flat name: the file or the default applies again."""
-        return await self._http.fetch(CoordinationView, "DELETE", "agents", agent, "coordination", key)
+        return await self._http.fetch(
+            CoordinationView, "DELETE", "agents", agent, "coordination", key, if_match=if_match
+        )
 
     async def show_inbox(
         self,
@@ -212,7 +218,7 @@ class WakeCalls:
         return await self._http.fetch(PulseView, "POST", "pulses", pulse, "end", body=body)
 
     async def show_schedule(self, agent: str, *, since: str | None = None, until: str | None = None) -> ScheduleView:
-        """Return an agent's schedule, and its occurrences in a time window, by default a week."""
+        """Return an agent's schedule, its occurrences in a time window (by default a week), and its next runs."""
         return await self._http.fetch(
             ScheduleView, "GET", "agents", agent, "schedule", query={"since": since, "until": until}
         )
@@ -223,10 +229,15 @@ class WakeCalls:
         *,
         routines: Sequence[Mapping[str, Any]] | None = None,
         blackouts: Sequence[Mapping[str, Any]] | None = None,
+        dry_run: bool = False,
+        if_match: str | None = None,
     ) -> ScheduleView:
-        """Set all routines of an agent, all blackouts, or both."""
+        """Set all routines of an agent, all blackouts, or both; `dry_run` only shows what they come to."""
         body = {
             "routines": None if routines is None else [dict(routine) for routine in routines],
             "blackouts": None if blackouts is None else [dict(blackout) for blackout in blackouts],
         }
-        return await self._http.fetch(ScheduleView, "PUT", "agents", agent, "schedule", body=body)
+        query = {"dry_run": str(dry_run).lower()}
+        return await self._http.fetch(
+            ScheduleView, "PUT", "agents", agent, "schedule", body=body, query=query, if_match=if_match
+        )

@@ -78,8 +78,8 @@ class AgentSpend:
 class UsageGroup:
     """A row of the usage report. Sums cover the calls whose usage or price is known."""
 
-    key: str
-    """The agent's reference, the model, the tier or the day."""
+    keys: tuple[str, ...]
+    """The agent's reference, the model, the tier or the day, for each grouping."""
     calls: int
     unknown: int
     """Calls whose usage the provider did not report."""
@@ -92,3 +92,7 @@ class UsageGroup:
     """In billionths of a US dollar."""
     unpriced: int
     held_seconds: float
+
+    @property
+    def key(self) -> str:
+        return ",".join(self.keys)

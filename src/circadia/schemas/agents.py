@@ -5,7 +5,7 @@ from datetime import datetime
 from pydantic import AliasChoices, Field
 
 from circadia.records.agent import AgentPolicy, Cause, SleepEvent, WakeEvent
-from circadia.schemas.view import View
+from circadia.schemas.view import SettingsView, View
 
 
 class AgentState(View):
@@ -24,7 +24,7 @@ class AgentState(View):
     held: int = Field(description="Number of its held calls.")
 
 
-class AgentView(AgentState):
+class AgentView(AgentState, SettingsView):
     """An agent and its sleep state."""
 
     id: str = Field(description="Unique id; not reused with the name.", examples=["agt_0cwd…"])

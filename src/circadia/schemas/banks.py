@@ -5,10 +5,10 @@ from datetime import datetime
 from pydantic import Field
 
 from circadia.records.bank import BankPolicyKeys
-from circadia.schemas.view import View
+from circadia.schemas.view import SettingsView, View
 
 
-class BankView(View):
+class BankView(SettingsView):
     """A bank."""
 
     id: str = Field(description="Unique id.", examples=["bnk_0cwd…"])

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field
 
 from circadia.records.coordination import SettingSource
-from circadia.schemas.view import View
+from circadia.schemas.view import SettingsView, View
 
 
 class SettingView(View):
@@ -17,9 +17,10 @@ class SettingView(View):
     at: datetime | None = Field(description="When it was set; null for a default.")
 
 
-class CoordinationView(View):
+class CoordinationView(SettingsView):
     """The wake settings of an agent."""
 
+    etag: str = Field(description="Entity tag of the settings, as in the header `ETag`.")
     agent: str = Field(description="Reference of the agent: `name` or `session:name`.", examples=["writer"])
     settings: dict[str, SettingView] = Field(
         description="Settings by flat name.",

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from circadia.records.schedule import BlackoutKeys, BlackoutPolicy, RecurrenceRule, RoutineKeys
-from circadia.schemas.view import View
+from circadia.schemas.view import SettingsView, View
 
 
 class RoutineView(RecurrenceRule, RoutineKeys, View):
@@ -47,9 +47,23 @@ class SpanView(View):
     labels: list[str] = Field(description="Labels of the blackouts.")
 
 
-class ScheduleView(View):
+class RoutineRunView(View):
+    """An instant at which the agent runs."""
+
+    at: datetime = Field(description="When it runs, guardrails aside.")
+    local: str = Field(
+        description="The same instant in the agent's zone, with its offset.", examples=["2026-03-29T03:00:00+02:00"]
+    )
+    routine: str = Field(description="Name of the routine.", examples=["nightly"])
+    deferred_from: datetime | None = Field(
+        description="Occurrence that waits for the end of a blackout, the last one if several do; else null."
+    )
+
+
+class ScheduleView(SettingsView):
     """An agent's schedule, and its occurrences in a time window."""
 
+    etag: str = Field(description="Entity tag of the schedule, as in the header `ETag`.")
     agent: str = Field(description="Reference of the agent: `name` or `session:name`.", examples=["writer"])
     zone: str = Field(description="Time zone of the agent.", examples=["Europe/Berlin"])
     routines: list[RoutineView] = Field(description="Sorted by name.")
@@ -59,3 +73,7 @@ class ScheduleView(View):
     occurrences: list[Occurrence] = Field(description="Occurrences in the window, in order.")
     spans: list[SpanView] = Field(description="Blackouts in the window, in order.")
     complete: bool = Field(description="False if the window has more occurrences than shown.")
+    next_runs: list[RoutineRunView] = Field(
+        description="The next 10 runs of all enabled routines, in order and regardless of the window. Fewer if no more "
+        "are due in 100 years, or if the search ends before: after 1,000 decisions, or fewer with many blackouts."
+    )

@@ -27,12 +27,15 @@ class UsageLine(View):
 class GroupUsage(UsageLine):
     """Totals of one group."""
 
-    key: str = Field(description="Agent reference, model, day …; empty if a call has none.")
+    key: str = Field(description="`keys` in one text, separated by a comma.")
+    keys: list[str] = Field(
+        description="Agent reference, model, day …, for each grouping; empty if a call has none.", examples=[["hot"]]
+    )
 
 
 class UsageReport(View):
     """Totals of model calls by group."""
 
-    group_by: GroupBy = Field(description="Grouping.")
-    usage: list[GroupUsage] = Field(description="Sorted by key.")
+    group_by: str = Field(description="One or two groupings, as in the request.", examples=["day,tier"])
+    usage: list[GroupUsage] = Field(description="Sorted by keys.")
     total: UsageLine = Field(description="Totals over all groups.")

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any, Self
 
-from pydantic import AliasChoices, BaseModel, ConfigDict
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 
 class View(BaseModel):
@@ -23,12 +23,22 @@ class View(BaseModel):
         return cls.__pydantic_validator__.validate_python(values, from_attributes=True)
 
 
+class SettingsView(View):
+    """An answer with settings that several people change."""
+
+    etag: str = Field(default="", exclude=True)
+    """The `ETag` header of the answer, in the client: send it as `if_match` with a change. Entries of lists have none.
+
+    Answers that no list holds have it in their body too, for clients that hide headers.
+    """
+
+
 @cache
 def _sources(model: type[BaseModel], beside: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """Return the key and the record's attribute of each field that is not `beside`."""
     return tuple(
         (str(choices[0]), str(choices[-1]))
         for name, field in model.model_fields.items()
-        if name not in beside
+        if name not in beside and not field.exclude
         for choices in [field.validation_alias.choices if isinstance(field.validation_alias, AliasChoices) else [name]]
     )

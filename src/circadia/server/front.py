@@ -24,7 +24,7 @@ _STRAY = ("/completions", "/embeddings", "/messages", "/models", "/responses")
 _PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 _CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE"
 _ONCE = CREDENTIALS | {
-    b"host", b"origin", b"idempotency-key", b"mcp-session-id",
+    b"host", b"origin", b"idempotency-key", b"if-match", b"mcp-session-id",
     b"x-circadia-conversation", b"x-circadia-user", b"x-circadia-trust",
 }  # fmt: skip
 """Headers that decide a request: a proxy in front may read a duplicate otherwise than this server."""
@@ -163,7 +163,7 @@ def _add_cors(send: Send, origin: str, asked: str | None) -> Send:
     added = [
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (b"access-control-allow-methods", _CORS_METHODS),
-        (b"access-control-expose-headers", b"mcp-session-id, retry-after"),
+        (b"access-control-expose-headers", b"etag, mcp-session-id, retry-after"),
         (b"vary", b"origin"),
     ]
     if asked is not None:

@@ -82,14 +82,16 @@ class Calls(Protocol):
 
     async def sum_by_group(
         self,
-        by: str,
-        *,
+        *by: str,
         since: datetime | None = None,
         until: datetime | None = None,
         session: str | None = None,
         agent: str | None = None,
     ) -> Sequence[UsageGroup]:
-        """Return sums by `agent`, `model`, `tier`, `session`, `upstream`, `end_user`, `conversation` or `day` (UTC)."""
+        """Return sums by groupings, ordered by their keys.
+
+        There are `agent`, `model`, `tier`, `session`, `upstream`, `end_user`, `conversation` and `day` (UTC).
+        """
         ...
 
 

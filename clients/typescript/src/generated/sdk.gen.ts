@@ -667,7 +667,9 @@ export class Operations extends HeyApiClient {
     /**
      * Show Schedule
      *
-     * Show an agent's routines and blackouts, and its occurrences in a time window. Access: operator, the agent.
+     * Show an agent's routines and blackouts, its occurrences in a time window, and its next runs.
+     *
+     * Access: operator, the agent.
      */
     public showSchedule<ThrowOnError extends boolean = true>(options: Options<ShowScheduleData, ThrowOnError>): RequestResult<ShowScheduleResponses, ShowScheduleErrors, ThrowOnError, 'data'> {
         return (options.client ?? this.client).get<ShowScheduleResponses, ShowScheduleErrors, ThrowOnError, 'data'>({
@@ -681,6 +683,8 @@ export class Operations extends HeyApiClient {
      * Set Schedule
      *
      * Set an agent's routines, its blackouts, or both, with immediate effect. Operator only.
+     *
+     * With `dry_run` the answer is the same, but nothing is changed or recorded.
      */
     public setSchedule<ThrowOnError extends boolean = true>(options: Options<SetScheduleData, ThrowOnError>): RequestResult<SetScheduleResponses, SetScheduleErrors, ThrowOnError, 'data'> {
         return (options.client ?? this.client).put<SetScheduleResponses, SetScheduleErrors, ThrowOnError, 'data'>({
@@ -1434,6 +1438,7 @@ export class Operations extends HeyApiClient {
      */
     public reportUsage<ThrowOnError extends boolean = true>(options?: Options<ReportUsageData, ThrowOnError>): RequestResult<ReportUsageResponses, ReportUsageErrors, ThrowOnError, 'data'> {
         return (options?.client ?? this.client).get<ReportUsageResponses, ReportUsageErrors, ThrowOnError, 'data'>({
+            querySerializer: { parameters: { group_by: { array: { explode: false } } } },
             responseStyle: 'data',
             url: '/api/v1/usage',
             ...options

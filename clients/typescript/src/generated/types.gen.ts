@@ -2258,6 +2258,12 @@ export type ContextView = {
  */
 export type CoordinationView = {
     /**
+     * Etag
+     *
+     * Entity tag of the settings, as in the header `ETag`.
+     */
+    etag: string;
+    /**
      * Agent
      *
      * Reference of the agent: `name` or `session:name`.
@@ -2969,9 +2975,15 @@ export type GroupUsage = {
     /**
      * Key
      *
-     * Agent reference, model, day …; empty if a call has none.
+     * `keys` in one text, separated by a comma.
      */
     key: string;
+    /**
+     * Keys
+     *
+     * Agent reference, model, day …, for each grouping; empty if a call has none.
+     */
+    keys: Array<string>;
 };
 
 /**
@@ -5089,6 +5101,38 @@ export type RoutineBody = {
 };
 
 /**
+ * RoutineRunView
+ *
+ * An instant at which the agent runs.
+ */
+export type RoutineRunView = {
+    /**
+     * At
+     *
+     * When it runs, guardrails aside.
+     */
+    at: string;
+    /**
+     * Local
+     *
+     * The same instant in the agent's zone, with its offset.
+     */
+    local: string;
+    /**
+     * Routine
+     *
+     * Name of the routine.
+     */
+    routine: string;
+    /**
+     * Deferred From
+     *
+     * Occurrence that waits for the end of a blackout, the last one if several do; else null.
+     */
+    deferred_from: string | null;
+};
+
+/**
  * RoutineView
  *
  * A routine and its state.
@@ -5235,6 +5279,12 @@ export type ScheduleBody = {
  */
 export type ScheduleView = {
     /**
+     * Etag
+     *
+     * Entity tag of the schedule, as in the header `ETag`.
+     */
+    etag: string;
+    /**
      * Agent
      *
      * Reference of the agent: `name` or `session:name`.
@@ -5288,6 +5338,12 @@ export type ScheduleView = {
      * False if the window has more occurrences than shown.
      */
     complete: boolean;
+    /**
+     * Next Runs
+     *
+     * The next 10 runs of all enabled routines, in order and regardless of the window. Fewer if no more are due in 100 years, or if the search ends before: after 1,000 decisions, or fewer with many blackouts.
+     */
+    next_runs: Array<RoutineRunView>;
 };
 
 /**
@@ -6755,13 +6811,13 @@ export type UsageReport = {
     /**
      * Group By
      *
-     * Grouping.
+     * One or two groupings, as in the request.
      */
-    group_by: 'agent' | 'model' | 'tier' | 'session' | 'upstream' | 'end_user' | 'conversation' | 'day';
+    group_by: string;
     /**
      * Usage
      *
-     * Sorted by key.
+     * Sorted by keys.
      */
     usage: Array<GroupUsage>;
     /**
@@ -11404,6 +11460,14 @@ export type ShowAgentResponse = ShowAgentResponses[keyof ShowAgentResponses];
 
 export type ChangeAgentData = {
     body: AgentChange;
+    headers?: {
+        /**
+         * If-Match
+         *
+         * `ETag` that you have read; if the settings have changed since, the call fails with 412.
+         */
+        'If-Match'?: string;
+    };
     path: {
         /**
          * Session
@@ -11439,6 +11503,10 @@ export type ChangeAgentErrors = {
      * The current state does not allow it.
      */
     409: Problem;
+    /**
+     * The settings have changed since the caller read them.
+     */
+    412: Problem;
     /**
      * The body is over the limit.
      */
@@ -13634,6 +13702,14 @@ export type ShowScheduleResponse = ShowScheduleResponses[keyof ShowScheduleRespo
 
 export type SetScheduleData = {
     body: ScheduleBody;
+    headers?: {
+        /**
+         * If-Match
+         *
+         * `ETag` that you have read; if the settings have changed since, the call fails with 412.
+         */
+        'If-Match'?: string;
+    };
     path: {
         /**
          * Agent
@@ -13642,7 +13718,14 @@ export type SetScheduleData = {
          */
         agent: string;
     };
-    query?: never;
+    query?: {
+        /**
+         * Dry Run
+         *
+         * Only check the schedule and show what it comes to; change nothing.
+         */
+        dry_run?: boolean;
+    };
     url: '/api/v1/agents/{agent}/schedule';
 };
 
@@ -13663,6 +13746,10 @@ export type SetScheduleErrors = {
      * The current state does not allow it.
      */
     409: Problem;
+    /**
+     * The settings have changed since the caller read them.
+     */
+    412: Problem;
     /**
      * The body is over the limit.
      */
@@ -13773,6 +13860,14 @@ export type ChangeCoordinationData = {
     body: {
         [key: string]: unknown;
     };
+    headers?: {
+        /**
+         * If-Match
+         *
+         * `ETag` that you have read; if the settings have changed since, the call fails with 412.
+         */
+        'If-Match'?: string;
+    };
     path: {
         /**
          * Agent
@@ -13802,6 +13897,10 @@ export type ChangeCoordinationErrors = {
      * The current state does not allow it.
      */
     409: Problem;
+    /**
+     * The settings have changed since the caller read them.
+     */
+    412: Problem;
     /**
      * The body is over the limit.
      */
@@ -13841,6 +13940,14 @@ export type ChangeCoordinationResponse = ChangeCoordinationResponses[keyof Chang
 
 export type ResetCoordinationData = {
     body?: never;
+    headers?: {
+        /**
+         * If-Match
+         *
+         * `ETag` that you have read; if the settings have changed since, the call fails with 412.
+         */
+        'If-Match'?: string;
+    };
     path: {
         /**
          * Agent
@@ -13876,6 +13983,10 @@ export type ResetCoordinationErrors = {
      * The current state does not allow it.
      */
     409: Problem;
+    /**
+     * The settings have changed since the caller read them.
+     */
+    412: Problem;
     /**
      * The body is over the limit.
      */
@@ -14258,6 +14369,14 @@ export type ShowBankResponse = ShowBankResponses[keyof ShowBankResponses];
 
 export type ChangeBankData = {
     body: BankChange;
+    headers?: {
+        /**
+         * If-Match
+         *
+         * `ETag` that you have read; if the settings have changed since, the call fails with 412.
+         */
+        'If-Match'?: string;
+    };
     path: {
         /**
          * Bank
@@ -14294,6 +14413,10 @@ export type ChangeBankErrors = {
      * The current state does not allow it.
      */
     409: Problem;
+    /**
+     * The settings have changed since the caller read them.
+     */
+    412: Problem;
     /**
      * The body is over the limit.
      */
@@ -17538,9 +17661,9 @@ export type ReportUsageData = {
         /**
          * Group By
          *
-         * Grouping; days are in UTC.
+         * One or two groupings, as in `day,tier`; days are in UTC.
          */
-        group_by?: 'agent' | 'model' | 'tier' | 'session' | 'upstream' | 'end_user' | 'conversation' | 'day';
+        group_by?: Array<'agent' | 'model' | 'tier' | 'session' | 'upstream' | 'end_user' | 'conversation' | 'day'>;
         /**
          * Since
          *

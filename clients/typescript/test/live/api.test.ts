@@ -72,3 +72,14 @@ test("events, filtered, from the oldest on", async () => {
   }
   assert.deepEqual(events.map(({ type }) => type), ["sleep_start", "sleep_stop"]);
 });
+
+test("a schedule is tried, set, and not overwritten by who has read an older one; usage is grouped by two", async () => {
+  const path = { agent: "release-7:writer" };
+  const { etag } = await circadia.showSchedule({ path });
+  const change = { path, headers: { "If-Match": etag }, body: { routines: [{ name: "r", every_seconds: 3600 }] } };
+  assert.equal((await circadia.setSchedule({ ...change, query: { dry_run: true } })).next_runs.length, 10);
+  assert.equal((await circadia.showSchedule({ path })).etag, etag);
+  await circadia.setSchedule(change);
+  await assert.rejects(circadia.setSchedule(change), { status: 412, code: "precondition_failed" });
+  assert.equal((await circadia.reportUsage({ query: { group_by: ["day", "tier"] } })).group_by, "day,tier");
+});

@@ -10,6 +10,7 @@ from circadia.agents.access import require_operator
 from circadia.agents.directory import find_agent, find_session
 from circadia.agents.registry import NewAgent
 from circadia.api.djinnbot import CamelCaseEvents
+from circadia.api.entity_tags import TAGGED, IfMatch, entity_tag, require_match, set_etag
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.policies import BodyWithPolicy
 from circadia.records.agent import Agent, FirstMistake, Name, SleepEvent, WakeEvent
@@ -76,6 +77,17 @@ def agent_created(agent: Agent, token: str, parts: ApiParts, principal: Principa
     return AgentCreated(**dict(agent_view(agent, parts, principal)), token=token)
 
 
+def _tag(view: AgentView) -> str:
+    """Return the tag of the settings that the view shows."""
+    return entity_tag(view.enabled, view.description, view.sleep_events, view.wake_events, view.policy)
+
+
+def _tagged_view(agent: Agent, response: Response, parts: ApiParts, principal: Principal) -> AgentView:
+    view = agent_view(agent, parts, principal)
+    set_etag(response, _tag(view))
+    return view
+
+
 def set_no_store(response: Response) -> None:
     """Forbid caches to store the answer: it holds a token."""
     response.headers["Cache-Control"] = "no-store"
@@ -139,21 +151,25 @@ async def create_agent(session: str, body: AgentBody, response: Response, who: W
     return agent_created(agent, token, parts, who)
 
 
-@router.get("/sessions/{session}/agents/{agent}")
-async def show_agent(session: str, agent: str, who: Who, parts: Parts) -> AgentView:
+@router.get("/sessions/{session}/agents/{agent}", responses=TAGGED)
+async def show_agent(session: str, agent: str, response: Response, who: Who, parts: Parts) -> AgentView:
     """Show an agent with its sleep state. Access: operator, agents with access to the session."""
     async with parts.store.begin_read() as tx:
         found_agent = await find_agent(tx, await find_session(tx, who, session), agent)
-    return agent_view(found_agent, parts, who)
+    return _tagged_view(found_agent, response, parts, who)
 
 
-@router.patch("/sessions/{session}/agents/{agent}")
-async def change_agent(session: str, agent: str, body: AgentChange, who: Who, parts: Parts) -> AgentView:
+@router.patch("/sessions/{session}/agents/{agent}", responses=TAGGED)
+async def change_agent(
+    session: str, agent: str, body: AgentChange, response: Response, who: Who, parts: Parts, if_match: IfMatch = None
+) -> AgentView:
     """Change, disable or enable an agent. Operator only."""
     require_operator(who)
     changes = body.policy_changes()
     async with parts.store.begin_write() as tx:
         found_agent = await find_agent(tx, await find_session(tx, who, session, open_only=True), agent)
+        tag = _tag(agent_view(found_agent, parts, who))
+        await require_match(tx, if_match, tag, f"agent {found_agent.reference!r}")
         found_agent = await parts.registry.change(
             tx,
             found_agent,
@@ -163,7 +179,7 @@ async def change_agent(session: str, agent: str, body: AgentChange, who: Who, pa
             wake_events=body.wake_events,
             policy=changes or None,
         )
-    return agent_view(found_agent, parts, who)
+    return _tagged_view(found_agent, response, parts, who)
 
 
 @router.delete("/sessions/{session}/agents/{agent}", status_code=204)

@@ -5,20 +5,23 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Annotated, Any, Final, cast, get_args
 
-from fastapi import Query
+from fastapi import Query, Response
 from pydantic import Field, model_validator
 
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body
+from circadia.api.entity_tags import TAGGED, IfMatch, entity_tag, require_match, set_etag
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import Instant, named_agent, own_agent
 from circadia.errors import InvalidRequest
 from circadia.records.agent import Agent
-from circadia.records.schedule import Blackout, BlackoutPolicy, RecurringBlackout, Routine
-from circadia.schemas.schedule import BlackoutView, Occurrence, RoutineView, ScheduleView, SpanView
+from circadia.records.event import EventType
+from circadia.records.principal import Principal
+from circadia.records.schedule import Blackout, BlackoutPolicy, RecurringBlackout, Routine, load_zone
+from circadia.schemas.schedule import BlackoutView, Occurrence, RoutineRunView, RoutineView, ScheduleView, SpanView
 from circadia.settings.djinnbot import DjinnbotBlackoutSettings
 from circadia.settings.schedule import RoutineSettings
-from circadia.wake.scheduling.planning import BlackoutPeriod, blackouts_between, occurrences
+from circadia.wake.scheduling.planning import BlackoutPeriod, blackouts_between, next_runs, occurrences
 
 router = noun_router("schedule")
 
@@ -29,6 +32,9 @@ MOST_OCCURRENCES: Final = 1000
 """Maximum number of occurrences in an answer: the first ones of each routine."""
 MOST_BLACKOUTS: Final = 200
 """Maximum number of blackouts per agent."""
+NEXT_RUNS: Final = 10
+"""Maximum number of next runs in an answer."""
+_CHANGES: Final = (EventType.COORDINATION, EventType.ROUTINE)
 
 
 _TEXT: Final = ((str,), "text")
@@ -74,37 +80,82 @@ class ScheduleBody(Body):
     )
 
 
-@router.get("/agents/{agent}/schedule")
+class _DryRun(Exception):
+    """Rolls back the write block of a dry run, and bears what the block has read last."""
+
+    def __init__(self, agent: Agent, routines: Sequence[Routine]) -> None:
+        self.agent = agent
+        self.routines = routines
+
+
+@router.get("/agents/{agent}/schedule", responses=TAGGED)
 async def show_schedule(
     agent: str,
+    response: Response,
     who: Who,
     parts: Parts,
     since: Annotated[Instant, Query(description="Start of the window; by default now.")] = None,
     until: Annotated[Instant, Query(description="End of the window; by default a week later.")] = None,
 ) -> ScheduleView:
-    """Show an agent's routines and blackouts, and its occurrences in a time window. Access: operator, the agent."""
+    """Show an agent's routines and blackouts, its occurrences in a time window, and its next runs.
+
+    Access: operator, the agent.
+    """
     async with parts.store.begin_read() as tx:
         found_agent = await own_agent(tx, who, agent)
         routines = await tx.routines.find_by_agent(found_agent.id)
-    return _view(found_agent, routines, *_window(parts, since, until))
+    return _tagged_view(parts, found_agent, routines, response, since, until)
 
 
-@router.put("/agents/{agent}/schedule")
-async def set_schedule(agent: str, body: ScheduleBody, who: Who, parts: Parts) -> ScheduleView:
-    """Set an agent's routines, its blackouts, or both, with immediate effect. Operator only."""
+@router.put("/agents/{agent}/schedule", responses=TAGGED)
+async def set_schedule(
+    agent: str,
+    body: ScheduleBody,
+    response: Response,
+    who: Who,
+    parts: Parts,
+    dry_run: Annotated[
+        bool, Query(description="Only check the schedule and show what it comes to; change nothing.")
+    ] = False,
+    if_match: IfMatch = None,
+) -> ScheduleView:
+    """Set an agent's routines, its blackouts, or both, with immediate effect. Operator only.
+
+    With `dry_run` the answer is the same, but nothing is changed or recorded.
+    """
     require_operator(who)
+    try:
+        found_agent, routines = await _write_schedule(parts, who, agent, body, if_match=if_match, dry_run=dry_run)
+    except _DryRun as rolled_back:
+        found_agent, routines = rolled_back.agent, rolled_back.routines
+    return _tagged_view(parts, found_agent, routines, response)
+
+
+async def _write_schedule(
+    parts: ApiParts, who: Principal, reference: str, body: ScheduleBody, *, if_match: str | None, dry_run: bool
+) -> tuple[Agent, Sequence[Routine]]:
     async with parts.store.begin_write() as tx:
-        found_agent = await named_agent(tx, who, agent)
-        zone = found_agent.coordination.zone
+        agent = await named_agent(tx, who, reference)
+        zone = agent.coordination.zone
+        known = await tx.routines.find_by_agent(agent.id)
+        what = f"the schedule of {agent.reference!r}"
+        await require_match(tx, if_match, _tag(agent, known), what, agent=agent, changes=_CHANGES)
         if body.blackouts is not None:
             blackouts = [blackout.record(zone).model_dump(mode="json") for blackout in body.blackouts]
-            found_agent = await parts.wake.coordinations.patch(tx, found_agent, {"blackouts": blackouts}, by=who.name)
+            agent = await parts.wake.coordinations.patch(tx, agent, {"blackouts": blackouts}, by=who.name)
         if body.routines is not None:
             specs = [routine.spec(zone) for routine in body.routines]
-            known = await tx.routines.find_by_agent(found_agent.id)
-            _require_due(known, await parts.wake.routines.replace(tx, found_agent, specs, by=who.name))
-        routines = await tx.routines.find_by_agent(found_agent.id)
-    return _view(found_agent, routines, *_window(parts, None, None))
+            _require_due(known, await parts.wake.routines.replace(tx, agent, specs, by=who.name))
+        routines = await tx.routines.find_by_agent(agent.id)
+        if dry_run:
+            raise _DryRun(agent, routines)
+    return agent, routines
+
+
+def _tag(agent: Agent, routines: Sequence[Routine]) -> str:
+    """Return the tag of what people set; the state of the routines is not part of it."""
+    coordination = agent.coordination
+    return entity_tag(coordination.zone, coordination.blackouts, [routine.spec for routine in routines])
 
 
 def _require_due(known: Sequence[Routine], changed: Sequence[Routine]) -> None:
@@ -128,8 +179,8 @@ def _require_type(annotation: object, key: str, value: object) -> None:
             raise ValueError(f"{key}: {entry!r} is no {noun}")
 
 
-def _window(parts: ApiParts, since: datetime | None, until: datetime | None) -> tuple[datetime, datetime]:
-    start = since or parts.clock.now()
+def _window(now: datetime, since: datetime | None, until: datetime | None) -> tuple[datetime, datetime]:
+    start = since or now
     try:
         end = until or start + WINDOW
         beyond = start + LONGEST_WINDOW + WINDOW  # a deferral can end after the window
@@ -140,7 +191,18 @@ def _window(parts: ApiParts, since: datetime | None, until: datetime | None) -> 
     return start, end
 
 
-def _view(agent: Agent, routines: Sequence[Routine], start: datetime, end: datetime) -> ScheduleView:
+def _tagged_view(
+    parts: ApiParts,
+    agent: Agent,
+    routines: Sequence[Routine],
+    response: Response,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> ScheduleView:
+    tag = _tag(agent, routines)
+    set_etag(response, tag)
+    now = parts.clock.now()
+    start, end = _window(now, since, until)
     coordination = agent.coordination
     spans = blackouts_between(coordination.blackouts, coordination.zone, start, end + WINDOW)
     due: list[Occurrence] = []
@@ -151,6 +213,7 @@ def _view(agent: Agent, routines: Sequence[Routine], start: datetime, end: datet
         complete = complete and len(due_here) <= share
         due.extend(due_here[:share])
     return ScheduleView(
+        etag=tag,
         agent=agent.reference,
         zone=coordination.zone,
         routines=[_routine(routine) for routine in routines],
@@ -160,7 +223,17 @@ def _view(agent: Agent, routines: Sequence[Routine], start: datetime, end: datet
         occurrences=sorted(due, key=lambda occurrence: (occurrence.at, occurrence.routine)),
         spans=[SpanView.of(span, end=min(end, span.end or end)) for span in spans if span.start < end],
         complete=complete,
+        next_runs=_next_runs(agent, routines, now),
     )
+
+
+def _next_runs(agent: Agent, routines: Sequence[Routine], now: datetime) -> list[RoutineRunView]:
+    coordination = agent.coordination
+    zone = load_zone(coordination.zone)
+    runs = next_runs(
+        routines, coordination.blackouts, now, zone=coordination.zone, policies=coordination.blackout_policies
+    )
+    return [RoutineRunView.of(run, local=run.at.astimezone(zone).isoformat()) for run in islice(runs, NEXT_RUNS)]
 
 
 def _due(

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Annotated, Any, Final, cast
 
-from fastapi import Query
+from fastapi import Query, Response
 from pydantic import AfterValidator, ConfigDict, Field, StrictBool, ValidationError, field_validator
 
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body, drop_defaults
+from circadia.api.entity_tags import TAGGED, IfMatch, entity_tag, require_match, set_etag
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import Instant
 from circadia.errors import InvalidRequest
@@ -122,6 +123,11 @@ async def bank_view(tx: Tx, bank: Bank) -> BankView:
     return BankView.of(bank, tuned_importance=bank.policy.tuned_importance, episodes=await tx.episodes.count(bank.id))
 
 
+def _tag(bank: Bank) -> str:
+    """Return the tag of what people set; passes tune the rest."""
+    return entity_tag(bank.name, bank.description, bank.policy.model_dump(include=set(BankPolicyKeys.model_fields)))
+
+
 @router.post("/banks", status_code=201)
 async def create_bank(body: BankBody, who: Who, parts: Parts) -> BankView:
     """Create a bank. Operator only; a bank that an agent is bound to is created automatically."""
@@ -147,23 +153,29 @@ async def list_banks(
     return BankList(banks=page, after=page[-1].name if len(banks) > limit else None)
 
 
-@router.get("/banks/{bank}")
-async def show_bank(bank: str, who: Who, parts: Parts, user: User = None) -> BankView:
+@router.get("/banks/{bank}", responses=TAGGED)
+async def show_bank(bank: str, response: Response, who: Who, parts: Parts, user: User = None) -> BankView:
     """Show a bank. Access: operator, agents with access to the bank."""
     async with parts.store.begin_read() as tx:
-        return await bank_view(tx, await parts.memory.banks.open_bank(tx, who, bank, user=user))
+        found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
+        set_etag(response, _tag(found_bank))
+        return await bank_view(tx, found_bank)
 
 
-@router.patch("/banks/{bank}")
-async def change_bank(bank: str, body: BankChange, who: Who, parts: Parts, user: User = None) -> BankView:
+@router.patch("/banks/{bank}", responses=TAGGED)
+async def change_bank(
+    bank: str, body: BankChange, response: Response, who: Who, parts: Parts, user: User = None, if_match: IfMatch = None
+) -> BankView:
     """Change the name, purpose or policy of a bank. Operator only."""
     require_operator(who)
     async with parts.store.begin_write() as tx:
         found_bank = await parts.memory.banks.get(tx, bank, user)
+        await require_match(tx, if_match, _tag(found_bank), f"bank {found_bank.name!r}")
         policy = body.policy.apply_to(found_bank.policy) if body.policy else None
         changed = await parts.memory.banks.change(
             tx, found_bank, by=who.name, name=body.name, description=body.description, policy=policy
         )
+        set_etag(response, _tag(changed))
         return await bank_view(tx, changed)
 
 

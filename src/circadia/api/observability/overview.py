@@ -5,14 +5,13 @@ from datetime import timedelta
 from typing import Final
 
 from circadia.agents.access import require_operator
-from circadia.api.observability.usage import usage_line
+from circadia.api.observability.usage import group_usage
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.records.call import UsageGroup
 from circadia.records.member import Member, Role
 from circadia.records.overview import Overview
 from circadia.records.wake import FLEET
 from circadia.schemas.overview import AlertView, OverviewView
-from circadia.schemas.usage import GroupUsage
 from circadia.sleeptime.engine.health import RED_BANK
 
 router = noun_router("overview")
@@ -46,7 +45,7 @@ async def show_overview(who: Who, parts: Parts) -> OverviewView:
     return OverviewView.of(
         counts,
         held=counts.held + held_here,
-        usage_today=[GroupUsage.of(usage_line([tier]), key=tier.key) for tier in tiers],
+        usage_today=[group_usage(tier) for tier in tiers],
         saved_usd_today=counts.saved_nanousd_today / _NANO,
         alerts=[AlertView.of(alert) for alert in alerts if alert.cause != RED_BANK],
         problems=list(_find_problems(counts, members, recent, red_banks, overdue=overdue)),

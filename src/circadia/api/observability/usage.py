@@ -1,9 +1,10 @@
 """Usage: total tokens, cost and time of model calls."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 from fastapi import Query
+from pydantic import AfterValidator, BeforeValidator
 
 from circadia.agents.access import require_operator
 from circadia.agents.directory import require_names
@@ -18,11 +19,28 @@ router = noun_router("usage")
 _NANO = 10**9
 
 
+def _split_commas(given: Any) -> Any:
+    """Return all groupings of a repeated parameter whose values may list several."""
+    values = cast("list[Any]", given) if isinstance(given, list) else [given]
+    return [grouping for value in values for grouping in str(value).split(",")]
+
+
+def _require_different(groupings: list[GroupBy]) -> list[GroupBy]:
+    if len(set(groupings)) != len(groupings):
+        raise ValueError(f"{groupings[0]!r} is given twice; give another grouping, or one only")
+    return groupings
+
+
 @router.get("/usage")
 async def report_usage(
     who: Who,
     parts: Parts,
-    group_by: Annotated[GroupBy, Query(description="Grouping; days are in UTC.")] = "agent",
+    group_by: Annotated[
+        list[GroupBy],
+        BeforeValidator(_split_commas),
+        AfterValidator(_require_different),
+        Query(min_length=1, max_length=2, description="One or two groupings, as in `day,tier`; days are in UTC."),
+    ] = ["agent"],  # noqa: B006 (FastAPI copies it)
     since: Annotated[Instant, Query(description="Calls at or after this date or time.")] = None,
     until: Annotated[Instant, Query(description="Calls before this date or time.")] = None,
     session: Annotated[str | None, Query(description="Only of this session.")] = None,
@@ -32,12 +50,14 @@ async def report_usage(
     require_operator(who)
     async with parts.store.begin_read() as tx:
         await require_names(tx, who, session, agent)
-        groups = await tx.calls.sum_by_group(group_by, since=since, until=until, session=session, agent=agent)
+        groups = await tx.calls.sum_by_group(*group_by, since=since, until=until, session=session, agent=agent)
     return UsageReport(
-        group_by=group_by,
-        usage=[GroupUsage.of(usage_line([group]), key=group.key) for group in groups],
-        total=usage_line(groups),
+        group_by=",".join(group_by), usage=[group_usage(group) for group in groups], total=usage_line(groups)
     )
+
+
+def group_usage(group: UsageGroup) -> GroupUsage:
+    return GroupUsage.of(usage_line([group]), key=group.key, keys=group.keys)
 
 
 def usage_line(groups: Sequence[UsageGroup]) -> UsageLine:

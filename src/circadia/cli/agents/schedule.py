@@ -1,42 +1,90 @@
 """`circadia agents schedule`: an agent's routines, their next occurrences, and its blackouts."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, Final, cast
 
 import typer
+from pydantic import ValidationError
 from rich.text import Text
 
+from circadia import settings
 from circadia.cli.remote.connection import RemoteServer
 from circadia.cli.remote.reference import Agent, Session, full_reference
 from circadia.cli.terminal.output import AsJson, console, display_text, note, print_json, shorten, table
+from circadia.client import Client
 from circadia.clock import SystemClock
+from circadia.errors import InvalidRequest
 from circadia.records.schedule import load_zone
-from circadia.schemas.schedule import Occurrence, RoutineView, ScheduleView
+from circadia.schemas.schedule import Occurrence, RoutineRunView, RoutineView, ScheduleView
+from circadia.settings.schedule import ScheduleSettings
+from circadia.settings.validation_messages import describe_mistakes
 
 app = typer.Typer()
 
 SLOT: Final = timedelta(minutes=30)
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NEXT: Final = 10
+_PLAN: Final = {"routines", "blackouts"}
+_SHOWN_MISTAKES: Final = 3
 FREE, LEFT_ALONE, DUE, SKIPPED = "·", "░", "●", "○"
 
 
-@app.command(epilog="Example: circadia agents schedule writer --days 3")
+@app.command(epilog="Example: circadia agents schedule writer --set plan.yaml --dry-run")
 def schedule(
     server: RemoteServer,
     agent: Agent,
     days: Annotated[int, typer.Option("--days", min=1, max=31, metavar="N", help="Days to show, from today on.")] = 7,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--set",
+            metavar="FILE",
+            help="Replace the routines, the blackouts or both by those in this YAML or JSON file.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only check the file and show the week that it comes to; change nothing.")
+    ] = False,
     session: Session = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show an agent's routines, next occurrences and a chart of its days, in its time zone."""
+    """Show or set an agent's routines and blackouts, with its next runs and a chart of its days, in its time zone."""
+    if dry_run and file is None:
+        raise InvalidRequest("--dry-run checks a file; name it with --set")
     now = SystemClock().now()
     whose, since, until = full_reference(agent, session), now.isoformat(), (now + timedelta(days=days)).isoformat()
-    answer = server.ask(lambda client: client.show_schedule(whose, since=since, until=until))
+    plan = {} if file is None else _read_plan(file)
+
+    async def set_and_show(client: Client) -> ScheduleView:
+        if plan:
+            written = await client.set_schedule(whose, **plan, dry_run=dry_run)
+            if dry_run:
+                return written
+        return await client.show_schedule(whose, since=since, until=until)
+
+    answer = server.ask(set_and_show)
     if as_json:
         print_json(answer)
         return
     _show(answer)
+
+
+def _read_plan(file: Path) -> dict[str, Any]:
+    """Return the routines and blackouts of a file, as JSON. Raises InvalidRequest for anything else in it."""
+    try:
+        stated = settings.parse_yaml(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidRequest(f"{str(file)!r} cannot be read: {' '.join(str(error).split())}") from error
+    if not isinstance(stated, dict) or not stated or not set(cast("dict[str, Any]", stated)) <= _PLAN:
+        raise InvalidRequest(f"{str(file)!r} must have `routines`, `blackouts` or both, and nothing else")
+    try:
+        plan = ScheduleSettings.model_validate(stated)
+    except ValidationError as error:
+        mistakes = islice(describe_mistakes(error, cast("dict[str, Any]", stated), ScheduleSettings), _SHOWN_MISTAKES)
+        raise InvalidRequest(f"{str(file)!r}: {'; '.join(mistakes)}") from error
+    return plan.model_dump(mode="json", exclude_unset=True)
 
 
 def _show(answer: ScheduleView) -> None:
@@ -58,6 +106,10 @@ def _show(answer: ScheduleView) -> None:
         console().print(table(("due", "routine", "becomes"), rows))
         if len(due) > NEXT:
             note(f"… and {len(due) - NEXT} more{'' if answer.complete else ', and others that the server left out'}")
+    elif answer.next_runs:
+        typer.echo()
+        rows = [_next_run_row(run, zone) for run in answer.next_runs]
+        console().print(table(("runs", "routine", "deferred from"), rows))
     if answer.spans or due:
         typer.echo()
         for line in timeline(answer):
@@ -112,6 +164,10 @@ def _occurrence_text(occurrence: Occurrence, zone: str) -> Text:
     if occurrence.runs_at == occurrence.at:
         return Text("runs", "green")
     return Text(f"deferred to {wall_time(occurrence.runs_at, zone)}", "cyan")
+
+
+def _next_run_row(run: RoutineRunView, zone: str) -> tuple[str, ...]:
+    return (wall_time(run.at, zone), run.routine, wall_time(run.deferred_from, zone))
 
 
 def _routine_row(routine: RoutineView, zone: str) -> tuple[object, ...]:

@@ -1,5 +1,6 @@
 """`circadia usage`: tokens and cost of model calls."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -25,10 +26,13 @@ class UsageGrouping(StrEnum):
     DAY = "day"
 
 
-@app.command(epilog="Example: circadia usage --by model --since 2026-11-01")
+@app.command(epilog="Example: circadia usage --by day --by tier --since 2026-11-01")
 def usage(
     server: RemoteServer,
-    by: Annotated[UsageGrouping, typer.Option("--by", help="Group by this; days are in UTC.")] = UsageGrouping.AGENT,
+    by: Annotated[
+        list[UsageGrouping] | None,
+        typer.Option("--by", help="Group by this, or by two; `agent` by default. Days are in UTC."),
+    ] = None,
     since: Annotated[
         str | None, typer.Option("--since", metavar="TIME", help="Calls since this date or time; UTC if no zone.")
     ] = None,
@@ -38,22 +42,29 @@ def usage(
     as_json: AsJson = False,
 ) -> None:
     """Sum up the ended model calls: tokens, cost at list prices, time held."""
-    report = server.ask(lambda client: client.usage(by.value, since=since, until=until, session=session, agent=agent))
+    groupings = by or [UsageGrouping.AGENT]
+    group_by = ",".join(groupings)
+    report = server.ask(lambda client: client.usage(group_by, since=since, until=until, session=session, agent=agent))
     if as_json:
         print_json(report)
         return
-    called = display_alias if by is UsageGrouping.END_USER else str
-    lines: list[tuple[str, UsageLine]] = [(called(line.key or "–"), line) for line in report.usage]
-    rows = [_row(key, line) for key, line in (*lines, ("total", report.total))]
-    columns = (by.value, "calls", "failed", "in", "cached", "out", "reasoning", "cost", "held")
-    console().print(table(columns, rows, numbers=columns[1:]))
+    rows = [(*_format_keys(groupings, line.keys), *_format_totals(line)) for line in report.usage]
+    rows.append(("total", *("" for _ in groupings[1:]), *_format_totals(report.total)))
+    numbers = ("calls", "failed", "in", "cached", "out", "reasoning", "cost", "held")
+    console().print(table((*groupings, *numbers), rows, numbers=numbers))
     _tell_gaps(report.total)
 
 
-def _row(key: str, line: UsageLine) -> tuple[str, ...]:
+def _format_keys(groupings: Sequence[UsageGrouping], keys: Sequence[str]) -> tuple[str, ...]:
+    return tuple(
+        display_alias(key or "–") if grouping is UsageGrouping.END_USER else key or "–"
+        for grouping, key in zip(groupings, keys, strict=True)
+    )
+
+
+def _format_totals(line: UsageLine) -> tuple[str, ...]:
     counts = ("calls", "failed", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
     return (
-        key,
         *(f"{getattr(line, name):,}" for name in counts),
         dollars(line.cost_usd),
         format_duration(line.held_seconds),

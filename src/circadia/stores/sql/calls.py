@@ -96,22 +96,22 @@ class SqlCalls:
 
     async def sum_by_group(
         self,
-        by: str,
-        *,
+        *by: str,
         since: datetime | None = None,
         until: datetime | None = None,
         session: str | None = None,
         agent: str | None = None,
     ) -> Sequence[UsageGroup]:
-        """Return sums over ended calls by one of the keys, ordered by key; a call without one has the key ``.
+        """Return sums over ended calls by these groupings, ordered by their keys; a call without one has the key ``.
 
         Raises:
-            InvalidRequest: the key does not exist.
+            InvalidRequest: a grouping does not exist.
         """
-        keys = _KEYS.get(by)
-        if keys is None:
-            raise InvalidRequest(f"usage cannot be grouped by {by!r}; choose one of {', '.join(_KEYS)}")
-        statement = select(*keys, *_SUMS).where(calls.c.status != CallStatus.RESERVED.value).group_by(*keys)
+        for grouping in by:
+            if grouping not in _KEYS:
+                raise InvalidRequest(f"usage cannot be grouped by {grouping!r}; choose one of {', '.join(_KEYS)}")
+        columns = tuple(dict.fromkeys(column for grouping in by for column in _KEYS[grouping]))
+        statement = select(*columns, *_SUMS).where(calls.c.status != CallStatus.RESERVED.value).group_by(*columns)
         if since is not None:
             statement = statement.where(calls.c.at >= since)
         if until is not None:
@@ -121,7 +121,7 @@ class SqlCalls:
         if agent is not None:
             statement = statement.where(calls.c.agent == agent, calls.c.session != "")
         rows = await self._run(lambda connection: connection.execute(statement).all())
-        return sorted((_group(by, row) for row in rows), key=lambda group: group.key)
+        return sorted((_group(by, columns, row) for row in rows), key=lambda group: group.keys)
 
 
 def _call(row: Row[Any]) -> Call:
@@ -130,9 +130,10 @@ def _call(row: Row[Any]) -> Call:
     return Call(**values)
 
 
-def _group(by: str, row: Row[Any]) -> UsageGroup:
+def _group(by: Sequence[str], columns: Sequence[ColumnElement[Any]], row: Row[Any]) -> UsageGroup:
+    values = dict(zip(columns, row, strict=False))
     return UsageGroup(
-        key=_key(by, row),
+        keys=tuple(_key(grouping, *(values[column] for column in _KEYS[grouping])) for grouping in by),
         calls=int(row.calls),
         unknown=int(row.unknown or 0),
         failed=int(row.failed or 0),
@@ -146,11 +147,12 @@ def _group(by: str, row: Row[Any]) -> UsageGroup:
     )
 
 
-def _key(by: str, row: Row[Any]) -> str:
-    if by == "agent" and not row.session:
-        return f"{SLEEP_TIER} {row.agent}".rstrip()
-    if by == "agent":
-        return row.agent if row.session == "default" else f"{row.session}:{row.agent}"
-    if by == "day":
-        return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=int(row[0]))).date().isoformat()
-    return row[0] or ""
+def _key(grouping: str, value: Any, name: str | None = None) -> str:
+    """Return the key for the values of a grouping's columns; an agent has its session and its `name`."""
+    if grouping == "agent" and not value:
+        return f"{SLEEP_TIER} {name}".rstrip()
+    if grouping == "agent":
+        return str(name) if value == "default" else f"{value}:{name}"
+    if grouping == "day":
+        return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=int(value))).date().isoformat()
+    return value or ""

@@ -3,7 +3,8 @@
 Pure, without clock or database: it takes `now` and returns the updated routine.
 """
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -15,6 +16,14 @@ from circadia.wake.scheduling.recurrence import MICROSECOND, count_between, last
 
 SET_BACK: Final = timedelta(days=1)
 """A run up to this far in the future is not repeated after the clock is set back; a clock further ahead was wrong."""
+
+
+MAX_PLANS: Final = 1_000
+"""Maximum number of plans in a search for the next runs."""
+MAX_BLACKOUT_CHECKS: Final = 5_000
+"""Maximum number of plans times blackouts in it; a check takes about 0.2 ms."""
+SEARCHED: Final = timedelta(days=36_525)
+"""Length of time in which it searches: 100 years."""
 
 
 class RoutineAction(StrEnum):
@@ -117,6 +126,54 @@ def plan_routine(
         zone=zone or routine.spec.recurrence.zone,
     )
     return _plan_due(routine, rules, now)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoutineRun:
+    """A run that is to come."""
+
+    at: datetime
+    """In UTC."""
+    routine: str
+    deferred_from: datetime | None
+    """The occurrence that a blackout defers to `at`; of several, the last."""
+
+
+def next_runs(
+    routines: Sequence[Routine], blackouts: Sequence[Blackout], now: datetime, *, zone: str, policies: BlackoutPolicies
+) -> Iterator[RoutineRun]:
+    """Yield the runs from `now` on, in order, as `plan_routine` will decide them.
+
+    The search ends after `SEARCHED`, and after `MAX_PLANS` plans or fewer with many blackouts. A plan is a run, a
+    deferral, or a blackout that skips occurrences. No run before the last one is missing.
+    """
+    now = to_utc("now", now)
+    horizon = now + SEARCHED
+    queue = [
+        (now if routine.deferred_from else max(now, routine.next_at), place, routine)
+        for place, routine in enumerate(sorted(routines, key=lambda routine: routine.name))
+        if routine.spec.enabled and routine.next_at is not None
+    ]
+    heapq.heapify(queue)
+    for _ in range(min(MAX_PLANS, MAX_BLACKOUT_CHECKS // max(1, len(blackouts)))):
+        if not queue or queue[0][0] > horizon:
+            return
+        at, place, routine = queue[0]
+        plan = plan_routine(routine, blackouts, at, zone=zone, policies=policies)
+        if plan.verdict is RoutineAction.RUN:
+            occurrence = plan.occurrence if routine.deferred_from and plan.occurrence != at else None
+            yield RoutineRun(at=at, routine=routine.name, deferred_from=occurrence)
+        after = plan.routine
+        if plan.verdict is RoutineAction.SKIPPED and plan.blackout is not None:  # so is all else in that blackout
+            end = plan.blackout.end
+            if end is None or end > horizon:
+                after = replace(after, next_at=None)
+            else:
+                after = _advance(after, max(at, end - MICROSECOND))
+        if after.next_at is None:
+            heapq.heappop(queue)
+        else:
+            heapq.heapreplace(queue, (after.next_at, place, after))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -247,9 +304,11 @@ __all__ = [
     "BlackoutPeriod",
     "RoutineAction",
     "RoutinePlan",
+    "RoutineRun",
     "blackout_at",
     "blackouts_between",
     "next_after",
+    "next_runs",
     "occurrences",
     "plan_from",
     "plan_routine",
