@@ -8,8 +8,6 @@ import pytest
 from circadia.ids import AgentId, MessageId
 from tests.api.service import Service
 
-ASLEEP = {"sleep_events": ["agent_started"]}
-
 
 async def send(service: Service, to: str, content: str, **more: str) -> str:
     return (await service.ok("POST", "/messages", {"to": to, "content": content, **more}))["message"]
@@ -70,7 +68,7 @@ async def test_a_requeued_message_of_high_priority_asks_for_a_wake_unless_its_re
     service: Service,
 ) -> None:
     for name in ("ann", "bob"):
-        await service.agent(name, **ASLEEP)
+        await service.agent(name, sleep_events=["agent_started"])
     body = {"wake_guardrails.cooldown_seconds": 0, "wake_on_high_priority": False}
     await service.ok("PATCH", "/agents/bob/coordination", body)
     letters = {name: await send(service, name, "red", priority="high") for name in ("ann", "bob")}

@@ -59,11 +59,11 @@ class OtherServer:
 
     async def rotate(self, ada: Agent) -> str:
         async with self.store.begin_write() as tx:
-            return await self.registry.rotate(tx, ada)
+            return await self.registry.rotate(tx, ada, by="operator")
 
     async def delete(self, ada: Agent) -> None:
         async with self.store.begin_write() as tx:
-            await self.registry.delete(tx, ada)
+            await self.registry.delete(tx, ada, by="operator")
 
 
 @pytest.fixture

@@ -82,6 +82,30 @@ async def test_what_a_person_does_bears_the_name_of_that_person(tmp_path: Path) 
 
 
 @pytest.mark.spec("UI-02")
+@pytest.mark.parametrize(
+    ("method", "path", "body", "kind"),
+    [
+        ("POST", "/sessions", {"name": "more"}, "session_created"),
+        ("DELETE", "/sessions/old", None, "session_closed"),
+        ("POST", "/sessions/default/agents", {"name": "bob"}, "agent_created"),
+        ("PATCH", "/sessions/default/agents/ann", {"description": "tests"}, "agent_changed"),
+        ("POST", "/sessions/default/agents/ann/token", None, "token_rotated"),
+        ("DELETE", "/sessions/default/agents/ann", None, "agent_deleted"),
+        ("DELETE", "/sessions/old", None, "agent_deleted"),
+    ],
+)
+async def test_each_change_of_sessions_and_agents_names_who_made_it(
+    tmp_path: Path, method: str, path: str, body: Any, kind: str
+) -> None:
+    async with live(tmp_path) as at:
+        await at.agent()
+        assert (await at.rest("POST", "/sessions", {"name": "old", "agents": [{"name": "cid"}]}))[0] == 201
+        olga = await grant(at, "olga", "operator")
+        assert (await at.rest(method, path, body, token=olga))[0] in {200, 201, 204}
+        assert (await at.events(kind))[-1]["data"]["by"] == "operator/olga"
+
+
+@pytest.mark.spec("UI-02")
 async def test_a_revoked_token_opens_nothing_and_a_name_has_one_token(tmp_path: Path) -> None:
     async with live(tmp_path) as at:
         olga = await grant(at, "olga", "operator")

@@ -188,7 +188,7 @@ class Stand:
                 await self.sessions.create(tx, Principal(), session)
             home = await tx.sessions.get_by_name(session)
             assert home is not None
-            agent, self.tokens[name] = await self.registry.add(tx, home, new)
+            agent, self.tokens[name] = await self.registry.add(tx, home, new, by="operator")
         return agent
 
     async def row(self, agent: Agent) -> Agent:

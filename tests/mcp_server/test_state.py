@@ -65,7 +65,7 @@ async def test_the_state_stays_bounded_and_counts_what_it_leaves_out(tmp_path: P
             home = await tx.sessions.get_by_name("default")
             assert home is not None
             for number in range(300):
-                await at.registry.add(tx, home, NewAgent(name=f"agent-{number:03}-with-a-long-name"))
+                await at.registry.add(tx, home, NewAgent(name=f"agent-{number:03}-with-a-long-name"), by="operator")
             for number in range(30):
                 thread = await at.threads.create(tx, ann, home, f"thread {number}", [])
                 for _ in range(3):

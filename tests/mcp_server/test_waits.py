@@ -247,5 +247,5 @@ async def test_a_wait_ends_with_a_clear_error_when_its_agent_is_deleted(tmp_path
             waiting = asyncio.create_task(there.call_tool("wait_for_message"))
             await clock.sleepers(1)
             async with at.store.begin_write() as tx:
-                await at.registry.delete(tx, bob)
+                await at.registry.delete(tx, bob, by="operator")
             assert refused(await waiting).startswith("ended: ")

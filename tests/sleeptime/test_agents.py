@@ -38,7 +38,7 @@ class Team:
             await self.sessions.ensure_default(tx)
             session = await tx.sessions.get_by_name("default")
             assert session is not None
-            return (await self.registry.add(tx, session, new))[0]
+            return (await self.registry.add(tx, session, new, by="operator"))[0]
 
     async def ended(self, status: PassStatus, key: str, agent: str = "dreamer", **more: Any) -> None:
         run = replace(await self.stand.begun(key, **more), status=status)

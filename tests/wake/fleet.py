@@ -130,7 +130,7 @@ class Fleet:
         events = frozenset({SleepEvent.AGENT_STARTED}) if asleep else frozenset[SleepEvent]()
         async with self.store.begin_write() as tx:
             made, _ = await self.registry.add(
-                tx, home, NewAgent(name=name, sleep_events=events, policy=policy or {})
+                tx, home, NewAgent(name=name, sleep_events=events, policy=policy or {}), by="operator"
             )  # fmt: skip
             for each in settings:
                 made = await self.tier.coordinations.patch(tx, made, each, by="operator")

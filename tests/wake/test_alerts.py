@@ -59,7 +59,7 @@ async def stand(sqlite_store: Store) -> Stand:
     registry, _, sessions = build_agent_services(settings, clock, ids, EventLog(clock, signals), tier)
     async with store.begin_write() as tx:
         session = await sessions.ensure_default(tx)
-        agent, _ = await registry.add(tx, session, NewAgent(name="ann"))
+        agent, _ = await registry.add(tx, session, NewAgent(name="ann"), by="operator")
 
     posted: list[Mapping[str, object]] = []
 

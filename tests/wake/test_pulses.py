@@ -129,7 +129,7 @@ async def test_a_wake_whose_agent_is_disabled_before_the_start_is_told_and_keeps
     ann, bob = await team.agent("ann"), await team.agent("bob", LAUNCHED)
     wake, *_ = [await team.ask(ann, bob, f"help {number}") for number in range(asked)]
     async with team.store.begin_write() as tx:
-        await team.registry.change(tx, await team.row(bob), enabled=False)
+        await team.registry.change(tx, await team.row(bob), enabled=False, by="operator")
     await team.worker.step()
     ended = await team.until(wake.pulse_id)
     assert (ended.status, (await team.wake(wake)).charge) == (PulseStatus.CANCELLED, Charge.RELEASED)
@@ -235,7 +235,7 @@ async def test_an_agent_that_is_deleted_leaves_no_pulse_and_its_place_in_the_fle
         waiting = await team.ask(ann, cid)
         assert waiting.rule == "fleet"
         async with team.store.begin_write() as tx:
-            await team.registry.delete(tx, await team.row(bob))
+            await team.registry.delete(tx, await team.row(bob), by="operator")
         pulse = await team.pulse(wake.pulse_id)
         assert (pulse.status, pulse.detail) == (PulseStatus.CANCELLED, "its agent was deleted")
         assert (await team.wake(wake)).charge is (Charge.RELEASED if how == "pending" else Charge.CHARGED)

@@ -267,7 +267,7 @@ async def test_a_wake_that_a_person_lets_pass_opens_no_agent_that_was_disabled_w
     wake = await team.ask(None, bob, override="the release")
     assert wake.rule == "draining"
     async with team.store.begin_write() as tx:
-        await team.registry.change(tx, await team.row(bob), enabled=False)
+        await team.registry.change(tx, await team.row(bob), enabled=False, by="operator")
     await team.stop()
     await team.worker.step()
     decided = await team.wake(wake)

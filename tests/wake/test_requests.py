@@ -67,7 +67,7 @@ async def test_what_cannot_be_sent_is_refused_and_writes_nothing(team: Fleet) ->
     with pytest.raises(Forbidden, match="operator"):
         await team.send(ann, bob, override="please")
     async with team.store.begin_write() as tx:
-        await team.registry.change(tx, bob, enabled=False)
+        await team.registry.change(tx, bob, enabled=False, by="operator")
     with pytest.raises(Conflict, match="disabled"):
         await team.send(ann, bob)
     assert await team.wakes() == []
@@ -348,7 +348,7 @@ async def test_what_waits_for_an_agent_that_is_deleted_or_whose_message_was_read
     assert read.wake is not None
     async with team.store.begin_write() as tx:
         await team.tier.inbox.ack(tx, bob, [read.message.id])
-        await team.registry.delete(tx, cid)
+        await team.registry.delete(tx, cid, by="operator")
     await team.worker.step()
     assert (await team.wake(gone)).decision is Decision.CANCELLED
     assert await team.inbox(ann) == ["Your wake of cid (blocker) was cancelled: the agent was deleted."]

@@ -13,7 +13,7 @@ from tests.wake.fleet import FREE, LAUNCHED, Fleet
 async def befalls(team: Fleet, agent: Agent, event: WakeEvent, *, by: str = "ann") -> None:
     async with team.store.begin_write() as tx:
         row = await team.row(agent)
-        await team.registry.change(tx, row, wake_events=frozenset(WakeEvent))
+        await team.registry.change(tx, row, wake_events=frozenset(WakeEvent), by="operator")
     async with team.store.begin_write() as tx:
         await team.tier.thread_events.on_event(tx, await team.row(agent), event, by=by)
 
@@ -62,7 +62,7 @@ async def test_an_event_while_the_server_stops_launches_the_agent_after_the_star
 async def test_an_event_does_not_launch_an_agent_that_is_disabled(team: Fleet) -> None:
     bob = await team.agent("bob", LAUNCHED)
     async with team.store.begin_write() as tx:
-        await team.registry.change(tx, bob, enabled=False)
+        await team.registry.change(tx, bob, enabled=False, by="operator")
     await befalls(team, bob, WakeEvent.MENTIONED)
     assert ((await last_wake(team)).decision, (await last_wake(team)).rule) == (Decision.REFUSED, "enabled")
     assert await team.pulses() == []

@@ -34,7 +34,7 @@ export const sessionsQuery = query(["sessions"], async ({ signal }) => (await ci
 
 export const holdsQuery = (limit = 1000) => query(["holds", limit], ({ signal }) => circadia.listHolds({ query: { limit }, signal }));
 
-export type UsageGroup = NonNullable<NonNullable<ReportUsageData["query"]>["group_by"]>;
+export type UsageGroup = NonNullable<NonNullable<ReportUsageData["query"]>["group_by"]>[number];
 
 /** Usage since this many days before today; the day is part of the key, so that midnight begins a new one. */
 export const usageQuery = (groupBy: UsageGroup, daysAgo = 0, filter: { session?: string; agent?: string } = {}) => {
@@ -42,7 +42,7 @@ export const usageQuery = (groupBy: UsageGroup, daysAgo = 0, filter: { session?:
   return queryOptions({
     queryKey: ["usage", groupBy, since, filter.session, filter.agent] as const,
     queryFn: ({ signal }): Promise<UsageReport> =>
-      circadia.reportUsage({ query: { group_by: groupBy, since, ...filter }, signal }),
+      circadia.reportUsage({ query: { group_by: [groupBy], since, ...filter }, signal }),
     refetchInterval: USAGE_MILLISECONDS,
   });
 };

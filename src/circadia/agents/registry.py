@@ -60,18 +60,20 @@ class AgentRegistry:
         self.in_file: frozenset[AgentId] = frozenset()
         """Agents whose description, events and policy the configuration file sets whenever it is read."""
 
-    async def add(self, tx: Tx, session: Session, new: NewAgent, *, token: str | None = None) -> tuple[Agent, str]:
+    async def add(
+        self, tx: Tx, session: Session, new: NewAgent, *, by: str, token: str | None = None
+    ) -> tuple[Agent, str]:
         """Create an agent and the bank of its policy; return it with its token, which is stored only as a hash.
 
         Raises:
             InvalidRequest: a bad name. Conflict: the session has an agent of this name.
         """
-        created = await self.add_unbound(tx, session, new, token=token)
+        created = await self.add_unbound(tx, session, new, by=by, token=token)
         await self.bind_banks(tx, [created[0].policy])
         return created
 
     async def add_unbound(
-        self, tx: Tx, session: Session, new: NewAgent, *, token: str | None = None
+        self, tx: Tx, session: Session, new: NewAgent, *, by: str, token: str | None = None
     ) -> tuple[Agent, str]:
         """Create an agent as `add` does, but leave its bank to `bind_banks`: banks come after agents."""
         name = require_name(new.name, "agent")
@@ -101,7 +103,7 @@ class AgentRegistry:
         await lock_open_session(tx, session)
         await tx.agents.add(agent)
         await tx.sessions.touch(session.id, now)
-        await self._record(tx, EventType.AGENT_CREATED, agent, AgentCreation(asleep=agent.asleep))
+        await self._record(tx, EventType.AGENT_CREATED, agent, AgentCreation(asleep=agent.asleep, by=by))
         return agent, token
 
     async def change(
@@ -109,6 +111,7 @@ class AgentRegistry:
         tx: Tx,
         agent: Agent,
         *,
+        by: str,
         enabled: bool | None = None,
         description: str | None = None,
         sleep_events: frozenset[SleepEvent] | None = None,
@@ -127,31 +130,31 @@ class AgentRegistry:
         await tx.agents.save(changed)
         if changed.policy.bank != agent.policy.bank:
             await self.bind_banks(tx, [changed.policy])
-        await self._record(tx, EventType.AGENT_CHANGED, changed, AgentUpdate(enabled=changed.enabled))
+        await self._record(tx, EventType.AGENT_CHANGED, changed, AgentUpdate(enabled=changed.enabled, by=by))
         if agent.enabled and not changed.enabled:
             self._signal_end(tx, agent, "disabled")
         else:
             self._events.signal(tx, "agent", agent.id)
         return changed
 
-    async def rotate(self, tx: Tx, agent: Agent) -> str:
+    async def rotate(self, tx: Tx, agent: Agent, *, by: str) -> str:
         """Replace the agent's token at once and return the new one."""
         token = new_token("agent")
-        await self.set_token(tx, agent, token)
+        await self.set_token(tx, agent, token, by=by)
         return token
 
-    async def set_token(self, tx: Tx, agent: Agent, token: str) -> Agent:
+    async def set_token(self, tx: Tx, agent: Agent, token: str, *, by: str) -> Agent:
         changed = replace(agent, token_hash=hash_token(token))
         await tx.agents.save(changed)
-        await self._record(tx, EventType.TOKEN_ROTATED, agent, TokenRotation())
+        await self._record(tx, EventType.TOKEN_ROTATED, agent, TokenRotation(by=by))
         self._events.signal(tx, "agent", agent.id)
         return changed
 
-    async def delete(self, tx: Tx, agent: Agent, *, reason: str = "deleted") -> None:
+    async def delete(self, tx: Tx, agent: Agent, *, by: str, reason: str = "deleted") -> None:
         """Delete the agent: end its held calls (GATE-49) and pulses, and keep its rows for the record."""
         await tx.agents.save(replace(agent, enabled=False, deleted_at=self._clock.now()))
         await self._departures.on_agent_deleted(tx, agent)
-        await self._record(tx, EventType.AGENT_DELETED, agent, AgentDeletion(reason=reason))
+        await self._record(tx, EventType.AGENT_DELETED, agent, AgentDeletion(reason=reason, by=by))
         self._signal_end(tx, agent, reason)
 
     def changed_policy(self, policy: AgentPolicy, changes: Mapping[str, object]) -> AgentPolicy:

@@ -54,6 +54,7 @@ class SessionService:
         agents: Sequence[NewAgent] = (),
         threads: Sequence[NewThread] = (),
         all_but: Sequence[str] | None = None,
+        by: str | None = None,
     ) -> CreatedSession:
         """Create a session with its agents and threads.
 
@@ -63,7 +64,7 @@ class SessionService:
         Raises:
             InvalidRequest: a bad name, or `all_but` names no agent of the graph. Conflict: the name is taken.
         """
-        now = self._clock.now()
+        now, by = self._clock.now(), by or principal.name
         name = name or self._ids.new("ses").replace("_", "-")
         session = Session(
             id=SessionId(self._ids.new("ses")),
@@ -73,8 +74,8 @@ class SessionService:
             touched_at=now,
         )
         await tx.sessions.add(session)
-        await self._record(tx, EventType.SESSION_CREATED, session, SessionCreation(agents=len(agents)))
-        created = [await self._registry.add_unbound(tx, session, new) for new in _apply_preset(agents, all_but)]
+        await self._record(tx, EventType.SESSION_CREATED, session, SessionCreation(agents=len(agents), by=by))
+        created = [await self._registry.add_unbound(tx, session, new, by=by) for new in _apply_preset(agents, all_but)]
         ids = [self._threads.new_id() for _ in threads]
         participants = {name for thread in threads for name in thread.participants}
         names = participants.union(agent.name for agent, _ in created)
@@ -91,9 +92,9 @@ class SessionService:
         session = await tx.sessions.get_by_name(DEFAULT_SESSION)
         if session is not None:
             return session
-        return (await self.create(tx, Principal(), DEFAULT_SESSION)).session
+        return (await self.create(tx, Principal(), DEFAULT_SESSION, by="circadia")).session
 
-    async def close(self, tx: Tx, session: Session) -> None:
+    async def close(self, tx: Tx, session: Session, *, by: str) -> None:
         """Close the session with its threads and held calls, and delete its agents (GATE-49). Raises Conflict."""
         if session.name == DEFAULT_SESSION:
             raise Conflict("the session 'default' never ends; delete its agents one by one")
@@ -112,8 +113,8 @@ class SessionService:
         for thread in threads:
             await self._threads.end(tx, session, thread, by="the end of the session", summary=None)
         for agent in await tx.agents.find_by_session(session.id):
-            await self._registry.delete(tx, agent, reason="ended with its session")
-        await self._record(tx, EventType.SESSION_CLOSED, session, SessionClosing())
+            await self._registry.delete(tx, agent, by=by, reason="ended with its session")
+        await self._record(tx, EventType.SESSION_CLOSED, session, SessionClosing(by=by))
 
     async def report_stalls(self, tx: Tx, stall_seconds: float) -> list[str]:
         """Record each session that stalled: all agents asleep and no activity for `stall_seconds`; return the names."""

@@ -1,14 +1,12 @@
 """The data of each kind of event: services record it, and the OpenAPI document describes it by the docstrings."""
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from circadia.records.access_token import AccessRole
 from circadia.records.agent import Cause
-from circadia.records.event import EventType
 from circadia.records.message import MessageType, Priority
 from circadia.records.pulse import PulseKind, PulseStatus
 from circadia.records.sleep_pass import PassStatus, Trigger
@@ -38,10 +36,13 @@ class SessionCreation(EventData):
     """A session was created."""
 
     agents: int = Field(description="Number of its agents.")
+    by: Author
 
 
 class SessionClosing(EventData):
     """A session was closed."""
+
+    by: Author
 
 
 class SessionStall(EventData):
@@ -62,22 +63,27 @@ class AgentCreation(EventData):
     """An agent was created."""
 
     asleep: bool = Field(description="Whether it starts asleep.")
+    by: Author
 
 
 class AgentUpdate(EventData):
     """The settings of an agent changed."""
 
     enabled: bool = Field(description="Whether its token is valid.")
+    by: Author
 
 
 class AgentDeletion(EventData):
     """An agent was deleted."""
 
     reason: str = Field(description="Reason.")
+    by: Author
 
 
 class TokenRotation(EventData):
     """An agent got a new token."""
+
+    by: Author
 
 
 class SleepChange(EventData):
@@ -356,45 +362,3 @@ class AnswerTrust(EventData):
     bank: BankName
     bank_id: BankKey
     least_precision: float = Field(description="Least share of right answers.")
-
-
-EVENT_DATA: Final[Mapping[EventType, tuple[type[EventData], ...]]] = {
-    EventType.SESSION_CREATED: (SessionCreation,),
-    EventType.SESSION_CLOSED: (SessionClosing,),
-    EventType.SESSION_STALLED: (SessionStall,),
-    EventType.ACCESS_GRANTED: (AccessChange,),
-    EventType.ACCESS_REVOKED: (AccessChange,),
-    EventType.AGENT_CREATED: (AgentCreation,),
-    EventType.AGENT_CHANGED: (AgentUpdate,),
-    EventType.AGENT_DELETED: (AgentDeletion,),
-    EventType.TOKEN_ROTATED: (TokenRotation,),
-    EventType.SLEEP_START: (SleepChange,),
-    EventType.SLEEP_STOP: (SleepChange,),
-    EventType.HELD: (CallHold,),
-    EventType.ADMITTED: (CallRelease,),
-    EventType.DROPPED: (CallDrop,),
-    EventType.THREAD_CREATED: (ThreadChange,),
-    EventType.THREAD_CLOSED: (ThreadChange,),
-    EventType.PARTICIPANT_ADDED: (ParticipantChange,),
-    EventType.PARTICIPANT_REMOVED: (ParticipantChange,),
-    EventType.MESSAGE: (ThreadMessage,),
-    EventType.UPSTREAM_ERROR: (UpstreamError,),
-    EventType.DIRECT_MESSAGE: (DirectMessage,),
-    EventType.DELIVERY: (DeliveryUpdate,),
-    EventType.WAKE: (WakeVerdict,),
-    EventType.PULSE: (PulseChange,),
-    EventType.ROUTINE: (RoutineOutcome, RoutineUpdate),
-    EventType.COORDINATION: (CoordinationUpdate,),
-    EventType.ALERT: (BudgetAlert, DeadLetterAlert, RoutineAlert, SleepTimeAlert, SleepTimeOverAlert),
-    EventType.BANK_CREATED: (BankLifecycle,),
-    EventType.BANK_CHANGED: (BankUpdate,),
-    EventType.BANK_DELETED: (BankLifecycle,),
-    EventType.BLOCK: (BlockWrite,),
-    EventType.FORGOTTEN: (EpisodeDeletion,),
-    EventType.PASS: (PassChange,),
-    EventType.PASSES_PAUSED: (PassSwitch,),
-    EventType.PASSES_RESUMED: (PassSwitch,),
-    EventType.OPERATION_PAUSED: (OperationSuspension,),
-    EventType.ANSWERS_FELL_BACK: (AnswerTrust,),
-    EventType.ANSWERS_TRUSTED: (AnswerTrust,),
-}

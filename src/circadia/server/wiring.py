@@ -354,9 +354,9 @@ async def _apply_file_agents(
             if name not in added:
                 token = _secret(basis, f"agents.{name}", file_agent.token_env)
                 if token is not None and hash_token(token) != agent.token_hash:
-                    agent = await registry.set_token(tx, agent, token)
+                    agent = await registry.set_token(tx, agent, token, by="file")
                 agent = await registry.change(
-                    tx, agent, description=file_agent.description, sleep_events=file_agent.sleep_events,
+                    tx, agent, by="file", description=file_agent.description, sleep_events=file_agent.sleep_events,
                     wake_events=file_agent.wake_events, policy=_list_policy(file_agent),
                 )  # fmt: skip
             agent = await tier.coordinations.apply_file(tx, agent, file_agent.stated_coordination())
@@ -378,7 +378,7 @@ async def _add_file_agents(
             wake_events=file_agent.wake_events, policy=_list_policy(file_agent),
         )  # fmt: skip
         token = _secret(basis, f"agents.{name}", file_agent.token_env)
-        await registry.add_unbound(tx, default, new, token=token)
+        await registry.add_unbound(tx, default, new, by="file", token=token)
     return missing
 
 

@@ -8069,6 +8069,12 @@ export type AgentCreation = {
      * Whether it starts asleep.
      */
     asleep: boolean;
+    /**
+     * By
+     *
+     * Who did it.
+     */
+    by: string;
 };
 
 /**
@@ -8125,6 +8131,12 @@ export type AgentDeletion = {
      * Reason.
      */
     reason: string;
+    /**
+     * By
+     *
+     * Who did it.
+     */
+    by: string;
 };
 
 /**
@@ -8139,6 +8151,12 @@ export type AgentUpdate = {
      * Whether its token is valid.
      */
     enabled: boolean;
+    /**
+     * By
+     *
+     * Who did it.
+     */
+    by: string;
 };
 
 /**
@@ -9963,7 +9981,12 @@ export type SessionClosedEventView = {
  * A session was closed.
  */
 export type SessionClosing = {
-    [key: string]: unknown;
+    /**
+     * By
+     *
+     * Who did it.
+     */
+    by: string;
 };
 
 /**
@@ -10020,6 +10043,12 @@ export type SessionCreation = {
      * Number of its agents.
      */
     agents: number;
+    /**
+     * By
+     *
+     * Who did it.
+     */
+    by: string;
 };
 
 /**
@@ -10442,7 +10471,12 @@ export type TokenRotatedEventView = {
  * An agent got a new token.
  */
 export type TokenRotation = {
-    [key: string]: unknown;
+    /**
+     * By
+     *
+     * Who did it.
+     */
+    by: string;
 };
 
 /**

@@ -146,7 +146,7 @@ async def create_agent(session: str, body: AgentBody, response: Response, who: W
     require_operator(who)
     async with parts.store.begin_write() as tx:
         home = await find_session(tx, who, session, open_only=True)
-        agent, token = await parts.registry.add(tx, home, body.new_agent())
+        agent, token = await parts.registry.add(tx, home, body.new_agent(), by=who.name)
     set_no_store(response)
     return agent_created(agent, token, parts, who)
 
@@ -173,6 +173,7 @@ async def change_agent(
         found_agent = await parts.registry.change(
             tx,
             found_agent,
+            by=who.name,
             enabled=body.enabled,
             description=body.description,
             sleep_events=body.sleep_events,
@@ -188,7 +189,7 @@ async def delete_agent(session: str, agent: str, who: Who, parts: Parts) -> None
     require_operator(who)
     async with parts.store.begin_write() as tx:
         found_agent = await find_agent(tx, await find_session(tx, who, session, open_only=True), agent)
-        await parts.registry.delete(tx, found_agent)
+        await parts.registry.delete(tx, found_agent, by=who.name)
 
 
 @router.post("/sessions/{session}/agents/{agent}/token")
@@ -197,6 +198,6 @@ async def rotate_token(session: str, agent: str, response: Response, who: Who, p
     require_operator(who)
     async with parts.store.begin_write() as tx:
         found_agent = await find_agent(tx, await find_session(tx, who, session, open_only=True), agent)
-        token = await parts.registry.rotate(tx, found_agent)
+        token = await parts.registry.rotate(tx, found_agent, by=who.name)
     set_no_store(response)
     return AgentToken(agent=found_agent.reference, token=token)

@@ -105,6 +105,6 @@ async def close_session(session: str, who: Who, parts: Parts) -> SessionView:
     require_operator(who)
     async with parts.store.begin_write() as tx:
         home = await find_session(tx, who, session)
-        await parts.sessions.close(tx, home)
+        await parts.sessions.close(tx, home, by=who.name)
         closed = await tx.sessions.get(home.id) or home
     return SessionView.of(closed)

@@ -28,6 +28,6 @@ async def fleet(
         session = await sessions.ensure_default(tx)
         for name, coordination in stated.items():
             new = NewAgent(name=name, sleep_events=frozenset({SleepEvent.AGENT_STARTED}))
-            agent, _ = await registry.add(tx, session, new)
+            agent, _ = await registry.add(tx, session, new, by="demo")
             agents[name] = await tier.coordinations.patch(tx, agent, {**coordination, "launcher": "demo"}, by="demo")
     return tier, agents
