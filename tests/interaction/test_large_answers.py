@@ -36,3 +36,27 @@ async def test_a_list_of_10000_agents_keeps_the_event_loop_busy_for_less_than_50
         add_agents(tmp_path, 9_999)
         assert await read_agents(at) == 10_000
         assert await loop_seconds(read_agents(at)) < 0.05
+
+
+@pytest.mark.spec("WAKE-42")
+async def test_the_largest_schedule_keeps_the_event_loop_busy_for_less_than_50_ms(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent("first")
+        routines = [{"name": f"r{number}", "cron": f"{number % 60} * * * *"} for number in range(100)]
+        blackouts = [
+            {"start_time": f"{number % 23:02}:{number % 60:02}", "end_time": f"{number % 23:02}:59"}
+            for number in range(200)
+            if number % 60 < 59
+        ]
+        body = {"routines": routines, "blackouts": blackouts}
+        status, answer = await at.rest("PUT", "/agents/first/schedule", body)
+        assert status == 200, answer
+
+        async def read() -> None:
+            headers = {"authorization": f"Bearer {token}"}
+            async with at.http.get(f"{at.url}/api/v1/agents/first/schedule", headers=headers) as response:
+                assert response.status == 200
+                assert len(await response.read()) > 100_000
+
+        await read()
+        assert await loop_seconds(read()) < 0.05

@@ -1,5 +1,6 @@
 """An agent's schedule: routines, blackouts, and the occurrences in a time window (WAKE-40 … WAKE-45)."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
@@ -104,7 +105,7 @@ async def show_schedule(
     async with parts.store.begin_read() as tx:
         found_agent = await own_agent(tx, who, agent)
         routines = await tx.routines.find_by_agent(found_agent.id)
-    return _tagged_view(parts, found_agent, routines, response, since, until)
+    return await asyncio.to_thread(_tagged_view, parts, found_agent, routines, response, since, until)
 
 
 @router.put("/agents/{agent}/schedule", responses=TAGGED)
@@ -128,7 +129,7 @@ async def set_schedule(
         found_agent, routines = await _write_schedule(parts, who, agent, body, if_match=if_match, dry_run=dry_run)
     except _DryRun as rolled_back:
         found_agent, routines = rolled_back.agent, rolled_back.routines
-    return _tagged_view(parts, found_agent, routines, response)
+    return await asyncio.to_thread(_tagged_view, parts, found_agent, routines, response)
 
 
 async def _write_schedule(
