@@ -1,9 +1,11 @@
 """`circadia agents`."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.cli.terminal import refused, run
-from tests.fixtures.server_process import CircadiaProcess
+from tests.fixtures.server_process import ADMIN_TOKEN, CircadiaProcess
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -20,6 +22,35 @@ async def test_a_new_agents_token_and_what_its_program_needs_are_printed(operato
     assert f"OPENAI_API_KEY={token}" in result.err
     assert f"OPENAI_BASE_URL={operator.url}/llm/openai/v1" in result.err
     assert (await run("sleep", "helper", "--token", token)).status == 0
+
+
+async def test_the_lines_are_those_of_the_providers_that_the_agent_may_call(home: Path) -> None:
+    upstreams = {
+        "first": {"base_url": "http://127.0.0.1:1"},
+        "claude": {"base_url": "http://127.0.0.1:1", "api": "anthropic"},
+        "google": {"base_url": "http://127.0.0.1:1", "api": "gemini"},
+        "azure": {"base_url": "http://127.0.0.1:1", "key_header": "api-key"},
+        "second": {"base_url": "http://127.0.0.1:1/v1"},
+    }
+    async with CircadiaProcess(home, {"upstreams": upstreams}) as server:
+        words = ("--url", server.url, "--token", ADMIN_TOKEN)
+        result = await run("agents", "add", "helper", *words)
+        token = result.out.split()[-1]
+        assert result.err.splitlines()[2:] == [
+            f"  export AZURE_OPENAI_API_KEY={token}",
+            f"  export AZURE_OPENAI_ENDPOINT={server.url}/llm/azure",
+            f"  export ANTHROPIC_API_KEY={token}",
+            f"  export ANTHROPIC_BASE_URL={server.url}/llm/claude",
+            f"  export OPENAI_API_KEY={token}",
+            f"  export OPENAI_BASE_URL={server.url}/llm/first/v1",
+            f"  # or, for second: OPENAI_BASE_URL={server.url}/llm/second/v1",
+            f"  export GEMINI_API_KEY={token}",
+            f"  export GOOGLE_GEMINI_BASE_URL={server.url}/llm/google",
+            f"  # MCP: {server.url}/mcp, with `Authorization: Bearer` and the token",
+        ]
+        result = await run("agents", "add", "other", "--set", "upstreams=[claude]", *words)
+        assert "ANTHROPIC_API_KEY" in result.err
+        assert "OPENAI_API_KEY" not in result.err
 
 
 async def test_events_and_policy_are_taken(operator: CircadiaProcess) -> None:

@@ -9,7 +9,7 @@ from circadia.api.agents import agents, coordination, schedule, sessions, sleepi
 from circadia.api.guard import Guard
 from circadia.api.memory import banks, blocks, episodes, search, transfer
 from circadia.api.messaging import inbox, messages, threads, unhandled
-from circadia.api.observability import cluster, events, holds, overview, tokens, usage
+from circadia.api.observability import cluster, events, holds, overview, tokens, upstreams, usage
 from circadia.api.observability.event_tail import EventTail
 from circadia.api.openapi import build_openapi_document
 from circadia.api.parts import ApiParts, HoldRegistry
@@ -25,7 +25,7 @@ OPENAPI_PATH: Final = "/api/openapi.json"
 _NOUNS: Final = (
     sleeping, sessions, agents, threads, messages, holds, direct_messages, wakes, chains, inbox, unhandled, pulses,
     schedule, coordination, wake_stats, djinnbot, banks, episodes, search, transfer, blocks, passes,
-    status, answers, events, usage, cluster, tokens, overview,
+    status, answers, events, usage, cluster, tokens, overview, upstreams,
 )  # fmt: skip
 
 

@@ -48,6 +48,7 @@ _NOUNS: Final = {
     "cluster": "Servers on the same database.",
     "overview": "State of the fleet, and what is not well.",
     "tokens": "Tokens of people, and who the caller is.",
+    "upstreams": "Providers behind the gateway.",
 }
 
 _PATH_PARAMETERS: Final = {

@@ -20,6 +20,7 @@ from circadia.schemas.overview import OverviewView
 from circadia.schemas.sessions import SessionCreated, SessionDetail, SessionList, SessionView
 from circadia.schemas.sleeping import SleepingList, SleepingView
 from circadia.schemas.threads import ThreadList, ThreadView
+from circadia.schemas.upstreams import UpstreamList, UpstreamView
 from circadia.schemas.usage import UsageReport
 
 
@@ -216,6 +217,10 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls,
     async def show_cluster(self) -> Cluster:
         """Return the live servers on the database."""
         return await self._http.fetch(Cluster, "GET", "cluster")
+
+    async def list_upstreams(self) -> list[UpstreamView]:
+        """Return the providers behind the gateway, with what an agent's environment needs to reach them."""
+        return (await self._http.fetch(UpstreamList, "GET", "upstreams")).upstreams
 
     async def list_holds(self, *, session: str | None = None, agent: str | None = None, limit: int = 1000) -> HoldList:
         """Return the held calls, longest first and up to `limit`, and the numbers of those at other servers."""

@@ -6735,6 +6735,58 @@ export type UnhandledPage = {
 };
 
 /**
+ * UpstreamList
+ *
+ * The providers behind the gateway.
+ */
+export type UpstreamList = {
+    /**
+     * Upstreams
+     *
+     * In the order of the configuration.
+     */
+    upstreams: Array<UpstreamView>;
+};
+
+/**
+ * UpstreamView
+ *
+ * A provider behind the gateway, and how the official SDKs reach it.
+ */
+export type UpstreamView = {
+    /**
+     * Name
+     *
+     * Name in the configuration.
+     */
+    name: string;
+    /**
+     * Api
+     *
+     * API of the provider.
+     */
+    api: 'openai' | 'anthropic' | 'gemini';
+    /**
+     * Path
+     *
+     * Path at this server, to which SDKs add their own.
+     */
+    path: string;
+    /**
+     * Url Variable
+     *
+     * Environment variable in which SDKs of this API read the base URL.
+     */
+    url_variable: string;
+    /**
+     * Key Variable
+     *
+     * Environment variable in which they read the key, here the agent's token.
+     */
+    key_variable: string;
+};
+
+/**
  * UsageLine
  *
  * Totals over model calls. Token totals exclude calls without reported usage.
@@ -18173,3 +18225,56 @@ export type ShowOverviewResponses = {
 };
 
 export type ShowOverviewResponse = ShowOverviewResponses[keyof ShowOverviewResponses];
+
+export type ListUpstreamsData = {
+    body?: never;
+    path?: never;
+    query?: never;
+    url: '/api/v1/upstreams';
+};
+
+export type ListUpstreamsErrors = {
+    /**
+     * No token, or an invalid one.
+     */
+    401: Problem;
+    /**
+     * A valid token without access.
+     */
+    403: Problem;
+    /**
+     * The body is over the limit.
+     */
+    413: Problem;
+    /**
+     * The `Host` header names no host of this server.
+     */
+    421: Problem;
+    /**
+     * Malformed JSON, an unknown key or a wrong value.
+     */
+    422: Problem;
+    /**
+     * Too many requests with a wrong token.
+     */
+    429: Problem;
+    /**
+     * A fault in Circadia; see its log.
+     */
+    500: Problem;
+    /**
+     * The database does not answer, or the server is stopping; retry.
+     */
+    503: Problem;
+};
+
+export type ListUpstreamsError = ListUpstreamsErrors[keyof ListUpstreamsErrors];
+
+export type ListUpstreamsResponses = {
+    /**
+     * Successful Response
+     */
+    200: UpstreamList;
+};
+
+export type ListUpstreamsResponse = ListUpstreamsResponses[keyof ListUpstreamsResponses];

@@ -1,5 +1,7 @@
 """`circadia agents`: agents, their tokens and policies."""
 
+from collections.abc import Sequence
+from itertools import chain
 from typing import Annotated, Any, Final
 
 import typer
@@ -20,10 +22,12 @@ from circadia.cli.terminal.output import (
     table,
     time_since,
 )
+from circadia.client import Client
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 from circadia.records.agent import AgentPolicy, SleepEvent, WakeEvent
-from circadia.schemas.agents import AgentView
+from circadia.schemas.agents import AgentCreated, AgentView
+from circadia.schemas.upstreams import UpstreamView
 from circadia.suggestions import did_you_mean
 
 app = typer.Typer(cls=NounGroup)
@@ -72,8 +76,10 @@ def add(
     """Create an agent and print its token once."""
     where, name = split_reference(agent, session)
     changes = _policy(policy or [])
-    created = server.ask(
-        lambda client: client.create_agent(
+
+    async def create(client: Client) -> tuple[AgentCreated, list[UpstreamView]]:
+        upstreams = await client.list_upstreams()  # before: nothing may fail once there is a token to show
+        created = await client.create_agent(
             where,
             name,
             description=description or "",
@@ -81,21 +87,33 @@ def add(
             wake_events=_events(wake_on, WakeEvent) or (),
             policy=changes,
         )
-    )
+        return created, upstreams
+
+    created, upstreams = server.ask(create)
     if as_json:
         print_json(created)
         return
     typer.echo(f"agent {created.reference}, {'asleep' if created.sleeping else 'awake'}. Its token, shown only once:")
     typer.echo(f"  {created.token}")
-    _hint(server.url, created.token)
+    allowed = created.policy.upstreams if created.policy is not None else ()
+    usable = [each for each in upstreams if "*" in allowed or each.name in allowed]
+    _explain_environment(server.url.rstrip("/"), created.token, usable)
 
 
-def _hint(url: str, token: str) -> None:
-    note(
-        "\nSet these in the agent's environment, for a provider named `openai` in the configuration:\n"
-        f"  export OPENAI_BASE_URL={url.rstrip('/')}/llm/openai/v1\n"
-        f"  export OPENAI_API_KEY={token}"
-    )
+def _explain_environment(url: str, token: str, upstreams: Sequence[UpstreamView]) -> None:
+    """Print what the agent's environment needs; of several providers with one API, the others as comments."""
+    if upstreams:
+        note("\nSet these in the agent's environment:")
+    lines: dict[str, list[str]] = {}
+    for each in upstreams:
+        address = f"{each.url_variable}={url}{each.path}"
+        if each.key_variable in lines:
+            lines[each.key_variable].append(f"  # or, for {each.name}: {address}")
+        else:
+            lines[each.key_variable] = [f"  export {each.key_variable}={token}", f"  export {address}"]
+    for line in chain.from_iterable(lines.values()):
+        note(line)
+    note(f"  # MCP: {url}/mcp, with `Authorization: Bearer` and the token")
 
 
 def _events(words: list[str] | None, events: type[SleepEvent] | type[WakeEvent]) -> list[str] | None:
