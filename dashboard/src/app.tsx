@@ -25,7 +25,7 @@ export function App() {
       </main>
     );
   }
-  if (session.data === null) return <SignIn />;
+  if (typeof session.data === "string") return <SignIn hasEnded={session.data === "ended"} />;
   return <SignedIn key={session.data.person.name} session={session.data} />;
 }
 

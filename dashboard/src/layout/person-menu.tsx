@@ -18,7 +18,7 @@ export function PersonMenu() {
   const { name, role } = useContext(PersonContext);
   const { colorScheme, setColorScheme } = useMantineColorScheme();
   const leave = () =>
-    signOut().then(endSession, (error: Error) =>
+    signOut().then(() => endSession("none"), (error: Error) =>
       notifications.show({ color: "red", title: "Still signed in", message: error.message }),
     );
   return (

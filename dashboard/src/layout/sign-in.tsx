@@ -6,7 +6,7 @@ import { signIn } from "../server/circadia";
 import { sessionQuery } from "../server/session";
 
 /** Exchange a token for a session; the token is not kept in the page. */
-export function SignIn() {
+export function SignIn({ hasEnded }: { hasEnded: boolean }) {
   const client = useQueryClient();
   const [token, setToken] = useState("");
   const entering = useMutation({
@@ -28,6 +28,11 @@ export function SignIn() {
             <Title order={1} size="h3">
               Sign in to Circadia
             </Title>
+            {hasEnded && (
+              <Alert color="orange" variant="outline" role="alert" title="You are signed out">
+                <Text size="sm">Your token was revoked, or your sign-in has expired. Sign in again to return to this page.</Text>
+              </Alert>
+            )}
             <Text size="sm">
               Use your own token, or the server&apos;s, which is in <Code>admin.token</Code> in its data folder.{" "}
               <Code>circadia tokens add NAME --role viewer</Code> makes one for a person.

@@ -19,6 +19,7 @@ import { Stat } from "../parts/stat";
 import { Ago, Lasting } from "../parts/time";
 import { WakeForm } from "../parts/wake-form";
 import { circadia } from "../server/circadia";
+import { useHolds } from "../server/holds";
 import { agentQuery, wakesQuery } from "../server/queries";
 import { splitReference } from "../server/reference";
 
@@ -32,6 +33,7 @@ export default function AgentPage() {
 
 function AgentDetails({ agent }: { agent: AgentView }) {
   const [tab, setTab] = useState<string | null>("day");
+  const holds = useHolds(1, { session: agent.session, agent: agent.name });
   return (
     <Stack>
       <PageTitle acts={<AgentActs agent={agent} />}>{agent.reference}</PageTitle>
@@ -44,7 +46,7 @@ function AgentDetails({ agent }: { agent: AgentView }) {
           <Lasting since={agent.since} />
         </Stat>
         <Stat label="Held calls" icon="held" tone="held" href="/holds">
-          {agent.held}
+          {agent.held + (holds.data?.total_elsewhere ?? 0)}
         </Stat>
         <LastWake agent={agent} />
       </SimpleGrid>

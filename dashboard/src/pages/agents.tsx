@@ -1,6 +1,5 @@
 import type { AgentStateView } from "@circadia/client";
 import { Button, Group, SegmentedControl, Stack, Text, TextInput } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
 import { useDeferredValue, useMemo, useState } from "react";
 import { useSearchParams } from "wouter";
 
@@ -16,7 +15,7 @@ import { type Column, VirtualTable } from "../parts/virtual-table";
 import { useAgentRows } from "../server/agent-rows";
 import { circadia } from "../server/circadia";
 import { formatCount } from "../server/format";
-import { isSharedQuery } from "../server/queries";
+import { useHoldsElsewhere } from "../server/holds";
 import { splitReference } from "../server/reference";
 
 const FILTERS = ["all", "asleep", "awake", "pulsing", "held", "disabled"] as const;
@@ -83,15 +82,16 @@ export default function AgentsPage() {
       </PageTitle>
       {isAdding && <AddAgent onClose={() => setAdding(false)} />}
       <QueryView query={rows} height={400}>
-        {(rows) => <AgentTable rows={rows} />}
+        {(rows) => <AgentTable listed={rows} />}
       </QueryView>
     </Stack>
   );
 }
 
-function AgentTable({ rows }: { rows: readonly AgentStateView[] }) {
+function AgentTable({ listed }: { listed: readonly AgentStateView[] }) {
   const [params, setParams] = useSearchParams();
-  const isShared = useQuery(isSharedQuery).data;
+  const { counts, unlisted } = useHoldsElsewhere();
+  const rows = useMemo(() => addHolds(listed, counts), [listed, counts]);
   const [text, setText] = useState("");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const wanted = useDeferredValue(text.trim().toLowerCase());
@@ -122,7 +122,7 @@ function AgentTable({ rows }: { rows: readonly AgentStateView[] }) {
         <Text size="sm" role="status">
           {formatCount(shown.length)} of {formatCount(rows.length)} agents
           {selected.length > 0 && `, ${formatCount(selected.length)} selected`}
-          {isShared && "; held calls are those at this server"}
+          {unlisted > 0 && `; without ${formatCount(unlisted)} calls that other servers hold`}
         </Text>
         {selected.length > 0 && <BulkActs agents={selected} />}
       </Group>
@@ -143,6 +143,12 @@ function AgentTable({ rows }: { rows: readonly AgentStateView[] }) {
       />
     </>
   );
+}
+
+/** Return the agents with the held calls of other servers added. */
+function addHolds(agents: readonly AgentStateView[], elsewhere: ReadonlyMap<string, number>): readonly AgentStateView[] {
+  if (elsewhere.size === 0) return agents;
+  return agents.map((agent) => ({ ...agent, held: agent.held + (elsewhere.get(agent.reference) ?? 0) }));
 }
 
 function matches(agent: AgentStateView, filter: Filter): boolean {

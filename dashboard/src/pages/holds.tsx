@@ -1,6 +1,5 @@
-import type { HeldCall } from "@circadia/client";
-import { Stack, Text } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import type { HeldCall, MemberHoldsView } from "@circadia/client";
+import { Group, Stack, Text, Title } from "@mantine/core";
 
 import { ActButton } from "../parts/act-button";
 import { Empty } from "../parts/empty";
@@ -11,11 +10,18 @@ import { Lasting } from "../parts/time";
 import { type Column, VirtualTable } from "../parts/virtual-table";
 import { circadia } from "../server/circadia";
 import { formatCount, formatNumberOf } from "../server/format";
-import { holdsQuery, isSharedQuery } from "../server/queries";
+import { useHolds } from "../server/holds";
 
 const COLUMNS: Column<HeldCall>[] = [
   { id: "agent", header: "Agent", width: "2fr", cell: (hold) => <AgentLink reference={hold.reference} />, sortValue: (hold) => hold.reference },
-  { id: "since", header: "Held for", width: "7rem", cell: (hold) => <Lasting since={hold.since} />, sortValue: (hold) => Date.parse(hold.since) },
+  {
+    id: "since",
+    header: "Held for",
+    width: "7rem",
+    narrowWidth: "6rem",
+    cell: (hold) => <Lasting since={hold.since} />,
+    sortValue: (hold) => Date.parse(hold.since),
+  },
   { id: "what", header: "What", width: "3fr", cell: (hold) => <Name text={hold.what} mono />, sortValue: (hold) => hold.what, isWideOnly: true },
   { id: "door", header: "Door", width: "5rem", cell: (hold) => <Text size="sm">{hold.door}</Text>, isWideOnly: true },
   {
@@ -28,36 +34,39 @@ const COLUMNS: Column<HeldCall>[] = [
   {
     id: "acts",
     header: "Acts",
-    width: "7rem",
+    width: "8rem",
+    narrowWidth: "7rem",
     cell: (hold) => (
-      <ActButton
-        size="compact-xs"
-        subject={hold.reference}
-        act={() => circadia.setSleeping({ path: { session: hold.session, agent: hold.agent }, body: { sleeping: false } })}
-        success={`${hold.reference} woken; its held calls go on in their order.`}
-      >
-        Wake agent
-      </ActButton>
+      <Group gap={4} wrap="nowrap">
+        <WakeButton agent={hold} />
+        <DropButton hold={hold} />
+      </Group>
     ),
   },
 ];
 
+const COLUMNS_ELSEWHERE: Column<MemberHoldsView>[] = [
+  { id: "agent", header: "Agent", width: "2fr", cell: (row) => <AgentLink reference={row.reference} />, sortValue: (row) => row.reference },
+  { id: "server", header: "Server", width: "3fr", cell: (row) => <Name text={row.address} mono />, sortValue: (row) => row.address },
+  { id: "holds", header: "Calls", width: "4rem", cell: (row) => formatCount(row.holds), sortValue: (row) => -row.holds, isNumber: true },
+  { id: "acts", header: "Acts", width: "8rem", narrowWidth: "4rem", cell: (row) => <WakeButton agent={row} /> },
+];
+
 /** The calls that wait at the gate, the longest first. */
 export default function HoldsPage() {
-  const holds = useQuery(holdsQuery());
-  const isShared = useQuery(isSharedQuery).data;
+  const holds = useHolds();
   return (
     <Stack>
       <PageTitle about="Calls of sleeping agents that wait at the gate. They go on, once and in their order, when the agent wakes.">
         Holds
       </PageTitle>
       <QueryView query={holds}>
-        {({ holds, total }) => (
+        {({ holds, total, elsewhere, total_elsewhere: totalElsewhere }) => (
           <>
             <Text size="sm" role="status">
-              {formatNumberOf(total, "held call")}
-              {isShared && " at this server; the other servers list their own"}
-              {total > holds.length && `, of which the ${formatCount(holds.length)} longest are shown`}
+              {formatNumberOf(total + totalElsewhere, "held call")}
+              {totalElsewhere > 0 && `, ${formatCount(totalElsewhere)} of them at other servers`}
+              {total > holds.length && `; the ${formatCount(holds.length)} longest are shown`}
             </Text>
             <VirtualTable
               label="Held calls"
@@ -65,11 +74,74 @@ export default function HoldsPage() {
               rowKey={(hold) => hold.id}
               columns={COLUMNS}
               initialSort={{ column: "since", isDescending: false }}
-              empty={<Empty command="circadia sleep writer">No call is held. The next call of a sleeping agent appears here.</Empty>}
+              empty={
+                totalElsewhere > 0 ? (
+                  <Empty>This server holds no call.</Empty>
+                ) : (
+                  <Empty command="circadia sleep writer">No call is held. The next call of a sleeping agent appears here.</Empty>
+                )
+              }
             />
+            {totalElsewhere > 0 && <HoldsElsewhere rows={elsewhere} total={totalElsewhere} />}
           </>
         )}
       </QueryView>
     </Stack>
   );
+}
+
+function HoldsElsewhere({ rows, total }: { rows: readonly MemberHoldsView[]; total: number }) {
+  const shown = rows.reduce((sum, { holds }) => sum + holds, 0);
+  return (
+    <section aria-label="At other servers">
+      <Title order={2} size="h5">
+        At other servers
+      </Title>
+      <Text size="sm" c="dimmed" mb="xs">
+        A wake releases these calls too. To drop one, open the dashboard of its server.
+        {total > shown && ` ${formatCount(total - shown)} more calls are not shown.`}
+      </Text>
+      <VirtualTable
+        label="Calls held by other servers"
+        rows={rows}
+        rowKey={({ server, reference }) => `${server} ${reference}`}
+        columns={COLUMNS_ELSEWHERE}
+        empty={null}
+      />
+    </section>
+  );
+}
+
+function WakeButton({ agent: { session, agent, reference } }: { agent: { session: string; agent: string; reference: string } }) {
+  return (
+    <ActButton
+      size="compact-xs"
+      subject={`agent ${reference}`}
+      act={() => circadia.setSleeping({ path: { session, agent }, body: { sleeping: false } })}
+      success={`${reference} woken; its held calls go on in their order.`}
+    >
+      Wake
+    </ActButton>
+  );
+}
+
+function DropButton({ hold }: { hold: HeldCall }) {
+  return (
+    <ActButton
+      size="compact-xs"
+      subject={`the call of ${hold.reference}`}
+      act={() => circadia.dropHold({ path: { hold: hold.id } })}
+      success={`The call is dropped; ${hold.reference} sleeps on.`}
+      warning={`${describeDrop(hold)} Nothing is sent, and ${hold.reference} sleeps on.`}
+    >
+      Drop
+    </ActButton>
+  );
+}
+
+/** Return what the caller of a dropped call gets. */
+function describeDrop({ door, phase, what }: HeldCall): string {
+  if (door === "mcp") return `${what}: the caller gets a JSON-RPC error.`;
+  if (phase === "opened") return `${what}: the open answer ends with the error "dropped".`;
+  return `${what}: the caller gets status 410 with the error "dropped", which SDKs do not retry.`;
 }

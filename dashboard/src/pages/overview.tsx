@@ -12,6 +12,7 @@ import { Savings } from "../parts/savings";
 import { Stat } from "../parts/stat";
 import { Ago, Lasting } from "../parts/time";
 import { TodaysUsage } from "../parts/todays-usage";
+import { formatNumberOf } from "../server/format";
 import { useLiveStatus } from "../server/live";
 import { holdsQuery, overviewQuery, readinessQuery } from "../server/queries";
 import { referenceOf, splitReference } from "../server/reference";
@@ -60,6 +61,11 @@ function Wellness({ overview, isUnknown }: { overview: OverviewView | undefined;
             </List.Item>
           ))}
         </List>
+        {overview !== undefined && overview.dead_letters > 0 && (
+          <Anchor component={Link} href="/messages?state=dead" size="sm">
+            Read and requeue {formatNumberOf(overview.dead_letters, "dead letter")}
+          </Anchor>
+        )}
       </Alert>
     );
   }

@@ -23,6 +23,7 @@ export const pages: PageEntry[] = [
   { path: "/holds", label: "Holds", icon: "held", group: "Now", page: lazy(() => import("./holds")) },
   { path: "/wakes", label: "Wakes", icon: "wakes", group: "Now", page: lazy(() => import("./wakes")) },
   { path: "/chains/:root", page: lazy(() => import("./chain")) },
+  { path: "/messages", label: "Messages", icon: "inbox", group: "Talk", page: lazy(() => import("./messages")) },
   { path: "/threads", label: "Threads", icon: "threads", group: "Talk", page: lazy(() => import("./threads")) },
   { path: "/threads/:session/:thread", page: lazy(() => import("./thread")) },
   { path: "/banks", label: "Memory", icon: "memory", group: "Memory", page: lazy(() => import("./banks")) },

@@ -14,9 +14,10 @@ import { PageTitle } from "../parts/page-title";
 import { QueryView } from "../parts/query-view";
 import { Ago, DateTime } from "../parts/time";
 import { type Column, VirtualTable } from "../parts/virtual-table";
+import { WakeGraph } from "../parts/wake-graph";
 import { WakeMatrix } from "../parts/wake-matrix";
 import { circadia } from "../server/circadia";
-import { wakeQuery, wakesQuery } from "../server/queries";
+import { matrixQuery, wakeQuery, wakesQuery } from "../server/queries";
 
 const IS_ADMITTED: Partial<Record<WakeView["decision"], boolean>> = { admitted: true, coalesced: true };
 
@@ -35,13 +36,32 @@ export default function WakesPage() {
           <WakeList onChoose={setWake} />
         </Tabs.Panel>
         <Tabs.Panel value="matrix" pt="md">
-          <WakeMatrix />
+          <WhoWakesWhom />
         </Tabs.Panel>
       </Tabs>
       <Drawer opened={wake !== undefined} onClose={() => setWake(undefined)} title="Why this decision" position="right" size="lg">
         {wake && <WakeDetails wake={wake} />}
       </Drawer>
     </Stack>
+  );
+}
+
+/** The requests of today as a graph, and as a table, which a screen reader can read. */
+function WhoWakesWhom() {
+  const pairs = useQuery(matrixQuery());
+  return (
+    <QueryView query={pairs}>
+      {(pairs) =>
+        pairs.length === 0 ? (
+          <Empty>Nobody has asked for a wake today.</Empty>
+        ) : (
+          <Stack>
+            <WakeGraph pairs={pairs} />
+            <WakeMatrix pairs={pairs} />
+          </Stack>
+        )
+      }
+    </QueryView>
   );
 }
 

@@ -6,13 +6,13 @@ import type { ReactNode } from "react";
 
 import { useActBarrier } from "../server/session";
 
-interface ActButtonProps extends Pick<ButtonProps, "variant" | "size" | "color" | "leftSection"> {
+interface ActButtonProps<Result> extends Pick<ButtonProps, "variant" | "size" | "color" | "leftSection"> {
   children: string;
   /** What it acts on, for screen readers, where several buttons read alike. */
   subject?: string;
-  act: () => Promise<unknown>;
+  act: () => Promise<Result>;
   /** Said when it has worked. */
-  success: string;
+  success: string | ((result: Result) => string);
   /** What happens and cannot be taken back; the act then asks first. */
   warning?: ReactNode;
   /** Why it cannot be done now. */
@@ -20,14 +20,14 @@ interface ActButtonProps extends Pick<ButtonProps, "variant" | "size" | "color" 
 }
 
 /** A button that changes something on the server. Where it may not, it says why. */
-export function ActButton({ children, subject, act, success, warning, barrier, ...button }: ActButtonProps) {
+export function ActButton<Result>({ children, subject, act, success, warning, barrier, ...button }: ActButtonProps<Result>) {
   const roleBarrier = useActBarrier();
   const [isAsking, question] = useDisclosure();
   const client = useQueryClient();
   const acting = useMutation({
     mutationFn: act,
-    onSuccess: () => {
-      notifications.show({ color: "teal", message: success });
+    onSuccess: (result) => {
+      notifications.show({ color: "teal", message: typeof success === "string" ? success : success(result) });
       question.close();
       return client.invalidateQueries({ predicate: (query) => query.queryKey[0] !== "me" }, { cancelRefetch: false });
     },

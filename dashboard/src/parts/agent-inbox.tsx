@@ -3,10 +3,9 @@ import { Group, SegmentedControl, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
-import { circadia } from "../server/circadia";
 import { inboxQuery } from "../server/queries";
-import { ActButton } from "./act-button";
 import { Empty } from "./empty";
+import { HandledButton } from "./message-acts";
 import { Name } from "./name";
 import { QueryView } from "./query-view";
 import { SendMessage } from "./send-message";
@@ -51,7 +50,6 @@ export function AgentInbox({ reference }: { reference: string }) {
 }
 
 function columnsFor(reference: string): Column<InboxItem>[] {
-  const path = (message: InboxItem) => ({ agent: reference, message: message.id });
   return [
     { id: "at", header: "When", width: "6rem", cell: (message) => <Ago at={message.at} />, sortValue: (message) => message.at },
     { id: "from", header: "From", width: "1fr", cell: (message) => <Name text={message.from} />, sortValue: (message) => message.from },
@@ -62,17 +60,7 @@ function columnsFor(reference: string): Column<InboxItem>[] {
       header: "Acts",
       width: "6rem",
       cell: (message) =>
-        message.state !== "handled" && (
-          <ActButton
-            size="compact-xs"
-            subject={`: the message from ${message.from}`}
-            act={() => circadia.ackMessage({ path: path(message) })}
-            success="The message is marked as handled."
-            warning={`The agent will not read it: ${message.content.slice(0, 200)}`}
-          >
-            Handled
-          </ActButton>
-        ),
+        message.state !== "handled" && <HandledButton message={message} reference={reference} size="compact-xs" />,
     },
   ];
 }

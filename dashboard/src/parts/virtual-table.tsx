@@ -20,9 +20,13 @@ export interface Column<Row> {
   isWideOnly?: boolean;
 }
 
-interface Selection {
+interface Selection<Row> {
   chosen: ReadonlySet<string>;
   onChange: (chosen: ReadonlySet<string>) => void;
+  /** Of which rows it is; by default of all. */
+  isSelectable?: (row: Row) => boolean;
+  /** What a screen reader calls a row; by default its key. */
+  rowName?: (row: Row) => string;
 }
 
 interface VirtualTableProps<Row> {
@@ -33,7 +37,7 @@ interface VirtualTableProps<Row> {
   /** Shown in place of no rows. */
   empty: ReactNode;
   initialSort?: Sort;
-  selection?: Selection;
+  selection?: Selection<Row>;
   rowHeight?: number;
 }
 
@@ -130,10 +134,11 @@ function sortRows<Row>(rows: readonly Row[], columns: readonly Column<Row>[], so
 }
 
 function selectionColumn<Row>(
-  { chosen, onChange }: Selection,
-  rows: readonly Row[],
+  { chosen, onChange, isSelectable = () => true, rowName }: Selection<Row>,
+  shown: readonly Row[],
   rowKey: (row: Row) => string,
 ): Column<Row> {
+  const rows = shown.filter(isSelectable);
   const isAll = rows.length > 0 && rows.every((row) => chosen.has(rowKey(row)));
   const toggle = (key: string) => {
     const next = new Set(chosen);
@@ -148,6 +153,7 @@ function selectionColumn<Row>(
         size="xs"
         aria-label="Select all"
         checked={isAll}
+        disabled={rows.length === 0}
         indeterminate={!isAll && rows.some((row) => chosen.has(rowKey(row)))}
         onChange={() => onChange(new Set(isAll ? [] : rows.map(rowKey)))}
       />
@@ -155,7 +161,8 @@ function selectionColumn<Row>(
     width: "1.5rem",
     cell: (row) => {
       const key = rowKey(row);
-      return <Checkbox size="xs" aria-label={`Select ${key}`} checked={chosen.has(key)} onChange={() => toggle(key)} />;
+      if (!isSelectable(row)) return null;
+      return <Checkbox size="xs" aria-label={`Select ${rowName?.(row) ?? key}`} checked={chosen.has(key)} onChange={() => toggle(key)} />;
     },
   };
 }

@@ -40,3 +40,8 @@ export function isSignedOut(error: unknown): boolean {
 export function isGone(error: unknown): boolean {
   return error instanceof CircadiaError && error.status === 404;
 }
+
+/** Whether an error means that somebody else has changed it meanwhile. */
+export function isConflict(error: unknown): boolean {
+  return error instanceof CircadiaError && error.status === 409;
+}

@@ -1,4 +1,4 @@
-import type { ChangeList, ChangeView, EpisodePage, EpisodeView, MessageList, ReportUsageData, SearchBankData, UsageReport } from "@circadia/client";
+import type { ChangeList, ChangeView, EpisodePage, EpisodeView, MessageList, ReportUsageData, SearchBankData, UnhandledMessage, UnhandledPage, UsageReport } from "@circadia/client";
 import { type InfiniteData, infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 
 import { circadia } from "./circadia";
@@ -32,7 +32,9 @@ export const agentQuery = (session: string, agent: string) =>
 
 export const sessionsQuery = query(["sessions"], async ({ signal }) => (await circadia.listSessions({ signal })).sessions);
 
-export const holdsQuery = (limit = 1000) => query(["holds", limit], ({ signal }) => circadia.listHolds({ query: { limit }, signal }));
+/** Calls that this server holds, and how many the other servers hold; of an agent, or of all. */
+export const holdsQuery = (limit = 1000, filter: { session?: string; agent?: string } = {}) =>
+  query(["holds", limit, filter.session, filter.agent], ({ signal }) => circadia.listHolds({ query: { limit, ...filter }, signal }));
 
 export type UsageGroup = NonNullable<NonNullable<ReportUsageData["query"]>["group_by"]>[number];
 
@@ -55,7 +57,7 @@ export const clusterQuery = queryOptions({
   refetchInterval: HEALTH_MILLISECONDS,
 });
 
-/** Whether other servers have held calls too: each lists and counts its own. */
+/** Whether other servers have held calls too: each lists its own. */
 export const isSharedQuery = queryOptions({ ...clusterQuery, select: (members) => members.filter(({ role }) => role !== "worker").length > 1 });
 
 /** Whether the server that serves this page is ready: its database answers, and it does not stop. */
@@ -99,6 +101,17 @@ export const inboxQuery = (agent: string, state: ("unread" | "leased" | "handled
   query(["inbox", agent, state.join()], ({ signal }) =>
     circadia.showInbox({ path: { agent }, query: { state, limit: 200 }, signal }),
   );
+
+/** The messages of all agents that nobody has handled, in one state, newest first, page by page. */
+export const unhandledQuery = (state: "dead" | "unread") =>
+  infiniteQueryOptions({
+    queryKey: ["inbox", "of all agents", state] as const,
+    queryFn: ({ pageParam, signal }): Promise<UnhandledPage> =>
+      circadia.listUnhandledMessages({ query: { state: [state], limit: 200, ...(pageParam && { before: pageParam }) }, signal }),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.before,
+    select: ({ pages }): UnhandledMessage[] => pages.flatMap(({ messages }) => messages),
+  });
 
 export const threadsQuery = (session: string) =>
   query(["threads", session], async ({ signal }) => (await circadia.listThreads({ path: { session }, signal })).threads);

@@ -16,11 +16,11 @@ const ALL_OF_AGENT: Topic[] = ["agent", "overview"];
 
 const TOPICS: Record<CircadiaEvent["type"], Topic[]> = {
   session_created: ["sessions", "threads", ...ALL_OF_AGENT],
-  session_closed: ["sessions", "threads", "holds", ...ALL_OF_AGENT],
+  session_closed: ["sessions", "threads", "holds", "inbox", ...ALL_OF_AGENT],
   session_stalled: ["sessions"],
   agent_created: ALL_OF_AGENT,
   agent_changed: ALL_OF_AGENT,
-  agent_deleted: ["holds", ...ALL_OF_AGENT],
+  agent_deleted: ["holds", "inbox", ...ALL_OF_AGENT],
   token_rotated: ["agent"],
   access_granted: ["tokens"],
   access_revoked: ["tokens", "me"],

@@ -1,4 +1,4 @@
-import { CircadiaError, type PrincipalView } from "@circadia/client";
+import type { PrincipalView } from "@circadia/client";
 import { MutationCache, QueryCache, QueryClient } from "@tanstack/react-query";
 import { createContext, useContext } from "react";
 
@@ -10,11 +10,14 @@ import { Refresher, refreshTopic, topicsOf } from "./refresh";
 const REFRESH_MILLISECONDS = 500;
 const SESSION_KEY = ["me"];
 
-/** Who is signed in, and the number of the newest event at that time; null if nobody is. */
+/** Who is signed in, and the number of the newest event at that time. */
 export interface Session {
   person: PrincipalView;
   newestEvent: number;
 }
+
+/** A session, or why there is none: nobody has signed in, or the server takes the sign-in no longer. */
+type SessionState = Session | "none" | "ended";
 
 export const queryClient: QueryClient = new QueryClient({
   queryCache: new QueryCache({ onError: forgetSession }),
@@ -29,7 +32,7 @@ export const sessionQuery = {
   queryKey: SESSION_KEY,
   staleTime: Infinity,
   gcTime: Infinity,
-  async queryFn(): Promise<Session | null> {
+  async queryFn(): Promise<SessionState> {
     try {
       // The events begin where the answers of the page begin: nothing that happens in between is missed.
       const newest = circadia.listEvents({ query: { order: "newest", limit: 1 } });
@@ -37,20 +40,26 @@ export const sessionQuery = {
       const person = await circadia.showPrincipal();
       return { person, newestEvent: (await newest).after };
     } catch (error) {
-      if (error instanceof CircadiaError && error.status === 401) return null;
+      if (isSignedOut(error)) return withoutSession();
       throw error;
     }
   },
 };
 
+/** Return the state after the server has refused the sign-in. */
+function withoutSession(): "none" | "ended" {
+  const state = queryClient.getQueryData<SessionState>(SESSION_KEY);
+  return typeof state === "object" ? "ended" : (state ?? "none");
+}
+
 /** Show the sign-in in place of the page, whose address stays; the next person may see other things. */
-export function endSession(): void {
-  queryClient.setQueryData(SESSION_KEY, null);
+export function endSession(state: "none" | "ended"): void {
+  queryClient.setQueryData<SessionState>(SESSION_KEY, state);
   queryClient.removeQueries({ predicate: (query) => query.queryKey[0] !== SESSION_KEY[0] });
 }
 
 function forgetSession(error: unknown): void {
-  if (isSignedOut(error)) endSession();
+  if (isSignedOut(error)) endSession(withoutSession());
 }
 
 const refresher = new Refresher<string>((topic) => refreshTopic(queryClient, topic), REFRESH_MILLISECONDS);
