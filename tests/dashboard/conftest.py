@@ -5,6 +5,7 @@ import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright, expect
 
+from circadia.clock import SystemClock
+from circadia.ids import AgentId, MessageId
+from circadia.stores.sqlite import open_sqlite
 from circadia.testing.upstream import MockUpstream
 from tests.fixtures.server_process import ADMIN_TOKEN, CircadiaProcess
 from tests.house.tree import ROOT
@@ -45,11 +49,10 @@ async def browser() -> AsyncGenerator[Browser]:
 
 
 @dataclass(kw_only=True)
-class Site:
-    """The server, its provider, and what a page may not do."""
+class Dashboard:
+    """The dashboard of a server at this address, and what a page may not do."""
 
-    server: CircadiaProcess
-    upstream: MockUpstream
+    url: str
     browser: Browser
 
     async def call(self, method: str, path: str, body: object = None, token: str = ADMIN_TOKEN) -> Any:
@@ -57,7 +60,7 @@ class Site:
         headers = {"Authorization": f"Bearer {token}"}
         async with (
             aiohttp.ClientSession(headers=headers) as http,
-            http.request(method, f"{self.server.url}/api/v1{path}", json=body) as answer,
+            http.request(method, f"{self.url}/api/v1{path}", json=body) as answer,
         ):
             assert answer.status < 300, await answer.text()
             return None if answer.status == 204 else await answer.json()
@@ -79,7 +82,7 @@ class Site:
         async def send() -> int:
             async with (
                 aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as http,
-                http.post(f"{self.server.url}/llm/openai/v1/chat/completions", json=body) as answer,
+                http.post(f"{self.url}/llm/openai/v1/chat/completions", json=body) as answer,
             ):
                 await answer.read()
                 return answer.status
@@ -98,20 +101,25 @@ class Site:
         token: str | None = ADMIN_TOKEN,
         scheme: str = "light",
         ignore_errors: re.Pattern[str] | None = None,
+        clock: datetime | None = None,
         **options: Any,
     ) -> AsyncGenerator[Page]:
         """Open a page of the dashboard in a fresh profile, signed in with the token.
 
+        The page's clock begins at `clock`, from where a test can move it; by default it is the machine's.
+
         At the end the page must have had no error in its console but those ignored, and no request to another server.
         """
         options = {"viewport": WIDE, "color_scheme": scheme, "reduced_motion": "reduce", **options}
-        context = await self.browser.new_context(base_url=self.server.url, **options)
+        context = await self.browser.new_context(base_url=self.url, **options)
         errors: list[str] = []
         try:
             page = await context.new_page()
             page.on("console", lambda message: _note_message(errors, message))
             page.on("pageerror", lambda error: errors.append(str(error)))
             page.on("request", lambda request: self._note_foreign(errors, request))
+            if clock is not None:
+                await page.clock.install(time=clock)
             if token is not None:
                 answer = await context.request.post("/ui/session", data={"token": token})
                 assert answer.ok, await answer.text()
@@ -122,13 +130,45 @@ class Site:
         assert not [error for error in errors if ignore_errors is None or not ignore_errors.search(error)]
 
     def _note_foreign(self, errors: list[str], request: Request) -> None:
-        if not request.url.startswith((self.server.url, "data:", "blob:")):
+        if not request.url.startswith((self.url, "data:", "blob:")):
             errors.append(f"a request to {request.url}")
+
+
+@dataclass(kw_only=True)
+class Site(Dashboard):
+    """A server of the test's own, and its provider."""
+
+    server: CircadiaProcess
+    upstream: MockUpstream
+
+    async def set_aside(self, agent: str, *messages: str) -> None:
+        """Make dead letters of messages, as the last interruption of a pulse does."""
+        row = await self.call("GET", f"/sessions/default/agents/{agent}")
+        store = await open_sqlite(self.server.data / "circadia.db")
+        async with store.begin_write() as tx:
+            letters = [MessageId(message) for message in messages]
+            await tx.deliveries.mark_dead(AgentId(row["id"]), letters, SystemClock().now())
+        await store.close()
 
 
 def _note_message(errors: list[str], message: ConsoleMessage) -> None:
     if message.type in {"error", "warning"} and not EXPECTED_STATUS.search(message.text):
         errors.append(f"{message.type}: {message.text}")
+
+
+async def press_tab_until(page: Page, name: str, *, back: bool = False) -> None:
+    """Press Tab until the element of this name has the focus."""
+    passed: list[str] = []
+    while len(passed) < 60:
+        focused = await page.evaluate(
+            "(element => element.ariaLabel || (element.labels?.[0] ?? element).textContent.replace(' *', '').trim())"
+            "(document.activeElement)"
+        )
+        if focused == name:
+            return
+        passed.append(focused[:30])
+        await page.keyboard.press("Shift+Tab" if back else "Tab")
+    raise AssertionError(f"60 times Tab do not lead to {name!r}: {passed}")
 
 
 @asynccontextmanager
@@ -140,7 +180,7 @@ async def serve_site(folder: Path, browser: Browser, **config: Any) -> AsyncGene
             **config,
         }
         async with CircadiaProcess(folder, whole) as server:
-            yield Site(server=server, upstream=upstream, browser=browser)
+            yield Site(url=server.url, server=server, upstream=upstream, browser=browser)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

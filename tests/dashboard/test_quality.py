@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
-from tests.dashboard.conftest import AXE, HOSTILE, MARKUP, NARROW, WIDE, Site, serve_site
+from tests.dashboard.conftest import AXE, HOSTILE, MARKUP, NARROW, WIDE, Site, press_tab_until, serve_site
 from tests.dashboard.staged_pass import propose_changes
 from tests.fixtures.server_process import ADMIN_TOKEN
 from tests.house.tree import ROOT
@@ -170,21 +170,6 @@ async def test_a_pass_is_begun_and_a_block_edited_by_keyboard(site: Site) -> Non
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("dialog")).to_have_count(0)
     assert (await site.call("GET", "/banks/keyed/blocks/human"))["value"] == "Ann likes coffee."
-
-
-async def press_tab_until(page: Page, name: str, *, back: bool = False) -> None:
-    """Press Tab until the element of this name has the focus."""
-    passed: list[str] = []
-    while len(passed) < 60:
-        focused = await page.evaluate(
-            "(element => element.ariaLabel || (element.labels?.[0] ?? element).textContent.replace(' *', '').trim())"
-            "(document.activeElement)"
-        )
-        if focused == name:
-            return
-        passed.append(focused[:30])
-        await page.keyboard.press("Shift+Tab" if back else "Tab")
-    raise AssertionError(f"60 times Tab do not lead to {name!r}: {passed}")
 
 
 async def test_the_server_goes_away_and_comes_back_and_no_event_is_missed(browser: Browser, tmp_path: Any) -> None:

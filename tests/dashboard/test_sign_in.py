@@ -25,6 +25,7 @@ async def test_a_person_signs_in_with_a_token_and_out_again(site: Site) -> None:
         await page.get_by_role("button", name="operator").click()
         await page.get_by_role("menuitem", name="Sign out").click()
         await expect(page.get_by_label("Token")).to_be_visible()
+        await expect(page.get_by_role("alert")).to_have_count(0)
         await page.reload()
         await expect(page.get_by_label("Token")).to_be_visible()
 
@@ -34,7 +35,8 @@ async def test_a_revoked_token_leads_to_the_sign_in_and_back_to_the_same_page(si
     async with site.open("/agents?state=asleep", token=token) as page:
         await expect(page.get_by_role("button", name="ann")).to_be_visible()
         await site.call("DELETE", "/tokens/ann")
-        await expect(page.get_by_label("Token")).to_be_visible()
+        await expect(page.get_by_label("Token")).to_be_visible(timeout=2_000)
+        await expect(page.get_by_role("alert")).to_contain_text("Your token was revoked, or your sign-in has expired.")
         await page.get_by_label("Token").fill(ADMIN_TOKEN)
         await page.get_by_role("button", name="Sign in").click()
         await expect(page.get_by_role("heading", name="Agents")).to_be_visible()

@@ -37,6 +37,12 @@ export default function ChainPage() {
                       <Text size="sm" component="div">
                         <ClockTime at={node.at} /> {node.kind} {node.state} <Name text={node.by} /> →{" "}
                         {node.kind === "message" ? <Name text={node.agent} /> : <AgentLink reference={node.agent} />}
+                        {node.depth > 0 && (
+                          <Text span size="xs" c="dimmed">
+                            {" "}
+                            depth {node.depth}
+                          </Text>
+                        )}
                       </Text>
                       {node.detail && <ForeignText text={node.detail} />}
                     </div>

@@ -28,7 +28,7 @@ export default function MessagesPage() {
   const unread = useInfiniteQuery({ ...unhandledQuery("unread"), enabled: filter !== "dead" });
   return (
     <Stack>
-      <PageTitle about="Messages that no agent has handled, dead letters first. A dead letter was in every attempt of a pulse that never ended well.">
+      <PageTitle about="Messages that no agent has handled, dead letters first: their pulse was interrupted for the last time, so a person decides.">
         Messages
       </PageTitle>
       <SegmentedControl

@@ -1,56 +1,66 @@
 import type { WakePairCounts } from "@circadia/client";
-import { Group, List, ScrollArea, SimpleGrid, Text } from "@mantine/core";
+import { Box, Flex, Group, List, ScrollArea, Text } from "@mantine/core";
 import { useMediaQuery } from "@mantine/hooks";
 import { type KeyboardEvent, type ReactNode, useMemo, useState } from "react";
 
 import { describePair, type GraphAgent, type GraphArrow, layOutWakes, MARK_RADIUS } from "../server/wake-graph";
 
-const MOST_AGENTS = 40;
+/** From so many arrows on, only those that somebody points at have numbers. */
+const MOST_MARKS = 40;
 /** Up to so many names are written level; more are turned, so that they do not cover each other. */
 const MOST_LEVEL = 12;
 const SIZES = {
-  wide: { width: 760, height: 600, radius: 205, letters: 22 },
-  narrow: { width: 380, height: 380, radius: 100, letters: 10 },
+  wide: { width: 760, height: 640, radius: 205, letters: 22, turnedLetters: 14, mostAgents: 40 },
+  narrow: { width: 380, height: 380, radius: 100, letters: 11, turnedLetters: 10, mostAgents: 16 },
 } as const;
+type Size = (typeof SIZES)["wide" | "narrow"];
 const STEPS: Record<string, number> = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
 
 /** Who asks to wake whom today: arrows between the busiest agents, the wider, the more requests. */
 export function WakeGraph({ pairs }: { pairs: readonly WakePairCounts[] }) {
   const isNarrow = useMediaQuery("(max-width: 48em)", false, { getInitialValueInEffect: false });
   const size = isNarrow ? SIZES.narrow : SIZES.wide;
-  const graph = useMemo(() => layOutWakes(pairs, size.radius, MOST_AGENTS), [pairs, size]);
+  const graph = useMemo(() => layOutWakes(pairs, size.radius, size.mostAgents), [pairs, size]);
   const [chosen, setChosen] = useState<string>();
   const [pointed, setPointed] = useState<WakePairCounts | string>();
   const active = pointed ?? chosen;
   const shown = graph.arrows.filter(({ pair }) => concerns(pair, active));
   return (
     <figure style={{ margin: 0 }}>
-      <SimpleGrid cols={{ base: 1, lg: 2 }}>
-        <svg
-          viewBox={`${-size.width / 2} ${-size.height / 2} ${size.width} ${size.height}`}
-          role="radiogroup"
-          aria-label="Agents that ask and are asked for wakes"
-          style={{ width: "100%", maxHeight: "70vh" }}
-          onKeyDown={(event) => (event.key === "Escape" ? setChosen(undefined) : moveFocus(event))}
-        >
-          {graph.arrows.map((arrow) => (
-            <Arrow key={`${arrow.pair.from}\n${arrow.pair.to}`} arrow={arrow} isFaint={!shown.includes(arrow)} onPoint={setPointed} />
-          ))}
-          {graph.agents.map((agent) => (
-            <Agent
-              key={agent.name}
-              agent={agent}
-              isChosen={agent.name === chosen}
-              isTabStop={agent === (graph.agents.find(({ name }) => name === chosen) ?? graph.agents[0])}
-              onChoose={setChosen}
-              onPoint={setPointed}
-            >
-              <AgentLabel agent={agent} size={size} isLevel={graph.agents.length <= MOST_LEVEL} />
-            </Agent>
-          ))}
-        </svg>
+      <Flex direction={{ base: "column", lg: "row" }} gap="md">
+        <Box flex={{ base: "none", lg: "2 1 0" }} miw={0}>
+          <svg
+            viewBox={`${-size.width / 2} ${-size.height / 2} ${size.width} ${size.height}`}
+            role="radiogroup"
+            aria-label="Agents that ask and are asked for wakes"
+            style={{ width: "100%", maxHeight: "75vh" }}
+            onKeyDown={(event) => (event.key === "Escape" ? setChosen(undefined) : moveFocus(event))}
+          >
+            {graph.arrows.map((arrow) => (
+              <Arrow
+                key={`${arrow.pair.from}\n${arrow.pair.to}`}
+                arrow={arrow}
+                isFaint={!concerns(arrow.pair, active)}
+                isMarked={shown.length <= MOST_MARKS}
+                onPoint={setPointed}
+              />
+            ))}
+            {graph.agents.map((agent) => (
+              <Agent
+                key={agent.name}
+                agent={agent}
+                isChosen={agent.name === chosen}
+                isTabStop={agent === (graph.agents.find(({ name }) => name === chosen) ?? graph.agents[0])}
+                onChoose={setChosen}
+                onPoint={setPointed}
+              >
+                <AgentLabel agent={agent} size={size} isLevel={graph.agents.length <= MOST_LEVEL} />
+              </Agent>
+            ))}
+          </svg>
+        </Box>
         <Numbers active={active} pairs={shown.map(({ pair }) => pair)} />
-      </SimpleGrid>
+      </Flex>
       <Legend shown={graph.agents.length} all={graph.agentCount} />
     </figure>
   );
@@ -75,16 +85,19 @@ function moveFocus(event: KeyboardEvent<SVGSVGElement>): void {
 interface ArrowProps {
   arrow: GraphArrow;
   isFaint: boolean;
+  /** Whether the number of refused requests is shown. */
+  isMarked: boolean;
   onPoint: (pair: WakePairCounts | undefined) => void;
 }
 
-function Arrow({ arrow: { pair, line, head, middle, width, refused }, isFaint, onPoint }: ArrowProps) {
+function Arrow({ arrow: { pair, line, head, middle, width, refused }, isFaint, isMarked, onPoint }: ArrowProps) {
+  const colour = refused > 0 ? "var(--tone-bad)" : "var(--tone-asleep)";
   return (
-    <g aria-hidden="true" opacity={isFaint ? 0.12 : 1} onPointerEnter={() => onPoint(pair)} onPointerLeave={() => onPoint(undefined)}>
+    <g aria-hidden="true" opacity={isFaint ? 0.1 : 0.85} onPointerEnter={() => onPoint(pair)} onPointerLeave={() => onPoint(undefined)}>
       <path d={line} fill="none" stroke="transparent" strokeWidth={14} />
-      <path d={line} fill="none" stroke="var(--tone-asleep)" strokeWidth={width} />
-      <polygon points={head} fill="var(--tone-asleep)" />
-      {refused > 0 && <RefusedMark {...middle} count={refused} />}
+      <path d={line} fill="none" stroke={colour} strokeWidth={width} strokeDasharray={refused > 0 ? "6 4" : undefined} />
+      <polygon points={head} fill={colour} />
+      {refused > 0 && isMarked && !isFaint && <RefusedMark {...middle} count={refused} />}
     </g>
   );
 }
@@ -119,16 +132,17 @@ function Agent({ agent: { name, x, y, asks, isAsked }, isChosen, isTabStop, onCh
 
 interface AgentLabelProps {
   agent: GraphAgent;
-  size: { radius: number; letters: number };
+  size: Size;
   isLevel: boolean;
 }
 
-function AgentLabel({ agent: { name, angle }, size: { radius, letters }, isLevel }: AgentLabelProps) {
+function AgentLabel({ agent: { name, angle }, size, isLevel }: AgentLabelProps) {
   const isLeft = Math.cos(angle) < -0.01;
   const isMiddle = isLevel && Math.abs(Math.cos(angle)) < 0.01;
-  const distance = radius + MARK_RADIUS + (isMiddle ? 12 : 6);
+  const distance = size.radius + MARK_RADIUS + (isMiddle ? 12 : 6);
   const degrees = (angle * 180) / Math.PI + (isLeft ? 180 : 0);
   const text = [...name];
+  const letters = isLevel ? size.letters : size.turnedLetters;
   return (
     <text
       x={isLevel ? Math.cos(angle) * distance : isLeft ? -distance : distance}
@@ -165,8 +179,8 @@ function Legend({ shown, all }: { shown: number; all: number }) {
           <RefusedMark x={0} y={0} count={1} />
         </svg>
         <Text size="sm">
-          An arrow leads from who asks to who is asked, today in UTC; the wider, the more requests. A circle has the number
-          that was refused.
+          An arrow leads from who asks to who is asked, today in UTC; the wider, the more requests. If some were refused, it
+          is red and dashed, with their number in a circle.
           {all > shown && ` The ${shown} busiest of ${all} are drawn.`} The table below has the numbers too.
         </Text>
       </Group>
@@ -176,7 +190,7 @@ function Legend({ shown, all }: { shown: number; all: number }) {
 
 function Numbers({ active, pairs }: { active: WakePairCounts | string | undefined; pairs: readonly WakePairCounts[] }) {
   return (
-    <div role="group" aria-label="Numbers">
+    <Box flex={{ base: "none", lg: "1 1 0" }} miw={0} role="group" aria-label="Numbers">
       {active === undefined ? (
         <Text size="sm">Choose an agent, or point at an arrow, to see its numbers.</Text>
       ) : (
@@ -195,6 +209,6 @@ function Numbers({ active, pairs }: { active: WakePairCounts | string | undefine
           </List>
         </ScrollArea.Autosize>
       )}
-    </div>
+    </Box>
   );
 }

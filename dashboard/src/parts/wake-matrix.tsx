@@ -54,7 +54,7 @@ function Cell({ pair, most }: { pair: WakePairCounts | undefined; most: number }
   return (
     <Table.Td ta="center" style={{ background: `color-mix(in srgb, var(--mantine-color-indigo-5) ${share}%, transparent)` }}>
       {pair && (
-        <Text size="sm">
+        <Text size="sm" style={{ whiteSpace: "nowrap" }}>
           {pair.total}
           {refused > 0 && `, ${refused} refused`}
         </Text>

@@ -35,8 +35,11 @@ interface WakeGraph {
 
 /** Radius of an agent's mark. */
 export const MARK_RADIUS = 8;
-const THINNEST = 1.5;
-const THICKEST = 7;
+const THINNEST = 1;
+/** Widest arrow in a graph of few agents, and of many. */
+const THICKEST = 6;
+const THICKEST_OF_MANY = 3;
+const MANY = 20;
 /** How far an arrow leaves the straight line: towards the centre, and to its own side of the arrow back. */
 const PULL = 0.4;
 const BEND = 0.12;
@@ -54,6 +57,7 @@ export function layOutWakes(pairs: readonly WakePairCounts[], radius: number, mo
   const counts = pairs.flatMap(({ from, to, total }) => [[from, total], [to, total]] as const);
   const [busiest, agentCount] = findBusiest(counts, most);
   const places = new Map(busiest.toSorted().map((name, index) => [name, place(name, index / busiest.length, radius)]));
+  const thickest = busiest.length < MANY ? THICKEST : THICKEST_OF_MANY;
   const largest = Math.max(...pairs.map(({ total }) => total));
   const arrows: GraphArrow[] = [];
   for (const pair of pairs) {
@@ -62,7 +66,7 @@ export function layOutWakes(pairs: readonly WakePairCounts[], radius: number, mo
     if (from === undefined || to === undefined) continue;
     from.asks += pair.total;
     to.isAsked += pair.total;
-    const width = THINNEST + (THICKEST - THINNEST) * Math.sqrt(pair.total / largest);
+    const width = THINNEST + (thickest - THINNEST) * Math.sqrt(pair.total / largest);
     arrows.push({ pair, width, refused: pair.decisions.refused ?? 0, ...drawArrow(from, to, width) });
   }
   return { agents: [...places.values()], arrows, agentCount };
