@@ -65,18 +65,20 @@ async def test_a_message_leads_to_its_agent_and_its_thread_and_new_ones_appear_b
         await site.call("POST", path, {"from": "dan", "content": "what about May?", "mentions": ["cyd"]})
         await send(site, "team:cyd", "directly")
         await expect(row_of(page, "what about May?")).to_have_count(1, timeout=2_000)
-        for text, name in (("what about May?", "plans"), ("directly", "direct")):
-            await row_of(page, text).get_by_role("button", name="Read").click()
-            await page.get_by_role("dialog").get_by_role("link", name=name).click()
-            await expect(page.get_by_role("log")).to_contain_text(text)
-            await page.go_back()
+        await row_of(page, "directly").get_by_role("button", name="Read").click()
+        await expect(page.get_by_role("dialog")).to_contain_text("none, a direct message")
+        await page.keyboard.press("Escape")
+        await row_of(page, "what about May?").get_by_role("button", name="Read").click()
+        await page.get_by_role("dialog").get_by_role("link", name="plans").click()
+        await expect(page.get_by_role("log")).to_contain_text("what about May?")
+        await page.go_back()
         await row_of(page, "what about May?").get_by_role("link", name="team:cyd").click()
         await expect(page.get_by_role("heading", name="team:cyd")).to_be_visible()
 
 
 async def test_selected_dead_letters_are_requeued_but_those_that_somebody_has_handled_meanwhile(site: Site) -> None:
     await site.add_agent("eve")
-    await site.add_agent("fay", policy={"wake_events": []})
+    await site.add_agent("fay")
     letters = [await send(site, "eve", f"letter {number}", "high") for number in range(3)]
     await send(site, "fay", "letter 3")
     await site.set_aside("eve", *letters)
@@ -100,27 +102,41 @@ async def test_selected_dead_letters_are_requeued_but_those_that_somebody_has_ha
         await page.get_by_role("dialog").get_by_role("button", name="Requeue").click()
         await expect(page.get_by_text(re.compile("2 messages unread again; 2 wakes requested."))).to_be_visible()
     assert [await state_of(site, "eve", letter) for letter in letters] == ["dead", "unread", "unread"]
-    await site.call("POST", f"/agents/eve/inbox/{letters[0]}/ack")
 
 
-async def test_a_dead_letter_is_requeued_and_another_marked_as_handled_by_keyboard(site: Site) -> None:
+async def test_a_dead_letter_is_requeued_and_then_marked_as_handled_by_keyboard(site: Site) -> None:
     await site.add_agent("guy")
-    letters = [await send(site, "guy", f"key {number}") for number in range(2)]
-    await site.set_aside("guy", *letters)
-    async with site.open("/messages?state=dead") as page:
-        await expect(row_of(page, "key 1")).to_be_visible()
-        await press_tab_until(page, "Requeue the message from operator to guy")  # the newest one is the first
+    letter = await send(site, "guy", "by key")
+    await site.set_aside("guy", letter)
+    async with site.open("/messages") as page:
+        row = row_of(page, "by key")
+        await expect(row).to_contain_text("dead")
+        await press_tab_until(page, "Requeue the message from operator to guy")
         await page.keyboard.press("Enter")
-        await expect(row_of(page, "key 1")).to_have_count(0)
-        await press_tab_until(page, "Read the message from operator to guy", back=True)
+        await expect(row).to_contain_text("unread")
+        await press_tab_until(page, "Read the message from operator to guy")
         await page.keyboard.press("Enter")
-        await expect(page.get_by_role("dialog")).to_contain_text("key 0")
+        await expect(page.get_by_role("dialog")).to_contain_text("by key")
         await press_tab_until(page, "Handled : the message from operator")
         await page.keyboard.press("Enter")
+        await expect(page.get_by_role("button", name="Cancel")).to_be_focused()
         await press_tab_until(page, "Handled")
         await page.keyboard.press("Enter")
-        await expect(page.get_by_text("No dead letter.")).to_be_visible()
-    assert [await state_of(site, "guy", letter) for letter in letters] == ["handled", "unread"]
+        await expect(row).to_have_count(0)
+    assert await state_of(site, "guy", letter) == "handled"
+
+
+async def test_a_dead_letter_is_requeued_from_the_inbox_of_its_agent(site: Site) -> None:
+    await site.add_agent("ivy")
+    letter = await send(site, "ivy", "from the inbox")
+    await site.set_aside("ivy", letter)
+    async with site.open("/agents/ivy") as page:
+        await page.get_by_role("tab", name="Inbox").click()
+        await page.get_by_text("dead 1").click()
+        await page.get_by_role("button", name="Requeue the message from operator to ivy").click()
+        await page.get_by_text("unread 1").click()
+        await expect(page.get_by_role("row").filter(has_text="from the inbox")).to_be_visible()
+    assert await state_of(site, "ivy", letter) == "unread"
 
 
 async def test_a_viewer_reads_the_messages_and_cannot_requeue_any(site: Site) -> None:
@@ -135,4 +151,3 @@ async def test_a_viewer_reads_the_messages_and_cannot_requeue_any(site: Site) ->
         await row_of(page, "seen by all").get_by_role("button", name="Read").click()
         await expect(page.get_by_role("dialog").get_by_role("table")).to_contain_text("dead")
     assert await state_of(site, "hal", letter) == "dead"
-    await site.call("POST", f"/agents/hal/inbox/{letter}/ack")

@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-05
 
 async def test_the_numbers_of_the_graph_are_shown_by_keyboard_and_by_pointer(site: Site) -> None:
     for name in ("ann", "bob", "cyd"):
-        await site.add_agent(name)
+        await site.add_agent(name, sleep_events=["agent_started"])
     await site.call("PATCH", "/agents/bob/coordination", {"wake_guardrails": {"max_wakes_per_day": 0}})
     for target in ("ann", "bob", "bob"):
         await site.call("POST", "/wakes", {"to": target, "reason": "user_request"})

@@ -137,6 +137,11 @@ function isDead({ state }: UnhandledMessage): boolean {
   return state === "dead";
 }
 
+/** Direct messages have a thread of their own, which no page shows. */
+function isDirect({ thread_name: thread }: UnhandledMessage): boolean {
+  return thread === "direct";
+}
+
 function includes({ to, from, content }: UnhandledMessage, wanted: string): boolean {
   return [to, from, content].some((text) => text.toLowerCase().includes(wanted));
 }
@@ -203,7 +208,9 @@ function MessageDetails({ message, onDone }: { message: UnhandledMessage; onDone
           ...(message.ended_at && { "Set aside": <DateTime at={message.ended_at} /> }),
           Priority: message.priority,
           Type: message.type,
-          Thread: (
+          Thread: isDirect(message) ? (
+            "none, a direct message"
+          ) : (
             <Anchor component={Link} href={`/threads/${encodeURIComponent(session)}/${message.thread}`} className="name" size="sm">
               <Name text={message.thread_name || message.thread} />
             </Anchor>
@@ -211,8 +218,11 @@ function MessageDetails({ message, onDone }: { message: UnhandledMessage; onDone
         }}
       />
       <Group>
-        {isDead(message) && <RequeueButton message={message} onDone={onDone} />}
-        <HandledButton message={message} reference={message.to} onDone={onDone} />
+        {isDead(message) ? (
+          <RequeueButton message={message} onDone={onDone} />
+        ) : (
+          <HandledButton message={message} reference={message.to} onDone={onDone} />
+        )}
         {root !== null && (
           <Button size="xs" variant="default" onClick={() => navigate(`/chains/${root}`)}>
             Show the chain

@@ -5,7 +5,7 @@ import { useState } from "react";
 
 import { inboxQuery } from "../server/queries";
 import { Empty } from "./empty";
-import { HandledButton } from "./message-acts";
+import { HandledButton, RequeueButton } from "./message-acts";
 import { Name } from "./name";
 import { QueryView } from "./query-view";
 import { SendMessage } from "./send-message";
@@ -60,7 +60,11 @@ function columnsFor(reference: string): Column<InboxItem>[] {
       header: "Acts",
       width: "6rem",
       cell: (message) =>
-        message.state !== "handled" && <HandledButton message={message} reference={reference} size="compact-xs" />,
+        message.state === "dead" ? (
+          <RequeueButton message={{ ...message, to: reference }} size="compact-xs" />
+        ) : (
+          message.state !== "handled" && <HandledButton message={message} reference={reference} size="compact-xs" />
+        ),
     },
   ];
 }

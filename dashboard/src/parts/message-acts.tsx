@@ -18,10 +18,11 @@ export function HandledButton({ message, reference, onDone, size = "xs" }: Messa
       size={size}
       subject={`: the message from ${message.from}`}
       act={async () => {
-        await circadia.ackMessage({ path: { agent: reference, message: message.id } });
+        const result = await circadia.ackMessage({ path: { agent: reference, message: message.id } });
         onDone?.();
+        return result;
       }}
-      success="The message is marked as handled."
+      success={({ changed }) => (changed ? "The message is marked as handled." : "Nothing was changed: it is not in the inbox any more.")}
       warning={`The agent will not read it: ${message.content.slice(0, 200)}`}
     >
       Handled
