@@ -36,6 +36,7 @@ class Line:
     def cut(self) -> None:
         """End all connections, and take no new ones."""
         self._is_cut = True
+        self._carries.set()
         for writer in self._writers:
             writer.transport.abort()
 
@@ -85,7 +86,7 @@ async def test_what_happens_while_the_stream_is_lost_for_a_minute_is_on_the_page
 ) -> None:
     name = f"lost-{fault}"
     await site.add_agent(name)
-    address = f"/events?agent={name}&type=sleep_start&type=sleep_stop"
+    address = "/events?type=sleep_start&type=sleep_stop"
     now = SystemClock().now()
     async with (
         lay_line(site) as (line, dashboard),
@@ -94,7 +95,10 @@ async def test_what_happens_while_the_stream_is_lost_for_a_minute_is_on_the_page
     ):
         for page in (record, agent):
             await expect(live_status(page)).to_have_text("Live")
-        await expect(record.get_by_text("0 events shown")).to_be_visible()
+        rows = record.get_by_role("row").filter(has_text=name)
+        state = agent.get_by_role("group", name="State")
+        await expect(record.get_by_text("events shown")).to_be_visible()
+        await expect(state).to_contain_text("awake")
         if fault == "silent":
             line.fall_silent()
         else:
@@ -104,15 +108,13 @@ async def test_what_happens_while_the_stream_is_lost_for_a_minute_is_on_the_page
         for page in (record, agent):
             await page.clock.fast_forward("01:00")
             await expect(live_status(page)).to_have_text("Reconnecting")
-        await expect(record.get_by_text("0 events shown")).to_be_visible()
-        await expect(agent.get_by_role("group", name="State")).to_contain_text("awake")
+        await expect(rows).to_have_count(0)
+        await expect(state).to_contain_text("awake")
         line.mend()
         for page in (record, agent):
             await expect(live_status(page)).to_have_text("Live")
-        rows = record.get_by_role("row").filter(has_text=name)
         await expect(rows).to_have_text([re.compile(word) for word in ("fell asleep", "woke") * 2 + ("fell asleep",)])
-        await expect(agent.get_by_role("group", name="State")).to_contain_text("asleep")
-        await expect(record.get_by_text("5 events shown")).to_be_visible()
+        await expect(state).to_contain_text("asleep")
 
 
 @pytest.mark.parametrize("hours", [-2, 2])
@@ -128,8 +130,6 @@ async def test_a_browser_whose_clock_is_wrong_by_hours_shows_right_ages_and_time
         row = page.get_by_role("row").filter(has_text=name)
         await expect(row.get_by_role("time")).to_have_text(re.compile(r"^\d\d? s$"))
         await row.get_by_role("link").click()
-        events = page.get_by_role("table", name=f"Events of {name}").get_by_role("row")
-        await expect(events.filter(has_text="agent created").locator("time").first).to_be_visible()
         await page.get_by_role("tab", name="Schedule").click()
         due = page.get_by_role("row").filter(has_text="soon").get_by_text(re.compile(r"^in "))
         await expect(due).to_have_text(re.compile(r"^in (5 min|4 min( \d+ s)?)$"))
