@@ -1,16 +1,12 @@
 """Ready answers: whether they pay, how a question would be answered, and dropping one."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.dashboard.conftest import Site
+from tests.dashboard.conftest import Dashboard
 from tests.gateway.readied import ASKED, OTHER, SAID, question, readied
-
-if TYPE_CHECKING:
-    from tests.fixtures.server_process import CircadiaProcess
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-10")]
 
@@ -20,8 +16,8 @@ async def test_ready_answers_are_counted_tested_and_dropped(browser: Browser, tm
         await ann.put(await ann.frame(question(OTHER)))
         assert (await ann.ask(question())).outcome == "hit"
         await ann.counts()  # the server has written what it counts
-        site = Site(server=cast("CircadiaProcess", ann.at), upstream=ann.at.upstream, browser=browser)
-        async with site.open("/banks/memory?tab=answers") as page:
+        dashboard = Dashboard(url=ann.at.url, browser=browser)
+        async with dashboard.open("/banks/memory?tab=answers") as page:
             await expect(page.get_by_role("group", name="Ready", exact=True)).to_contain_text("1")
             await expect(page.get_by_role("group", name="Served")).to_contain_text("50 %")
             await expect(page.get_by_role("group", name="Saved tokens")).to_contain_text("120")

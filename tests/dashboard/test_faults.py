@@ -118,7 +118,7 @@ async def test_what_happens_while_the_stream_is_lost_for_a_minute_is_on_the_page
 
 
 @pytest.mark.parametrize("hours", [-2, 2])
-async def test_a_browser_whose_clock_is_wrong_by_hours_shows_right_ages_and_times_to_come(site: Site, hours: int) -> None:
+async def test_a_browser_whose_clock_is_wrong_by_hours_shows_the_right_ages_and_times(site: Site, hours: int) -> None:
     name = f"clock-{hours + 2}"
     token = await site.add_agent(name, sleep_events=["agent_started"])
     now = SystemClock().now()

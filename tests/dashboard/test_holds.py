@@ -12,35 +12,35 @@ from tests.interaction.live import Live
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-05")]
 
-ASLEEP = {"sleep_events": ["agent_started"]}
-
 
 async def test_a_drop_asks_first_says_what_the_caller_gets_and_leaves_the_agent_asleep(
     browser: Browser, tmp_path: Path
 ) -> None:
     async with serve_site(tmp_path, browser, defaults={"hold_silent_seconds": 300}) as site:
-        token = await site.add_agent("dropped", **ASLEEP)
-        async with site.open("/holds") as page, site.ask_model(token) as call, site.ask_model(token) as other:
+        token = await site.add_agent("dropped", sleep_events=["agent_started"])
+        async with site.open("/holds") as page, site.ask_model(token) as call:
             rows = page.get_by_role("row").filter(has_text="dropped")
-            await expect(rows).to_have_count(2)
-            await press_tab_until(page, "Drop the call of dropped")
-            await page.keyboard.press("Enter")
-            question = page.get_by_role("dialog", name="Drop the call of dropped?")
-            await expect(question).to_contain_text('the caller gets status 410 with the error "dropped"')
-            await expect(question.get_by_role("button", name="Cancel")).to_be_focused()
-            await press_tab_until(page, "Drop")
-            await page.keyboard.press("Enter")
-            await expect(page.get_by_text("The call is dropped; dropped sleeps on.")).to_be_visible()
             await expect(rows).to_have_count(1)
-            assert await call == 410
-            assert not other.done()
+            async with site.ask_model(token) as other:
+                await expect(rows).to_have_count(2)
+                await press_tab_until(page, "Drop the call of dropped")
+                await page.keyboard.press("Enter")
+                question = page.get_by_role("dialog", name="Drop the call of dropped?")
+                await expect(question).to_contain_text('the caller gets status 410 with the error "dropped"')
+                await expect(question.get_by_role("button", name="Cancel")).to_be_focused()
+                await press_tab_until(page, "Drop")
+                await page.keyboard.press("Enter")
+                await expect(page.get_by_text("The call is dropped; dropped sleeps on.")).to_be_visible()
+                await expect(rows).to_have_count(1)
+                assert await call == 410
+                assert not other.done()
             assert (await site.call("GET", "/sessions/default/agents/dropped"))["sleeping"]
             event = (await site.call("GET", "/events?order=newest&limit=1&type=dropped"))["events"][0]
             assert event["data"]["by"] == "operator"
 
 
 async def test_a_call_that_gets_keep_alives_is_dropped_with_an_error_in_its_answer(site: Site) -> None:
-    token = await site.add_agent("opened", **ASLEEP)
+    token = await site.add_agent("opened", sleep_events=["agent_started"])
     async with site.open("/holds") as page, site.ask_model(token) as call:
         row = page.get_by_role("row").filter(has_text="opened")
         await expect(row).to_contain_text("gets keep-alives")

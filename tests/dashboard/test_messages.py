@@ -92,7 +92,7 @@ async def test_selected_dead_letters_are_requeued_but_those_that_somebody_has_ha
         await row_of(page, "letter 0").get_by_role("checkbox").uncheck()
         await expect(page.get_by_text("2 selected")).to_be_visible()
         await page.get_by_role("button", name="Requeue 2 messages").click()
-        await expect(page.get_by_role("dialog")).to_contain_text("Those of high priority ask for a wake of their agents.")
+        await expect(page.get_by_role("dialog")).to_contain_text("Those of high priority ask for a wake")
         await page.route(
             "**/requeue", lambda route: route.fulfill(status=409, json={"code": "conflict", "detail": "it is handled"})
         )

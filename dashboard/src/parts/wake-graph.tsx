@@ -3,6 +3,7 @@ import { Box, Flex, Group, List, ScrollArea, Text } from "@mantine/core";
 import { useMediaQuery } from "@mantine/hooks";
 import { type KeyboardEvent, type ReactNode, useMemo, useState } from "react";
 
+import { formatNumberOf } from "../server/format";
 import { describePair, type GraphAgent, type GraphArrow, layOutWakes, MARK_RADIUS } from "../server/wake-graph";
 
 /** From so many arrows on, only those that somebody points at have numbers. */
@@ -116,7 +117,7 @@ function Agent({ agent: { name, x, y, asks, isAsked }, isChosen, isTabStop, onCh
     <g
       role="radio"
       aria-checked={isChosen}
-      aria-label={`${name}: asks ${asks} times, is asked ${isAsked} times`}
+      aria-label={`${name}: ${formatNumberOf(asks, "request")} made, ${isAsked} received`}
       tabIndex={isTabStop ? 0 : -1}
       className="graph-agent"
       onFocus={() => onChoose(name)}
