@@ -156,6 +156,21 @@ def _note_message(errors: list[str], message: ConsoleMessage) -> None:
         errors.append(f"{message.type}: {message.text}")
 
 
+async def check_accessibility(page: Page) -> None:
+    if not await page.evaluate("'axe' in window"):
+        await page.evaluate(AXE.read_text("utf-8"))
+    found: list[dict[str, Any]] = await page.evaluate(
+        "async () => (await axe.run(document, {resultTypes: ['violations']})).violations"
+    )
+    serious = [
+        (rule["id"], node["html"][:200], node["failureSummary"])
+        for rule in found
+        if rule["impact"] in {"serious", "critical"}
+        for node in rule["nodes"][:3]
+    ]
+    assert not serious, (page.url, serious)
+
+
 async def press_tab_until(page: Page, name: str, *, back: bool = False) -> None:
     """Press Tab until the element of this name has the focus."""
     passed: list[str] = []

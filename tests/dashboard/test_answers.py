@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.dashboard.conftest import Dashboard
+from tests.dashboard.conftest import Dashboard, Site
 from tests.gateway.readied import ASKED, OTHER, SAID, question, readied
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-10")]

@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from tests.cluster.scene import two_servers
-from tests.dashboard.conftest import Dashboard, Site, press_tab_until, serve_site
+from tests.dashboard.conftest import Dashboard, Site, check_accessibility, press_tab_until, serve_site
 from tests.interaction.live import Live
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-05")]
@@ -28,6 +28,7 @@ async def test_a_drop_asks_first_says_what_the_caller_gets_and_leaves_the_agent_
                 question = page.get_by_role("dialog", name="Drop the call of dropped?")
                 await expect(question).to_contain_text('the caller gets status 410 with the error "dropped"')
                 await expect(question.get_by_role("button", name="Cancel")).to_be_focused()
+                await check_accessibility(page)
                 await press_tab_until(page, "Drop")
                 await page.keyboard.press("Enter")
                 await expect(page.get_by_text("The call is dropped; dropped sleeps on.")).to_be_visible()

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from tests.dashboard.conftest import Site, press_tab_until
+from tests.dashboard.conftest import Site, check_accessibility, press_tab_until
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-06")]
 
@@ -47,6 +47,7 @@ async def test_the_overview_leads_to_the_dead_letters_of_which_one_is_read_and_r
         await page.get_by_role("button", name="Read the message from operator to ann").click()
         details = page.get_by_role("dialog")
         await expect(details.get_by_text("the build is red\nsince ten")).to_be_visible()
+        await check_accessibility(page)
         await details.get_by_role("button", name="Requeue").click()
         await expect(page.get_by_text("1 message unread again.")).to_be_visible()
         await expect(details).to_have_count(0)

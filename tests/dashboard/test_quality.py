@@ -9,7 +9,16 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
-from tests.dashboard.conftest import AXE, HOSTILE, MARKUP, NARROW, WIDE, Site, press_tab_until, serve_site
+from tests.dashboard.conftest import (
+    HOSTILE,
+    MARKUP,
+    NARROW,
+    WIDE,
+    Site,
+    check_accessibility,
+    press_tab_until,
+    serve_site,
+)
 from tests.dashboard.staged_pass import propose_changes
 from tests.fixtures.server_process import ADMIN_TOKEN
 from tests.house.tree import ROOT
@@ -32,7 +41,9 @@ async def furnished(tmp_path_factory: pytest.TempPathFactory, browser: Browser) 
         await site.call("POST", "/sessions", {"name": "s" * 63, "agents": [{"name": HOSTILE, "description": MARKUP}]})
         wake = {"to": HOSTILE, "message": MARKUP * 10, "reason": "user_request"}
         PARAMETERS[":root"] = (await site.call("POST", "/wakes", wake))["root"]
-        await site.call("POST", "/messages", {"to": HOSTILE, "content": MARKUP * 10, "priority": "low"})
+        for content in (MARKUP * 10, MARKUP):
+            letter = await site.call("POST", "/messages", {"to": HOSTILE, "content": content, "priority": "low"})
+        await site.set_aside(HOSTILE, letter["message"])
         thread = await site.call("POST", "/sessions/default/threads", {"name": MARKUP, "participants": [HOSTILE]})
         PARAMETERS[":thread"] = thread["id"]
         messages = f"/sessions/default/threads/{thread['id']}/messages"
@@ -60,21 +71,6 @@ async def settle(page: Page) -> None:
     """Wait until the page has its heading and nothing is loading."""
     await expect(page.get_by_role("heading", level=1)).to_be_visible()
     await expect(page.locator("[aria-busy=true]")).to_have_count(0)
-
-
-async def check_accessibility(page: Page) -> None:
-    if not await page.evaluate("'axe' in window"):
-        await page.evaluate(AXE.read_text("utf-8"))
-    found: list[dict[str, Any]] = await page.evaluate(
-        "async () => (await axe.run(document, {resultTypes: ['violations']})).violations"
-    )
-    serious = [
-        (rule["id"], node["html"][:200], node["failureSummary"])
-        for rule in found
-        if rule["impact"] in {"serious", "critical"}
-        for node in rule["nodes"][:3]
-    ]
-    assert not serious, (page.url, serious)
 
 
 async def check_width(page: Page) -> None:

@@ -47,7 +47,7 @@ export default function MessagesPage() {
               <MessageTable filter={filter} rows={letters} pages={[dead]} />
             ) : (
               <QueryView query={unread}>
-                {(rows) => <MessageTable filter={filter} rows={[...letters, ...rows]} pages={[dead, unread]} />}
+                {(rows) => <MessageTable filter={filter} rows={joinRows(letters, rows)} pages={[dead, unread]} />}
               </QueryView>
             )
           }
@@ -126,6 +126,12 @@ function NoMessage({ filter, isFiltered }: { filter: Filter; isFiltered: boolean
       Every message is handled. Messages that wait in an inbox would be here:
     </Empty>
   );
+}
+
+/** Return the dead letters, then the unread messages; one that has moved since the older of the answers is in there once. */
+function joinRows(letters: readonly UnhandledMessage[], unread: readonly UnhandledMessage[]): UnhandledMessage[] {
+  const keys = new Set(unread.map(keyOf));
+  return [...letters.filter((letter) => !keys.has(keyOf(letter))), ...unread];
 }
 
 /** A message of a thread is in several inboxes. */
