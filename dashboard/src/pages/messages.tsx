@@ -97,24 +97,28 @@ function MessageTable({ filter, rows, pages }: MessageTableProps) {
         selection={{ chosen, onChange: setChosen, isSelectable: isDead, rowName: ({ from, to }) => `the message from ${from} to ${to}` }}
         empty={<NoMessage filter={filter} isFiltered={rows.length > 0} />}
       />
-      {older.length > 0 && (
-        <Group>
-          <Button
-            size="xs"
-            variant="default"
-            onClick={() => older.forEach(({ fetchNextPage }) => void fetchNextPage())}
-            loading={older.some(({ isFetchingNextPage }) => isFetchingNextPage)}
-          >
-            Show older ones
-          </Button>
-        </Group>
-      )}
+      {older.length > 0 && <OlderButton pages={older} />}
       <Drawer opened={opened !== undefined} onClose={() => setOpened(undefined)} title="The message" position="right" size="lg">
         {opened && (
           <MessageDetails message={rows.find((row) => keyOf(row) === keyOf(opened)) ?? opened} onDone={() => setOpened(undefined)} />
         )}
       </Drawer>
     </>
+  );
+}
+
+function OlderButton({ pages }: Pick<MessageTableProps, "pages">) {
+  return (
+    <Group>
+      <Button
+        size="xs"
+        variant="default"
+        onClick={() => pages.forEach(({ fetchNextPage }) => void fetchNextPage())}
+        loading={pages.some(({ isFetchingNextPage }) => isFetchingNextPage)}
+      >
+        Show older ones
+      </Button>
+    </Group>
   );
 }
 

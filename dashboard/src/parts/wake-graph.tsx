@@ -175,7 +175,7 @@ function RefusedMark({ x, y, count }: { x: number; y: number; count: number }) {
 function Legend({ shown, all }: { shown: number; all: number }) {
   return (
     <figcaption>
-      <Group gap="xs" wrap="nowrap">
+      <Group gap="xs" wrap="nowrap" mt="sm">
         <svg width="20" height="20" viewBox="-10 -10 20 20" aria-hidden="true" style={{ flexShrink: 0 }}>
           <RefusedMark x={0} y={0} count={1} />
         </svg>
