@@ -86,6 +86,18 @@ async def test_a_requeued_message_of_high_priority_asks_for_a_wake_unless_its_re
 
 
 @pytest.mark.spec("WAKE-30")
+async def test_a_dead_letter_that_needs_no_new_attempt_is_handled_by_a_person(service: Service) -> None:
+    await service.agent("ann")
+    letter = await send(service, "ann", "old news")
+    await kill(service, "ann", letter)
+    done = await service.ok("POST", f"/agents/ann/inbox/{letter}/ack")
+    assert done == {"message": letter, "state": "handled", "changed": True}
+    assert (await service.ok("GET", "/messages"))["messages"] == []
+    assert (await service.ok("GET", "/overview"))["problems"] == []
+    assert (await service.call("POST", f"/messages/{letter}/requeue")).code == "conflict"
+
+
+@pytest.mark.spec("WAKE-30")
 @pytest.mark.parametrize("end", ["handled", "leased", "gone", "unknown"])
 async def test_what_is_no_dead_letter_is_not_requeued(service: Service, end: str) -> None:
     await service.agent("ann")

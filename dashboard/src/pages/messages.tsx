@@ -228,11 +228,8 @@ function MessageDetails({ message, onDone }: { message: UnhandledMessage; onDone
         }}
       />
       <Group>
-        {isDead(message) ? (
-          <RequeueButton message={message} onDone={onDone} />
-        ) : (
-          <HandledButton message={message} reference={message.to} onDone={onDone} />
-        )}
+        {isDead(message) && <RequeueButton message={message} onDone={onDone} />}
+        <HandledButton message={message} reference={message.to} onDone={onDone} />
         {root !== null && (
           <Button size="xs" variant="default" onClick={() => navigate(`/chains/${root}`)}>
             Show the chain

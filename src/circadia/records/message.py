@@ -99,9 +99,9 @@ DELIVERY_MOVES: Final[dict[DeliveryState, frozenset[DeliveryState]]] = {
     DeliveryState.UNREAD: frozenset({DeliveryState.LEASED, DeliveryState.HANDLED, DeliveryState.DEAD}),
     DeliveryState.LEASED: frozenset({DeliveryState.UNREAD, DeliveryState.HANDLED, DeliveryState.DEAD}),
     DeliveryState.HANDLED: frozenset(),
-    DeliveryState.DEAD: frozenset({DeliveryState.UNREAD}),
+    DeliveryState.DEAD: frozenset({DeliveryState.UNREAD, DeliveryState.HANDLED}),
 }
-"""An unconfirmed lease falls back to unread, and so does a dead letter that an operator requeues."""
+"""An unconfirmed lease falls back to unread, and so does a dead letter that an operator requeues. Handled is final."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -156,7 +156,7 @@ class Deliveries(Protocol):
     async def mark_handled(
         self, agent_id: AgentId, messages: Collection[MessageId], now: datetime
     ) -> Sequence[MessageId]:
-        """Mark leased or unread deliveries as handled; return those that changed."""
+        """Mark deliveries as handled; return those that changed."""
         ...
 
     async def mark_handled_by_pulse(self, agent_id: AgentId, pulse_id: PulseId, now: datetime) -> None:

@@ -68,4 +68,4 @@ def _find_problems(
     if red_banks:
         yield f"Banks whose passes fall behind: {red_banks}. See why: circadia passes status"
     if counts.dead_letters:
-        yield f"Messages that could not be delivered: {counts.dead_letters}. Read them: circadia inbox AGENT --all"
+        yield f"Messages that could not be delivered: {counts.dead_letters}. Requeue or handle them: circadia messages"

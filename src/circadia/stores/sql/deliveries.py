@@ -75,7 +75,7 @@ def _may_move(to: DeliveryState, *origins: DeliveryState) -> ColumnElement[bool]
 
 
 _LEASE = _build_move(DeliveryState.LEASED, DeliveryState.UNREAD)
-_HANDLE = _build_move(DeliveryState.HANDLED, DeliveryState.UNREAD, DeliveryState.LEASED)
+_HANDLE = _build_move(DeliveryState.HANDLED, DeliveryState.UNREAD, DeliveryState.LEASED, DeliveryState.DEAD)
 _RELEASE = _build_move(DeliveryState.UNREAD, DeliveryState.LEASED)
 _DIE = _build_move(DeliveryState.DEAD, DeliveryState.UNREAD, DeliveryState.LEASED)
 _REQUEUE = _build_move(DeliveryState.UNREAD, DeliveryState.DEAD)
