@@ -30,8 +30,8 @@ async def test_staged_changes_are_read_as_a_diff_accepted_refused_and_undone(sit
         await page.get_by_role("button", name="Refuse all").click()
         await page.get_by_role("dialog").get_by_role("button", name="Refuse all").click()
         await expect(changes.last).to_contain_text("refused")
-        await page.get_by_role("button", name="Undo").click()
-        await page.get_by_role("dialog").get_by_role("button", name="Undo").click()
+        await page.get_by_role("button", name="Undo all").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Undo all").click()
         await expect(changes.first).to_contain_text("undone")
     after = await states(site, run)
     assert (after[0], set(after[1:])) == ("undone", {"refused"})
@@ -54,6 +54,6 @@ async def test_a_viewer_reads_what_waits_and_cannot_decide_it(site: Site) -> Non
     run = await propose_changes(site, "seen")
     token = (await site.call("POST", "/tokens", {"name": "pat", "role": "viewer"}))["token"]
     async with site.open(f"/passes/{run['id']}", token=token) as page:
-        for name in ("Accept all", "Refuse all", "Accept change 1", "Undo"):
+        for name in ("Accept all", "Refuse all", "Accept change 1", "Undo all"):
             await expect(page.get_by_role("button", name=name)).to_have_attribute("aria-disabled", "true")
     assert set(await states(site, run)) == {"staged"}

@@ -20,7 +20,7 @@ import { Ago, Lasting } from "../parts/time";
 import { WakeForm } from "../parts/wake-form";
 import { circadia } from "../server/circadia";
 import { useHolds } from "../server/holds";
-import { agentQuery, wakesQuery } from "../server/queries";
+import { agentQuery, type TaggedAgent, wakesQuery } from "../server/queries";
 import { splitReference } from "../server/reference";
 
 /** One agent: its state and why, its day, its inbox, its budgets and its settings. */
@@ -31,7 +31,7 @@ export default function AgentPage() {
   return <QueryView query={query}>{(agent) => <AgentDetails key={agent.id} agent={agent} />}</QueryView>;
 }
 
-function AgentDetails({ agent }: { agent: AgentView }) {
+function AgentDetails({ agent }: { agent: TaggedAgent }) {
   const [tab, setTab] = useState<string | null>("day");
   const holds = useHolds(1, { session: agent.session, agent: agent.name });
   return (

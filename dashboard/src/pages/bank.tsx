@@ -5,6 +5,7 @@ import { useParams, useSearchParams } from "wouter";
 import { BankAnswers } from "../parts/bank-answers";
 import { BankBlocks } from "../parts/bank-blocks";
 import { BankEpisodes } from "../parts/bank-episodes";
+import { BankNotes } from "../parts/bank-notes";
 import { BankPasses } from "../parts/bank-passes";
 import { BankSearch } from "../parts/bank-search";
 import { ForgetForm } from "../parts/forget-form";
@@ -18,6 +19,7 @@ import { bankQuery } from "../server/queries";
 const TABS = {
   search: ["Search", BankSearch],
   episodes: ["Episodes", BankEpisodes],
+  notes: ["Notes", BankNotes],
   blocks: ["Blocks", BankBlocks],
   passes: ["Passes", BankPasses],
   answers: ["Ready answers", BankAnswers],

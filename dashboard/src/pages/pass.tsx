@@ -96,7 +96,7 @@ function PassPageActs({ pass, changes }: { pass: PassDetail; changes: readonly C
           warning={`Undoes ${formatNumberOf(published, "published change")}. A block that others have changed since keeps their lines.`}
           barrier={published === 0 ? "The pass has published nothing." : undefined}
         >
-          Undo
+          Undo all
         </ActButton>
       )}
     </Group>

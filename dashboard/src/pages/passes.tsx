@@ -1,9 +1,10 @@
 import type { PassView, SleeptimeView } from "@circadia/client";
-import { Alert, SimpleGrid, Stack, Text, Title } from "@mantine/core";
+import { Alert, SimpleGrid, Stack, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 
 import { Icon } from "../parts/icon";
 import { PageTitle } from "../parts/page-title";
+import { PassHistory } from "../parts/pass-history";
 import { PassQueue } from "../parts/pass-queue";
 import { QueryView } from "../parts/query-view";
 import { Stat } from "../parts/stat";
@@ -11,14 +12,14 @@ import { describeCost } from "../server/describe-pass";
 import { formatCount, formatDuration, formatUsd } from "../server/format";
 import { sleeptimeQuery } from "../server/queries";
 
-/** Passes over all banks: what waits, what runs, and what it costs. */
+/** Passes over all banks: what waits, what runs, what there was, and what it costs. */
 export default function PassesPage() {
   const sleeptime = useQuery(sleeptimeQuery);
   return (
     <Stack>
       <PageTitle about="Passes work over memory while nobody waits: they derive notes, write blocks and prepare answers.">Passes</PageTitle>
       <QueryView query={sleeptime}>{(sleeptime) => <Present sleeptime={sleeptime} />}</QueryView>
-      <Text size="sm">The passes so far, with their effect and cost, are on each bank's page, under Memory.</Text>
+      <PassHistory />
     </Stack>
   );
 }

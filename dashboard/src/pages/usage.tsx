@@ -1,6 +1,7 @@
 import type { GroupUsage } from "@circadia/client";
 import { Button, Group, Select, SimpleGrid, Stack } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { DailyChart } from "../parts/daily-chart";
@@ -17,6 +18,8 @@ const GROUPS: Record<UsageGroup, string> = {
   agent: "Agent", model: "Model", tier: "Tier", session: "Session", upstream: "Provider",
   end_user: "End user", conversation: "Conversation", day: "Day",
 }; // prettier-ignore
+/** Groupings that stack the chart too; the others are too many to tell apart, so the chart shows tiers. */
+const STACKED: readonly UsageGroup[] = ["agent", "model", "tier", "session", "upstream"];
 const RANGES = { "0": "Today", "6": "7 days", "29": "30 days", "89": "90 days" };
 const NUMBERS = [
   "calls", "failed", "unknown", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cost_usd", "unpriced", "held_seconds",
@@ -26,15 +29,14 @@ const NUMBERS = [
 export default function UsagePage() {
   const [groupBy, setGroupBy] = useState<UsageGroup>("agent");
   const [days, setDays] = useState("6");
-  const usage = useQuery(usageQuery(groupBy, Number(days)));
+  const usage = useQuery(usageQuery([groupBy], Number(days)));
+  const by = STACKED.includes(groupBy) ? groupBy : "tier";
   return (
     <Stack>
       <PageTitle
         about="Model calls that have ended, with tokens and list prices; days are in UTC."
         acts={
-          <Button size="xs" variant="default" disabled={!usage.data} onClick={() => usage.data && saveCsv(groupBy, usage.data.usage)}>
-            Save as CSV
-          </Button>
+          <SaveAsCsv groups={groupBy === "day" ? ["day"] : ["day", groupBy]} daysAgo={Number(days)} />
         }
       >
         Usage
@@ -55,7 +57,7 @@ export default function UsagePage() {
           allowDeselect={false}
         />
       </Group>
-      <DailyChart daysAgo={Number(days)} />
+      <DailyChart daysAgo={Number(days)} by={by} />
       <QueryView query={usage}>
         {({ usage, total }) => (
           <>
@@ -105,12 +107,27 @@ function columnsFor(header: string): Column<GroupUsage>[] {
   ];
 }
 
-function saveCsv(groupBy: UsageGroup, lines: readonly GroupUsage[]): void {
-  const rows = [[groupBy, ...NUMBERS], ...lines.map((line) => [line.key, ...NUMBERS.map((name) => line[name])])];
+/** Saves the usage of each day by the grouping: a line for each pair. */
+function SaveAsCsv({ groups, daysAgo }: { groups: readonly UsageGroup[]; daysAgo: number }) {
+  const client = useQueryClient();
+  const saving = useMutation({
+    mutationFn: () => client.fetchQuery(usageQuery(groups, daysAgo)),
+    onSuccess: ({ usage }) => saveCsv(groups, usage),
+    onError: (error) => notifications.show({ color: "red", title: "Not saved", message: error.message }),
+  });
+  return (
+    <Button size="xs" variant="default" onClick={() => saving.mutate()} loading={saving.isPending}>
+      Save as CSV
+    </Button>
+  );
+}
+
+function saveCsv(groups: readonly UsageGroup[], lines: readonly GroupUsage[]): void {
+  const rows = [[...groups, ...NUMBERS], ...lines.map((line) => [...line.keys, ...NUMBERS.map((name) => line[name])])];
   const address = URL.createObjectURL(new Blob([formatCsv(rows)], { type: "text/csv" }));
   const link = document.createElement("a");
   link.href = address;
-  link.download = `circadia-usage-by-${groupBy}.csv`;
+  link.download = `circadia-usage-by-${groups.join("-and-")}.csv`;
   link.click();
   URL.revokeObjectURL(address);
 }

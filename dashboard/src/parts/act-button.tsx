@@ -1,10 +1,11 @@
-import { Button, type ButtonProps, Group, Modal, Stack, Text, Tooltip } from "@mantine/core";
+import { Alert, Button, type ButtonProps, Group, Modal, Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 
 import { useActBarrier } from "../server/session";
+import { BarredButton } from "./barred-button";
 
 interface ActButtonProps<Result> extends Pick<ButtonProps, "variant" | "size" | "color" | "leftSection"> {
   children: string;
@@ -31,37 +32,37 @@ export function ActButton<Result>({ children, subject, act, success, warning, ba
       question.close();
       return client.invalidateQueries({ predicate: (query) => query.queryKey[0] !== "me" }, { cancelRefetch: false });
     },
-    onError: (error) => notifications.show({ color: "red", title: `${children} failed`, message: error.message }),
+    onError: (error) => {
+      if (warning === undefined) notifications.show({ color: "red", title: `${children} failed`, message: error.message });
+    },
   });
   const name = subject === undefined ? children : `${children} ${subject}`;
   const reason = roleBarrier ?? barrier;
   const begin = () => {
-    if (reason !== undefined || acting.isPending) return;
+    if (acting.isPending) return;
     if (warning === undefined) acting.mutate();
-    else question.open();
+    else {
+      acting.reset();
+      question.open();
+    }
   };
   return (
     <>
-      <Tooltip label={reason} disabled={reason === undefined}>
-        <Button
-          variant="default"
-          size="xs"
-          {...button}
-          onClick={begin}
-          loading={acting.isPending && !isAsking}
-          data-disabled={reason === undefined ? undefined : true}
-          aria-disabled={reason === undefined ? undefined : true}
-          aria-label={name}
-          aria-description={reason}
-        >
-          {children}
-        </Button>
-      </Tooltip>
+      <BarredButton {...button} subject={subject} barrier={reason} onClick={begin} loading={acting.isPending && !isAsking}>
+        {children}
+      </BarredButton>
       <Modal opened={isAsking} onClose={question.close} title={`${name}?`} centered>
         <Stack>
           <Text size="sm" component="div">
             {warning}
           </Text>
+          {acting.error && (
+            <Alert color="red" variant="outline" role="alert">
+              <Text size="sm" className="foreign-text">
+                {acting.error.message}
+              </Text>
+            </Alert>
+          )}
           <Group justify="flex-end">
             <Button variant="default" onClick={question.close} data-autofocus>
               Cancel

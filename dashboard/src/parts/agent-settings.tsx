@@ -1,10 +1,10 @@
-import type { AgentView } from "@circadia/client";
 import { Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 
 import { circadia } from "../server/circadia";
-import { coordinationQuery } from "../server/queries";
-import { type Field, FieldForm, type Values } from "./field-form";
+import type { Values } from "../server/draft";
+import { coordinationQuery, type TaggedAgent } from "../server/queries";
+import { type Field, FieldForm } from "./field-form";
 import { QueryView } from "./query-view";
 
 const POLICY: Field[] = [
@@ -32,7 +32,7 @@ const POLICY: Field[] = [
 ];
 
 /** What the agent may do and spend, and when it may be woken. */
-export function AgentSettings({ agent }: { agent: AgentView }) {
+export function AgentSettings({ agent }: { agent: TaggedAgent }) {
   const path = { session: agent.session, agent: agent.name };
   const coordination = useQuery(coordinationQuery(agent.reference));
   return (
@@ -48,9 +48,11 @@ export function AgentSettings({ agent }: { agent: AgentView }) {
         )}
         {agent.policy && (
           <FieldForm
+            name={`policy ${agent.id}`}
             fields={POLICY}
-            values={agent.policy as Values}
-            save={(policy) => circadia.changeAgent({ path, body: { policy } })}
+            server={{ etag: agent.etag, values: agent.policy as Values }}
+            save={(policy, etag) => circadia.changeAgent({ path, body: { policy }, headers: { "If-Match": etag } })}
+            errorPath="body.policy."
             success={`The policy of ${agent.reference} is changed.`}
           />
         )}
@@ -63,13 +65,17 @@ export function AgentSettings({ agent }: { agent: AgentView }) {
           “Ask for a wake”, above, has a test that shows what each guardrail says and changes nothing.
         </Text>
         <QueryView query={coordination}>
-          {(settings) => {
+          {({ settings, etag }) => {
             const names = Object.keys(settings).filter((name) => settings[name]?.value === null || typeof settings[name]?.value !== "object");
             return (
               <FieldForm
+                name={`coordination ${agent.id}`}
                 fields={names.map((name) => coordinationField(name, settings[name]!.value, settings[name]!.source))}
-                values={Object.fromEntries(names.map((name) => [name, settings[name]!.value]))}
-                save={(body) => circadia.changeCoordination({ path: { agent: agent.reference }, body })}
+                server={{ etag, values: Object.fromEntries(names.map((name) => [name, settings[name]!.value])) }}
+                save={(body, etag) =>
+                  circadia.changeCoordination({ path: { agent: agent.reference }, body, headers: { "If-Match": etag } })
+                }
+                errorPath="body."
                 success={`The next decision on a wake of ${agent.reference} follows the new settings.`}
               />
             );

@@ -1,13 +1,15 @@
 import type { EpisodeView } from "@circadia/client";
-import { Button, Drawer, Group, Stack, Text, TextInput } from "@mantine/core";
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { Button, Drawer, Stack, TextInput } from "@mantine/core";
+import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useDeferredValue, useState } from "react";
 
+import { formatNumberOf } from "../server/format";
 import { episodesQuery, newEpisodesQuery } from "../server/queries";
 import { Empty } from "./empty";
 import { EpisodeDetails } from "./episode-details";
 import { ForgetPanel } from "./forget-panel";
 import { Name } from "./name";
+import { OlderRows } from "./older-rows";
 import { QueryView } from "./query-view";
 import { Ago } from "./time";
 import { type Column, VirtualTable } from "./virtual-table";
@@ -18,6 +20,7 @@ export function BankEpisodes({ bank }: { bank: string }) {
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [shown, setShown] = useState<EpisodeView>();
   const wanted = useDeferredValue(conversation.trim());
+  const client = useQueryClient();
   const episodes = useInfiniteQuery(episodesQuery(bank, wanted));
   useQuery(newEpisodesQuery(bank, wanted));
   return (
@@ -36,7 +39,7 @@ export function BankEpisodes({ bank }: { bank: string }) {
         <ForgetPanel key={[...chosen].join()} bank={bank} selection={{ ids: [...chosen] }} onForgotten={() => setChosen(new Set())} />
       )}
       <QueryView query={episodes}>
-        {(rows) => (
+        {({ rows, isNewest }) => (
           <>
             <VirtualTable
               label="Episodes"
@@ -50,16 +53,11 @@ export function BankEpisodes({ bank }: { bank: string }) {
                 </Empty>
               }
             />
-            <Group>
-              <Text size="sm" role="status">
-                {rows.length} episodes{episodes.hasNextPage ? ", there are more" : ""}
-              </Text>
-              {episodes.hasNextPage && (
-                <Button size="xs" variant="default" onClick={() => void episodes.fetchNextPage()} loading={episodes.isFetchingNextPage}>
-                  Show older ones
-                </Button>
-              )}
-            </Group>
+            <OlderRows
+              query={episodes}
+              count={formatNumberOf(rows.length, "episode")}
+              onNewest={isNewest ? undefined : () => void client.resetQueries({ queryKey: episodesQuery(bank, wanted).queryKey })}
+            />
           </>
         )}
       </QueryView>

@@ -9,7 +9,7 @@ import { DateTime } from "./time";
 
 /** What is left of the agent's budgets today. */
 export function Budgets({ agent }: { agent: AgentView }) {
-  const usage = useQuery(usageQuery("agent", 0, { session: agent.session, agent: agent.name }));
+  const usage = useQuery(usageQuery(["agent"], 0, { session: agent.session, agent: agent.name }));
   const stats = useQuery(wakeStatsQuery(agent.reference));
   return (
     <Stack>

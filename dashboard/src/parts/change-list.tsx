@@ -3,6 +3,7 @@ import { Button, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 
 import { circadia } from "../server/circadia";
+import { isOpen } from "../server/describe-pass";
 import { formatCount, formatNumberOf } from "../server/format";
 import { ActButton } from "./act-button";
 import { Change } from "./change";
@@ -14,6 +15,7 @@ export function ChangeList({ pass, changes }: { pass: PassView; changes: readonl
   const [shown, setShown] = useState(PAGE);
   const waiting = changes.filter(({ state }) => state === "staged").length;
   const barrier = pass.dry_run ? "A dry run publishes nothing. Ask for a pass with review instead." : undefined;
+  const undoBarrier = isOpen(pass) ? "The pass still runs." : undefined;
   const path = { pass: pass.id };
   if (changes.length === 0) return <Text size="sm">The pass has changed nothing.</Text>;
   return (
@@ -46,7 +48,7 @@ export function ChangeList({ pass, changes }: { pass: PassView; changes: readonl
       </Group>
       <Stack component="ol" gap="xs" m={0} p={0} style={{ listStyle: "none" }} aria-label="Changes">
         {changes.slice(0, shown).map((change) => (
-          <Change key={change.number} bank={pass.bank} change={change} barrier={barrier} />
+          <Change key={change.number} bank={pass.bank} change={change} barrier={barrier} undoBarrier={undoBarrier} />
         ))}
       </Stack>
       {changes.length > shown && (

@@ -17,10 +17,12 @@ interface ChangeProps {
   change: ChangeView;
   /** Why it cannot be accepted or refused. */
   barrier: string | undefined;
+  /** Why it cannot be undone. */
+  undoBarrier: string | undefined;
 }
 
 /** One change: before and after, why, and whether it is published. */
-export function Change({ bank, change, barrier }: ChangeProps) {
+export function Change({ bank, change, barrier, undoBarrier }: ChangeProps) {
   const { number, kind, target, state, operation, why } = change;
   return (
     <Paper component="li" withBorder p="sm">
@@ -35,6 +37,7 @@ export function Change({ bank, change, barrier }: ChangeProps) {
           </Text>
         </Group>
         {state === "staged" && <ChangeActs change={change} barrier={barrier} />}
+        {state === "published" && <UndoChange change={change} barrier={undoBarrier} />}
       </Group>
       <Effect change={change} />
       {why && <ForeignText text={why} />}
@@ -94,6 +97,21 @@ function ChangeActs({ change, barrier }: Pick<ChangeProps, "change" | "barrier">
         Refuse
       </ActButton>
     </Group>
+  );
+}
+
+function UndoChange({ change, barrier }: Pick<ChangeProps, "change" | "barrier">) {
+  return (
+    <ActButton
+      size="compact-xs"
+      subject={`change ${change.number}`}
+      act={() => circadia.undoPass({ path: { pass: change.pass }, body: { numbers: [change.number] } })}
+      success={`Change ${change.number} is undone.`}
+      warning="The other changes of the pass stay. A block that others have changed since keeps their lines."
+      barrier={barrier}
+    >
+      Undo
+    </ActButton>
   );
 }
 

@@ -1,52 +1,44 @@
-import { Button, Group, NumberInput, Select, SimpleGrid, Switch, TagsInput, Text, TextInput } from "@mantine/core";
-import { notifications } from "@mantine/notifications";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import { CircadiaError } from "@circadia/client";
+import { NumberInput, Select, SimpleGrid, Switch, TagsInput, Textarea, TextInput } from "@mantine/core";
+import type { FormEvent } from "react";
 
+import type { Values, Version } from "../server/draft";
 import { useActBarrier } from "../server/session";
+import { useDraft } from "../server/use-draft";
+import { DraftBar } from "./draft-bar";
 
 export interface Field {
   key: string;
   label: string;
-  kind: "number" | "text" | "list" | "choice" | "switch";
+  kind: "number" | "text" | "lines" | "list" | "choice" | "switch";
   about?: string;
   choices?: string[];
   /** Whether an empty input means null. */
   isNullable?: boolean;
 }
 
-export type Values = Record<string, unknown>;
-
 interface FieldFormProps {
+  /** What the settings are of. */
+  name: string;
   fields: readonly Field[];
-  values: Values;
-  save: (changes: Values) => Promise<unknown>;
+  server: Version;
+  /** Write the changed settings, unless the server has another tag by now. */
+  save: (changes: Values, etag: string) => Promise<unknown>;
   success: string;
+  /** Where the server's errors name a setting: what comes before its name. */
+  errorPath: string;
 }
 
 /** A form for settings; it sends those that were changed here, and no others. */
-export function FieldForm({ fields, values, save, success }: FieldFormProps) {
-  const client = useQueryClient();
+export function FieldForm({ name, fields, server, save, success, errorPath }: FieldFormProps) {
   const barrier = useActBarrier();
-  const [changes, setChanges] = useState<Values>({});
-  const saving = useMutation({
-    mutationFn: () => save(changes),
-    onSuccess: async () => {
-      notifications.show({ color: "teal", message: success });
-      await client.invalidateQueries({ predicate: (query) => query.queryKey[0] !== "me" });
-      setChanges({});
-    },
-    onError: (error) => notifications.show({ color: "red", title: "Not changed", message: error.message }),
-  });
+  const draft = useDraft({ name, server, success, save: ({ changes }, etag) => save(changes, etag) });
+  const problems = fieldProblems(draft.saving.error, errorPath);
+  const labels = new Map(fields.map((field) => [field.key, field.label]));
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (barrier === undefined) saving.mutate();
+    if (barrier === undefined) draft.save();
   };
-  const change = (key: string, value: unknown) => {
-    const { [key]: _, ...others } = changes;
-    setChanges(isEqual(value, values[key]) ? others : { ...changes, [key]: value });
-  };
-  const count = Object.keys(changes).length;
   return (
     <form onSubmit={submit}>
       <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }} spacing="sm">
@@ -54,34 +46,35 @@ export function FieldForm({ fields, values, save, success }: FieldFormProps) {
           <FieldInput
             key={field.key}
             field={field}
-            value={field.key in changes ? changes[field.key] : values[field.key]}
+            value={draft.values[field.key]}
+            error={problems.get(field.key)}
             isDisabled={barrier !== undefined}
-            onChange={(value) => change(field.key, value)}
+            onChange={(value) => draft.change({ [field.key]: value })}
           />
         ))}
       </SimpleGrid>
-      <Group mt="sm">
-        <Button type="submit" size="xs" disabled={barrier !== undefined || count === 0} loading={saving.isPending}>
-          Save
-        </Button>
-        <Text size="sm" role="status">
-          {barrier ?? (count > 0 ? `${count} changed, not saved` : "")}
-        </Text>
-      </Group>
+      <DraftBar draft={draft} submitType="submit" labelOf={(name) => labels.get(name) ?? name} />
     </form>
   );
+}
+
+/** Return the server's messages by the name of the setting. */
+function fieldProblems(error: Error | null, path: string): Map<string, string> {
+  const errors = error instanceof CircadiaError ? (error.problem?.errors ?? []) : [];
+  return new Map(errors.filter((each) => each.path.startsWith(path)).map((each) => [each.path.slice(path.length).split(".")[0]!, each.message]));
 }
 
 interface FieldInputProps {
   field: Field;
   value: unknown;
+  error?: string | undefined;
   isDisabled: boolean;
   onChange: (value: unknown) => void;
 }
 
-function FieldInput({ field, value, isDisabled, onChange }: FieldInputProps) {
+export function FieldInput({ field, value, error, isDisabled, onChange }: FieldInputProps) {
   const { label, kind, about: description, choices = [], isNullable = false } = field;
-  const common = { label, description, disabled: isDisabled };
+  const common = { label, description, error, disabled: isDisabled };
   const empty = isNullable ? null : undefined;
   switch (kind) {
     case "number":
@@ -105,6 +98,10 @@ function FieldInput({ field, value, isDisabled, onChange }: FieldInputProps) {
       return <Select {...common} data={choices} value={String(value)} onChange={onChange} allowDeselect={false} />;
     case "switch":
       return <Switch {...common} checked={value === true} onChange={(event) => onChange(event.currentTarget.checked)} mt="lg" />;
+    case "lines":
+      return (
+        <Textarea {...common} value={typeof value === "string" ? value : ""} onChange={(event) => onChange(event.currentTarget.value)} autosize maxRows={10} />
+      );
     case "text":
       return (
         <TextInput
@@ -114,8 +111,4 @@ function FieldInput({ field, value, isDisabled, onChange }: FieldInputProps) {
         />
       );
   }
-}
-
-function isEqual(one: unknown, other: unknown): boolean {
-  return JSON.stringify(one) === JSON.stringify(other);
 }

@@ -1,12 +1,12 @@
 import type { SleeptimeStatusView } from "@circadia/client";
-import { Anchor, Text } from "@mantine/core";
-import { Link } from "wouter";
+import { Text } from "@mantine/core";
 
 import { formatCount, formatDuration } from "../server/format";
 import { Empty } from "./empty";
 import { Name } from "./name";
 import { PassActs } from "./pass-acts";
 import { PassProgress } from "./pass-progress";
+import { BankPassesLink } from "./pass-table";
 import { type Column, VirtualTable } from "./virtual-table";
 
 const COLUMNS: Column<SleeptimeStatusView>[] = [
@@ -52,12 +52,4 @@ export function PassQueue({ banks, more }: { banks: readonly SleeptimeStatusView
 function Now({ status }: { status: SleeptimeStatusView }) {
   if (status.running !== null) return <PassProgress pass={status.running} />;
   return <Name text={status.verdict.due ? `begins soon: ${status.verdict.why}` : status.verdict.why || status.gate} />;
-}
-
-function BankPassesLink({ bank }: { bank: string }) {
-  return (
-    <Anchor component={Link} href={`/banks/${encodeURIComponent(bank)}?tab=passes`} className="name">
-      <Name text={bank} />
-    </Anchor>
-  );
 }

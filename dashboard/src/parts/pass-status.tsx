@@ -14,6 +14,8 @@ const LOOKS: Record<Status, [IconName, Tone]> = {
   skipped: ["held", "quiet"],
 };
 
+export const PASS_STATUSES = Object.keys(LOOKS) as Status[];
+
 export function PassStatus({ status }: { status: Status }) {
   const [icon, tone] = LOOKS[status];
   return (

@@ -1,9 +1,7 @@
 import { Group, Text } from "@mantine/core";
 
-export interface Bar {
-  label: string;
-  parts: { name: string; value: number }[];
-}
+import type { Bar } from "../server/usage-by-day";
+import { Name } from "./name";
 
 interface StackedBarsProps {
   label: string;
@@ -11,7 +9,7 @@ interface StackedBarsProps {
   format: (value: number) => string;
 }
 
-const COLOURS = ["var(--tone-asleep)", "var(--tone-pulse)", "var(--tone-held)", "var(--tone-dream)"];
+const COLOURS = ["asleep", "pulse", "held", "dream", "awake", "bad", "quiet"].map((tone) => `var(--tone-${tone})`);
 const WIDTH = 960;
 const HEIGHT = 180;
 const LEFT = 64;
@@ -69,9 +67,11 @@ export function StackedBars({ label, bars, format }: StackedBarsProps) {
       <figcaption>
         <Group gap="md">
           {names.map((name, index) => (
-            <Group key={name} gap={4}>
-              <span aria-hidden="true" style={{ width: 12, height: 12, background: COLOURS[index % COLOURS.length] }} />
-              <Text size="xs">{name}</Text>
+            <Group key={name} gap={4} wrap="nowrap" style={{ minWidth: 0 }}>
+              <span aria-hidden="true" style={{ flex: "none", width: 12, height: 12, background: COLOURS[index % COLOURS.length] }} />
+              <Text size="xs" component="span" style={{ minWidth: 0 }}>
+                <Name text={name} />
+              </Text>
             </Group>
           ))}
         </Group>

@@ -8,12 +8,12 @@ const LEFT = 56;
 const ROW = 22;
 
 /** The week from now on, a row for each day in UTC: blackouts as bars, runs as marks. */
-export function WeekChart({ schedule }: { schedule: ScheduleView }) {
+export function WeekChart({ schedule, isDraft = false }: { schedule: ScheduleView; isDraft?: boolean }) {
   const first = Math.floor(Date.parse(schedule.since) / DAY) * DAY;
   const days = Array.from({ length: 8 }, (_, index) => first + index * DAY);
   const x = (at: number, day: number) => LEFT + ((at - day) / DAY) * (WIDTH - LEFT - 8);
   const summary =
-    `Next week in UTC: ${formatNumberOf(schedule.occurrences.length, "occurrence")}` +
+    `${isDraft ? "The draft of the next week" : "Next week"} in UTC: ${formatNumberOf(schedule.occurrences.length, "occurrence")}` +
     `${schedule.complete ? "" : ", of which the first are shown"}, ${formatNumberOf(schedule.spans.length, "blackout")}.`;
   return (
     <figure style={{ margin: 0 }}>

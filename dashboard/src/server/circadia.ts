@@ -1,4 +1,4 @@
-import { CircadiaError, createCircadia } from "@circadia/client";
+import { type AgentView, CircadiaError, createCircadia } from "@circadia/client";
 
 import { recordDate } from "./clock";
 
@@ -11,6 +11,13 @@ const timedFetch: typeof fetch = async (input, init) => {
 
 /** The server that has served this page; the session's cookie signs the calls in. */
 export const circadia = createCircadia({ baseUrl: location.origin, fetch: timedFetch, maxRetries: 2 });
+
+/** Return an agent with its entity tag, which only a header has. */
+export async function showTaggedAgent(options: Parameters<typeof circadia.showAgent>[0]): Promise<AgentView & { etag: string }> {
+  const asFields = { ...options, responseStyle: "fields" } as const; // the client's types know its default style only
+  const { data, response } = (await circadia.showAgent(asFields)) as unknown as { data: AgentView; response: Response };
+  return { ...data, etag: response.headers.get("etag") ?? "" };
+}
 
 /** Exchange a token for the session's cookie. */
 export async function signIn(token: string): Promise<void> {

@@ -35,8 +35,8 @@ export function formatCount(count: number): string {
 }
 
 /** Return a count with its noun, such as `1 call` or `2 calls`. */
-export function formatNumberOf(count: number, noun: string): string {
-  return `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
+export function formatNumberOf(count: number, noun: string, plural = `${noun}s`): string {
+  return `${formatCount(count)} ${count === 1 ? noun : plural}`;
 }
 
 /** Return an amount of US dollars; small ones keep two digits that are not zero. */

@@ -1,7 +1,10 @@
-import type { ChangeList, ChangeView, EpisodePage, EpisodeView, MessageList, ReportUsageData, SearchBankData, UnhandledMessage, UnhandledPage, UsageReport } from "@circadia/client";
+import type {
+  AgentView, ChangeList, ChangeView, EpisodePage, EpisodeView, MessageList, NoteState, NoteView, PassStatus, PassView,
+  ReportUsageData, SearchBankData, UnhandledMessage, UnhandledPage, UsageReport,
+} from "@circadia/client"; // prettier-ignore
 import { type InfiniteData, infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 
-import { circadia } from "./circadia";
+import { circadia, showTaggedAgent } from "./circadia";
 import { startOfDay } from "./clock";
 import { referenceOf } from "./reference";
 import type { Topic } from "./refresh";
@@ -14,6 +17,8 @@ const USAGE_MILLISECONDS = 5_000;
 const HEALTH_MILLISECONDS = 10_000;
 /** Episodes have no events either. */
 const EPISODES_MILLISECONDS = 5_000;
+/** Most pages of a list of rows that the browser holds. */
+const MOST_PAGES = 10;
 const MOST_CHANGES = 10_000;
 const MOST_MESSAGES = 1000;
 
@@ -27,8 +32,11 @@ export const overviewQuery = queryOptions({
   refetchInterval: USAGE_MILLISECONDS,
 });
 
+/** An agent, with the entity tag of its settings. */
+export type TaggedAgent = AgentView & { etag: string };
+
 export const agentQuery = (session: string, agent: string) =>
-  query(["agent", referenceOf(session, agent)], ({ signal }) => circadia.showAgent({ path: { session, agent }, signal }));
+  query(["agent", referenceOf(session, agent)], ({ signal }) => showTaggedAgent({ path: { session, agent }, signal }));
 
 export const sessionsQuery = query(["sessions"], async ({ signal }) => (await circadia.listSessions({ signal })).sessions);
 
@@ -39,13 +47,13 @@ export const holdsQuery = (limit = 1000, filter: { session?: string; agent?: str
 export type UsageGroup = NonNullable<NonNullable<ReportUsageData["query"]>["group_by"]>[number];
 
 /** Usage since this many days before today; the day is part of the key, so that midnight begins a new one. */
-export const usageQuery = (groupBy: UsageGroup, daysAgo = 0, filter: { session?: string; agent?: string } = {}) => {
+export const usageQuery = (groupBy: readonly UsageGroup[], daysAgo = 0, filter: { session?: string; agent?: string } = {}) => {
   const since = startOfDay(daysAgo);
   return queryOptions({
-    queryKey: ["usage", groupBy, since, filter.session, filter.agent] as const,
+    queryKey: ["usage", groupBy.join(), since, filter.session, filter.agent] as const,
     queryFn: ({ signal }): Promise<UsageReport> =>
-      circadia.reportUsage({ query: { group_by: [groupBy], since, ...filter }, signal }),
-    refetchInterval: USAGE_MILLISECONDS,
+      circadia.reportUsage({ query: { group_by: [...groupBy], since, ...filter }, signal }),
+    refetchInterval: USAGE_MILLISECONDS * groupBy.length ** 3, // two groupings make a long answer
   });
 };
 
@@ -92,7 +100,7 @@ export const wakeStatsQuery = (agent: string) =>
   query(["wakes", "stats", agent], ({ signal }) => circadia.wakeStats({ path: { agent }, signal }));
 
 export const coordinationQuery = (agent: string) =>
-  query(["coordination", agent], async ({ signal }) => (await circadia.showCoordination({ path: { agent }, signal })).settings);
+  query(["coordination", agent], ({ signal }) => circadia.showCoordination({ path: { agent }, signal }));
 
 export const pulsesQuery = (agent: string) =>
   query(["pulses", agent], async ({ signal }) => (await circadia.listPulses({ path: { agent }, query: { limit: 200 }, signal })).pulses);
@@ -142,6 +150,16 @@ export const bankQuery = (bank: string) =>
     refetchInterval: EPISODES_MILLISECONDS,
   });
 
+/** Rows of the pages that are held; a long list drops its newest pages while older ones are read. */
+export interface Rows<Row> {
+  rows: Row[];
+  isNewest: boolean;
+}
+
+function rowsOf<Row>(pages: Row[][], pageParams: unknown[]): Rows<Row> {
+  return { rows: pages.flat(), isNewest: pageParams[0] === null };
+}
+
 /** The episodes of a bank, newest first, page by page; the empty conversation means all. */
 export const episodesQuery = (bank: string, conversation: string) =>
   infiniteQueryOptions({
@@ -149,7 +167,8 @@ export const episodesQuery = (bank: string, conversation: string) =>
     queryFn: ({ pageParam, signal }) => listEpisodes(bank, conversation, pageParam, signal),
     initialPageParam: null as number | null,
     getNextPageParam: (page) => page.after,
-    select: ({ pages }): EpisodeView[] => pages.flatMap(({ episodes }) => episodes),
+    maxPages: MOST_PAGES,
+    select: ({ pages, pageParams }): Rows<EpisodeView> => rowsOf(pages.map(({ episodes }) => episodes), pageParams),
   });
 
 /** Adds episodes that are new to the first page of those above; the older pages are not read again. */
@@ -173,6 +192,7 @@ function listEpisodes(bank: string, conversation: string, after: number | null, 
 }
 
 function addEpisodes(known: InfiniteData<EpisodePage>, newest: EpisodePage): InfiniteData<EpisodePage> {
+  if (known.pageParams[0] !== null) return known; // the newest page is no longer held
   const [first, ...older] = known.pages;
   const ids = new Set(known.pages.flatMap(({ episodes }) => episodes.map(({ id }) => id)));
   const added = newest.episodes.filter(({ id }) => !ids.has(id));
@@ -190,6 +210,22 @@ export const searchQuery = (bank: string, q: string, filter: SearchFilter) =>
 export const noteQuery = (bank: string, note: string) =>
   query(["memory", "note", bank, note], ({ signal }) => circadia.explainNote({ path: { bank, note }, signal }));
 
+/** The notes of a bank, newest first, page by page; no state means all. */
+export const notesQuery = (bank: string, state?: NoteState) =>
+  infiniteQueryOptions({
+    queryKey: ["memory", "notes", bank, state] as const,
+    queryFn: ({ pageParam, signal }) =>
+      circadia.listNotes({
+        path: { bank },
+        query: { limit: 500, ...(state && { state }), ...(pageParam !== null && { after: pageParam }) },
+        signal,
+      }),
+    initialPageParam: null as number | null,
+    getNextPageParam: (page) => page.after,
+    maxPages: MOST_PAGES,
+    select: ({ pages, pageParams }): Rows<NoteView> => rowsOf(pages.map(({ notes }) => notes), pageParams),
+  });
+
 export const blocksQuery = (bank: string) =>
   query(["blocks", bank], async ({ signal }) => (await circadia.listBlocks({ path: { bank }, signal })).blocks);
 
@@ -198,6 +234,17 @@ export const versionsQuery = (bank: string, label: string) =>
 
 export const passesQuery = (bank: string) =>
   query(["passes", bank], async ({ signal }) => (await circadia.listPasses({ path: { bank }, query: { limit: 200 }, signal })).passes);
+
+/** The passes over all banks, newest first, page by page; no status means all. */
+export const allPassesQuery = (status: PassStatus[]) =>
+  infiniteQueryOptions({
+    queryKey: ["passes", "all", status.join()] as const,
+    queryFn: ({ pageParam, signal }) =>
+      circadia.listPassesOfAll({ query: { limit: 200, status, ...(pageParam !== null && { before: pageParam }) }, signal }),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.before,
+    select: ({ pages }): PassView[] => pages.flatMap(({ passes }) => passes),
+  });
 
 export const passQuery = (pass: string) => query(["passes", "one", pass], ({ signal }) => circadia.showPass({ path: { pass }, signal }));
 

@@ -28,6 +28,8 @@ export const queryClient: QueryClient = new QueryClient({
   },
 });
 
+queryClient.setQueryDefaults(["draft"], { gcTime: Infinity }); // what a person has typed is not forgotten
+
 export const sessionQuery = {
   queryKey: SESSION_KEY,
   staleTime: Infinity,
