@@ -39,6 +39,32 @@ async def test_a_search_shows_the_parts_of_each_score_and_the_evidence_of_a_note
         await expect(page.get_by_role("dialog")).to_contain_text("I have moved to Porto.")
 
 
+async def test_the_notes_of_a_bank_are_listed_by_state_with_their_evidence_and_open(site: Site) -> None:
+    evidence = await say(site, "noted", "I live in Porto.", "I have moved to Porto.", "I live in Lisbon.")
+    note = {
+        "type": "note", "id": "not_10", "kind": "consolidation", "at": "2026-01-01T00:00:00Z", "trust": "person",
+        "text": "Ann lives in Porto.", "evidence": evidence[:2], "created_at": "2026-01-01T00:00:00Z",
+    }  # fmt: skip
+    await site.call("POST", "/banks/noted/import", note)
+    old = {**note, "id": "not_11", "text": "Ann lives in Lisbon.", "evidence": evidence[2:]}
+    await site.call("POST", "/banks/noted/import", {**old, "retired_at": "2026-02-01T00:00:00Z"})
+    async with site.open("/banks/noted") as page:
+        await page.get_by_role("tab", name="Notes").click()
+        rows = page.get_by_role("table", name="Notes").get_by_role("row")
+        await expect(rows).to_have_count(3)
+        await page.get_by_text("retired", exact=True).click()
+        await expect(rows).to_have_count(2)
+        await expect(rows.nth(1)).to_contain_text("Ann lives in Lisbon.")
+        await page.get_by_text("in use", exact=True).first.click()
+        await expect(rows.nth(1)).to_contain_text("Ann lives in Porto.")
+        await expect(rows.nth(1).get_by_role("cell").last).to_have_text("2")
+        await rows.get_by_role("link", name="Ann lives in Porto.").click()
+        await expect(page.get_by_role("list", name="Evidence").get_by_role("listitem")).to_have_count(2)
+        await page.get_by_role("button", name="Close").click()
+        await expect(page.get_by_role("dialog")).to_have_count(0)
+        await expect(rows).to_have_count(2)
+
+
 async def test_a_block_is_edited_compared_and_its_edit_undone(site: Site) -> None:
     await site.call("POST", "/banks", {"name": "edited"})
     await site.call("PUT", "/banks/edited/blocks/human", {"value": "Ann likes tea.\nShe lives in Lisbon."})

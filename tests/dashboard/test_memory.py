@@ -1,4 +1,4 @@
-"""Holds, wakes, threads and schedules: read along, release, write, plan."""
+"""Holds, wakes and threads: read along, release, write."""
 
 import asyncio
 import re
@@ -86,22 +86,3 @@ async def test_a_thread_is_read_along_live_and_a_person_writes_in_it(site: Site)
     assert [(message["from"], message["content"]) for message in listed] == [
         ("talker", "hello there"), ("operator", "good evening")
     ]  # fmt: skip
-
-
-@pytest.mark.spec("UI-07")
-async def test_a_routine_is_added_turned_off_and_removed(site: Site) -> None:
-    await site.add_agent("planned")
-    async with site.open("/agents/planned") as page:
-        await page.get_by_role("tab", name="Schedule").click()
-        await page.get_by_role("button", name="Add a routine").click()
-        await page.get_by_role("dialog").get_by_role("textbox", name="Name").fill("weekly")
-        await page.get_by_role("dialog").get_by_role("button", name="Add").click()
-        row = page.get_by_role("row").filter(has_text="weekly")
-        await expect(row).to_contain_text("0 9 * * mon")
-        await expect(page.get_by_text("Next runs in UTC")).to_contain_text("(weekly)")
-        await row.get_by_role("button", name="Turn off weekly").click()
-        await expect(row.get_by_role("button", name="Turn on weekly")).to_be_visible()
-        assert not (await site.call("GET", "/agents/planned/schedule"))["routines"][0]["enabled"]
-        await row.get_by_role("button", name="Remove weekly").click()
-        await page.get_by_role("dialog").get_by_role("button", name="Remove").click()
-        await expect(row).to_have_count(0)

@@ -50,6 +50,45 @@ async def test_a_pass_that_a_person_asks_for_appears_with_its_effect_without_a_r
     assert (await site.call("GET", "/banks/asked/sleeptime"))["paused_by"] == "operator"
 
 
+async def test_the_history_of_all_banks_shows_effect_and_cost_by_status_and_leads_to_the_pass(site: Site) -> None:
+    await repeat_statements(site, "past-one")
+    run = await site.call("POST", "/banks/past-one/passes", {"full": True, "wait_seconds": 60})
+    await site.call("POST", "/banks", {"name": "past-two"})
+    idle = await site.call("POST", "/banks/past-two/passes", {"wait_seconds": 60})
+    assert (run["status"], idle["status"]) == ("succeeded", "no_change")
+    async with site.open("/passes") as page:
+        rows = page.get_by_role("table", name="History of passes").get_by_role("row")
+        one, two = rows.filter(has_text="past-one"), rows.filter(has_text="past-two")
+        await expect(one).to_contain_text("notes retired")
+        await expect(one).to_contain_text("$0")
+        await expect(two).to_contain_text("no change")
+        await page.get_by_role("combobox", name="Status").click()
+        await page.get_by_role("option", name="succeeded").click()
+        await expect(two).to_have_count(0)
+        await expect(one).to_be_visible()
+        await page.keyboard.press("Escape")
+        await one.get_by_role("link").first.click()
+        await expect(page.get_by_role("heading", name="Pass over past-one")).to_be_visible()
+        await page.go_back()
+        await expect(one).to_be_visible()
+        await expect(two).to_have_count(0)
+
+
+async def test_one_change_of_a_pass_is_undone_and_the_others_stay(site: Site) -> None:
+    run = await propose_changes(site, "regretted")
+    await site.call("POST", f"/passes/{run['id']}/accept")
+    assert set(await states(site, run)) == {"published"}
+    async with site.open(f"/passes/{run['id']}") as page:
+        changes = page.get_by_role("list", name="Changes").get_by_role("listitem")
+        await page.get_by_role("button", name="Undo change 2").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Undo").click()
+        await expect(changes.nth(1)).to_contain_text("undone")
+        await expect(page.get_by_role("button", name="Undo change 2")).to_have_count(0)
+        await expect(page.get_by_role("button", name="Undo change 1")).to_be_visible()
+    after = await states(site, run)
+    assert (after[1], set(after[:1] + after[2:])) == ("undone", {"published"})
+
+
 async def test_a_viewer_reads_what_waits_and_cannot_decide_it(site: Site) -> None:
     run = await propose_changes(site, "seen")
     token = (await site.call("POST", "/tokens", {"name": "pat", "role": "viewer"}))["token"]

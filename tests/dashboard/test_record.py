@@ -14,7 +14,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @pytest.mark.spec("UI-11")
-async def test_usage_is_summed_up_by_agent_and_model_and_saved_as_csv(site: Site, tmp_path: Path) -> None:
+async def test_usage_is_summed_up_and_stacked_by_agent_model_and_tier_and_saved_as_csv(
+    site: Site, tmp_path: Path
+) -> None:
     token = await site.add_agent("spender")
     for _ in range(3):
         async with site.ask_model(token) as call:
@@ -22,7 +24,17 @@ async def test_usage_is_summed_up_by_agent_and_model_and_saved_as_csv(site: Site
     async with site.open("/usage") as page:
         row = page.get_by_role("row").filter(has_text="spender")
         await expect(row.get_by_role("cell").nth(1)).to_have_text("3")
-        await expect(page.get_by_role("img", name="tokens a day")).to_be_visible()
+        chart = page.get_by_role("img", name=re.compile("tokens a day by (agent|model|tier)"))
+        legend = page.get_by_role("figure").filter(has=chart)
+        await expect(page.get_by_role("img", name="tokens a day by agent")).to_be_visible()
+        await expect(legend).to_contain_text("spender")
+        await page.get_by_text("calls", exact=True).click()
+        today = page.get_by_role("img", name="calls a day by agent").locator("g > title").last
+        await expect(today).to_have_text(re.compile(r"\d{4}-\d\d-\d\d: .*spender 3"))
+        await page.get_by_role("combobox", name="By").click()
+        await page.get_by_role("option", name="Tier").click()
+        await expect(page.get_by_role("img", name="calls a day by tier")).to_be_visible()
+        await expect(page.get_by_role("figure")).to_contain_text("hot")
         await page.get_by_role("combobox", name="By").click()
         await page.get_by_role("option", name="Model").click()
         await expect(page.get_by_role("row").filter(has_text="mock-1")).to_be_visible()
@@ -30,8 +42,8 @@ async def test_usage_is_summed_up_by_agent_and_model_and_saved_as_csv(site: Site
             await page.get_by_role("button", name="Save as CSV").click()
         await (await download.value).save_as(tmp_path / "usage.csv")
     header, line = (tmp_path / "usage.csv").read_text("utf-8").splitlines()
-    assert header.startswith("model,calls,failed,")
-    assert line.startswith("mock-1,")
+    assert header.startswith("day,model,calls,failed,")
+    assert re.match(r"\d{4}-\d\d-\d\d,mock-1,3,0,", line)
 
 
 @pytest.mark.spec("UI-11")
