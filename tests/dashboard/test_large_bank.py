@@ -1,4 +1,4 @@
-"""The page of a large bank reads it page by page: no task keeps a person waiting, and the browser's memory is bounded."""
+"""The page of a large bank reads it page by page: no task keeps a person waiting, and memory is bounded."""
 
 import json
 from typing import Any, Final

@@ -14,9 +14,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @pytest.mark.spec("UI-11")
-async def test_usage_is_summed_up_and_stacked_by_agent_model_and_tier_and_saved_as_csv(
-    site: Site, tmp_path: Path
-) -> None:
+async def test_usage_is_summed_up_and_stacked_by_agent_and_tier_and_saved_as_csv(site: Site, tmp_path: Path) -> None:
     token = await site.add_agent("spender")
     for _ in range(3):
         async with site.ask_model(token) as call:

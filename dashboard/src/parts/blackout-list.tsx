@@ -73,6 +73,7 @@ export function BlackoutList({ zone, draft, problems }: { zone: string; draft: D
         label="Blackouts"
         rows={rows}
         rowKey={(row) => row.name}
+        narrowRowHeight={68}
         columns={columns}
         empty={<Empty>No blackout. In a blackout the agent is left alone: its runs wait, or are skipped.</Empty>}
       />

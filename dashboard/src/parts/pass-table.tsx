@@ -44,7 +44,8 @@ const BANK: Column<PassView> = {
   cell: (pass) => <BankPassesLink bank={pass.bank} />,
   sortValue: (pass) => pass.bank,
 };
-const WITH_BANK = [COLUMNS[0]!, BANK, ...COLUMNS.slice(1)];
+/** A narrow screen has room for the bank or the effect. */
+const WITH_BANK = [COLUMNS[0]!, BANK, ...COLUMNS.slice(1).map((column) => (column.id === "effect" ? { ...column, isWideOnly: true } : column))];
 
 interface PassTableProps {
   label: string;

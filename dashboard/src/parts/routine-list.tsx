@@ -53,6 +53,7 @@ export function RoutineList({ saved, draft, problems }: RoutineListProps) {
         label={`Routines of ${saved.agent}`}
         rows={rows}
         rowKey={(row) => row.name}
+        narrowRowHeight={96}
         columns={columnsFor({ draft, problems, barrier, open, setOpen })}
         empty={<Empty>No routine yet. A routine starts the agent at an interval, by a cron rule, or at single instants.</Empty>}
       />

@@ -14,7 +14,14 @@ interface VersionComparisonProps {
 export function VersionComparison({ draft, labelOf, describe = describeValue }: VersionComparisonProps) {
   const { differences, saving } = draft;
   return (
-    <Alert color="orange" variant="outline" role="alert" title="Somebody else has changed this meanwhile" icon={<Icon name="warning" tone="held" />}>
+    <Alert
+      color="orange"
+      variant="outline"
+      role="alert"
+      title="Somebody else has changed this meanwhile"
+      icon={<Icon name="warning" tone="held" />}
+      styles={{ body: { minWidth: 0 }, label: { whiteSpace: "normal" } }}
+    >
       <Stack gap="xs">
         <Text size="sm">
           {isPreconditionFailed(saving.error) && `${saving.error!.message}. `}

@@ -1,7 +1,7 @@
 import { Checkbox } from "@mantine/core";
 import { useMediaQuery } from "@mantine/hooks";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type ReactNode, useMemo, useRef, useState } from "react";
+import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 
 export interface Column<Row> {
   id: string;
@@ -39,6 +39,8 @@ interface VirtualTableProps<Row> {
   initialSort?: Sort;
   selection?: Selection<Row>;
   rowHeight?: number;
+  /** Height on a narrow screen, where the acts of a row are below each other. */
+  narrowRowHeight?: number;
 }
 
 interface Sort {
@@ -48,19 +50,21 @@ interface Sort {
 
 /** A table that draws the visible rows only, of any number. */
 export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
-  const { label, rows, rowKey, empty, initialSort, selection, rowHeight = 40 } = props;
+  const { label, rows, rowKey, empty, initialSort, selection, rowHeight = 40, narrowRowHeight = rowHeight } = props;
   const [sort, setSort] = useState<Sort | undefined>(initialSort);
   const sorted = useMemo(() => sortRows(rows, props.columns, sort), [rows, props.columns, sort]);
   const columns = selection ? [selectionColumn(selection, sorted, rowKey), ...props.columns] : props.columns;
   const isNarrow = useMediaQuery("(max-width: 48em)", false, { getInitialValueInEffect: false });
+  const height = isNarrow ? narrowRowHeight : rowHeight;
   const body = useRef<HTMLDivElement>(null);
   const virtualizer = useVirtualizer({
     count: sorted.length,
     getScrollElement: () => body.current,
-    estimateSize: () => rowHeight,
+    estimateSize: () => height,
     overscan: 12,
     getItemKey: (index) => rowKey(sorted[index]!),
   });
+  useEffect(() => virtualizer.measure(), [virtualizer, height]);
   if (rows.length === 0) return <div className="table">{empty}</div>;
   const shown = isNarrow ? columns.filter((column) => !column.isWideOnly) : columns;
   const style = { gridTemplateColumns: shown.map(({ width, narrowWidth = width }) => `minmax(0, ${isNarrow ? narrowWidth : width})`).join(" ") };
