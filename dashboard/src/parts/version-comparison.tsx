@@ -27,12 +27,12 @@ export function VersionComparison({ draft, labelOf, describe = describeValue }: 
           {isPreconditionFailed(saving.error) && `${saving.error!.message}. `}
           Nothing is lost: your changes are kept here, and not saved.
         </Text>
-        <Table.ScrollContainer minWidth={440}>
+        <Table.ScrollContainer minWidth={260}>
           <Table aria-label="Both versions" layout="fixed">
             <Table.Thead>
               <Table.Tr>
                 <Table.Th>Setting</Table.Th>
-                <Table.Th>When you began</Table.Th>
+                <Table.Th className="wide-only">When you began</Table.Th>
                 <Table.Th>Now, on the server</Table.Th>
                 <Table.Th>Yours</Table.Th>
               </Table.Tr>
@@ -75,7 +75,7 @@ function ComparisonRow({ label, difference: { before, theirs, mine, isConflict }
   return (
     <Table.Tr>
       <Table.Th scope="row">{label}</Table.Th>
-      <Table.Td>{describe(before)}</Table.Td>
+      <Table.Td className="wide-only">{describe(before)}</Table.Td>
       <Table.Td>{describe(theirs)}</Table.Td>
       <Table.Td>
         {describe(mine) === describe(before) ? "not changed" : describe(mine)}
