@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.dashboard.conftest import Site
+from tests.dashboard.conftest import NARROW, Site
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-07")]
 
@@ -129,6 +129,18 @@ async def test_a_draft_outlives_a_look_at_another_tab(site: Site) -> None:
         await open_schedule(page)
         await expect(page.get_by_role("row").filter(has_text="unsaved")).to_be_visible()
         await expect(page.get_by_text("1 changed, not saved")).to_be_visible()
+
+
+async def test_each_act_of_a_routine_can_be_reached_on_a_narrow_screen(site: Site) -> None:
+    await site.add_agent("pocket")
+    await site.call("PUT", "/agents/pocket/schedule", {"routines": [NIGHTLY]})
+    async with site.open("/agents/pocket", viewport=NARROW) as page:
+        await open_schedule(page)
+        await page.get_by_role("button", name="Edit nightly").click()
+        await page.get_by_role("button", name="Turn off nightly").click()
+        await expect(page.get_by_text("1 changed, not saved")).to_be_visible()
+        await page.get_by_role("button", name="Remove nightly").click()
+        await expect(page.get_by_text("No routine yet.")).to_be_visible()
 
 
 async def test_a_viewer_reads_a_schedule_and_cannot_edit_it(site: Site) -> None:

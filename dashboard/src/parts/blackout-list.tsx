@@ -18,7 +18,7 @@ const NEW: BlackoutBody = { label: "", start_time: "22:00", end_time: "06:00", w
 /** The blackouts of a schedule's draft, and the form of one. */
 export function BlackoutList({ zone, draft, problems }: { zone: string; draft: DraftState; problems: readonly Problem[] }) {
   const [open, setOpen] = useState<string>();
-  const barrier = useActBarrier();
+  const barrier = useActBarrier() ?? (draft.saving.isPending ? "The schedule is being saved." : undefined);
   const add = () => {
     const name = newName("blackout", draft.values);
     draft.change({ [name]: NEW });

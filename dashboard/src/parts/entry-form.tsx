@@ -6,7 +6,7 @@ export function EntryForm({ title, onClose, children }: { title: string; onClose
   const frame = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const opener = document.activeElement;
-    frame.current?.querySelector("input")?.focus();
+    frame.current?.querySelector("input")?.select(); // typing replaces a name that was only proposed
     return () => {
       if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
     };

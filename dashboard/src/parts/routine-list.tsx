@@ -14,7 +14,7 @@ import { RoutineForm } from "./routine-form";
 import { Ago } from "./time";
 import { type Column, VirtualTable } from "./virtual-table";
 
-const NEW: RoutineBody = { name: "", instructions: "", cron: "0 9 * * mon", enabled: true };
+const NEW: RoutineBody = { name: "routine", instructions: "", cron: "0 9 * * mon", enabled: true };
 
 interface Row extends Entry<RoutineBody> {
   /** The routine as it is on the server, if it is there. */
@@ -30,14 +30,14 @@ interface RoutineListProps {
 /** The routines of a schedule's draft, and the form of one. */
 export function RoutineList({ saved, draft, problems }: RoutineListProps) {
   const [open, setOpen] = useState<string>();
-  const barrier = useActBarrier();
-  const add = () => {
-    const name = newName("routine", draft.values);
-    draft.change({ [name]: NEW });
-    setOpen(name);
-  };
+  const barrier = useActBarrier() ?? (draft.saving.isPending ? "The schedule is being saved." : undefined);
   const byName = new Map(saved.routines.map((routine) => [`routine ${routine.name}`, routine]));
   const rows = entriesOf<RoutineBody>("routine", draft.values).map((entry): Row => ({ ...entry, saved: byName.get(entry.name) }));
+  const add = () => {
+    const name = newName("routine", draft.values);
+    draft.change({ [name]: { ...NEW, name: freeName(rows) } });
+    setOpen(name);
+  };
   const opened = rows.find(({ name }) => name === open);
   return (
     <section aria-label="Routines">
@@ -70,6 +70,14 @@ export function RoutineList({ saved, draft, problems }: RoutineListProps) {
       )}
     </section>
   );
+}
+
+/** Return a name for a new routine that no other has; a draft without a name could not be tried. */
+function freeName(rows: readonly Row[]): string {
+  const names = new Set(rows.map(({ body }) => body.name));
+  let name = NEW.name;
+  for (let number = 2; names.has(name); number++) name = `${NEW.name}-${number}`;
+  return name;
 }
 
 interface ActProps {

@@ -42,9 +42,9 @@ export function useDraft({ name, server, save, success }: DraftOptions): DraftSt
       await save(draft, isCurrent ? server.etag : draft.base.etag);
     },
     onSuccess: async () => {
-      notifications.show({ color: "teal", message: success });
       await client.invalidateQueries({ predicate: (query) => query.queryKey[0] !== "me" });
-      put(null);
+      put(null); // not before the new version is here: the next change begins with it
+      notifications.show({ color: "teal", message: success });
     },
     onError: (error) => (isPreconditionFailed(error) ? client.invalidateQueries() : undefined),
   });
@@ -53,6 +53,7 @@ export function useDraft({ name, server, save, success }: DraftOptions): DraftSt
     client.setQueryData(key, next);
   };
   const putAnew = (next: Draft | null) => {
+    if (saving.isPending) return;
     saving.reset();
     put(next);
   };
