@@ -95,7 +95,7 @@ async def fill(site: Site, episodes: int) -> None:
 
 async def heap_bytes(page: Page) -> int:
     """Return the size of the page's live objects."""
-    tools = await page.context.new_cdp_session(page)
+    tools: Any = await page.context.new_cdp_session(page)
     await tools.send("HeapProfiler.collectGarbage")
     used: int = (await tools.send("Runtime.getHeapUsage"))["usedSize"]
     await tools.detach()
