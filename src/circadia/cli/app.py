@@ -75,10 +75,7 @@ class CommandList(LazyGroup):
             ),
         },
         "Sleep-time": {
-            "passes": (
-                "circadia.cli.sleeptime.passes",
-                "List the passes over a bank, newest first; without a bank, what waits and runs in all banks.",
-            ),
+            "passes": ("circadia.cli.sleeptime.passes", "List the passes over a bank, newest first."),
             "answers": (
                 "circadia.cli.answers",
                 "List the ready answers of a bank: expected questions, answered ahead.",

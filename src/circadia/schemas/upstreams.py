@@ -1,16 +1,17 @@
 """Upstreams in answers."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from circadia.schemas.view import View
-from circadia.settings.upstreams import Api
 
 
 class UpstreamView(View):
     """A provider behind the gateway, and how the official SDKs reach it."""
 
     name: str = Field(description="Name in the configuration.", examples=["openai"])
-    api: Api = Field(description="API of the provider.")
+    api: Literal["openai", "anthropic", "gemini"] = Field(description="API of the provider.")
     path: str = Field(description="Path at this server, to which SDKs add their own.", examples=["/llm/openai/v1"])
     url_variable: str = Field(
         description="Environment variable in which SDKs of this API read the base URL.", examples=["OPENAI_BASE_URL"]

@@ -7,8 +7,10 @@ from circadia.settings.limits import DefaultsSettings, LimitsSettings
 from circadia.settings.load import ConfigFile, load_settings, settings_from
 from circadia.settings.memory import BankSettings, MemorySettings
 from circadia.settings.root import Settings
+from circadia.settings.schedule import ScheduleSettings
 from circadia.settings.server import ServerSettings
 from circadia.settings.upstreams import KeyHeader, McpServerSettings, UpstreamSettings, build_key_header
+from circadia.settings.validation_messages import describe_mistakes
 from circadia.settings.yaml_parsing import parse_yaml
 
 __all__ = [
@@ -22,10 +24,12 @@ __all__ = [
     "LimitsSettings",
     "McpServerSettings",
     "MemorySettings",
+    "ScheduleSettings",
     "ServerSettings",
     "Settings",
     "UpstreamSettings",
     "build_key_header",
+    "describe_mistakes",
     "load_settings",
     "parse_yaml",
     "settings_from",

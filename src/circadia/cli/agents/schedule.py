@@ -18,8 +18,6 @@ from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 from circadia.records.schedule import load_zone
 from circadia.schemas.schedule import Occurrence, RoutineRunView, RoutineView, ScheduleView
-from circadia.settings.schedule import ScheduleSettings
-from circadia.settings.validation_messages import describe_mistakes
 
 app = typer.Typer()
 
@@ -80,9 +78,12 @@ def _read_plan(file: Path) -> dict[str, Any]:
     if not isinstance(stated, dict) or not stated or not set(cast("dict[str, Any]", stated)) <= _PLAN:
         raise InvalidRequest(f"{str(file)!r} must have `routines`, `blackouts` or both, and nothing else")
     try:
-        plan = ScheduleSettings.model_validate(stated)
+        plan = settings.ScheduleSettings.model_validate(stated)
     except ValidationError as error:
-        mistakes = islice(describe_mistakes(error, cast("dict[str, Any]", stated), ScheduleSettings), _SHOWN_MISTAKES)
+        mistakes = islice(
+            settings.describe_mistakes(error, cast("dict[str, Any]", stated), settings.ScheduleSettings),
+            _SHOWN_MISTAKES,
+        )
         raise InvalidRequest(f"{str(file)!r}: {'; '.join(mistakes)}") from error
     return plan.model_dump(mode="json", exclude_unset=True)
 
