@@ -36,13 +36,13 @@ async def test_what_becomes_of_a_session_its_agents_and_their_tokens_stands_in_t
         events = [event for event in await server.events() if event["number"] > newest]
         assert token not in str(events)
         assert without_numbers([each for each in events if each["type"] != "agent_created"]) == [
-            ("session_created", "release", None, {"agents": 0}),
-            ("agent_changed", "release", "ann", {"enabled": False}),
-            ("agent_changed", "release", "ann", {"enabled": True}),
-            ("token_rotated", "release", "ann", {}),
-            ("agent_deleted", "release", "ann", {"reason": "deleted"}),
-            ("agent_deleted", "release", "bob", {"reason": "ended with its session"}),
-            ("session_closed", "release", None, {}),
+            ("session_created", "release", None, {"agents": 0, "by": "operator"}),
+            ("agent_changed", "release", "ann", {"enabled": False, "by": "operator"}),
+            ("agent_changed", "release", "ann", {"enabled": True, "by": "operator"}),
+            ("token_rotated", "release", "ann", {"by": "operator"}),
+            ("agent_deleted", "release", "ann", {"reason": "deleted", "by": "operator"}),
+            ("agent_deleted", "release", "bob", {"reason": "ended with its session", "by": "operator"}),
+            ("session_closed", "release", None, {"by": "operator"}),
         ]
 
 
