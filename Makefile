@@ -87,7 +87,7 @@ image-tools: | containers
 $(IMAGE)/base.tar: | image-tools
 	@mkdir -p $(IMAGE)
 	mmdebstrap --quiet --format=tar --variant=extract --include=python3-minimal,libpython3-stdlib,libstdc++6,busybox $(DEBIAN_OPTIONS) \
-	  --customize-hook='ln -s busybox "$$1/bin/sh"' $(DEBIAN) $@.new && mv $@.new $@
+	  --extract-hook='ln -s busybox "$$1/bin/sh"' $(DEBIAN) $@.new && mv $@.new $@
 
 $(IMAGE)/build-base.tar: | image-tools
 	@mkdir -p $(IMAGE)

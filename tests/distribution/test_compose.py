@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import yaml
-from jsonschema import Draft7Validator
 
 from circadia.settings import load_settings
 from tests.fixtures.balancer import DOCUMENTED_OPTIONS
@@ -28,7 +27,7 @@ def services(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["compose.yaml", "compose.cluster.yaml"])
 def test_a_compose_file_fits_the_compose_specification_and_holds_no_secret(name: str) -> None:
     text = (DEPLOY / name).read_text("utf-8")
-    Draft7Validator(json.loads(SCHEMA.read_text("utf-8"))).validate(yaml.safe_load(text))
+    jsonschema.validate(yaml.safe_load(text), json.loads(SCHEMA.read_text("utf-8")))
     secrets = re.findall(r"^ +\w*(?:TOKEN|KEY|PASSWORD): (.*)$", text, re.M)
     assert secrets
     assert all(value.startswith("${") and ":?" in value for value in secrets)
@@ -55,7 +54,9 @@ def test_the_cluster_has_two_gateways_behind_the_balancer_two_workers_and_one_mi
 def test_the_balancer_has_the_documented_options_and_haproxy_takes_them(tmp_path: Path) -> None:
     text = (DEPLOY / "cluster/haproxy.cfg").read_text("utf-8")
     backend = [line.strip() for line in text.split("backend gateways")[-1].splitlines()]
-    assert [option for option in (each.split("#")[0].strip() for each in DOCUMENTED_OPTIONS) if option not in backend] == []
+    assert [
+        option for option in (each.split("#")[0].strip() for each in DOCUMENTED_OPTIONS) if option not in backend
+    ] == []
     program = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
     assert program is not None, "no HAProxy: run `make services`"
     subprocess.run([program, "-c", "-f", DEPLOY / "cluster/haproxy.cfg"], check=True, capture_output=True)

@@ -1,4 +1,4 @@
-"""The container image, as `make image` builds it: small, without root, and a whole server on a read-only file system."""
+"""The container image, as `make image` builds it: a whole server, without root, on a read-only system."""
 
 import asyncio
 import gzip
@@ -7,7 +7,7 @@ import re
 import shutil
 import stat
 import tarfile
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -54,7 +54,9 @@ def engine() -> Generator[Podman]:
 
 @pytest.fixture(scope="module")
 def image(engine: Podman) -> str:
-    return next(name for name in engine("images", "--format", "{{.Repository}}:{{.Tag}}").split() if "/circadia:" in name)
+    return next(
+        name for name in engine("images", "--format", "{{.Repository}}:{{.Tag}}").split() if "/circadia:" in name
+    )
 
 
 class Container:
@@ -93,17 +95,19 @@ class Container:
                     assert state.strip() == "running", await self.podman("logs", self.name)
                     await asyncio.sleep(0.05)
 
-    async def found(self, path: str, key: str, wanted: Any) -> dict[str, Any]:
-        """Return the answer once its field has one of these values."""
-        async with asyncio.timeout(WAIT_SECONDS):
-            while (answer := await self.call("GET", path))[key] not in wanted:
-                await asyncio.sleep(0.05)
+    async def until(self, path: str, is_right: Callable[[Any], bool]) -> Any:
+        """Return the answer once it is right."""
+        answer = None
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                while not is_right(answer := await self.call("GET", path)):
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise AssertionError(f"{path}: {answer}") from None
         return answer
 
-    async def one_held(self) -> None:
-        async with asyncio.timeout(WAIT_SECONDS):
-            while len((await self.call("GET", "/holds"))["holds"]) != 1:
-                await asyncio.sleep(0.05)
+    async def until_held(self) -> None:
+        await self.until("/holds", lambda answer: len(answer["holds"]) == 1)
 
 
 @asynccontextmanager
@@ -139,20 +143,26 @@ def ask(container: Container, agent: str) -> "asyncio.Task[tuple[int, str]]":
     return asyncio.create_task(send())
 
 
-def test_the_image_is_small_and_names_its_user_volume_port_and_licence(engine: Podman, image: str, tmp_path: Path) -> None:
+def test_the_image_is_small_and_names_its_user_volume_port_and_licence(
+    engine: Podman, image: str, tmp_path: Path
+) -> None:
     (about,) = json.loads(engine("image", "inspect", image))
     config = about["Config"]
-    assert (config["User"], list(config["Volumes"]), list(config["ExposedPorts"])) == ("10001:10001", ["/data"], ["4114/tcp"])
+    assert (config["User"], list(config["Volumes"]), list(config["ExposedPorts"])) == (
+        "10001:10001",
+        ["/data"],
+        ["4114/tcp"],
+    )
     assert config["Entrypoint"][0] == "/usr/bin/tini"
     labels = {key.rsplit(".", 1)[1]: value for key, value in config["Labels"].items() if "opencontainers.image" in key}
     assert (labels["title"], labels["licenses"]) == ("Circadia", "Apache-2.0")
     assert image.endswith(f":{labels['version']}")
     assert not [line for line in config["Env"] if re.match(r"\w*(TOKEN|KEY|PASSWORD)", line)]
-    assert about["Size"] <= UNPACKED_MEGABYTES * MEGABYTE
+    assert about["Size"] <= 300 * MEGABYTE
     packed = tmp_path / "packed"
     with ARCHIVE.open("rb") as plain, gzip.open(packed, "wb", compresslevel=6) as file:
         shutil.copyfileobj(plain, file)
-    assert packed.stat().st_size <= PACKED_MEGABYTES * MEGABYTE
+    assert packed.stat().st_size <= 105 * MEGABYTE
 
 
 def test_no_layer_has_a_token_a_database_or_a_program_with_the_rights_of_its_owner(engine: Podman, image: str) -> None:
@@ -161,7 +171,9 @@ def test_no_layer_has_a_token_a_database_or_a_program_with_the_rights_of_its_own
         for layer in json.loads(archive.extractfile("manifest.json").read())[0]["Layers"]:  # pyright: ignore[reportOptionalMemberAccess]
             with tarfile.open(fileobj=archive.extractfile(layer)) as files:
                 members = files.getmembers()
-                assert not [each.name for each in members if each.isfile() and each.mode & (stat.S_ISUID | stat.S_ISGID)]
+                assert not [
+                    each.name for each in members if each.isfile() and each.mode & (stat.S_ISUID | stat.S_ISGID)
+                ]
                 names += [each.name for each in members]
     assert "opt/circadia/bin/circadia" in names
     assert not [name for name in names if re.search(r"admin\.token|circadia\.db|\.env$|/\.git/|first-start", name)]
@@ -169,16 +181,16 @@ def test_no_layer_has_a_token_a_database_or_a_program_with_the_rights_of_its_own
 
 def test_a_start_compiles_nothing(engine: Podman, image: str) -> None:
     words = ["run", "--rm", "--network=none", "--entrypoint=/bin/sh", image, "-c"]
-    told = engine(*words, "python3 -v -c 'import circadia.server.app' 2>&1")
-    assert told.count(" matches /") > 1000
-    assert not re.findall(r"^# code object from /.*\.py$", told, re.M)
+    lines = engine(*words, "python3 -v -c 'import circadia.server.app' 2>&1")
+    assert lines.count(" matches /") > 1000
+    assert not re.findall(r"^# code object from /.*\.py$", lines, re.M)
 
 
 async def test_a_server_without_root_on_a_read_only_system_holds_wakes_remembers_and_survives_a_restart(
     engine: Podman, image: str, tmp_path: Path
 ) -> None:
     async with MockUpstream(key=KEY, reply="Hello, you.") as upstream:
-        settings = {
+        settings: dict[str, Any] = {
             "server": {"allowed_hosts": ["circadia.internal"]},
             "upstreams": {"openai": {"base_url": f"{upstream.base_url}/v1", "key_env": "OPENAI_API_KEY"}},
             "sleeptime": {"model": {"upstream": "openai", "name": "small"}},
@@ -193,23 +205,27 @@ async def test_a_server_without_root_on_a_read_only_system_holds_wakes_remembers
             place = "/sessions/day/agents/ann/sleeping"
             await container.call("PUT", place, {"sleeping": True})
             held = ask(container, token)
-            await container.one_held()
+            await container.until_held()
             assert upstream.requests == []
             await container.call("PUT", place, {"sleeping": False})
             status, text = await held
             assert (status, json.loads(text)["choices"][0]["message"]["content"]) == (200, "Hello, you.")
 
-            kept = await container.call("POST", "/banks/team/episodes", {"text": "The cat sleeps on the warm oven."})
-            await container.found(f"/banks/team/episodes/{kept['id']}", "embedded_by", {"bundled"})
+            episode = "The cat sleeps on the warm oven."
+            kept = await container.call("POST", "/banks/team/episodes", {"text": episode})
+            await container.until(f"/banks/team/episodes/{kept['id']}", lambda kept: kept["embedded_by"])
             question = "/banks/team/search?q=kitten+napping"
-            assert (await container.call("GET", question))["results"][0]["id"] == kept["id"]
+            assert (await container.call("GET", question))["hits"][0]["text"] == episode
             begun = await container.call("POST", "/banks/team/passes", {"full": True})
-            ended = await container.found(f"/passes/{begun['id']}", "status", {"succeeded", "failed", "cancelled"})
-            assert ended["status"] == "succeeded", ended
+            ended = await container.until(
+                f"/passes/{begun['id']}", lambda each: each["status"] not in {"pending", "running"}
+            )
+            assert ended["status"] == "no_change", ended  # what this model says is no note
+            assert len(upstream.requests) > 1
 
             await container.call("PUT", place, {"sleeping": True})
             held = ask(container, token)
-            await container.one_held()
+            await container.until_held()
             await container.podman("stop", "--time", "40", container.name)
             status, text = await held
             assert status == 503, text
@@ -217,4 +233,4 @@ async def test_a_server_without_root_on_a_read_only_system_holds_wakes_remembers
             await container.podman("start", container.name)
             await container.until_ready()
             assert (await container.call("GET", "/sessions/day/agents/ann"))["sleeping"] is True
-            assert (await container.call("GET", question))["results"][0]["id"] == kept["id"]
+            assert (await container.call("GET", question))["hits"][0]["text"] == episode
