@@ -212,7 +212,7 @@ async def test_a_server_without_root_on_a_read_only_system_holds_wakes_remembers
             assert (status, json.loads(text)["choices"][0]["message"]["content"]) == (200, "Hello, you.")
 
             episode = "The cat sleeps on the warm oven."
-            kept = await container.call("POST", "/banks/team/episodes", {"text": episode})
+            kept = await container.call("POST", "/banks/team/episodes", {"text": episode, "speaker": "ann"})
             await container.until(f"/banks/team/episodes/{kept['id']}", lambda kept: kept["embedded_by"])
             question = "/banks/team/search?q=kitten+napping"
             assert (await container.call("GET", question))["hits"][0]["text"] == episode
