@@ -7,6 +7,9 @@ NODE := tests/clients/node
 CLIENT := clients/typescript
 GENERATOR := $(VENV)/openapi-python-client
 DASHBOARD := dashboard
+IMAGE := build/image
+DEBIAN := bookworm
+DEBIAN_OPTIONS := $(foreach folder,doc man locale info,--dpkgopt='path-exclude=/usr/share/$(folder)/*')
 DASHBOARD_SOURCES = $(shell find $(DASHBOARD)/src $(DASHBOARD)/public $(DASHBOARD)/*.* $(CLIENT)/src -type f)
 # Most tests wait for servers that they have started: twice as many at once as there are cores keep these busy.
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) \* 2)
@@ -15,7 +18,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help check client dashboard services browser containers test test-slow chaos demo demo-cluster dist docs pictures bench clean
+.PHONY: help check client dashboard services browser containers image image-tools test test-slow chaos demo demo-cluster dist docs pictures bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -75,12 +78,49 @@ containers: | services browser ## Podman for the tests of containers, by apt; CI
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 	  $$sudo apt-get install -y -qq --no-install-recommends podman runc catatonit busybox-static >/dev/null; fi
 
+image-tools: | containers
+	@command -v mmdebstrap >/dev/null || { \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	  $$sudo apt-get install -y -qq --no-install-recommends mmdebstrap >/dev/null; }
+
+# The base to run in has no package manager. Its shell is busybox.
+$(IMAGE)/base.tar: | image-tools
+	@mkdir -p $(IMAGE)
+	mmdebstrap --quiet --format=tar --variant=extract --include=python3-minimal,libpython3-stdlib,libstdc++6,busybox $(DEBIAN_OPTIONS) \
+	  --extract-hook='ln -s busybox "$$1/bin/sh"' $(DEBIAN) $@.new && mv $@.new $@
+
+$(IMAGE)/build-base.tar: | image-tools
+	@mkdir -p $(IMAGE)
+	mmdebstrap --quiet --format=tar --variant=apt --include=python3-venv,binutils,tini,ca-certificates $(DEBIAN_OPTIONS) \
+	  $(DEBIAN) $@.new && mv $@.new $@
+
+# Debian's Python is 3.11.2; before 3.11.3, redis needs async-timeout.
+$(IMAGE)/wheels.stamp: pyproject.toml constraints.txt $(VENV)/dev.stamp
+	rm -rf $(IMAGE)/wheels && mkdir -p $(IMAGE)/wheels
+	$(BIN)/python -m pip download -qq --disable-pip-version-check --only-binary=:all: --python-version 3.11 \
+	  -c constraints.txt -d $(IMAGE)/wheels '.[otel,redis]' async-timeout==5.0.1
+	rm -f $(IMAGE)/wheels/circadia-*
+	@touch $@
+
+$(IMAGE)/circadia.tar: deploy/Containerfile .dockerignore LICENSE README.md $(IMAGE)/base.tar $(IMAGE)/build-base.tar \
+  $(IMAGE)/wheels.stamp $(DASHBOARD)/node_modules/.built.stamp $(shell find src/circadia -type f -not -name '*.pyc')
+	$(BIN)/hatchling build -t wheel
+	version=$$($(BIN)/hatchling version) && podman import -q $(IMAGE)/base.tar localhost/circadia-base && \
+	podman import -q $(IMAGE)/build-base.tar localhost/circadia-build-base && \
+	podman build --quiet --isolation chroot --format docker --pull-never -f deploy/Containerfile \
+	  --build-arg VERSION=$$version --build-arg BASE=localhost/circadia-base \
+	  --build-arg BUILD_BASE=localhost/circadia-build-base --volume $(CURDIR)/$(IMAGE)/wheels:/wheels:ro \
+	  --build-arg PIP_OPTIONS='--no-index --find-links /wheels' -t localhost/circadia:$$version . && \
+	rm -f $@ && podman save --quiet -o $@ localhost/circadia:$$version
+
+image: $(IMAGE)/circadia.tar ## Build the container image without a registry, into build/image/circadia.tar and Podman's store
+
 test: ## check, then every test but the slow ones; WORKERS=1 to run them one by one
 	@$(MAKE) --no-print-directory --jobs=3 check $(NODE)/node_modules/.stamp $(GENERATOR)/.stamp \
 	  $(CLIENT)/node_modules/.stamp dashboard services browser containers # downloads at the same time
 	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile
 
-test-slow: $(VENV)/dev.stamp $(NODE)/node_modules/.stamp ## The slow tests (11-minute holds and the like)
+test-slow: $(VENV)/dev.stamp $(NODE)/node_modules/.stamp $(if $(CIRCADIA_TEST_NO_CONTAINERS),,image) ## The slow tests (11-minute holds and the like)
 	$(BIN)/python -m pytest -m slow
 
 chaos: $(VENV)/dev.stamp ## 300 random kills of a cluster under load; CIRCADIA_CHAOS_SEED repeats a run

@@ -1,0 +1,63 @@
+"""The files for `docker compose` and `podman compose`: valid, and in line with the documentation."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from circadia.settings import load_settings
+from tests.fixtures.balancer import DOCUMENTED_OPTIONS
+from tests.house.tree import ROOT
+
+DEPLOY = ROOT / "deploy"
+SCHEMA = Path(__file__).with_name("compose-spec.json")
+"""Of github.com/compose-spec/compose-spec, commit 170098ba (Apache-2.0)."""
+pytestmark = pytest.mark.spec("SHIP-03")
+
+
+def services(name: str) -> dict[str, Any]:
+    return yaml.safe_load((DEPLOY / name).read_text("utf-8"))["services"]
+
+
+@pytest.mark.parametrize("name", ["compose.yaml", "compose.cluster.yaml"])
+def test_a_compose_file_fits_the_compose_specification_and_holds_no_secret(name: str) -> None:
+    text = (DEPLOY / name).read_text("utf-8")
+    jsonschema.validate(yaml.safe_load(text), json.loads(SCHEMA.read_text("utf-8")))
+    secrets = re.findall(r"^ +\w*(?:TOKEN|KEY|PASSWORD): (.*)$", text, re.M)
+    assert secrets
+    assert all(value.startswith("${") and ":?" in value for value in secrets)
+
+
+@pytest.mark.parametrize("name", ["compose.yaml", "compose.cluster.yaml"])
+def test_each_server_is_read_only_without_capabilities_and_has_time_to_drain(name: str) -> None:
+    servers = [each for each in services(name).values() if "circadia" in each["image"]]
+    for server in servers:
+        assert (server["read_only"], server["cap_drop"], server["stop_grace_period"]) == (True, ["ALL"], "40s")
+        folder = next(volume.split(":")[0] for volume in server["volumes"] if "/etc/circadia" in volume)
+        load_settings(DEPLOY / folder / "circadia.yaml")
+
+
+def test_the_cluster_has_two_gateways_behind_the_balancer_two_workers_and_one_migration() -> None:
+    cluster = services("compose.cluster.yaml")
+    commands = [" ".join(map(str, service.get("command", []))) for service in cluster.values()]
+    assert sum("--role gateway --host 0.0.0.0" in command for command in commands) == 2
+    assert sum("--role worker" in command for command in commands) == 2
+    assert commands.count("migrate") == 1
+    assert [name for name, service in cluster.items() if "ports" in service] == ["balancer"]
+
+
+def test_the_balancer_has_the_documented_options_and_haproxy_takes_them(tmp_path: Path) -> None:
+    text = (DEPLOY / "cluster/haproxy.cfg").read_text("utf-8")
+    backend = [line.strip() for line in text.split("backend gateways")[-1].splitlines()]
+    assert [
+        option for option in (each.split("#")[0].strip() for each in DOCUMENTED_OPTIONS) if option not in backend
+    ] == []
+    program = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
+    assert program is not None, "no HAProxy: run `make services`"
+    subprocess.run([program, "-c", "-f", DEPLOY / "cluster/haproxy.cfg"], check=True, capture_output=True)
