@@ -28,7 +28,7 @@ def services(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["compose.yaml", "compose.cluster.yaml"])
 def test_a_compose_file_fits_the_compose_specification_and_holds_no_secret(name: str) -> None:
     text = (DEPLOY / name).read_text("utf-8")
-    jsonschema.validate(yaml.safe_load(text), json.loads(SCHEMA.read_text("utf-8")))
+    jsonschema.validate(yaml.safe_load(text), json.loads(SCHEMA.read_text("utf-8")), cls=jsonschema.Draft7Validator)
     secrets = re.findall(r"^ +\w*(?:TOKEN|KEY|PASSWORD): (.*)$", text, re.M)
     assert secrets
     assert all(value.startswith("${") and ":?" in value for value in secrets)
