@@ -92,9 +92,20 @@ async def test_a_dead_letter_that_needs_no_new_attempt_is_handled_by_a_person(se
     await kill(service, "ann", letter)
     done = await service.ok("POST", f"/agents/ann/inbox/{letter}/ack")
     assert done == {"message": letter, "state": "handled", "changed": True}
+    assert (await service.events("delivery"))[-1]["data"]["by"] == "operator"
     assert (await service.ok("GET", "/messages"))["messages"] == []
     assert (await service.ok("GET", "/overview"))["problems"] == []
     assert (await service.call("POST", f"/messages/{letter}/requeue")).code == "conflict"
+
+
+@pytest.mark.spec("WAKE-30")
+async def test_dead_letters_of_a_deleted_agent_ask_nobody_for_anything(service: Service) -> None:
+    await service.agent("ann")
+    await kill(service, "ann", await send(service, "ann", "calm"))
+    await service.ok("DELETE", "/sessions/default/agents/ann")
+    assert (await service.ok("GET", "/messages"))["messages"] == []
+    overview = await service.ok("GET", "/overview")
+    assert (overview["dead_letters"], overview["problems"]) == (0, [])
 
 
 @pytest.mark.spec("WAKE-30")

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, StrictBool, StrictF
 from circadia.ids import AgentId, SessionId
 from circadia.records.answer import AnswerMode
 from circadia.records.coordination import DEFAULT, Coordination, Setting
+from circadia.records.session import build_reference
 
 RESERVED: Final = frozenset({"operator", "circadia"})
 """Names that messages and events use for people and for Circadia itself; no agent may have one."""
@@ -197,4 +198,4 @@ class Agent:
     @property
     def reference(self) -> str:
         """Return `name` in the session `default`, else `session:name`."""
-        return self.name if self.session == "default" else f"{self.session}:{self.name}"
+        return build_reference(self.session, self.name)

@@ -170,7 +170,9 @@ class DeliveryUpdate(EventData):
 
     state: Literal["handled", "snoozed", "requeued"] = Field(description="What happened to them.")
     messages: list[str] = Field(description="Ids of the messages.")
-    by: str | None = Field(default=None, description="Operator who requeued them.", examples=["operator"])
+    by: str | None = Field(
+        default=None, description="Operator who did it; none for the agent itself.", examples=["operator"]
+    )
 
 
 class WakeVerdict(EventData):

@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from circadia.ids import MemberId
-from circadia.records.session import DEFAULT_SESSION
+from circadia.records.session import build_reference
 
 
 class Role(StrEnum):
@@ -54,4 +54,4 @@ class MemberHolds:
     @property
     def reference(self) -> str:
         """`name` in the session `default`, else `session:name`."""
-        return self.agent if self.session == DEFAULT_SESSION else f"{self.session}:{self.agent}"
+        return build_reference(self.session, self.agent)

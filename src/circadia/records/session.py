@@ -11,6 +11,11 @@ DEFAULT_SESSION: Final = "default"
 """The session of long-lived agents; it never ends."""
 
 
+def build_reference(session: str, agent: str) -> str:
+    """Return an agent's `name` in the session `default`, else `session:name`."""
+    return agent if session == DEFAULT_SESSION else f"{session}:{agent}"
+
+
 class SessionStatus(StrEnum):
     """A closed session stays closed."""
 

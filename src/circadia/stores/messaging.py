@@ -128,7 +128,7 @@ class Deliveries(Protocol):
     async def find_unhandled(
         self, states: Collection[DeliveryState], *, before: MessageId | None = None, limit: int
     ) -> Sequence[Delivery]:
-        """Return the deliveries of all agents in these states, none of them handled, newest message first."""
+        """Return the deliveries of all present agents in these states, none of them handled, newest message first."""
         ...
 
     async def find_by_message(self, message_id: MessageId) -> Sequence[Delivery]:

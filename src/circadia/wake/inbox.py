@@ -114,14 +114,21 @@ class Inbox:
         await tx.messages.add(message, [(agent.id, False)])
         self._signal_delivery(tx, agent.id)
 
-    async def ack(self, tx: Tx, agent: Agent, messages: Sequence[MessageId]) -> Sequence[MessageId]:
-        """Mark messages as handled; return those that were not handled before. Raises NotFound."""
+    async def ack(
+        self, tx: Tx, agent: Agent, messages: Sequence[MessageId], *, by: str | None = None
+    ) -> Sequence[MessageId]:
+        """Mark messages as handled; return those that were not handled before. Raises NotFound.
+
+        `by` is the operator who does it in place of the agent.
+        """
         await self._require_own(tx, agent, messages)
         handled = await tx.deliveries.mark_handled(agent.id, messages, self._clock.now())
-        await self._record_delivery_event(tx, agent, "handled", handled)
+        await self._record_delivery_event(tx, agent, "handled", handled, by=by)
         return handled
 
-    async def snooze(self, tx: Tx, agent: Agent, messages: Sequence[MessageId], seconds: float) -> datetime:
+    async def snooze(
+        self, tx: Tx, agent: Agent, messages: Sequence[MessageId], seconds: float, *, by: str | None = None
+    ) -> datetime:
         """Snooze messages that are unread or in the current prompt; return when they become unread again.
 
         Raises:
@@ -136,7 +143,7 @@ class Inbox:
         snoozed = await tx.deliveries.lease(agent.id, messages, until, now=now, snoozed=True)
         if set(snoozed) != set(messages):
             raise Conflict("some of these messages are handled already; read the inbox again")
-        await self._record_delivery_event(tx, agent, "snoozed", snoozed)
+        await self._record_delivery_event(tx, agent, "snoozed", snoozed, by=by)
         return until
 
     async def requeue(

@@ -8960,7 +8960,7 @@ export type DeliveryUpdate = {
     /**
      * By
      *
-     * Operator who requeued them.
+     * Operator who did it; none for the agent itself.
      */
     by?: string | null;
 };

@@ -12,6 +12,7 @@ from circadia.api.references import own_agent
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, MessageId
 from circadia.records.message import Delivery, DeliveryState
+from circadia.records.principal import Principal
 from circadia.schemas.inbox import AckResult, InboxItem, InboxPage, SentItem, SentPage, SnoozeResult
 from circadia.wake.inbox import MAX_SNOOZE_SECONDS, delivery_status
 
@@ -71,12 +72,16 @@ async def show_inbox(
     )
 
 
+def _operator(who: Principal) -> str | None:
+    return who.name if who.is_operator else None
+
+
 @router.post("/agents/{agent}/inbox/{message}/ack")
 async def ack_message(agent: str, message: str, who: Who, parts: Parts) -> AckResult:
     """Mark a message as handled; repeats are allowed. Access: operator, the agent."""
     async with parts.store.begin_write() as tx:
         found_agent = await own_agent(tx, who, agent)
-        handled = await parts.wake.inbox.ack(tx, found_agent, [MessageId(message)])
+        handled = await parts.wake.inbox.ack(tx, found_agent, [MessageId(message)], by=_operator(who))
         delivery = await tx.deliveries.get(found_agent.id, MessageId(message))
     assert delivery is not None
     return AckResult(message=message, state=delivery.state, changed=bool(handled))
@@ -87,7 +92,9 @@ async def snooze_message(agent: str, message: str, body: SnoozeBody, who: Who, p
     """Snooze a message; it becomes unread again later. Access: operator, the agent."""
     async with parts.store.begin_write() as tx:
         found_agent = await own_agent(tx, who, agent)
-        until = await parts.wake.inbox.snooze(tx, found_agent, [MessageId(message)], float(body.seconds))
+        until = await parts.wake.inbox.snooze(
+            tx, found_agent, [MessageId(message)], float(body.seconds), by=_operator(who)
+        )
     return SnoozeResult(message=message, until=until)
 
 

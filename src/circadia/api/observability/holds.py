@@ -11,7 +11,7 @@ from circadia.api.parts import Parts, Who, noun_router
 from circadia.gateway.hold.gate import HoldView
 from circadia.ids import HoldId
 from circadia.records.member import MemberHolds
-from circadia.records.session import DEFAULT_SESSION
+from circadia.records.session import build_reference
 from circadia.schemas.holds import HeldCall, HoldList, MemberHoldsView
 
 router = noun_router("holds")
@@ -58,5 +58,4 @@ async def drop_hold(hold: str, who: Who, parts: Parts) -> HeldCall:
 
 
 def _held_call(view: HoldView) -> HeldCall:
-    reference = view.agent if view.session == DEFAULT_SESSION else f"{view.session}:{view.agent}"
-    return HeldCall.of(view, reference=reference)
+    return HeldCall.of(view, reference=build_reference(view.session, view.agent))

@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Row, bindparam, delete, func, literal_colu
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, CallId
 from circadia.records.call import AgentSpend, Call, CallStatus, UsageGroup
+from circadia.records.session import build_reference
 from circadia.stores.locks import agent_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import calls
@@ -152,7 +153,7 @@ def _key(grouping: str, value: Any, name: str | None = None) -> str:
     if grouping == "agent" and not value:
         return f"{SLEEP_TIER} {name}".rstrip()
     if grouping == "agent":
-        return str(name) if value == "default" else f"{value}:{name}"
+        return build_reference(value, str(name))
     if grouping == "day":
         return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=int(value))).date().isoformat()
     return value or ""

@@ -29,7 +29,7 @@ from circadia.stores.sql.inbox import BEGIN, InboxPageQuery, fetch_page, find_pl
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.message_index import SearchWords, remove_from_index
 from circadia.stores.sql.messages import message_of
-from circadia.stores.sql.schema import Instant, deliveries, delivery_counts, messages, threads, wakes
+from circadia.stores.sql.schema import Instant, agents, deliveries, delivery_counts, messages, threads, wakes
 from circadia.stores.sql.statement import Statement
 
 _ROWS = select_deliveries(deliveries)
@@ -127,6 +127,8 @@ _UNHANDLED = (
         deliveries.c.state != text(f"'{DeliveryState.HANDLED.value}'"),
         deliveries.c.state == bindparam("in_state"),
         deliveries.c.number < bindparam("below"),
+        # A value for each row, and no join: agents without dead letters are not read.
+        select(agents.c.deleted_at).where(agents.c.id == deliveries.c.agent_id).scalar_subquery().is_(None),
     )
     .order_by(deliveries.c.number.desc(), deliveries.c.agent_id)
     .limit(bindparam("most"))

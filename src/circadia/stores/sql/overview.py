@@ -4,7 +4,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, Table, bindparam, distinct, func, select
+from sqlalchemy import ColumnElement, Select, Table, bindparam, distinct, exists, func, select
 
 from circadia.ids import MemberId
 from circadia.records.message import DeliveryState
@@ -51,7 +51,8 @@ _COUNTS = Statement(
         _count(select(func.count()).select_from(passes).where(passes.c.status.in_(_OPEN_PASSES))).label("passes"),
         _count(
             select(func.coalesce(func.sum(delivery_counts.c.number), 0)).where(
-                delivery_counts.c.state == DeliveryState.DEAD.value
+                delivery_counts.c.state == DeliveryState.DEAD.value,
+                exists().where(agents.c.id == delivery_counts.c.agent_id, agents.c.deleted_at.is_(None)),
             )
         ).label("dead_letters"),
         _sum_today(answer_days, "served").label("served"),
