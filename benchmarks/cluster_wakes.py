@@ -108,8 +108,8 @@ def _report(rows: Sequence[_Row], notes: Sequence[str]) -> Report:
             ),
         ],
         notes=[
-            "Two real servers hold a call of each agent each. One of them wakes some agents by REST. At the other, a "
-            "call reaches its upstream so long after the answer of the wake, or after its request.",
+            "Two real servers each hold one call of every agent. One server wakes some of them by REST. The times run "
+            "from the answer of the wake, or from its request, until the other call reaches its upstream.",
             "The two servers, PostgreSQL and the program with both ends of all calls share the cores. A server's "
             "processor time is that of a wake, with its own model call.",
             *notes,

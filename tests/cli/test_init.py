@@ -1,6 +1,8 @@
 """`circadia init`: the first configuration, and two agents on one bank, of which one alone writes the blocks."""
 
+import asyncio
 import os
+import pty
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ import yaml
 
 from circadia.settings import load_settings
 from circadia.settings.load import settings_from
-from tests.cli.terminal import refused, run, started
+from tests.cli.terminal import PROGRAM, refused, run, started
 
 
 @pytest.fixture
@@ -74,6 +76,22 @@ async def test_a_file_that_is_there_stays_and_an_unknown_provider_is_refused(no_
 async def test_a_program_without_a_key_is_told_to_name_a_provider(no_keys: Path) -> None:
     async with started("init", env={"HOME": str(no_keys)}) as program:
         refused(await program.ended(), 2, "--upstream", "ollama")
+
+
+async def test_a_person_without_a_key_is_asked_for_a_provider(no_keys: Path) -> None:
+    keyboard, terminal = pty.openpty()
+    try:
+        process = await asyncio.create_subprocess_exec(*PROGRAM, "init", stdin=terminal, stderr=asyncio.subprocess.PIPE)
+        os.write(keyboard, b"mistral\n")
+        assert process.stderr is not None
+        said = await process.stderr.read()
+        assert await process.wait() == 0, said
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
+    assert b"Provider (openai, anthropic" in said
+    assert b"export MISTRAL_API_KEY=" in said
+    assert list(load_settings(no_keys / "circadia.yaml").upstreams) == ["mistral"]
 
 
 @pytest.mark.spec("SLEEP-27")

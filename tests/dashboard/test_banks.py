@@ -37,6 +37,9 @@ async def test_a_search_shows_the_parts_of_each_score_and_the_evidence_of_a_note
         await page.get_by_role("link", name="Evidence of 2 episodes").click()
         await expect(page.get_by_role("list", name="Evidence").get_by_role("listitem")).to_have_count(2)
         await expect(page.get_by_role("dialog")).to_contain_text("I have moved to Porto.")
+        await page.keyboard.press("Escape")
+        await expect(page.get_by_role("dialog")).to_have_count(0)
+        await expect(hits).to_have_count(1)
 
 
 async def test_the_notes_of_a_bank_are_listed_by_state_with_their_evidence_and_open(site: Site) -> None:

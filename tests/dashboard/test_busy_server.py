@@ -40,7 +40,7 @@ async def test_a_thousand_events_a_second_make_no_long_task(browser: Browser, tm
                 await asyncio.sleep(max(0.0, 1.0 - (asyncio.get_running_loop().time() - begun)))
             if address == "/events":
                 await expect(page.get_by_role("row").filter(has_text="agent-")).not_to_have_count(0)
-                await expect(page.get_by_text("2000 events shown")).to_be_visible()
+                await expect(page.get_by_text("2,000 events shown")).to_be_visible()
             tasks: list[float] = await page.evaluate("window.tasks")
             print(address, "long tasks", sorted(tasks)[-5:])
             assert max(tasks, default=0.0) < 200, sorted(tasks)

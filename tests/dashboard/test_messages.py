@@ -118,10 +118,10 @@ async def test_a_dead_letter_is_requeued_and_then_marked_as_handled_by_keyboard(
         await press_tab_until(page, "Read the message from operator to guy")
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("dialog")).to_contain_text("by key")
-        await press_tab_until(page, "Handled : the message from operator")
+        await press_tab_until(page, "Mark as handled the message from operator")
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("button", name="Cancel")).to_be_focused()
-        await press_tab_until(page, "Handled")
+        await press_tab_until(page, "Mark as handled")
         await page.keyboard.press("Enter")
         await expect(row).to_have_count(0)
     assert await state_of(site, "guy", letter) == "handled"

@@ -160,7 +160,7 @@ async def test_a_filtered_record_keeps_its_rows_when_three_thousand_other_events
             await site.call("POST", "/sessions/default/threads", {"name": "last"})
             await expect(rows).to_have_count(2)
             await page.goto("/ui/events")
-            await expect(page.get_by_text("1000 events shown")).to_be_visible()
+            await expect(page.get_by_text("1,000 events shown")).to_be_visible()
             await page.get_by_role("textbox", name="Agent").fill("early")
             await expect(page.get_by_role("row").filter(has_text="agent created")).to_have_count(1)
 
@@ -202,3 +202,25 @@ async def test_a_page_stays_when_the_server_cannot_say_who_is_signed_in(site: Si
 
 def row_of(page: Page, agent: str) -> Locator:
     return page.get_by_role("row").filter(has=page.get_by_role("link", name=agent))
+
+
+async def test_an_act_that_fails_after_its_question_is_closed_says_so(site: Site) -> None:
+    await site.add_agent("kept")
+    go_on = asyncio.Event()
+
+    async def fail(route: Route) -> None:
+        if route.request.method != "DELETE":
+            await route.continue_()
+            return
+        await go_on.wait()
+        await route.fulfill(status=500, body="the disk is full")
+
+    async with site.open("/agents/kept", ignore_errors=FAILED_REQUESTS) as page:
+        await page.route("**/api/v1/sessions/default/agents/kept", fail)
+        await page.get_by_role("button", name="Delete").click()
+        question = page.get_by_role("dialog")
+        await question.get_by_role("button", name="Delete").click()
+        await question.get_by_role("button", name="Cancel").click()
+        await expect(question).to_have_count(0)
+        go_on.set()
+        await expect(page.get_by_role("alert").filter(has_text="Delete failed")).to_be_visible()

@@ -58,6 +58,23 @@ async def test_two_operators_edit_one_policy_and_both_changes_are_saved(site: Si
     assert [saved[f"max_{each}_per_day"] for each in ("calls", "tokens", "usd")] == [11, 9000, 3]
 
 
+@pytest.mark.spec("UI-02")
+async def test_what_a_person_has_typed_outlives_a_sign_in_that_ends_and_nobody_else_sees_it(site: Site) -> None:
+    await site.add_agent("drafted")
+    async with site.open("/agents/drafted", token=await operator(site, "dora")) as page:
+        await open_tab(page, "Settings")
+        calls = page.get_by_role("region", name="Policy").get_by_label("Calls a day", exact=True)
+        await calls.fill("17")
+        for name, value in (("emil", ""), ("dora", "17")):
+            for token in [each["name"] for each in (await site.call("GET", "/tokens"))["tokens"]]:
+                await site.call("DELETE", f"/tokens/{token}")
+            await expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+            await page.get_by_label("Token").fill(await operator(site, name))
+            await page.get_by_role("button", name="Sign in").click()
+            await open_tab(page, "Settings")
+            await expect(calls).to_have_value(value)
+
+
 @pytest.mark.spec("UI-04")
 async def test_a_page_that_has_not_heard_of_a_change_cannot_overwrite_it(site: Site) -> None:
     await site.add_agent("unheard")

@@ -7,6 +7,7 @@ import { useSearchParams } from "wouter";
 import { EventTable } from "../parts/event-table";
 import { PageTitle } from "../parts/page-title";
 import { QueryView } from "../parts/query-view";
+import { formatNumberOf } from "../server/format";
 import { useEventRecord } from "../server/event-record";
 import { splitReference } from "../server/reference";
 import { EVENT_TYPES } from "../server/refresh";
@@ -69,7 +70,7 @@ export default function EventsPage() {
           return (
             <>
               <Text size="sm" role="status">
-                {events.length} events shown{stopped && ", stopped"}
+                {formatNumberOf(events.length, "event")} shown{stopped && ", stopped"}
               </Text>
               <EventTable label="Events" events={events} />
             </>

@@ -82,13 +82,13 @@ function WriteMessage({ thread }: { thread: ThreadView }) {
   const [content, setContent] = useState("");
   const [mentions, setMentions] = useState<string[]>([]);
   const sending = useMutation({
-    mutationFn: () =>
+    mutationFn: (sent: string) =>
       circadia.sendMessage({
         path: { session: thread.session, thread: thread.id },
-        body: { from: "operator", content, mentions },
+        body: { from: "operator", content: sent, mentions },
       }),
-    onSuccess: () => {
-      setContent("");
+    onSuccess: (_, sent) => {
+      setContent((typed) => (typed === sent ? "" : typed)); // the next message may have begun
       setMentions([]);
       return client.invalidateQueries({ queryKey: ["threads"] });
     },
@@ -96,7 +96,7 @@ function WriteMessage({ thread }: { thread: ThreadView }) {
   });
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (barrier === undefined) sending.mutate();
+    if (barrier === undefined) sending.mutate(content);
   };
   return (
     <form onSubmit={submit}>

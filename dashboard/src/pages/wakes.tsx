@@ -119,8 +119,9 @@ function Decision({ wake }: { wake: WakeView }) {
   );
 }
 
-function WakeDetails({ wake }: { wake: WakeView }) {
-  const details = useQuery(wakeQuery(wake.id));
+function WakeDetails({ wake: listed }: { wake: WakeView }) {
+  const details = useQuery(wakeQuery(listed.id));
+  const wake = details.data ?? listed; // it may have been decided again
   const [, navigate] = useLocation();
   return (
     <Stack>

@@ -33,7 +33,7 @@ export function ActButton<Result>({ children, subject, act, success, warning, ba
       return client.invalidateQueries({ predicate: (query) => query.queryKey[0] !== "me" }, { cancelRefetch: false });
     },
     onError: (error) => {
-      if (warning === undefined) notifications.show({ color: "red", title: `${children} failed`, message: error.message });
+      if (!isAsking) notifications.show({ color: "red", title: `${children} failed`, message: error.message });
     },
   });
   const name = subject === undefined ? children : `${children} ${subject}`;

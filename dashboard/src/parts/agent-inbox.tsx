@@ -58,7 +58,7 @@ function columnsFor(reference: string): Column<InboxItem>[] {
     {
       id: "acts",
       header: "Acts",
-      width: "6rem",
+      width: "9rem",
       cell: (message) =>
         message.state === "dead" ? (
           <RequeueButton message={{ ...message, to: reference }} size="compact-xs" />

@@ -42,7 +42,7 @@ function BankStatus({ status }: { status: SleeptimeStatusView }) {
       </Group>
       {status.leftovers.length > 0 && (
         <Text size="sm">
-          {status.leftovers.length} ranges of episodes failed and are retried, or wait for you to resume: {status.leftovers[0]!.cause}
+          Failed, and retried or waiting for you to resume: {formatNumberOf(status.leftovers.length, "range")} of episodes. {status.leftovers[0]!.cause}
         </Text>
       )}
       <Balances balances={status.balances} />

@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { Link, useSearchParams } from "wouter";
 
+import { formatNumberOf } from "../server/format";
 import { searchQuery } from "../server/queries";
 import { Empty } from "./empty";
 import { ForeignText, Name } from "./name";
@@ -70,11 +71,11 @@ function Hits({ bank, question, filter }: { bank: string; question: string; filt
       {(hits) => (
         <>
           <Text size="sm" role="status">
-            {hits.length === 0 ? "Nothing is found. Try other words, or remove a filter." : `${hits.length} hits, the best first`}
+            {hits.length === 0 ? "Nothing is found. Try other words, or remove a filter." : `${formatNumberOf(hits.length, "hit")}, the best first`}
           </Text>
           <Stack component="ol" gap="xs" m={0} p={0} style={{ listStyle: "none" }} aria-label="Hits">
             {hits.map((hit) => (
-              <Hit key={hit.id} bank={bank} hit={hit} />
+              <Hit key={hit.id} bank={bank} question={question} hit={hit} />
             ))}
           </Stack>
         </>
@@ -83,7 +84,8 @@ function Hits({ bank, question, filter }: { bank: string; question: string; filt
   );
 }
 
-function Hit({ bank, hit }: { bank: string; hit: HitView }) {
+function Hit({ bank, question, hit }: { bank: string; question: string; hit: HitView }) {
+  const address = `/banks/${encodeURIComponent(bank)}?${new URLSearchParams({ q: question, note: hit.id })}`;
   return (
     <Paper component="li" withBorder p="sm">
       <ForeignText text={hit.text} />
@@ -95,8 +97,8 @@ function Hit({ bank, hit }: { bank: string; hit: HitView }) {
           <DateTime at={hit.at} />
         </Text>
         {hit.layer === "notes" && (
-          <Anchor component={Link} size="xs" href={`/banks/${encodeURIComponent(bank)}?note=${encodeURIComponent(hit.id)}`}>
-            Evidence of {hit.evidence.length} episodes
+          <Anchor component={Link} size="xs" href={address}>
+            Evidence of {formatNumberOf(hit.evidence.length, "episode")}
           </Anchor>
         )}
       </Group>

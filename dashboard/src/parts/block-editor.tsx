@@ -34,8 +34,17 @@ export function BlockEditor({ bank, block, onClose, onSaved }: BlockEditorProps)
       onClose();
     },
   });
+  const isTyped = draft.value !== (block ?? NEW).value;
   return (
-    <Modal opened onClose={onClose} title={block ? `Edit ${block.label}` : "Add a block"} centered size="lg">
+    <Modal
+      opened
+      onClose={onClose}
+      closeOnClickOutside={!isTyped}
+      closeOnEscape={!isTyped}
+      title={block ? `Edit ${block.label}` : "Add a block"}
+      centered
+      size="lg"
+    >
       <ActForm mutation={saving} submitLabel="Save">
         {!block && (
           <TextInput

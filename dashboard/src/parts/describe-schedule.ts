@@ -1,6 +1,6 @@
 import type { BlackoutBody, RoutineBody } from "@circadia/client";
 
-import { formatDuration } from "../server/format";
+import { formatDuration } from "../server/format.ts";
 
 /** Return when a routine runs, in words. */
 export function describeRule(routine: RoutineBody): string {
@@ -27,9 +27,12 @@ export function nameEntry(name: string, value: unknown): string {
 export function describeEntry(value: unknown): string {
   if (value === undefined) return "none";
   if (typeof value === "string") return value;
-  if (!("name" in (value as object))) return describeTimes(value as BlackoutBody);
-  const { name, instructions, enabled, blackout_policy, misfire_grace_seconds, timeout_seconds, jitter_seconds, stagger_seconds } = value as RoutineBody;
-  const rest = { blackout_policy, misfire_grace_seconds, timeout_seconds, jitter_seconds, stagger_seconds };
+  if (!("name" in (value as object))) {
+    const blackout = value as BlackoutBody;
+    return [blackout.label, describeTimes(blackout)].filter(Boolean).join("; ");
+  }
+  const { name, instructions, enabled, blackout_policy, misfire_grace_seconds, timeout_seconds, jitter_seconds, stagger_seconds, anchor, offset_seconds } = value as RoutineBody;
+  const rest = { blackout_policy, misfire_grace_seconds, timeout_seconds, jitter_seconds, stagger_seconds, anchor, offset_seconds };
   const parts = Object.entries(rest).map(([key, part]) => `${key.replaceAll("_", " ")} ${part ?? "none"}`);
   return [name, describeRule(value as RoutineBody), enabled === false ? "off" : "on", ...parts, instructions].filter(Boolean).join("; ");
 }

@@ -3,6 +3,7 @@ import { Group, Paper, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 
 import { circadia } from "../server/circadia";
+import { formatNumberOf } from "../server/format";
 import { ActButton } from "./act-button";
 
 interface ForgetPanelProps {
@@ -18,9 +19,10 @@ export function ForgetPanel({ bank, selection, barrier, onForgotten }: ForgetPan
   const [preview, setPreview] = useState<ForgottenView>();
   const path = { bank };
   const forget = async () => {
-    await circadia.forgetEpisodes({ path, body: selection });
+    const forgotten = await circadia.forgetEpisodes({ path, body: selection });
     setPreview(undefined);
     onForgotten?.();
+    return forgotten;
   };
   return (
     <Paper withBorder p="sm" role="group" aria-label="Forget">
@@ -40,7 +42,7 @@ export function ForgetPanel({ bank, selection, barrier, onForgotten }: ForgetPan
             <ActButton
               color="red"
               act={forget}
-              success={`${describe(preview)} deleted.`}
+              success={(forgotten) => `${describe(forgotten)} deleted.`}
               warning={`${describe(preview)} of ${bank} will be deleted, with their vectors, on all servers. Nobody can undo this.`}
               barrier={preview.episodes + preview.notes === 0 ? "Nothing matches." : undefined}
             >
@@ -54,5 +56,5 @@ export function ForgetPanel({ bank, selection, barrier, onForgotten }: ForgetPan
 }
 
 function describe({ episodes, notes, versions }: ForgottenView): string {
-  return `${episodes} episodes, ${notes} notes and parts of ${versions} versions of blocks`;
+  return `${formatNumberOf(episodes, "episode")}, ${formatNumberOf(notes, "note")} and parts of ${formatNumberOf(versions, "version")} of blocks`;
 }

@@ -16,7 +16,7 @@ export function HandledButton({ message, reference, onDone, size = "xs" }: Messa
   return (
     <ActButton
       size={size}
-      subject={`: the message from ${message.from}`}
+      subject={`the message from ${message.from}`}
       act={async () => {
         const result = await circadia.ackMessage({ path: { agent: reference, message: message.id } });
         onDone?.();
@@ -25,7 +25,7 @@ export function HandledButton({ message, reference, onDone, size = "xs" }: Messa
       success={({ changed }) => (changed ? "The message is marked as handled." : "Nothing was changed: it is not in the inbox any more.")}
       warning={`The agent will not read it: ${message.content.slice(0, 200)}`}
     >
-      Handled
+      Mark as handled
     </ActButton>
   );
 }

@@ -43,7 +43,7 @@ export function formatNumberOf(count: number, noun: string, plural = `${noun}s`)
 export function formatUsd(usd: number): string {
   if (usd === 0) return "$0";
   const digits = Math.abs(usd) >= 1 ? 2 : Math.min(8, 2 - Math.floor(Math.log10(Math.abs(usd))));
-  return `$${usd.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: Math.max(2, digits - 1) })}`;
+  return `${usd < 0 ? "-" : ""}$${Math.abs(usd).toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: Math.max(2, digits - 1) })}`;
 }
 
 /** Return rows as CSV; a cell that a spreadsheet would take for a formula begins with an apostrophe. */

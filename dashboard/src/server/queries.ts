@@ -17,6 +17,7 @@ const USAGE_MILLISECONDS = 5_000;
 const HEALTH_MILLISECONDS = 10_000;
 /** Episodes have no events either. */
 const EPISODES_MILLISECONDS = 5_000;
+const MOST_OF_A_PAGE = 2_000;
 /** Most pages of a list of rows that the browser holds. */
 const MOST_PAGES = 10;
 const MOST_CHANGES = 10_000;
@@ -191,12 +192,15 @@ function listEpisodes(bank: string, conversation: string, after: number | null, 
   });
 }
 
+/** Add newer episodes above the pages that are there; begin anew if others may be missing in between. */
 function addEpisodes(known: InfiniteData<EpisodePage>, newest: EpisodePage): InfiniteData<EpisodePage> {
   if (known.pageParams[0] !== null) return known; // the newest page is no longer held
   const [first, ...older] = known.pages;
   const ids = new Set(known.pages.flatMap(({ episodes }) => episodes.map(({ id }) => id)));
   const added = newest.episodes.filter(({ id }) => !ids.has(id));
   if (first === undefined || added.length === 0) return known;
+  const isApart = newest.after !== null && added.length === newest.episodes.length;
+  if (isApart || first.episodes.length > MOST_OF_A_PAGE) return { pages: [newest], pageParams: [null] };
   return { ...known, pages: [{ ...first, episodes: [...added, ...first.episodes] }, ...older] };
 }
 

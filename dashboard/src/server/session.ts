@@ -54,10 +54,14 @@ function withoutSession(): "none" | "ended" {
   return typeof state === "object" ? "ended" : (state ?? "none");
 }
 
-/** Show the sign-in in place of the page, whose address stays; the next person may see other things. */
+/**
+ * Show the sign-in in place of the page, whose address stays; the next person may see other things. Drafts, whose keys
+ * name their person, outlive a sign-in that ended, and no sign-out.
+ */
 export function endSession(state: "none" | "ended"): void {
   queryClient.setQueryData<SessionState>(SESSION_KEY, state);
-  queryClient.removeQueries({ predicate: (query) => query.queryKey[0] !== SESSION_KEY[0] });
+  const kept: readonly unknown[] = state === "ended" ? [SESSION_KEY[0], "draft"] : [SESSION_KEY[0]];
+  queryClient.removeQueries({ predicate: (query) => !kept.includes(query.queryKey[0]) });
 }
 
 function forgetSession(error: unknown): void {

@@ -1,9 +1,10 @@
 import { CircadiaError } from "@circadia/client";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { useContext, useState } from "react";
 
 import { changeDraft, compareVersions, type Difference, type Draft, dropChange, rebaseDraft, type Values, valuesOf, type Version } from "./draft";
+import { PersonContext } from "./session";
 
 interface DraftOptions {
   /** What the draft is of; a draft outlives the part of the page in which it was begun. */
@@ -33,7 +34,8 @@ export interface DraftState {
 /** Settings that a person edits; a save does not overwrite what somebody else has changed meanwhile. */
 export function useDraft({ name, server, save, success }: DraftOptions): DraftState {
   const client = useQueryClient();
-  const key = ["draft", name];
+  const person = useContext(PersonContext);
+  const key = ["draft", person.name, name];
   const [draft, setDraft] = useState(() => client.getQueryData<Draft | null>(key) ?? null);
   const saving = useMutation({
     mutationFn: async () => {

@@ -55,7 +55,7 @@ class CommandList(LazyGroup):
             ),
             "messages": (
                 "circadia.cli.waking.messages",
-                "List the messages in all inboxes that nobody has handled, by default dead letters, newest first.",
+                "List messages that nobody has handled, in all inboxes; dead letters by default.",
             ),
             "wakes": (
                 "circadia.cli.waking.wakes",

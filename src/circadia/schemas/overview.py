@@ -25,7 +25,7 @@ class OverviewView(View):
     pulsing: int = Field(description="Agents with a pulse under way.")
     held: int = Field(description="Calls held, at all servers.")
     passes: int = Field(description="Passes that run or wait.")
-    dead_letters: int = Field(description="Messages in no prompt that a pulse has handled: read them in the inboxes.")
+    dead_letters: int = Field(description="Dead letters of all agents; list them with `GET /messages`.")
     usage_today: list[GroupUsage] = Field(description="Model calls of today, by tier: `hot` and `sleep`.")
     wakes_today: dict[Decision, int] = Field(description="Wake requests that were decided today, by decision.")
     served_today: int = Field(description="Calls answered from a ready answer today.")

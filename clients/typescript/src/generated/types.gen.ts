@@ -3977,7 +3977,7 @@ export type OverviewView = {
     /**
      * Dead Letters
      *
-     * Messages in no prompt that a pulse has handled: read them in the inboxes.
+     * Dead letters of all agents; list them with `GET /messages`.
      */
     dead_letters: number;
     /**

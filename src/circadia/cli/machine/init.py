@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
 
-import click
 import typer
 import yaml
 
@@ -71,7 +70,7 @@ def _ask_for_provider() -> list[str]:
     if not sys.stdin.isatty():
         known = ", ".join(PROVIDERS)
         raise InvalidRequest(f"no provider's key is in the environment; name a provider with --upstream: {known}")
-    return [typer.prompt("Provider", default="openai", type=click.Choice(list(PROVIDERS)), err=True)]
+    return [typer.prompt(f"Provider ({', '.join(PROVIDERS)})", default="openai", err=True)]
 
 
 def _unset_variables(chosen: Mapping[str, KnownProvider]) -> str:

@@ -71,7 +71,7 @@ def holds(
 def drop(
     server: RemoteServer, hold: Annotated[str, typer.Argument(metavar="HOLD", help="Hold ID.")], as_json: AsJson = False
 ) -> None:
-    """End a held call with an error that its caller does not repeat. Its agent stays asleep."""
+    """End a held call with an error that SDKs do not retry. Its agent stays asleep."""
     call = server.ask(lambda client: client.drop_hold(hold))
     text = f"dropped {call.what} of {call.reference}, held for {format_duration(call.waited_seconds)}"
     print_result(call, text, as_json=as_json)

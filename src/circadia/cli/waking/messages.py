@@ -1,5 +1,6 @@
 """`circadia messages`: the messages of all agents that need a person."""
 
+from enum import StrEnum
 from typing import Annotated, Final
 
 import typer
@@ -10,10 +11,16 @@ from circadia.cli.terminal.groups import NounGroup
 from circadia.cli.terminal.output import AsJson, print_list, print_result, shorten, time_since
 from circadia.client import Client
 from circadia.clock import SystemClock
-from circadia.records.message import DeliveryState
 from circadia.schemas.inbox import UnhandledMessage, UnhandledPage
 
 app = typer.Typer(cls=NounGroup)
+
+
+class UnhandledState(StrEnum):
+    DEAD = "dead"
+    UNREAD = "unread"
+    LEASED = "leased"
+
 
 _LETTERS: Final = 60
 
@@ -22,13 +29,13 @@ _LETTERS: Final = 60
 def messages(
     server: RemoteServer,
     state: Annotated[
-        list[DeliveryState] | None,
+        list[UnhandledState] | None,
         typer.Option("--state", help="Only in this state: dead (the default), unread or leased; may be repeated."),
     ] = None,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List the messages in all inboxes that nobody has handled, by default dead letters, newest first."""
+    """List messages that nobody has handled, in all inboxes; dead letters by default."""
     states = [each.value for each in state or ()]
 
     async def fetch_messages(client: Client) -> UnhandledPage:

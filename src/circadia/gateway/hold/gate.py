@@ -310,7 +310,7 @@ class Gate:
         return [_view(hold, now) for hold in holds[:limit]], len(holds)
 
     def drop(self, hold: HoldId, *, by: str) -> HoldView:
-        """End a held call with an error that its caller does not repeat; its agent stays asleep.
+        """End a held call with an error that SDKs do not retry; its agent stays asleep.
 
         Raises:
             NotFound: it waits for no wake here.
