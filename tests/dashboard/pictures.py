@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, async_playwright, expect
 
 from tests.dashboard.conftest import CHROMIUM, FLAGS
 from tests.house.tree import DOCS
@@ -62,7 +62,8 @@ async def shoot(browser: Browser, link: str, folder: Path) -> None:
         page = await context.new_page()
         await page.goto(origin + path, wait_until="load")
         await page.get_by_role("heading", level=1).wait_for()
-        await page.wait_for_timeout(1500)  # the stream of events keeps the network busy for ever
+        await expect(page.locator("[aria-busy=true]")).to_have_count(0)
+        await expect(page.get_by_text("Live", exact=True)).to_be_visible()
         await page.screenshot(path=folder / f"dashboard-{name}.png")
         await context.close()
 
