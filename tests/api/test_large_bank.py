@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import itertools
 import json
 import time
@@ -64,7 +65,12 @@ async def large(folder: Path, episodes: int) -> AsyncGenerator[Service]:
         await service.ok("POST", "/banks", {"name": "team"})
         await service.agent("ann", policy={"bank": "team"})
         await _fill(service, episodes)
-        yield service
+        gc.collect()
+        gc.freeze()  # as a server does when it starts: the collector is not to search the objects of other tests
+        try:
+            yield service
+        finally:
+            gc.unfreeze()
 
 
 async def _fill(service: Service, count: int) -> None:

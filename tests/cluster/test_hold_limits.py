@@ -52,7 +52,8 @@ async def add_sleeper(server: Live, name: str) -> str:
 
 
 async def test_each_gateway_counts_the_calls_that_the_other_one_holds(tmp_path: Path, postgres_url: str) -> None:
-    async with two_servers(tmp_path, postgres_url) as servers:
+    silent = {"hold_silent_seconds": 300}  # no keep-alive has sent a status before the drop, however slow the machine
+    async with two_servers(tmp_path, postgres_url, defaults=silent) as servers:
         here, there = servers
         ann, bob = [await add_sleeper(here, name) for name in ("ann", "bob")]
         calls = [asyncio.create_task(here.answered(token)) for token in (ann, ann, bob)]
