@@ -155,7 +155,7 @@ async def test_a_chain_is_a_tree_of_what_came_of_what(operator: CircadiaProcess)
     sent = (await run("send", "chain:lead", "find out", "--wake", "blocker", "--json")).json
     await run("send", "chain:writer", "write it", "--wake", "blocker", "--token", tokens["lead"])
     out = (await run("wakes", "chain", sent["wake"])).out
-    assert "2 messages, 2 wakes, 2 pulses, depth 2" in out
+    assert "2 messages, 2 wakes, 2 pulses, depth 2, 0 calls, 0 tokens" in out
     lines = [line for line in out.splitlines() if "write it" in line]
     assert lines
     assert lines[0].index("write it") > out.splitlines()[1].index("find out")

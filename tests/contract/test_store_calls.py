@@ -8,9 +8,11 @@ import pytest
 
 from circadia.errors import InvalidRequest
 from circadia.records.call import AgentSpend, Call, CallStatus, UsageGroup
+from circadia.records.pulse import PulseStatus
 from circadia.stores.base import Store
 from tests.contract.conftest import Opener
 from tests.contract.rows import agent, at, call
+from tests.contract.wake_rows import pulse
 
 ADA, EVE, BOB = agent("ada"), agent("eve"), agent("bob", of="team")
 
@@ -170,3 +172,32 @@ async def test_usage_by_an_unknown_key_is_refused_with_the_known_ones(store: Sto
     async with store.begin_read() as tx:
         with pytest.raises(InvalidRequest, match=r"agent, model, tier"):
             await tx.calls.sum_by_group("colour")
+
+
+@pytest.mark.spec("UI-05")
+async def test_calls_from_the_creation_of_a_pulse_to_its_end_are_summed_up_for_its_chain(store: Store) -> None:
+    async with store.begin_write() as tx:
+        for key, of, begins, ends in (("first", ADA, 0, 10), ("second", BOB, 5, 15), ("silent", EVE, 0, 30)):
+            given = pulse(key, of, seconds=begins, status=PulseStatus.SUCCEEDED, ended_at=at(ends), root_id="root")
+            await tx.pulses.add(given)
+        await tx.pulses.add(pulse("running", ADA, seconds=20, root_id="root"))
+        await tx.pulses.add(pulse("other", BOB, seconds=20, root_id="other"))
+    await keep(
+        store,
+        replace(call("early", by=BOB, seconds=4), input_tokens=1),
+        replace(call("c1", by=ADA, seconds=0), input_tokens=10, cost_nanousd=5),
+        replace(call("c2", by=ADA, seconds=10), output_tokens=100, cost_nanousd=7),
+        call("c3", by=BOB, seconds=9, status=CallStatus.FAILED),
+        replace(call("between", by=ADA, seconds=15), input_tokens=1_000),
+        replace(call("c4", by=ADA, seconds=25), input_tokens=10_000),
+        call("open", by=ADA, seconds=26, status=CallStatus.RESERVED),
+        replace(call("c5", by=BOB, seconds=25), input_tokens=100_000),
+    )
+    async with store.begin_read() as tx:
+        of_root, of_other, of_nothing = [await tx.calls.sum_by_pulse(root) for root in ("root", "other", "nothing")]
+    assert {
+        key: (group.calls, group.failed, group.input_tokens, group.output_tokens, group.cost_nanousd, group.unpriced)
+        for key, group in of_root.items()
+    } == {"first": (2, 0, 10, 100, 12, 0), "second": (1, 1, 0, 0, 0, 1), "running": (1, 0, 10_000, 0, 0, 1)}
+    assert {key: group.input_tokens for key, group in of_other.items()} == {"other": 100_000}
+    assert of_nothing == {}

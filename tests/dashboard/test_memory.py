@@ -26,7 +26,8 @@ async def test_a_held_call_is_seen_and_released_and_a_refused_wake_is_explained(
         await page.get_by_role("row").filter(has_text="holder").get_by_role("button", name="Why").click()
         await expect(page.get_by_role("table", name="Guardrails")).to_contain_text("stopped")
         await page.get_by_role("button", name="Show the chain").click()
-        await expect(page.get_by_role("status").filter(has_text="1 message, 1 wake")).to_be_visible()
+        total = page.get_by_role("status").filter(has_text="1 message, 1 wake, 0 pulses; 1 deep")
+        await expect(total).to_contain_text("0 calls, 0 tokens, $0")
         chain = page.get_by_role("main")
         await expect(chain.get_by_role("link", name="holder")).to_have_count(1)
         await expect(chain.get_by_role("link", name="operator")).to_have_count(0)  # the author is no agent

@@ -176,7 +176,7 @@ async def test_a_run_that_is_reported_as_failed_leaves_its_message_unread_and_te
         assert [(each["from"], "no space left" in each["content"]) for each in got] == [("circadia", True)]
 
 
-@pytest.mark.spec("WAKE-60")
+@pytest.mark.spec("WAKE-60", "UI-05")
 async def test_what_an_agent_does_with_its_pulses_token_belongs_to_the_chain_of_that_pulse(tmp_path: Path) -> None:
     async with PulseReceiver().open() as program, live(tmp_path, **away(program.url)) as server:
         await elsewhere_agent(server)
@@ -187,11 +187,17 @@ async def test_what_an_agent_does_with_its_pulses_token_belongs_to_the_chain_of_
         body = {"to": "ann", "message": "look", "reason": "blocker"}
         asked = (await server.rest("POST", "/wakes", body, token=token))[1]
         assert (asked["root"], asked["decision"]) == (told["root"], "admitted")
+        assert (await server.answered(token))[0] == 200
+        (used,) = await server.usage()
         chain = (await server.rest("GET", f"/chains/{told['root']}"))[1]
         assert [(node["kind"], node["agent"]) for node in chain["nodes"]] == [
             ("message", "operator"), ("wake", "bob"), ("pulse", "bob"), ("message", "bob"), ("wake", "ann"),
             ("pulse", "ann"),
         ]  # fmt: skip
+        usage = [node["usage"] for node in chain["nodes"]]
+        assert usage[2] == {name: used[name] for name in usage[2]} == chain["usage"]
+        assert (usage[2]["calls"], usage[2]["input_tokens"] > 0, usage[2]["cost_usd"] > 0) == (1, True, True)
+        assert [*usage[:2], *usage[3:]] == [None] * 5
         await server.rest("POST", f"/pulses/{told['pulse']}/end", {"status": "succeeded"}, token=token)
         await until(server, told["pulse"], "succeeded")  # else the server lets it run on when it stops
 

@@ -1,4 +1,4 @@
-import type { ChainNode } from "@circadia/client";
+import type { ChainNode, UsageLine } from "@circadia/client";
 import { Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useParams } from "wouter";
@@ -8,7 +8,7 @@ import { AgentLink, ForeignText, Name } from "../parts/name";
 import { PageTitle } from "../parts/page-title";
 import { QueryView } from "../parts/query-view";
 import { ClockTime } from "../parts/time";
-import { formatNumberOf } from "../server/format";
+import { formatCount, formatNumberOf, formatUsd } from "../server/format";
 import { chainQuery } from "../server/queries";
 
 const ICONS: Record<ChainNode["kind"], IconName> = { message: "inbox", wake: "wakes", pulse: "pulse" };
@@ -26,7 +26,7 @@ export default function ChainPage() {
           <>
             <Text size="sm" role="status">
               {formatNumberOf(chain.messages, "message")}, {formatNumberOf(chain.wakes, "wake")}, {formatNumberOf(chain.pulses, "pulse")};{" "}
-              {chain.depth} deep
+              {chain.depth} deep; {formatUsage(chain.usage)}
             </Text>
             <ol style={{ listStyle: "none", padding: 0, margin: 0 }}>
               {chain.nodes.map((node) => (
@@ -44,6 +44,11 @@ export default function ChainPage() {
                           </Text>
                         )}
                       </Text>
+                      {node.usage && (
+                        <Text size="xs" c="dimmed">
+                          {formatUsage(node.usage)}
+                        </Text>
+                      )}
                       {node.detail && <ForeignText text={node.detail} />}
                     </div>
                   </Group>
@@ -55,4 +60,10 @@ export default function ChainPage() {
       </QueryView>
     </Stack>
   );
+}
+
+function formatUsage(usage: UsageLine): string {
+  const tokens = formatCount(usage.input_tokens + usage.output_tokens);
+  const unpriced = usage.unpriced > 0 ? `, ${formatNumberOf(usage.unpriced, "call")} without a known price` : "";
+  return `${formatNumberOf(usage.calls, "call")}, ${tokens} tokens, ${formatUsd(usage.cost_usd)}${unpriced}`;
 }

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from circadia.schemas.usage import UsageLine
 from circadia.schemas.view import View
 
 
@@ -22,6 +23,9 @@ class ChainNode(View):
     detail: str = Field(description="Explanation; for a message, the start of its text.")
     depth: int = Field(description="Number of wakes since the root.")
     parent: str | None = Field(description="Id of the cause; null without a cause in the chain.")
+    usage: UsageLine | None = Field(
+        None, description="Model calls of a pulse; null for others, and for a pulse without a stored call."
+    )
 
 
 class Chain(View):
@@ -32,6 +36,7 @@ class Chain(View):
     pulses: int = Field(description="Number of pulses.")
     messages: int = Field(description="Number of messages.")
     depth: int = Field(description="Maximum depth.")
+    usage: UsageLine = Field(description="Model calls of all its pulses.")
     nodes: list[ChainNode] = Field(
         description="Tree in depth-first order. A message leads to its wake, a wake to its pulse, and a pulse to its "
         "agent's messages and wake requests."

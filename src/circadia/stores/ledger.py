@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from circadia.ids import AgentId, CallId, ConversationId
+from circadia.ids import AgentId, CallId, ConversationId, PulseId
 from circadia.records.alert import PendingAlertPost
 from circadia.records.call import AgentSpend, Call, UsageGroup
 from circadia.records.conversation import Conversation
@@ -91,6 +91,14 @@ class Calls(Protocol):
         """Return sums by groupings, ordered by their keys.
 
         There are `agent`, `model`, `tier`, `session`, `upstream`, `end_user`, `conversation` and `day` (UTC).
+        """
+        ...
+
+    async def sum_by_pulse(self, root_id: str) -> Mapping[PulseId, UsageGroup]:
+        """Return the sums over the ended calls that each pulse of a chain made; a pulse without calls is left out.
+
+        Calls of an agent from a pulse's creation to its end are the pulse's. Old calls that are summed up by the day
+        belong to none.
         """
         ...
 

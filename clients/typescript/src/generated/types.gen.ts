@@ -1991,6 +1991,10 @@ export type Chain = {
      */
     depth: number;
     /**
+     * Model calls of all its pulses.
+     */
+    usage: UsageLine;
+    /**
      * Nodes
      *
      * Tree in depth-first order. A message leads to its wake, a wake to its pulse, and a pulse to its agent's messages and wake requests.
@@ -2058,6 +2062,10 @@ export type ChainNode = {
      * Id of the cause; null without a cause in the chain.
      */
     parent: string | null;
+    /**
+     * Model calls of a pulse; null for others, and for a pulse without a stored call.
+     */
+    usage?: UsageLine | null;
 };
 
 /**

@@ -3,8 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from circadia.agents.access import require_operator
+from circadia.api.observability.usage import usage_line
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.errors import NotFound
+from circadia.ids import PulseId
+from circadia.records.call import UsageGroup
 from circadia.records.message import Message
 from circadia.records.pulse import Pulse
 from circadia.records.wake import Wake
@@ -23,6 +26,7 @@ async def show_chain(root: str, who: Who, parts: Parts) -> Chain:
         wakes = await tx.wakes.find_by_root(root)
         pulses = await tx.pulses.find_by_root(root)
         messages = await tx.messages.find_by_root(root)
+        usage = await tx.calls.sum_by_pulse(root)
     if not wakes and not pulses and not messages:
         raise NotFound(f"no chain {root!r}; take the `root` of a wake, a pulse or a message")
     depths = [link.depth for link in (*wakes, *pulses, *messages)]
@@ -32,11 +36,14 @@ async def show_chain(root: str, who: Who, parts: Parts) -> Chain:
         pulses=len(pulses),
         messages=len(messages),
         depth=max(depths),
-        nodes=_nodes(wakes, pulses, messages),
+        usage=usage_line(list(usage.values())),
+        nodes=_nodes(wakes, pulses, messages, usage),
     )
 
 
-def _nodes(wakes: Sequence[Wake], pulses: Sequence[Pulse], messages: Sequence[Message]) -> list[ChainNode]:
+def _nodes(
+    wakes: Sequence[Wake], pulses: Sequence[Pulse], messages: Sequence[Message], usage: Mapping[PulseId, UsageGroup]
+) -> list[ChainNode]:
     """Return the tree in reading order; without recursion, since a chain may be long."""
     # What an agent did in a pulse refers to its wake; put the pulse in between.
     opened: Mapping[str, str] = {pulse.wake_id: pulse.id for pulse in pulses if pulse.wake_id is not None}
@@ -51,7 +58,7 @@ def _nodes(wakes: Sequence[Wake], pulses: Sequence[Pulse], messages: Sequence[Me
             _wake(wake, cause(wake.message_id, wake.sender_pulse, opened.get(wake.parent_id or ""), wake.parent_id))
             for wake in wakes
         ),
-        *(_pulse(pulse, cause(pulse.wake_id)) for pulse in pulses),
+        *(_pulse(pulse, cause(pulse.wake_id), usage.get(pulse.id)) for pulse in pulses),
     ]
     below: dict[str | None, list[ChainNode]] = {}
     for node in sorted(nodes, key=lambda node: (node.at, _ORDER[node.kind], node.id), reverse=True):
@@ -84,8 +91,8 @@ def _wake(wake: Wake, parent: str | None) -> ChainNode:
     )  # fmt: skip
 
 
-def _pulse(pulse: Pulse, parent: str | None) -> ChainNode:
+def _pulse(pulse: Pulse, parent: str | None, usage: UsageGroup | None) -> ChainNode:
     return ChainNode(
         kind="pulse", id=pulse.id, at=pulse.created_at, agent=pulse.agent, by=pulse.by, state=pulse.status.value,
-        detail=pulse.detail, depth=pulse.depth, parent=parent,
+        detail=pulse.detail, depth=pulse.depth, parent=parent, usage=usage and usage_line([usage]),
     )  # fmt: skip

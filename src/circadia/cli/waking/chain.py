@@ -7,9 +7,10 @@ from rich.text import Text
 from rich.tree import Tree
 
 from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.terminal.output import AsJson, console, display_text, local_time, print_json, shorten
+from circadia.cli.terminal.output import AsJson, console, display_text, dollars, local_time, print_json, shorten
 from circadia.client import Client
 from circadia.schemas.chains import Chain, ChainNode
+from circadia.schemas.usage import UsageLine
 
 app = typer.Typer()
 
@@ -43,7 +44,8 @@ def chain(
         print_json(answer)
         return
     counts = ", ".join(f"{getattr(answer, kind)} {kind}" for kind in ("messages", "wakes", "pulses"))
-    console().print(tree(answer, Text(f"{display_text(answer.root)}: {counts}, depth {answer.depth}", "bold")))
+    title = f"{display_text(answer.root)}: {counts}, depth {answer.depth}, {_usage(answer.usage)}"
+    console().print(tree(answer, Text(title, "bold")))
 
 
 def tree(found: Chain, title: Text) -> Tree:
@@ -63,5 +65,10 @@ def _line(node: ChainNode) -> Text:
         f"{display_text(who)} ",
         (f"{node.state} " if node.state else "", _COLOURS.get(node.state, "")),
         shorten(display_text(node.detail), _LETTERS),
+        f" ({_usage(node.usage)})" if node.usage else "",
         (f"  {node.id}", "dim"),
     )
+
+
+def _usage(line: UsageLine) -> str:
+    return f"{line.calls:,} calls, {line.input_tokens + line.output_tokens:,} tokens, {dollars(line.cost_usd)}"

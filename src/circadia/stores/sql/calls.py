@@ -1,20 +1,20 @@
 """The usage ledger."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter, itemgetter
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, bindparam, delete, func, literal_column, select
+from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, func, literal_column, or_, select
 
 from circadia.errors import InvalidRequest
-from circadia.ids import AgentId, CallId
+from circadia.ids import AgentId, CallId, PulseId
 from circadia.records.call import AgentSpend, Call, CallStatus, UsageGroup
 from circadia.records.session import build_reference
 from circadia.stores.locks import agent_key
 from circadia.stores.sql.link import Runner
-from circadia.stores.sql.schema import calls
+from circadia.stores.sql.schema import calls, pulses
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -65,6 +65,22 @@ _SUMS = (
     _NUMBER.filter(calls.c.cost_nanousd.is_(None)).label("unpriced"),
     func.sum(calls.c.held_seconds).label("held_seconds"),
 )
+_ENDED: Final = calls.c.status != CallStatus.RESERVED.value
+_OF_PULSES: Final = Statement(
+    select(pulses.c.id, *_SUMS)
+    .select_from(pulses)
+    .join(
+        calls,
+        and_(
+            calls.c.agent_id == pulses.c.agent_id,
+            calls.c.at >= pulses.c.created_at,
+            or_(pulses.c.ended_at.is_(None), calls.c.at <= pulses.c.ended_at),
+            calls.c.merged.is_(None),
+        ),
+    )
+    .where(pulses.c.root_id == bindparam("root"), _ENDED)
+    .group_by(pulses.c.id)
+)
 
 
 class SqlCalls:
@@ -112,7 +128,7 @@ class SqlCalls:
             if grouping not in _KEYS:
                 raise InvalidRequest(f"usage cannot be grouped by {grouping!r}; choose one of {', '.join(_KEYS)}")
         columns = tuple(dict.fromkeys(column for grouping in by for column in _KEYS[grouping]))
-        statement = select(*columns, *_SUMS).where(calls.c.status != CallStatus.RESERVED.value).group_by(*columns)
+        statement = select(*columns, *_SUMS).where(_ENDED).group_by(*columns)
         if since is not None:
             statement = statement.where(calls.c.at >= since)
         if until is not None:
@@ -122,7 +138,12 @@ class SqlCalls:
         if agent is not None:
             statement = statement.where(calls.c.agent == agent, calls.c.session != "")
         rows = await self._run(lambda connection: connection.execute(statement).all())
-        return sorted((_group(by, columns, row) for row in rows), key=lambda group: group.keys)
+        groups = (_group(_keys(by, dict(zip(columns, row, strict=False))), row) for row in rows)
+        return sorted(groups, key=lambda group: group.keys)
+
+    async def sum_by_pulse(self, root_id: str) -> Mapping[PulseId, UsageGroup]:
+        rows = await self._run(lambda connection: _OF_PULSES.all(connection, {"root": root_id}))
+        return {PulseId(row.id): _group((row.id,), row) for row in rows}
 
 
 def _call(row: Row[Any]) -> Call:
@@ -131,10 +152,13 @@ def _call(row: Row[Any]) -> Call:
     return Call(**values)
 
 
-def _group(by: Sequence[str], columns: Sequence[ColumnElement[Any]], row: Row[Any]) -> UsageGroup:
-    values = dict(zip(columns, row, strict=False))
+def _keys(by: Sequence[str], values: Mapping[ColumnElement[Any], Any]) -> tuple[str, ...]:
+    return tuple(_key(grouping, *(values[column] for column in _KEYS[grouping])) for grouping in by)
+
+
+def _group(keys: tuple[str, ...], row: Row[Any]) -> UsageGroup:
     return UsageGroup(
-        keys=tuple(_key(grouping, *(values[column] for column in _KEYS[grouping])) for grouping in by),
+        keys=keys,
         calls=int(row.calls),
         unknown=int(row.unknown or 0),
         failed=int(row.failed or 0),
