@@ -24,7 +24,7 @@ class ChainNode(View):
     depth: int = Field(description="Number of wakes since the root.")
     parent: str | None = Field(description="Id of the cause; null without a cause in the chain.")
     usage: UsageLine | None = Field(
-        None, description="Model calls of a pulse; null for others, and for a pulse without a stored call."
+        default=None, description="Model calls of a pulse; null for others, and for a pulse without a stored call."
     )
 
 
