@@ -31,6 +31,23 @@ PARAMETERS = {":reference": HOSTILE, ":bank": "bank", ":session": "default"}
 OPENED = ("/banks/bank?q=evil", "/banks/reviewed?note=not_1_reviewed", "/banks/bank?tab=blocks&block=human")
 """Pages with something opened in them, besides their tabs."""
 MOST_SCRIPT_BYTES = 350_000
+_NOTE_FOCUS = """() => {
+  const focused = document.activeElement;
+  window.reached ??= new Set();
+  const isNew = !window.reached.has(focused);
+  window.reached.add(focused);
+  return isNew;
+}"""
+"""Whether the focus is where it was not before."""
+_FIND_MISSED = """() => [...(document.querySelector("[aria-modal=true]") ?? document).querySelectorAll("*")]
+  .filter((each) => each.checkVisibility({ visibilityProperty: true }) && getComputedStyle(each).cursor === "pointer")
+  .filter((each) => each.getBoundingClientRect().width * each.getBoundingClientRect().height > 0)
+  .filter((each) => !each.closest(":disabled, [aria-disabled=true]"))
+  .filter((each) => !each.closest("label") && !each.closest("[role=tab][aria-selected=false]"))
+  .filter((each) => ![...window.reached].some((one) =>
+    one !== document.body && (one.contains(each) || (one.matches("input") && each.contains(one)))))
+  .map((each) => each.outerHTML.slice(0, 200))"""
+"""What has the cursor of a link and is not in an element that had the focus; arrow keys reach the other tabs."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -105,6 +122,22 @@ async def test_every_page_of_an_empty_server_says_what_to_do_next(site: Site) ->
             await page.goto(f"/ui{address}")
             await settle(page)
             await check_accessibility(page)
+
+
+async def test_the_tab_key_reaches_all_that_a_pointer_can_act_on_and_leaves_it_again(furnished: Site) -> None:
+    async with furnished.open("/", viewport=WIDE) as page:
+        for address in addresses():
+            await page.goto(f"/ui{address}")
+            await settle(page)
+            await page.evaluate("document.activeElement.blur()")
+            seen = 0
+            while await page.evaluate(_NOTE_FOCUS):
+                await page.keyboard.press("Tab")
+                seen += 1
+                assert seen < 400, f"{address} does not let the focus go"
+            missed: list[str] = await page.evaluate(_FIND_MISSED)
+            assert not missed, (address, seen, missed)
+            assert seen > 2, address
 
 
 async def test_the_sign_in_is_accessible_and_works_by_keyboard_as_does_putting_an_agent_to_sleep(site: Site) -> None:
