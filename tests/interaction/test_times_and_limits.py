@@ -139,7 +139,14 @@ async def test_a_host_that_the_operator_allows_is_served_and_any_other_refused_a
             ("POST", "/mcp"),
         )
         for method, path in doors:
-            for host, refused in (("agents.example", False), ("AGENTS.example:80", False), ("other.example", True)):
+            for host, refused in (
+                ("agents.example", False),
+                ("AGENTS.example:80", False),
+                ("10.1.2.3:4114", False),
+                ("[fd00::1]:4114", False),
+                ("other.example", True),
+                ("10.1.2.3.example", True),
+            ):
                 headers = {"host": host, "authorization": f"Bearer {token}"}
                 async with at.http.request(method, f"{at.url}{path}", json=CHAT, headers=headers) as response:
                     assert (response.status == 421) is refused, (path, host, response.status)

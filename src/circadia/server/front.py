@@ -1,6 +1,7 @@
 """The outermost ASGI application: checks host and origin, and routes a path to its door (GATE-35)."""
 
 import asyncio
+import ipaddress
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import lru_cache
@@ -17,8 +18,6 @@ from circadia.gateway.calls.headers import CREDENTIALS, bearer, first_value
 from circadia.gateway.hold.reply import ReplyBroken
 from circadia.telemetry.metrics import CONTENT_TYPE, Metrics
 
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-
 _STRAY = ("/completions", "/embeddings", "/messages", "/models", "/responses")
 """Path ends that a provider's SDK requests when its base URL misses the model door."""
 _PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -31,16 +30,18 @@ _ONCE = CREDENTIALS | {
 
 
 class HostGuard:
+    """Refuses names that the owner of a foreign page may have led here (DNS rebinding); an address cannot be led."""
+
     def __init__(self, hosts: Collection[str], origins: Collection[str]) -> None:
         self._any = "*" in hosts
-        self._hosts = LOOPBACK | {host.lower() for host in hosts}
+        self._hosts = {"localhost"} | {host.lower() for host in hosts}
         self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
 
     def check(self, headers: list[tuple[bytes, bytes]]) -> str | None:
         """Return the Origin of an allowed page of another site. Raises Misdirected (Host) or Forbidden (Origin)."""
         host = first_value(headers, b"host")
         name = _split_host(f"//{host}")[1] if host and "@" not in host else ""
-        if not self._any and name not in self._hosts:
+        if not (self._any or name in self._hosts or _is_address(name)):
             if host is None:
                 raise Misdirected("the request names no host; send the header Host, such as `localhost`")
             raise Misdirected(f"{host!r} is not a host of this server; the operator can add it to server.allowed_hosts")
@@ -62,6 +63,15 @@ def _split_host(address: str) -> tuple[str, str]:
         return parts.netloc, parts.hostname or ""
     except ValueError:
         return "", ""
+
+
+@lru_cache(maxsize=256)
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 class DoorRouter:

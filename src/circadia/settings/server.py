@@ -27,7 +27,7 @@ class ServerSettings(Section):
         None, description="URL at which launched agents reach a gateway; by default this process itself."
     )
     allowed_hosts: tuple[str, ...] = Field(
-        (), description="Host names that requests may use besides loopback and `host`; `*` turns the check off."
+        (), description="Host names to accept besides `localhost`, `host` and addresses; `*` turns the check off."
     )
     allowed_origins: tuple[str, ...] = Field(
         (), description="Origins of web pages that may call the API and MCP (CORS); none by default."
