@@ -187,6 +187,7 @@ def test_only_a_server_that_starts_pulses_gets_a_token_of_kubernetes_and_only_wi
         assert rights == {
             *(("jobs", verb) for verb in ("create", "get", "list", "watch", "delete")),
             *((name, verb) for name in ("pods", "pods/log") for verb in ("get", "list", "watch")),
+            ("secrets", "create"),
         }
         (binding,) = of_kind(objects, "RoleBinding")
         assert binding["roleRef"]["name"] == role["metadata"]["name"]
