@@ -35,8 +35,8 @@ SERVICE_MONITOR = Path(__file__).with_name("servicemonitor.json")
 OLDEST, NEWEST = "1.30", "1.37"
 SECRET = "circadia"
 OVERLAYS = ("single", "cluster")
-SETS = (*OVERLAYS, "documented")
-"""What the tests render: the overlays, and what the documentation makes of one of them with all components."""
+SETS = (*OVERLAYS, "documented", "documented for one server")
+"""What the tests render: the overlays, and what the documentation makes of them with the components."""
 RESERVED_CONNECTIONS, MAX_CONNECTIONS = 3, 100
 """PostgreSQL's defaults."""
 ADDRESS = {"host": "10.1.2.3:4114"}
@@ -53,12 +53,17 @@ def build(folder: Path) -> list[Json]:
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Json]]:
     """The objects of each set."""
-    own = tmp_path_factory.mktemp("kustomization")
     (text,) = re.findall(r"^ *```yaml kustomization\n(.*?)^ *```", PAGE, re.M | re.S)
-    clone = os.path.relpath(ROOT, own.resolve())
-    (own / "kustomization.yaml").write_text(text.replace("circadia/deploy", f"{clone}/deploy"), "utf-8")
-    shutil.copy(MANIFESTS / "overlays/cluster/circadia.yaml", own)
-    return {**{name: build(MANIFESTS / "overlays" / name) for name in OVERLAYS}, "documented": build(own)}
+    own = json.dumps(yaml.safe_load(text))
+    for_one_server = re.sub(r'"[^"]*/autoscaling", ', "", own.replace("overlays/cluster", "overlays/single"))
+    objects = {name: build(MANIFESTS / "overlays" / name) for name in OVERLAYS}
+    for name, each, overlay in (("documented", own, "cluster"), (SETS[-1], for_one_server, "single")):
+        folder = tmp_path_factory.mktemp("kustomization").resolve()
+        clone = os.path.relpath(ROOT, folder)
+        (folder / "kustomization.yaml").write_text(each.replace("circadia/deploy", f"{clone}/deploy"), "utf-8")
+        shutil.copy(MANIFESTS / "overlays" / overlay / "circadia.yaml", folder)
+        objects[name] = build(folder)
+    return objects
 
 
 @pytest.fixture(params=SETS)
@@ -179,9 +184,9 @@ def test_only_a_server_that_starts_pulses_gets_a_token_of_kubernetes_and_only_wi
 ) -> None:
     roles = of_kind(objects, "Role")
     with_token = [each for each in workloads(objects) if pod_of(each)["automountServiceAccountToken"]]
-    assert [container_of(each)["args"][-1] for each in with_token] == (["worker"] if roles else [])
+    assert with_token == [each for each in servers(objects) if roles and "gateway" not in container_of(each)["args"]]
     accounts = {each["metadata"]["name"] for each in of_kind(objects, "ServiceAccount")}
-    assert {pod_of(each)["serviceAccountName"] for each in workloads(objects)} == accounts
+    assert {pod_of(each)["serviceAccountName"] for each in workloads(objects)} <= accounts
     for role in roles:
         rights = {(name, verb) for rule in role["rules"] for name in rule["resources"] for verb in rule["verbs"]}
         assert rights == {
