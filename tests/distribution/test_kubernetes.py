@@ -190,8 +190,8 @@ def test_only_a_server_that_starts_pulses_gets_a_token_of_kubernetes_and_only_wi
     for role in roles:
         rights = {(name, verb) for rule in role["rules"] for name in rule["resources"] for verb in rule["verbs"]}
         assert rights == {
-            *(("jobs", verb) for verb in ("create", "get", "list", "watch", "delete")),
-            *((name, verb) for name in ("pods", "pods/log") for verb in ("get", "list", "watch")),
+            *(("jobs", verb) for verb in ("create", "get", "list", "delete")),
+            *(("pods", verb) for verb in ("list", "watch")),
             ("secrets", "create"),
         }
         (binding,) = of_kind(objects, "RoleBinding")
