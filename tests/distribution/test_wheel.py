@@ -2,12 +2,13 @@
 
 import asyncio
 import json
+import os
 import re
 import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 from circadia.testing.upstream import MockUpstream
 from tests.house.tree import ROOT
 
+TOOLS = ROOT / ".venv/release/bin"
 MEGABYTE = 1_000_000
 KEY = {"OPENAI_API_KEY": "sk-of-the-provider"}
 WAIT_SECONDS = 60.0
@@ -61,6 +63,15 @@ def installed(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
     return folder / "bin"
 
 
+@pytest.fixture
+def tools(tmp_path: Path) -> dict[str, str]:
+    """The environment in which uv and pipx begin without a cache and install what the tests use."""
+    assert TOOLS.is_dir(), "there is no uv: run `make .venv/release/.stamp`"
+    pins = {"UV_CONSTRAINT": str(ROOT / "constraints.txt"), "PIP_CONSTRAINT": str(ROOT / "constraints.txt")}
+    places = {name: str(tmp_path / name) for name in ("UV_CACHE_DIR", "PIPX_HOME", "XDG_CACHE_HOME")}
+    return {**os.environ, **pins, **places, "UV_PYTHON": sys.executable}
+
+
 @pytest.mark.spec("SHIP-01")
 def test_the_wheel_is_small_and_has_the_dashboard_and_the_licences(built: tuple[Path, Path]) -> None:
     wheel, _ = built
@@ -103,7 +114,7 @@ async def test_a_new_user_holds_and_wakes_a_call_with_the_wheel_alone(installed:
             file.write("server: {port: 0}\n")  # another test may have a server at the usual one
         found = json.loads(await command(installed, tmp_path, "circadia", "doctor", "--json", **KEY))
         assert {check["name"]: check["state"] for check in found["checks"]}["upstream openai"] == "ok"
-        async with serve(installed, tmp_path) as (url, token):
+        async with serve([installed / "circadia"], tmp_path) as (url, token):
             operate = {"CIRCADIA_URL": url, "CIRCADIA_TOKEN": token}
             link = await command(installed, tmp_path, "circadia", "ui", "--no-browser", **operate)
             async with aiohttp.ClientSession() as http, http.get(link.strip()) as page:
@@ -123,12 +134,47 @@ async def test_a_new_user_holds_and_wakes_a_call_with_the_wheel_alone(installed:
             assert await call == "Hello, you.\n"
 
 
+@pytest.mark.spec("SHIP-01")
+async def test_without_the_local_model_the_demo_says_what_to_install(installed: Path, tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(installed / "circadia", "demo", cwd=tmp_path, stderr=subprocess.PIPE)
+    _, err = await process.communicate()
+    assert process.returncode == 10
+    assert "`pip install 'circadia[local]'`, or with uv `uvx 'circadia[local]' demo`" in err.decode()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.spec("SHIP-01")
+async def test_uvx_runs_the_demos_of_the_wheel_without_an_installation(
+    built: tuple[Path, Path], tools: dict[str, str], tmp_path: Path
+) -> None:
+    words = ("uvx", "--from", str(built[0]), "circadia", "demo", "wakes", "--json")
+    day = json.loads(await command(TOOLS, tmp_path, *words, **tools))
+    assert day["stas"]["admitted"] == 1
+    words = ("uvx", "--from", f"{built[0]}[local]", "circadia", "demo", "--seconds", "20", "--json")
+    assert json.loads(await command(TOOLS, tmp_path, *words, **tools))["not_shown"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.spec("SHIP-01")
+async def test_pipx_runs_the_server_of_the_wheel_without_an_installation(
+    built: tuple[Path, Path], tools: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "circadia.yaml").write_text("server: {port: 0}\n")
+    words = ("pipx", "run", "--spec", str(built[0]), "circadia")
+    assert (await command(TOOLS, tmp_path, *words, "--version", **tools)).split()[-1] in built[0].name
+    async with serve([TOOLS / words[0], *words[1:]], tmp_path, **tools) as (url, _):
+        async with aiohttp.ClientSession() as http, http.get(f"{url}/readyz") as answer:
+            assert answer.status == 200
+
+
 @asynccontextmanager
-async def serve(installed: Path, home: Path) -> AsyncGenerator[tuple[str, str]]:
-    """Run the installed server; yield its URL and the operator's token."""
+async def serve(program: Sequence[str | Path], home: Path, **environment: str) -> AsyncGenerator[tuple[str, str]]:
+    """Run an installed server; yield its URL and the operator's token."""
     process = await asyncio.create_subprocess_exec(
-        installed / "circadia", "serve", cwd=home, stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL, env={"HOME": str(home), "PATH": "/usr/bin:/bin", **KEY},
+        *program, "serve", cwd=home, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+        env={"HOME": str(home), "PATH": "/usr/bin:/bin", **KEY, **environment},
     )  # fmt: skip
     try:
         assert process.stdout is not None

@@ -19,7 +19,10 @@ from typing import Any
 
 from circadia.errors import StartError
 
-INSTALL_HINT = "the local model needs the extra `local`: run `pip install 'circadia[local]'`"
+INSTALL_HINT = (
+    "the local model needs the extra `local`: run `pip install 'circadia[local]'`, "
+    "or with uv `uvx 'circadia[local]' demo`"
+)
 _STOP_SECONDS = 5.0
 _LOG_TAIL_BYTES = 4096
 
