@@ -41,7 +41,7 @@ def main(image: Path | None) -> None:
     (DIST / "SHA256SUMS").write_text("".join(sums), "utf-8")
     print("".join(sums), end="")
     if not image:
-        print("This release has no container image, because Podman is not installed.")
+        print("This release has no container image, because there is no Podman.")
 
 
 def check_versions(version: str, *, changelog: str, client: str) -> None:
@@ -63,9 +63,9 @@ def check_versions(version: str, *, changelog: str, client: str) -> None:
 
 def write_bill_of_materials(path: Path) -> None:
     """Write the packages that the server needs, with their hashes, and those whose code is in the dashboard."""
-    program = ROOT / ".venv/release/bin/cyclonedx-py"
+    program = ROOT / ".venv/release/bin/python"
     words = ["requirements", REQUIREMENTS, "--pyproject", ROOT / "pyproject.toml", "--output-reproducible"]
-    bill = json.loads(output(program, *words))
+    bill = json.loads(output(program, "-W", "ignore", "-m", "cyclonedx_py", *words))
     bundled = re.findall(r"^## (\S+) - (\S+) \((.+)\)$", DASHBOARD_LICENCES.read_text("utf-8"), re.M)
     bill["components"] += [npm_component(*each) for each in bundled]
     path.write_text(json.dumps(bill, indent=2, sort_keys=True) + "\n", "utf-8")

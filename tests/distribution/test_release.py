@@ -29,6 +29,10 @@ def version() -> str:
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
 
 
+def npm_version() -> str:
+    return json.loads((ROOT / "clients/typescript/package.json").read_text("utf-8"))["version"]
+
+
 def pinned(path: Path) -> dict[str, Requirement]:
     """Return the requirements of a file by their names."""
     lines = re.findall(r"^(\w[^\\\n]*)", path.read_text("utf-8"), re.M)
@@ -67,8 +71,7 @@ def test_every_package_has_hashes_and_no_address() -> None:
 
 
 def test_the_files_that_name_a_version_name_the_one_of_pyproject() -> None:
-    client = json.loads((ROOT / "clients/typescript/package.json").read_text("utf-8"))["version"]
-    check_versions(version(), changelog=(ROOT / "CHANGELOG.md").read_text("utf-8"), client=client)
+    check_versions(version(), changelog=(ROOT / "CHANGELOG.md").read_text("utf-8"), client=npm_version())
     files = [*ROOT.glob("deploy/**/*.y*ml"), *ROOT.glob("docs/**/*.md"), ROOT / "README.md"]
     named = {
         (str(path.relative_to(ROOT)), found)
@@ -102,6 +105,19 @@ def test_a_release_of_another_version_than_the_changelog_or_the_client_is_refuse
         check_versions(number, changelog=changelog, client=client)
 
 
+def test_a_release_of_what_is_not_committed_is_refused(tmp_path: Path) -> None:
+    for name in ("deploy/release.py", "pyproject.toml", "clients/typescript/package.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        text = (ROOT / name).read_text("utf-8").replace(version(), "1.2.0").replace(npm_version(), "1.2.0")
+        (tmp_path / name).write_text(text, "utf-8")
+    (tmp_path / "CHANGELOG.md").write_text(RELEASED, "utf-8")
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    refused = subprocess.run([sys.executable, tmp_path / "deploy/release.py"], capture_output=True, text=True)
+    assert refused.returncode == 1
+    assert "Commit or undo these changes first:\n?? CHANGELOG.md" in refused.stderr
+    assert not (tmp_path / "dist").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_release_has_all_files_with_checksums_and_a_second_one_has_the_same_bytes(tmp_path: Path) -> None:
@@ -110,7 +126,7 @@ def test_a_release_has_all_files_with_checksums_and_a_second_one_has_the_same_by
     first = Path(shutil.move(ROOT / "dist", tmp_path))
     name = f"circadia-{version()}"
     files = {f"{name}{end}" for end in ("-py3-none-any.whl", ".tar.gz", "-requirements.txt", ".cdx.json")}
-    files |= {f"circadia-client-{version().replace('.dev', '-dev.')}.tgz", "SHA256SUMS"}
+    files |= {f"circadia-client-{npm_version()}.tgz", "SHA256SUMS"}
     if "RELEASED_IMAGE=" not in words:
         files.add(f"{name}-image.tar.gz")
     assert {path.name for path in first.iterdir()} == files
