@@ -119,7 +119,7 @@ def test_a_release_of_what_is_not_committed_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_a_release_has_all_files_with_checksums_and_a_second_one_has_the_same_bytes(tmp_path: Path) -> None:
     words = ["make", "release", *(["RELEASED_IMAGE="] if os.environ.get("CIRCADIA_TEST_NO_CONTAINERS") else [])]
     subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
