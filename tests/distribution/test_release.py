@@ -76,7 +76,7 @@ def test_the_files_that_name_a_version_name_the_one_of_pyproject() -> None:
     named = {
         (str(path.relative_to(ROOT)), found)
         for path in files
-        for found in re.findall(r"(?:circadia:|VERSION=)(\d[\w.]+)", path.read_text("utf-8"))
+        for found in re.findall(r"(?:circadia:|VERSION=|newTag: )(\d+\.\w[\w.]+)", path.read_text("utf-8"))
     }
     assert len({path for path, _ in named}) >= 3
     assert [each for each in named if each[1] != version()] == []
