@@ -1,6 +1,7 @@
 """The mock upstream answers as providers do, tells what it saw, and misbehaves on demand."""
 
 import asyncio
+import json
 import sys
 
 import aiohttp
@@ -10,6 +11,7 @@ import pytest
 from openai.types.chat import ChatCompletionUserMessageParam
 
 from circadia.testing.upstream import MockUpstream
+from circadia.testing.upstream_script import ScriptedToolCall
 
 HELLO: list[ChatCompletionUserMessageParam] = [{"role": "user", "content": "hello there friend"}]
 
@@ -238,3 +240,35 @@ async def test_it_runs_as_a_process_and_prints_its_address() -> None:
     finally:
         process.terminate()
         await process.communicate()
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_scripted_tool_call_reaches_the_official_clients(streamed: bool) -> None:
+    call = ScriptedToolCall(name="send", arguments={"to": "bob", "words": ["one two", "three"]})
+    async with MockUpstream(reply=lambda _: call) as up:
+        async with openai.AsyncOpenAI(base_url=f"{up.base_url}/v1", api_key="k") as client:
+            if streamed:
+                chat = client.chat.completions.stream(model="m", messages=HELLO)
+                async with chat as chunks:
+                    message = (await chunks.get_final_completion()).choices[0].message
+                async with client.responses.stream(model="m", input="hello") as events:
+                    (item,) = (await events.get_final_response()).output
+            else:
+                message = (await client.chat.completions.create(model="m", messages=HELLO)).choices[0].message
+                (item,) = (await client.responses.create(model="m", input="hello")).output
+            assert message.tool_calls is not None
+            (asked,) = message.tool_calls
+            assert asked.type == "function"
+            assert item.type == "function_call"
+            for found in (asked.function, item):
+                assert (found.name, json.loads(found.arguments)) == (call.name, call.arguments)
+        async with anthropic.AsyncAnthropic(base_url=up.base_url, api_key="k") as client:
+            question = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hello"}]}
+            if streamed:
+                async with client.messages.stream(**question) as events:  # pyright: ignore[reportArgumentType]
+                    answer = await events.get_final_message()
+            else:
+                answer = await client.messages.create(**question)  # pyright: ignore[reportArgumentType, reportCallIssue]
+            (block,) = answer.content
+            assert block.type == "tool_use"
+            assert (block.name, block.input, answer.stop_reason) == (call.name, call.arguments, "tool_use")

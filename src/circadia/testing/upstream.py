@@ -38,6 +38,7 @@ from circadia.testing.upstream_script import (
     RecordedRequest,
     ResponseScript,
     ScriptedResponse,
+    ScriptedToolCall,
     find_last_user_text,
 )
 
@@ -50,7 +51,8 @@ class MockUpstream:
 
     `requests` holds all requests as received, `cancelled` those whose client disconnected before the end of the answer,
     `answered` those whose answer was sent completely. With `key`, a request without it (bearer or `x-api-key`) gets a
-    401 in the provider's format. `reply` is the model's answer: a text, or a function of the parsed request.
+    401 in the provider's format. `reply` is the model's answer: a text, or a function of the parsed request that
+    returns a text or a `ScriptedToolCall`.
     """
 
     def __init__(
@@ -59,7 +61,7 @@ class MockUpstream:
         host: str = "127.0.0.1",
         port: int = 0,
         key: str | None = None,
-        reply: str | Callable[[dict[str, Any]], str] | None = None,
+        reply: str | Callable[[dict[str, Any]], str | ScriptedToolCall] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.requests: list[RecordedRequest] = []
@@ -234,14 +236,14 @@ class MockUpstream:
             return api.error(401, "wrong API key")
         if script.status is not None and script.status >= 400 and script.body is None:
             return api.error(script.status, f"scripted error {script.status}")
-        answer = api.answer(seen, self._reply_text(body, script), usage=script.usage)
+        answer = api.answer(seen, self._compose_reply(body, script), usage=script.usage)
         return _apply_script(answer, script)
 
     def _has_key(self, seen: RecordedRequest) -> bool:
         bearer = (seen.header("authorization") or "").partition(" ")[2]
         return self._key in (bearer, *(seen.header(name) for name in ("x-api-key", "api-key", "x-goog-api-key")))
 
-    def _reply_text(self, asked: dict[str, Any], script: ResponseScript) -> str:
+    def _compose_reply(self, asked: dict[str, Any], script: ResponseScript) -> str | ScriptedToolCall:
         if script.text is not None:
             return script.text
         if callable(self._reply):

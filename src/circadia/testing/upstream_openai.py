@@ -9,6 +9,7 @@ from typing import Any
 from circadia.testing.upstream_script import (
     RecordedRequest,
     ScriptedResponse,
+    ScriptedToolCall,
     build_event_answer,
     build_json_answer,
     count_tokens,
@@ -38,7 +39,7 @@ class OpenAIApi:
     def __init__(self) -> None:
         self._responses: dict[str, Json] = {}
 
-    def answer(self, seen: RecordedRequest, text: str, *, usage: bool) -> ScriptedResponse:
+    def answer(self, seen: RecordedRequest, reply: str | ScriptedToolCall, *, usage: bool) -> ScriptedResponse:
         path = _DEPLOYMENT.sub("/v1", seen.path.rstrip("/"))
         if path.startswith("/v1/responses/"):
             return self._answer_stored(seen.method, path.split("/")[3:])
@@ -47,13 +48,13 @@ class OpenAIApi:
         if seen.method == "POST":
             request: Json = seen.json()
             if path == "/v1/chat/completions":
-                return _answer_chat(seen, request, text, usage)
+                return _answer_chat(seen, request, reply, usage)
             if path == "/v1/completions":
-                return _answer_completion(seen, request, text, usage)
+                return _answer_completion(seen, request, str(reply), usage)
             if path == "/v1/embeddings":
                 return _answer_embeddings(request)
             if path == "/v1/responses":
-                return self._answer_response(seen, request, text, usage)
+                return self._answer_response(seen, request, reply, usage)
         return self.error(404, f"Invalid URL ({seen.method} {seen.path})")
 
     def error(self, status: int, message: str) -> ScriptedResponse:
@@ -67,20 +68,20 @@ class OpenAIApi:
         matching = [model for model in known if model["id"] == name]
         return build_json_answer(matching[0]) if matching else self.error(404, f"The model {name!r} does not exist")
 
-    def _answer_response(self, seen: RecordedRequest, request: Json, text: str, usage: bool) -> ScriptedResponse:
+    def _answer_response(
+        self, seen: RecordedRequest, request: Json, reply: str | ScriptedToolCall, usage: bool
+    ) -> ScriptedResponse:
         previous: str | None = request.get("previous_response_id")
         if previous is not None and previous not in self._responses:
             return self.error(400, f"Previous response with id {previous!r} not found.")
-        done = _build_response(seen, request, text, usage)
+        done = _build_response(seen, request, reply, usage)
         if request.get("store", True):
             self._responses[done["id"]] = done
         if request.get("background"):
             running: Json = done | {"status": "in_progress", "output": [], "usage": None}
             self._responses[done["id"]] = running
             return build_json_answer(running)
-        return (
-            build_event_answer(_build_response_events(done, text)) if request.get("stream") else build_json_answer(done)
-        )
+        return build_event_answer(_build_response_events(done)) if request.get("stream") else build_json_answer(done)
 
     def _answer_stored(self, method: str, rest: list[str]) -> ScriptedResponse:
         name, action = rest[0], rest[1] if len(rest) > 1 else ""
@@ -118,7 +119,19 @@ def _build_usage(prompt: object, text: str) -> Json:
     }
 
 
-def _answer_chat(seen: RecordedRequest, request: Json, text: str, usage: bool) -> ScriptedResponse:
+def _answer_chat(seen: RecordedRequest, request: Json, reply: str | ScriptedToolCall, usage: bool) -> ScriptedResponse:
+    text = str(reply)
+    if isinstance(reply, str):
+        finish, said = "stop", {"content": text}
+        deltas: list[Json] = [{"content": word} for word in split_words(text)]
+    else:
+        call = {
+            "id": f"call_mock{seen.number}",
+            "type": "function",
+            "function": {"name": reply.name, "arguments": text},
+        }
+        finish, said = "tool_calls", {"content": None, "tool_calls": [call]}
+        deltas = [{"tool_calls": [{"index": 0, **call}]}]
     head: Json = {
         "id": f"chatcmpl-mock{seen.number}",
         "created": int(seen.arrived_at.timestamp()),
@@ -126,8 +139,8 @@ def _answer_chat(seen: RecordedRequest, request: Json, text: str, usage: bool) -
     }
     counted = _build_usage(request.get("messages"), text)
     if not request.get("stream"):
-        message = {"role": "assistant", "content": text, "refusal": None}
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+        message = {"role": "assistant", "refusal": None, **said}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
         whole = head | {"object": "chat.completion", "choices": [choice]}
         return build_json_answer(whole | {"usage": counted} if usage else whole)
     adds_usage = usage and _wants_usage(request)
@@ -138,8 +151,8 @@ def _answer_chat(seen: RecordedRequest, request: Json, text: str, usage: bool) -
         return encode_event(chunk | {"choices": [choice]})
 
     pieces = [encode_piece({"role": "assistant", "content": ""})]
-    pieces += [encode_piece({"content": word}) for word in split_words(text)]
-    pieces.append(encode_piece({}, "stop"))
+    pieces += [encode_piece(delta) for delta in deltas]
+    pieces.append(encode_piece({}, finish))
     if adds_usage:
         pieces.append(encode_event({**chunk, "choices": [], "usage": counted}))
     return build_event_answer([*pieces, _DONE])
@@ -191,16 +204,18 @@ def _build_vector(text: str, dimensions: int) -> list[float]:
     return [number / 32768 for (number,) in struct.iter_unpack("<h", digest)]
 
 
-def _build_response(seen: RecordedRequest, request: Json, text: str, usage: bool) -> Json:
-    inputs, outputs = count_tokens([request.get("instructions"), request.get("input")]), len(split_words(text))
-    part: Json = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-    message: Json = {
-        "id": f"msg_mock{seen.number}",
-        "type": "message",
-        "status": "completed",
-        "role": "assistant",
-        "content": [part],
-    }
+def _build_item(seen: RecordedRequest, reply: str | ScriptedToolCall) -> Json:
+    if isinstance(reply, str):
+        part: Json = {"type": "output_text", "text": reply, "annotations": [], "logprobs": []}
+        kind: Json = {"id": f"msg_mock{seen.number}", "type": "message", "role": "assistant", "content": [part]}
+    else:
+        call = {"call_id": f"call_mock{seen.number}", "name": reply.name, "arguments": str(reply)}
+        kind = {"id": f"fc_mock{seen.number}", "type": "function_call", **call}
+    return kind | {"status": "completed"}
+
+
+def _build_response(seen: RecordedRequest, request: Json, reply: str | ScriptedToolCall, usage: bool) -> Json:
+    inputs, outputs = count_tokens([request.get("instructions"), request.get("input")]), len(split_words(str(reply)))
     counted = {
         "input_tokens": inputs,
         "input_tokens_details": {"cached_tokens": 0},
@@ -219,7 +234,7 @@ def _build_response(seen: RecordedRequest, request: Json, text: str, usage: bool
         "instructions": request.get("instructions"),
         "metadata": request.get("metadata") or {},
         "model": request.get("model", _MODELS[0]),
-        "output": [message],
+        "output": [_build_item(seen, reply)],
         "parallel_tool_calls": True,
         "previous_response_id": request.get("previous_response_id"),
         "store": request.get("store", True),
@@ -229,21 +244,35 @@ def _build_response(seen: RecordedRequest, request: Json, text: str, usage: bool
     }
 
 
-def _build_response_events(done: Json, text: str) -> list[bytes]:
+def _build_response_events(done: Json) -> list[bytes]:
     """Return the events of a streamed response, numbered as OpenAI does."""
-    message = done["output"][0]
-    part = message["content"][0]
+    item: Json = done["output"][0]
     running: Json = done | {"status": "in_progress", "output": [], "usage": None}
-    place = {"item_id": message["id"], "output_index": 0, "content_index": 0}
+    place: Json = {"item_id": item["id"], "output_index": 0}
+    if item["type"] == "message":
+        part: Json = item["content"][0]
+        place |= {"content_index": 0}
+        empty: Json = {"content": []}
+        middle: list[tuple[str, Json]] = [
+            ("response.content_part.added", place | {"part": part | {"text": ""}}),
+            *(
+                ("response.output_text.delta", place | {"delta": word, "logprobs": []})
+                for word in split_words(part["text"])
+            ),
+            ("response.output_text.done", place | {"text": part["text"], "logprobs": []}),
+            ("response.content_part.done", place | {"part": part}),
+        ]
+    else:
+        empty = {"arguments": ""}
+        kind = "response.function_call_arguments"
+        middle = [(f"{kind}.delta", place | {"delta": word}) for word in split_words(item["arguments"])]
+        middle.append((f"{kind}.done", place | {"name": item["name"], "arguments": item["arguments"]}))
     steps: list[tuple[str, Json]] = [
         ("response.created", {"response": running}),
         ("response.in_progress", {"response": running}),
-        ("response.output_item.added", {"output_index": 0, "item": message | {"status": "in_progress", "content": []}}),
-        ("response.content_part.added", place | {"part": part | {"text": ""}}),
-        *(("response.output_text.delta", place | {"delta": word, "logprobs": []}) for word in split_words(text)),
-        ("response.output_text.done", place | {"text": text, "logprobs": []}),
-        ("response.content_part.done", place | {"part": part}),
-        ("response.output_item.done", {"output_index": 0, "item": message}),
+        ("response.output_item.added", {"output_index": 0, "item": item | {"status": "in_progress"} | empty}),
+        *middle,
+        ("response.output_item.done", {"output_index": 0, "item": item}),
         ("response.completed", {"response": done}),
     ]
     return [

@@ -65,6 +65,18 @@ class ResponseScript:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ScriptedToolCall:
+    """The model's answer is a call of one tool."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def __str__(self) -> str:
+        """Return the arguments as the model writes them: JSON."""
+        return orjson.dumps(self.arguments).decode()
+
+
+@dataclass(frozen=True, kw_only=True)
 class ScriptedResponse:
     status: int = 200
     content_type: str = "application/json"
@@ -76,8 +88,8 @@ class ScriptedResponse:
 class ProviderApi(Protocol):
     """One provider's wire format, with the state that the provider would keep, such as stored responses."""
 
-    def answer(self, seen: RecordedRequest, text: str, *, usage: bool) -> ScriptedResponse:
-        """Answer a request with `text` as the model's answer; an unknown path is a 404."""
+    def answer(self, seen: RecordedRequest, reply: str | ScriptedToolCall, *, usage: bool) -> ScriptedResponse:
+        """Answer a request with `reply` as the model's answer; an unknown path is a 404."""
         ...
 
     def error(self, status: int, message: str) -> ScriptedResponse: ...
