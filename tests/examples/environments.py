@@ -1,4 +1,4 @@
-"""An environment of its own for each example, as a user makes it; kept in build/examples while its pins are the same."""
+"""An environment of its own for each example, as a user makes it; kept in build/examples while its pins last."""
 
 import asyncio
 import hashlib

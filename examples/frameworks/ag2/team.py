@@ -1,6 +1,6 @@
 """A team of three agents in AG2. Each one sleeps, at no cost, until a message wakes it.
 
-    python examples/frameworks/ag2/team.py tokens.json
+python examples/frameworks/ag2/team.py tokens.json
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """A team of three agents in Microsoft's Agent Framework. Each one sleeps, at no cost, until a message wakes it.
 
-    python examples/frameworks/agent-framework/team.py tokens.json
+python examples/frameworks/agent-framework/team.py tokens.json
 """
 
 import asyncio
@@ -14,6 +14,8 @@ from agent_framework import Agent, MCPStreamableHTTPTool
 from agent_framework.openai import OpenAIChatCompletionClient
 
 CIRCADIA = os.environ.get("CIRCADIA_URL", "http://127.0.0.1:4114")
+# Without this, the framework drops arguments that are named as its own objects are.
+OWN_ARGUMENTS = {"additional_tool_argument_names": ["thread"]}
 
 
 async def work(name: str, token: str, description: str) -> None:
@@ -21,7 +23,7 @@ async def work(name: str, token: str, description: str) -> None:
     headers = {"Authorization": f"Bearer {token}"}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=None) as http,
-        MCPStreamableHTTPTool("circadia", f"{CIRCADIA}/mcp", http_client=http) as circadia,
+        MCPStreamableHTTPTool("circadia", f"{CIRCADIA}/mcp", http_client=http, **OWN_ARGUMENTS) as circadia,
         Agent(model, description, name=name, tools=circadia) as agent,
     ):
         result = await agent.run("Begin.")

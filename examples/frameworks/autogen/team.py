@@ -1,6 +1,6 @@
 """A team of three agents in AutoGen. Each one sleeps, at no cost, until a message wakes it.
 
-    python examples/frameworks/autogen/team.py tokens.json
+python examples/frameworks/autogen/team.py tokens.json
 """
 
 import asyncio

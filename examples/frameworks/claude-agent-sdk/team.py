@@ -1,6 +1,6 @@
 """A team of three agents in the Claude Agent SDK. Each one sleeps, at no cost, until a message wakes it.
 
-    python examples/frameworks/claude-agent-sdk/team.py tokens.json
+python examples/frameworks/claude-agent-sdk/team.py tokens.json
 """
 
 import asyncio

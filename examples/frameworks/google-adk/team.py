@@ -1,6 +1,6 @@
 """A team of three agents in Google's Agent Development Kit. Each one sleeps, at no cost, until a message wakes it.
 
-    python examples/frameworks/google-adk/team.py tokens.json
+python examples/frameworks/google-adk/team.py tokens.json
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """A team of three agents in OpenAI's Agents SDK. Each one sleeps, at no cost, until a message wakes it.
 
-    python examples/frameworks/openai-agents/team.py tokens.json
+python examples/frameworks/openai-agents/team.py tokens.json
 """
 
 import asyncio

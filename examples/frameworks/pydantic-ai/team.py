@@ -1,6 +1,6 @@
 """A team of three agents in Pydantic AI. Each one sleeps, at no cost, until a message wakes it.
 
-    python examples/frameworks/pydantic-ai/team.py tokens.json
+python examples/frameworks/pydantic-ai/team.py tokens.json
 """
 
 import asyncio

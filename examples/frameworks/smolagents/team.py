@@ -1,6 +1,6 @@
 """A team of three agents in smolagents. Each one sleeps, at no cost, until a message wakes it.
 
-    python examples/frameworks/smolagents/team.py tokens.json
+python examples/frameworks/smolagents/team.py tokens.json
 """
 
 import asyncio
@@ -25,7 +25,8 @@ def work(name: str, token: str, description: str) -> None:
 
 async def main() -> None:
     team = json.loads(Path(sys.argv[1]).read_text("utf-8"))["agents"]
-    await asyncio.gather(*(asyncio.to_thread(work, agent["name"], agent["token"], agent["description"]) for agent in team))
+    threads = (asyncio.to_thread(work, agent["name"], agent["token"], agent["description"]) for agent in team)
+    await asyncio.gather(*threads)
 
 
 asyncio.run(main())
