@@ -6,8 +6,9 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
@@ -97,7 +98,7 @@ async def test_the_configuration_beside_the_workers_does_their_work(tmp_path: Pa
             async with openai.AsyncOpenAI(base_url=f"{server.url}/llm/openai/v1", api_key=token) as client:
                 for text in TURNS:
                     await ask(client, text)
-                ended = await poll(server, "/banks/helper/passes", lambda found: ended_pass(found["passes"]))
+                ended = await wait_for_pass(server)
                 assert ended["status"] == "succeeded", ended
                 notes = (await server.call("GET", "/banks/helper/notes"))["notes"]
                 assert any("Porto" in note["text"] for note in notes), notes
@@ -109,14 +110,11 @@ async def ask(client: openai.AsyncOpenAI, text: str) -> None:
     await client.chat.completions.create(model="gpt-5-mini", messages=[{"role": "user", "content": text}])
 
 
-def ended_pass(passes: Sequence[dict[str, object]]) -> dict[str, object] | None:
-    return next((each for each in passes if each["status"] not in {"pending", "running"}), None)
-
-
-async def poll(server: CircadiaProcess, path: str, find: Callable[..., dict[str, object] | None]) -> dict[str, object]:
-    """Read a document until `find` returns something of it."""
+async def wait_for_pass(server: CircadiaProcess) -> dict[str, Any]:
+    """Wait until a pass over the bank has ended, and return it."""
     async with asyncio.timeout(WAIT_SECONDS):
         while True:
-            if (found := find(await server.call("GET", path))) is not None:
-                return found
+            for each in (await server.call("GET", "/banks/helper/passes"))["passes"]:
+                if each["status"] not in {"pending", "running"}:
+                    return each
             await SystemClock().sleep(0.05)

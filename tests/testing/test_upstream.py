@@ -8,6 +8,7 @@ import aiohttp
 import anthropic
 import openai
 import pytest
+from anthropic.types import MessageParam
 from openai.types.chat import ChatCompletionUserMessageParam
 
 from circadia.testing.upstream import MockUpstream
@@ -263,12 +264,12 @@ async def test_a_scripted_tool_call_reaches_the_official_clients(streamed: bool)
             for found in (asked.function, item):
                 assert (found.name, json.loads(found.arguments)) == (call.name, call.arguments)
         async with anthropic.AsyncAnthropic(base_url=up.base_url, api_key="k") as client:
-            question = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hello"}]}
+            question: list[MessageParam] = [{"role": "user", "content": "hello"}]
             if streamed:
-                async with client.messages.stream(**question) as events:  # pyright: ignore[reportArgumentType]
-                    answer = await events.get_final_message()
+                async with client.messages.stream(model="m", max_tokens=9, messages=question) as pieces:
+                    answer = await pieces.get_final_message()
             else:
-                answer = await client.messages.create(**question)  # pyright: ignore[reportArgumentType, reportCallIssue]
-            (block,) = answer.content
+                answer = await client.messages.create(model="m", max_tokens=9, messages=question)
+            block = answer.content[0]
             assert block.type == "tool_use"
             assert (block.name, block.input, answer.stop_reason) == (call.name, call.arguments, "tool_use")

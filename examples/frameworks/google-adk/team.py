@@ -21,7 +21,7 @@ async def work(name: str, token: str, description: str) -> None:
     model = LiteLlm("openai/gpt-5-mini", api_base=f"{CIRCADIA}/llm/openai/v1", api_key=token)
     headers = {"Authorization": f"Bearer {token}"}
     circadia = McpToolset(
-        connection_params=StreamableHTTPConnectionParams(url=f"{CIRCADIA}/mcp", headers=headers, timeout=3600)
+        connection_params=StreamableHTTPConnectionParams(url=f"{CIRCADIA}/mcp", headers=headers, sse_read_timeout=3600)
     )
     agent = LlmAgent(name=name, model=model, instruction=description, tools=[circadia])
     async with InMemoryRunner(agent) as runner:

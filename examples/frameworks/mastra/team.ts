@@ -18,7 +18,8 @@ const CIRCADIA = process.env.CIRCADIA_URL ?? 'http://127.0.0.1:4114';
 async function work({ name, token, description }: Member): Promise<void> {
   const openai = createOpenAI({ baseURL: `${CIRCADIA}/llm/openai/v1`, apiKey: token });
   const requestInit = { headers: { Authorization: `Bearer ${token}` } };
-  const circadia = new MCPClient({ id: name, servers: { circadia: { url: new URL(`${CIRCADIA}/mcp`), requestInit } } });
+  const server = { url: new URL(`${CIRCADIA}/mcp`), requestInit, timeout: 3_600_000 };
+  const circadia = new MCPClient({ id: name, servers: { circadia: server } });
   try {
     const tools = await circadia.listTools();
     const agent = new Agent({ id: name, name, instructions: description, model: openai('gpt-5-mini'), tools });
