@@ -5,7 +5,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,6 +15,7 @@ from tests.examples.team_model import CALLS, TASK, TEAM_FILE, TeamModel
 from tests.fixtures.server_process import CircadiaProcess
 from tests.house.tree import ROOT
 
+APIS: Final = ("openai", "anthropic")
 KEY: Final = "key-of-the-provider"
 PROGRAM_SECONDS: Final = 150.0
 """Some frameworks take a minute to be imported on a busy machine."""
@@ -29,14 +30,16 @@ class TeamRun:
     calls: Mapping[str, int]
     held_seconds: Mapping[str, float]
     failed_calls: int
+    asleep: Set[str]
+    """Who sleeps in the end."""
     problems: Sequence[str]
 
 
-async def run_team(words: Sequence[str], folder: Path, *, apis: Sequence[str] = ("openai",)) -> TeamRun:
+async def run_team(words: Sequence[str], folder: Path) -> TeamRun:
     """Start the program, see that all three agents are held and have spent nothing, wake the lead, and wait."""
     model = TeamModel()
     async with MockUpstream(key=KEY, reply=model.reply) as upstream:
-        providers = {name: {"base_url": upstream.base_url, "api": name, "key_env": "KEY"} for name in apis}
+        providers = {name: {"base_url": upstream.base_url, "api": name, "key_env": "KEY"} for name in APIS}
         async with CircadiaProcess(folder, {"upstreams": providers}, env={"KEY": KEY}) as server:
             created = await server.call("POST", "/sessions", json.loads(TEAM_FILE.read_text("utf-8")))
             tokens = folder / "tokens.json"
@@ -48,11 +51,11 @@ async def run_team(words: Sequence[str], folder: Path, *, apis: Sequence[str] = 
                 held.cancel()
                 assert not output.done(), output.result()
                 assert {hold["agent"] for hold in held.result()} == set(CALLS)
-                assert model.calls == dict.fromkeys(CALLS, 0), "a sleeping agent has called its model"
+                assert upstream.requests == [], "a sleeping agent has called its model"
+                assert (await server.call("GET", "/usage?group_by=agent"))["total"]["calls"] == 0
                 upstream.gate.clear()
-                seen = len(upstream.requests)
                 await server.call("POST", "/messages", {"to": "team:lead", "content": TASK, "wake": "user_request"})
-                await upstream.wait_for_requests(seen + 1)
+                await upstream.wait_for_requests(1)
                 asleep = {hold["agent"] for hold in await server.holds()}
                 assert asleep == {"writer", "reviewer"}, "only the lead was woken"
                 upstream.gate.set()
@@ -60,12 +63,14 @@ async def run_team(words: Sequence[str], folder: Path, *, apis: Sequence[str] = 
                     text = await output
                     status = await program.wait()
             rows = (await server.call("GET", "/usage?group_by=agent"))["usage"]
+            agents = (await server.call("GET", "/sessions/team/agents"))["agents"]
     return TeamRun(
         status=status,
         output=text,
         calls=model.calls,
         held_seconds={row["key"]: row["held_seconds"] for row in rows},
         failed_calls=sum(row["failed"] for row in rows),
+        asleep={agent["name"] for agent in agents if agent["sleeping"]},
         problems=model.problems,
     )
 

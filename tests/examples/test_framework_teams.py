@@ -41,6 +41,7 @@ async def check_team(words: Sequence[str], folder: Path) -> None:
     assert run.problems == []
     assert run.calls == CALLS
     assert run.failed_calls == 0
+    assert run.asleep == {"writer", "reviewer"}, "they fall asleep again when the thread closes"
     assert {name for name, seconds in run.held_seconds.items() if seconds > 0} == {f"team:{name}" for name in CALLS}
 
 

@@ -19,7 +19,8 @@ CIRCADIA = os.environ.get("CIRCADIA_URL", "http://127.0.0.1:4114")
 async def work(name: str, token: str, description: str) -> None:
     model = OpenAIChatCompletionClient(model="gpt-5-mini", base_url=f"{CIRCADIA}/llm/openai/v1", api_key=token)
     headers = {"Authorization": f"Bearer {token}"}
-    async with McpWorkbench(StreamableHttpServerParams(url=f"{CIRCADIA}/mcp", headers=headers)) as circadia:
+    address = StreamableHttpServerParams(url=f"{CIRCADIA}/mcp", headers=headers, sse_read_timeout=3600)
+    async with McpWorkbench(address) as circadia:
         agent = AssistantAgent(name, model, workbench=circadia, system_message=description, max_tool_iterations=20)
         result = await agent.run(task="Begin.")
     print(f"{name}: {result.messages[-1].to_text()}", flush=True)
