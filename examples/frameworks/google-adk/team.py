@@ -20,9 +20,10 @@ CIRCADIA = os.environ.get("CIRCADIA_URL", "http://127.0.0.1:4114")
 async def work(name: str, token: str, description: str) -> None:
     model = LiteLlm("openai/gpt-5-mini", api_base=f"{CIRCADIA}/llm/openai/v1", api_key=token)
     headers = {"Authorization": f"Bearer {token}"}
-    circadia = McpToolset(
-        connection_params=StreamableHTTPConnectionParams(url=f"{CIRCADIA}/mcp", headers=headers, sse_read_timeout=3600)
+    address = StreamableHTTPConnectionParams(
+        url=f"{CIRCADIA}/mcp", headers=headers, timeout=3600, sse_read_timeout=3600
     )
+    circadia = McpToolset(connection_params=address)
     agent = LlmAgent(name=name, model=model, instruction=description, tools=[circadia])
     async with InMemoryRunner(agent) as runner:
         events = await runner.run_debug("Begin.", quiet=True)
