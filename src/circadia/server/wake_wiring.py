@@ -18,6 +18,7 @@ from circadia.settings import LauncherSettings, Settings
 from circadia.settings.launchers import (
     CallableLauncherSettings,
     ContainerLauncherSettings,
+    KubernetesLauncherSettings,
     SubprocessLauncherSettings,
     WebhookLauncherSettings,
 )
@@ -33,6 +34,9 @@ from circadia.wake.launchers.base import Launcher
 from circadia.wake.launchers.callable import CallableLauncher, import_agent_function
 from circadia.wake.launchers.container import ContainerLauncher, ContainerLimits
 from circadia.wake.launchers.environment import named_environment, program_environment
+from circadia.wake.launchers.kubernetes.api import find_cluster
+from circadia.wake.launchers.kubernetes.job import JobTemplate
+from circadia.wake.launchers.kubernetes.launcher import KubernetesLauncher
 from circadia.wake.launchers.subprocess import SubprocessLauncher
 from circadia.wake.launchers.webhook import WebhookLauncher
 from circadia.wake.pulse.attempts import WorkerParts
@@ -135,6 +139,8 @@ def _build_launcher(name: str, chosen: LauncherSettings, ground: _LauncherContex
             return _build_container(where, chosen, ground)
         case WebhookLauncherSettings():
             return _build_webhook(where, chosen, ground)
+        case KubernetesLauncherSettings():
+            return _build_kubernetes(where, chosen, ground)
         case CallableLauncherSettings():
             return CallableLauncher(import_agent_function(chosen.function), grace_seconds=chosen.grace_seconds)
         case _:
@@ -171,6 +177,21 @@ def _build_container(where: str, chosen: ContainerLauncherSettings, ground: _Lau
         secrets=[own[variable] for variable in chosen.env_from],
         grace_seconds=chosen.grace_seconds,
     )
+
+
+def _build_kubernetes(where: str, chosen: KubernetesLauncherSettings, ground: _LauncherContext) -> Launcher:
+    own = ground.environment
+    return KubernetesLauncher(
+        find_cluster(
+            where, own, api_url=chosen.api_url, namespace=chosen.namespace, token_file=chosen.token_file,
+            ca_file=chosen.ca_file,
+        ),
+        JobTemplate(**{field: getattr(chosen, field) for field in JobTemplate.__dataclass_fields__}),
+        environment=named_environment(where, own, chosen.env, chosen.env_from, _withheld_variables(ground.settings)),
+        clock=ground.clock,
+        secrets=[own[variable] for variable in chosen.env_from],
+        start_timeout_seconds=chosen.start_timeout_seconds,
+    )  # fmt: skip
 
 
 def _build_webhook(where: str, chosen: WebhookLauncherSettings, ground: _LauncherContext) -> Launcher:

@@ -2,13 +2,18 @@
 
 import re
 from ipaddress import ip_network
-from typing import Annotated, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from circadia.settings.section import USER_DESCRIPTION, OsUserName, Section
 
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+_OWN_POD_FIELDS: Final = {
+    "restartPolicy", "terminationGracePeriodSeconds", "serviceAccountName", "automountServiceAccountToken",
+    "securityContext", "containers", "volumes",
+}  # fmt: skip
 
 
 class ResidentLauncherSettings(Section):
@@ -120,6 +125,53 @@ class WebhookLauncherSettings(Section):
         return value
 
 
+class KubernetesLauncherSettings(Section):
+    kind: Literal["kubernetes"] = Field(description="A pulse is a Job of a Kubernetes cluster.")
+    image: str = Field(min_length=1, description="Image to run.")
+    command: tuple[str, ...] = Field((), description="Program and arguments that replace the image's entrypoint.")
+    namespace: str | None = Field(None, description="Namespace of the Jobs; by default that of the server's pod.")
+    service_account: str | None = Field(
+        None, description="Service account of the agent's pod; without it, the pod gets no token of the cluster."
+    )
+    env: dict[str, str] = Field(
+        default_factory=dict, description="Environment of the agent, besides the variables of its pulse."
+    )
+    env_from: tuple[str, ...] = Field((), description="Variables to pass on from the server's environment.")
+    labels: dict[str, str] = Field(default_factory=dict, description="More labels of Job and pod.")
+    pod: dict[str, Any] = Field(
+        default_factory=dict, description="More fields of the pod's spec, such as `nodeSelector` or `tolerations`."
+    )
+    user: str = Field("65532:65532", pattern=r"^\d+:\d+$", description="User and group of the process, as numbers.")
+    memory_mebibytes: int = Field(512, ge=16, description="Memory that is reserved, and the limit.")
+    cpus: float = Field(1.0, gt=0, description="Processor time that is reserved, and the limit, in cores.")
+    tmp_mebibytes: int = Field(64, ge=1, description="Size of /tmp; the rest of the root file system is read-only.")
+    start_timeout_seconds: float = Field(
+        300.0, gt=0, description="Longest wait until the pod runs; then the pulse fails, with the cluster's reason."
+    )
+    grace_seconds: float = Field(10.0, ge=0, description="Time between SIGTERM and the kill.")
+    api_url: str | None = Field(None, description="URL of the cluster's API; by default the one that each pod is told.")
+    token_file: str | None = Field(
+        None, description="File with the token for the API; by default that of the server's service account."
+    )
+    ca_file: str | None = Field(
+        None, description="File with the certificates that sign the API's; by default beside the mounted token."
+    )
+
+    @field_validator("pod")
+    @classmethod
+    def _no_own_field(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if taken := sorted(_OWN_POD_FIELDS & value.keys()):
+            raise ValueError(f"{', '.join(taken)}: this launcher sets these fields itself; remove them")
+        return value
+
+    @field_validator("api_url")
+    @classmethod
+    def _secret_on_the_way(cls, value: str | None) -> str | None:
+        if value is not None and not re.match(r"https://[^/@?#]+|http://(127\.0\.0\.1|localhost|\[::1\])[:/]", value):
+            raise ValueError(f"must be an https address, or http to loopback, for the token's sake; got {value!r}")
+        return value
+
+
 class CallableLauncherSettings(Section):
     kind: Literal["callable"] = Field(description="A pulse calls an async function inside this server's process.")
     function: str = Field(description="The function, as `package.module:function`; imported when the server starts.")
@@ -138,6 +190,7 @@ LauncherSettings = Annotated[
     | SubprocessLauncherSettings
     | ContainerLauncherSettings
     | WebhookLauncherSettings
-    | CallableLauncherSettings,
+    | CallableLauncherSettings
+    | KubernetesLauncherSettings,
     Field(discriminator="kind"),
 ]

@@ -11,7 +11,7 @@ from circadia.wake.launchers.base import Launcher, LaunchFailed, LaunchResult
 from tests.wake.launchers.benches import PULSE, TOKEN, Bench, a_launch, until
 
 MARK = {"CIRCADIA_PULSE", "CIRCADIA_EPOCH"}
-MEGABYTE = 2**20
+MEGABYTE = 10**6
 
 
 class Started:

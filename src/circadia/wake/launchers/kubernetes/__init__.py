@@ -1,0 +1,1 @@
+"""Launcher that runs a pulse as a Job of a Kubernetes cluster."""

@@ -1,0 +1,230 @@
+"""The part of the Kubernetes API that Jobs need: calls that repeat what may succeed later, and watches."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+import aiohttp
+import orjson
+
+from circadia.clock import Clock
+from circadia.errors import ConfigError
+from circadia.network_errors import explain_unreachable
+from circadia.wake.launchers.shielding import run_shielded
+
+_MOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+PATIENCE_SECONDS: Final = 60.0
+"""How long a call is repeated while the API is away: about as long as a single API server takes to restart."""
+_CALL: Final = aiohttp.ClientTimeout(total=20.0)
+_WATCH_SECONDS: Final = 120
+"""The server ends a watch after so long. A connection that died without a sign is noticed little later."""
+_WATCH: Final = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=_WATCH_SECONDS + 30.0)
+_LONGEST_LINE_BYTES: Final = 2**21
+"""etcd stores at most 1.5 MiB for an object."""
+_FIRST_PAUSE_SECONDS: Final = 0.25
+_LONGEST_PAUSE_SECONDS: Final = 30.0
+
+
+class ApiRefused(Exception):
+    """The API server refused: `status` is the HTTP status, `str()` its message."""
+
+    def __init__(self, status: int, message: str, *, retry_after_seconds: float = 0.0) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after_seconds = retry_after_seconds
+        self.is_repeat = False
+        """An earlier try of the same request may have been executed."""
+
+    @property
+    def is_transient(self) -> bool:
+        return self.status == 429 or self.status >= 500
+
+
+class ApiUnreachable(Exception):
+    """The API server does not answer, or broke off: the request may have been executed or not."""
+
+    retry_after_seconds = 0.0
+    is_transient = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClusterAccess:
+    url: str
+    namespace: str
+    token_file: Path
+    """Read before each request, since kubelet replaces the token before it expires."""
+    ca_file: Path | None
+    """Certificates that sign the server's; without it, those of this machine."""
+
+    def path(self, resource: str) -> str:
+        """Return the path of `jobs`, `pods` or `secrets` in the namespace."""
+        group = "apis/batch" if resource == "jobs" else "api"
+        return f"/{group}/v1/namespaces/{self.namespace}/{resource}"
+
+
+def find_cluster(
+    where: str,
+    environment: Mapping[str, str],
+    *,
+    api_url: str | None,
+    namespace: str | None,
+    token_file: str | None,
+    ca_file: str | None,
+) -> ClusterAccess:
+    """Return the settings completed by what Kubernetes gives to each pod. `where` is their path, for messages.
+
+    Raises:
+        ConfigError: this is no pod, or it has no token, and the settings do not replace that.
+    """
+    if api_url is None:
+        host, port = (environment.get(f"KUBERNETES_SERVICE_{part}") for part in ("HOST", "PORT"))
+        if not host or not port:
+            raise ConfigError(f"{where}.api_url: this server runs in no pod, so name the API's URL, and a `token_file`")
+        api_url = f"https://{f'[{host}]' if ':' in host else host}:{port}"
+    token = Path(token_file) if token_file else _MOUNT / "token"
+    if not token.is_file():
+        raise ConfigError(
+            f"{where}.token_file: there is no token at {str(token)!r}; give the server's pod a service account with "
+            "`automountServiceAccountToken: true`, or name the file"
+        )
+    ca = Path(ca_file) if ca_file else _MOUNT / "ca.crt" if token_file is None else None
+    if ca is not None and not ca.is_file():
+        raise ConfigError(f"{where}.ca_file: there is no file {str(ca)!r}; correct it")
+    mounted = _MOUNT / "namespace"
+    if namespace is None:
+        if not mounted.is_file():
+            raise ConfigError(f"{where}.namespace: this server runs in no pod, so name the namespace of its Jobs")
+        namespace = mounted.read_text("utf-8").strip()
+    return ClusterAccess(url=api_url.rstrip("/"), namespace=namespace, token_file=token, ca_file=ca)
+
+
+class KubernetesApi:
+    """One API server, opened by `open_api`. All calls raise ApiRefused and ApiUnreachable."""
+
+    def __init__(self, http: aiohttp.ClientSession, access: ClusterAccess, clock: Clock) -> None:
+        self._http = http
+        self._access = access
+        self._clock = clock
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> dict[str, Any]:
+        """Return the answer, repeating the request while the server is away or busy.
+
+        A cancellation never leaves a request half sent.
+        """
+        end = self._clock.monotonic() + patience_seconds
+        tries = 0
+        while True:
+            try:
+                return await run_shielded(self._request(method, path, query, body))
+            except (ApiRefused, ApiUnreachable) as error:
+                if isinstance(error, ApiRefused):
+                    error.is_repeat = tries > 0
+                pause = max(retry_pause(tries), error.retry_after_seconds)
+                if not error.is_transient or self._clock.monotonic() + pause > end:
+                    raise
+            await self._clock.sleep(pause)
+            tries += 1
+
+    async def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[dict[str, Any]]:
+        """Yield events until the server ends the watch."""
+        more = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(_WATCH_SECONDS)}
+        async with self._respond("GET", path, {**query, **more}, None, _WATCH) as response:
+            async for line in response.content:
+                event = _parse_object(line)
+                if "object" not in event:
+                    raise ApiUnreachable(f"the Kubernetes API at {self._access.url} cut its watch in the middle")
+                if event.get("type") == "ERROR":
+                    raise ApiRefused(int(event["object"].get("code", 500)), str(event["object"].get("message", "")))
+                yield event
+
+    async def _request(
+        self, method: str, path: str, query: Mapping[str, str] | None, body: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        async with self._respond(method, path, query, body, _CALL) as response:
+            return _parse_object(await response.read())
+
+    @asynccontextmanager
+    async def _respond(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: Mapping[str, Any] | None,
+        timeout: aiohttp.ClientTimeout,
+    ) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """Yield a response with a status of success; a token that expired just now is read once more."""
+        data = None if body is None else orjson.dumps(body)
+        try:
+            for is_last in (False, True):
+                token = await asyncio.to_thread(self._read_token)
+                headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
+                async with self._http.request(
+                    method, self._access.url + path, params=query, data=data, headers=headers, timeout=timeout,
+                    allow_redirects=False,  # another host must not get the token
+                ) as response:  # fmt: skip
+                    if response.status == 401 and not is_last:
+                        continue
+                    if response.status >= 300:
+                        raise await _refusal(response)
+                    yield response
+                    return
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            if isinstance(error, aiohttp.ClientConnectorCertificateError):
+                problem = "its certificate is not signed by `ca_file`"
+            else:
+                problem = explain_unreachable(error)
+            raise ApiUnreachable(f"the Kubernetes API at {self._access.url} does not answer: {problem}") from error
+
+    def _read_token(self) -> str:
+        try:
+            return self._access.token_file.read_text("ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ApiRefused(401, f"cannot read the token in {str(self._access.token_file)!r}: {error}") from error
+
+
+@asynccontextmanager
+async def open_api(access: ClusterAccess, clock: Clock) -> AsyncGenerator[KubernetesApi]:
+    tls = await asyncio.to_thread(ssl.create_default_context, cafile=access.ca_file)
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=tls, force_close=True),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        read_bufsize=_LONGEST_LINE_BYTES,
+    ) as http:
+        yield KubernetesApi(http, access, clock)
+
+
+def retry_pause(tries: int) -> float:
+    return min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(tries, 10))
+
+
+async def _refusal(response: aiohttp.ClientResponse) -> ApiRefused:
+    content = _parse_object(await response.read())
+    message = str(content.get("message") or f"HTTP {response.status}")
+    if response.status == 401:
+        message = f"the token is not accepted ({message})"
+    elif response.status == 403:
+        message += "; grant it with a Role"
+    after = response.headers.get("Retry-After", "")
+    seconds = float(after) if after.isascii() and after.isdigit() else 0.0
+    return ApiRefused(response.status, message, retry_after_seconds=seconds)
+
+
+def _parse_object(content: bytes) -> dict[str, Any]:
+    """Return the JSON object, or an empty one if a proxy or a cut connection sent something else."""
+    try:
+        value: Any = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
