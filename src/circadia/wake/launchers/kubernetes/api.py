@@ -5,6 +5,7 @@ import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -165,10 +166,11 @@ class KubernetesApi:
         timeout: aiohttp.ClientTimeout,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
         """Yield a response with a status of success; a token that expired just now is read once more."""
-        data = None if body is None else orjson.dumps(body)
+        content = None if body is None else orjson.dumps(body)
         try:
             for is_last in (False, True):
                 token = await asyncio.to_thread(self._read_token)
+                data = content and BytesIO(content)  # aiohttp warns of large bytes
                 headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
                 async with self._http.request(
                     method, self._access.url + path, params=query, data=data, headers=headers, timeout=timeout,
