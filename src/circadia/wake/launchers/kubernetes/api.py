@@ -19,7 +19,7 @@ from circadia.wake.launchers.shielding import run_shielded
 
 _MOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 PATIENCE_SECONDS: Final = 60.0
-"""How long a call is repeated while the API is away: about as long as a single API server takes to restart."""
+"""Longest sum of the pauses between repeats: about as long as a single API server takes to restart."""
 _CALL: Final = aiohttp.ClientTimeout(total=20.0)
 _WATCH_SECONDS: Final = 120
 """The server ends a watch after so long. A connection that died without a sign is noticed little later."""
@@ -27,11 +27,11 @@ _WATCH: Final = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=_
 _LONGEST_LINE_BYTES: Final = 2**21
 """etcd stores at most 1.5 MiB for an object."""
 _FIRST_PAUSE_SECONDS: Final = 0.25
-_LONGEST_PAUSE_SECONDS: Final = 30.0
+_LONGEST_PAUSE_SECONDS: Final = 10.0
 
 
 class ApiRefused(Exception):
-    """The API server refused: `status` is the HTTP status, `str()` its message."""
+    """The API server refused: `status` is the HTTP status, or 0 if it was not trusted; `str()` its message."""
 
     def __init__(self, status: int, message: str, *, retry_after_seconds: float = 0.0) -> None:
         super().__init__(message)
@@ -124,8 +124,7 @@ class KubernetesApi:
 
         A cancellation never leaves a request half sent.
         """
-        end = self._clock.monotonic() + patience_seconds
-        tries = 0
+        tries, waited_seconds = 0, 0.0
         while True:
             try:
                 return await run_shielded(self._request(method, path, query, body))
@@ -133,7 +132,8 @@ class KubernetesApi:
                 if isinstance(error, ApiRefused):
                     error.is_repeat = tries > 0
                 pause = max(retry_pause(tries), error.retry_after_seconds)
-                if not error.is_transient or self._clock.monotonic() + pause > end:
+                waited_seconds += pause
+                if not error.is_transient or waited_seconds > patience_seconds:
                     raise
             await self._clock.sleep(pause)
             tries += 1
@@ -182,11 +182,11 @@ class KubernetesApi:
                         raise await _refusal(response)
                     yield response
                     return
+        except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
+            problem = f"{explain_unreachable(error)}; check `api_url` and `ca_file`"
+            raise ApiRefused(0, f"the Kubernetes API at {self._access.url} is not trusted: {problem}") from error
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            if isinstance(error, aiohttp.ClientConnectorCertificateError):
-                problem = "its certificate is not signed by `ca_file`"
-            else:
-                problem = explain_unreachable(error)
+            problem = explain_unreachable(error)
             raise ApiUnreachable(f"the Kubernetes API at {self._access.url} does not answer: {problem}") from error
 
     def _read_token(self) -> str:
