@@ -1,5 +1,6 @@
 """A whole server whose agents are Jobs of a cluster, and what becomes of a pulse when the cluster's API has faults."""
 
+import asyncio
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ import pytest
 from circadia.ids import PulseId
 from tests.fixtures.kubernetes_api import Fault, KubernetesCluster, kubernetes_cluster
 from tests.fixtures.leap import Leap
+from tests.fixtures.server_process import CircadiaProcess
 from tests.interaction.live import Live, live
 from tests.interaction.test_wakes import until
 from tests.wake.launchers.benches import processes
@@ -217,3 +219,41 @@ async def test_the_end_says_that_the_memory_did_not_suffice(tmp_path: Path) -> N
         ended = await at.end(await at.begin())
         assert ended["status"] == "failed"
         assert ended["detail"] == "exit status 137, out of its 96 MiB of memory (OOMKilled)"
+
+
+@asynccontextmanager
+async def died_server(folder: Path) -> AsyncGenerator[tuple[KubernetesCluster, CircadiaProcess, str]]:
+    """Yield a server that was killed while a pulse's agent ran, and was started again, and the pulse."""
+    async with kubernetes_cluster(folder) as cluster:
+        pods = cluster.settings(command=waiting_agent(folder), grace_seconds=0)
+        agents = {"bob": {"coordination": {"launcher": "pods", "heartbeat_minutes": None}}}
+        async with CircadiaProcess(folder, {"launchers": {"pods": pods}, "agents": agents}) as server:
+            pulse = (await server.call("POST", "/agents/bob/pulses", {}))["pulse"]
+            await until_true((folder / "starts").exists)
+            await server.restart(kill=True)
+            yield cluster, server, pulse
+
+
+@pytest.mark.spec("SHIP-05", "WAKE-23")
+async def test_a_job_of_a_server_that_died_is_found_by_its_label_and_ended(tmp_path: Path) -> None:
+    async with died_server(tmp_path) as (cluster, _, pulse):
+        await until_true(lambda: not processes(PulseId(pulse)) and not cluster.jobs and not cluster.secrets)
+        selector = f"labelSelector=circadia/pulse%3D{pulse}"
+        assert [path for _, path in cluster.requests if "/jobs?" in path and selector in path]
+
+
+@pytest.mark.slow
+@pytest.mark.spec("SHIP-05", "WAKE-23", "WAKE-50")
+async def test_a_pulse_whose_server_died_runs_again_as_another_job_and_never_as_two_at_once(tmp_path: Path) -> None:
+    async with died_server(tmp_path) as (cluster, server, pulse):
+        await until_true(lambda: len((tmp_path / "starts").read_text().split()) == 2)
+        assert len(cluster.jobs) == 1
+        assert len({each.environ()["CIRCADIA_EPOCH"] for each in processes(PulseId(pulse))}) == 1
+        (tmp_path / pulse).touch()
+        async with asyncio.timeout(60):
+            while (ended := await server.call("GET", f"/pulses/{pulse}"))["status"] not in ENDED:
+                await asyncio.sleep(0.05)
+        assert (ended["detail"], ended["attempt"]) == (SEVEN, 2)
+        names = [each["metadata"]["name"] for each in cluster.created if each["kind"] == "Job"]
+        assert len(names) == len(set(names)) == 2
+        await until_true(lambda: not cluster.jobs and not cluster.secrets)
