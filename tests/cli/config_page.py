@@ -26,6 +26,7 @@ from circadia.settings.djinnbot import DjinnbotBlackoutSettings, DjinnbotSchedul
 from circadia.settings.launchers import (
     CallableLauncherSettings,
     ContainerLauncherSettings,
+    KubernetesLauncherSettings,
     ResidentLauncherSettings,
     SubprocessLauncherSettings,
     WebhookLauncherSettings,
@@ -48,6 +49,7 @@ SECTIONS: Final[Mapping[str, tuple[type[BaseModel], ...]]] = {
     "agents`: `pulse_*": (DjinnbotScheduleSettings, DjinnbotBlackoutSettings),
     "launchers`: `subprocess": (SubprocessLauncherSettings,),
     "launchers`: `container": (ContainerLauncherSettings,),
+    "launchers`: `kubernetes": (KubernetesLauncherSettings,),
     "launchers`: `webhook": (WebhookLauncherSettings,),
     "launchers`: `callable": (CallableLauncherSettings,),
     "launchers`: `resident": (ResidentLauncherSettings,),
@@ -83,6 +85,7 @@ _TYPES: Final[Mapping[object, str]] = {
     float: "number",
     bool: "true or false",
     datetime: "time",
+    Any: "any value",
 }
 
 

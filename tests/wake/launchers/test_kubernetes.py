@@ -251,14 +251,24 @@ def test_outside_of_a_pod_the_api_its_token_and_the_namespace_must_be_named(tmp_
     token = tmp_path / "token"
     token.write_text("t")
     pod = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
-    names: dict[str, Any] = {"api_url": None, "namespace": None, "token_file": None, "ca_file": None}
+    names: dict[str, str | None] = {"api_url": None, "namespace": None, "token_file": None, "ca_file": None}
     for environment, stated, problem in (
         ({}, {}, "launchers.pods.api_url: this server runs in no pod"),
-        (pod, {}, "launchers.pods.token_file: there is no token at '/var/run/secrets/"),
+        (pod, {}, "launchers.pods.token_file: there is no token at "),
         (pod, {"token_file": str(token)}, "launchers.pods.namespace: this server runs in no pod"),
         (pod, {"token_file": str(token), "ca_file": "/no/such/ca"}, "launchers.pods.ca_file: there is no file"),
     ):
         with pytest.raises(ConfigError, match=problem):
-            find_cluster("launchers.pods", environment, **{**names, **stated})
-    access = find_cluster("launchers.pods", pod, **{**names, "token_file": str(token), "namespace": "agents"})
-    assert access.url == "https://[fd00::1]:443"
+            find_cluster("launchers.pods", environment, **{**names, **stated}, mount=tmp_path / "none")
+
+
+@pytest.mark.spec("SHIP-05")
+def test_in_a_pod_everything_comes_from_its_service_account(tmp_path: Path) -> None:
+    for name in ("token", "ca.crt", "namespace"):
+        (tmp_path / name).write_text(f"{name} of the pod\n")
+    pod = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
+    access = find_cluster(
+        "launchers.pods", pod, api_url=None, namespace=None, token_file=None, ca_file=None, mount=tmp_path
+    )
+    assert (access.url, access.namespace) == ("https://[fd00::1]:443", "namespace of the pod")
+    assert (access.token_file, access.ca_file) == (tmp_path / "token", tmp_path / "ca.crt")

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from circadia.cli.doctor.check import Check, CheckState, fail, ok, warn
+from circadia.cli.doctor.kubernetes import check_kubernetes
 from circadia.cli.doctor.machine import ClockComparison, check_file_limit, check_programs, check_python
 from circadia.cli.doctor.network import ANSWER_SECONDS, NetworkChecks, check_variables, open_session
 from circadia.cli.doctor.storage import check_database, check_folder, check_redis, running_server_pid
@@ -129,6 +130,7 @@ async def examine(file: Path | None, folder: Path, environment: Mapping[str, str
             network.check_port(settings.server, owner),
             check_database(folder, settings.server, watch),
             check_redis(settings, environment),
+            check_kubernetes(settings, environment),
             check_embedder("embedder", settings.memory.embedder, session, environment),
             check_embedder("previous embedder", settings.memory.previous_embedder, session, environment),
             *(network.check_upstream(name, upstream) for name, upstream in settings.upstreams.items()),

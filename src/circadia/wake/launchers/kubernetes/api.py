@@ -17,7 +17,14 @@ from circadia.errors import ConfigError
 from circadia.network_errors import explain_unreachable
 from circadia.wake.launchers.shielding import run_shielded
 
-_MOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where each pod has the token, the certificates and the namespace of its service account."""
+RIGHTS: Final = (
+    *(("batch", "jobs", verb) for verb in ("create", "get", "list", "delete")),
+    ("", "secrets", "create"),
+    *(("", "pods", verb) for verb in ("list", "watch")),
+)
+"""Group, resource and verb of all that the launcher does."""
 PATIENCE_SECONDS: Final = 60.0
 """Longest sum of the pauses between repeats: about as long as a single API server takes to restart."""
 _CALL: Final = aiohttp.ClientTimeout(total=20.0)
@@ -75,6 +82,7 @@ def find_cluster(
     namespace: str | None,
     token_file: str | None,
     ca_file: str | None,
+    mount: Path = SERVICE_ACCOUNT,
 ) -> ClusterAccess:
     """Return the settings completed by what Kubernetes gives to each pod. `where` is their path, for messages.
 
@@ -86,16 +94,16 @@ def find_cluster(
         if not host or not port:
             raise ConfigError(f"{where}.api_url: this server runs in no pod, so name the API's URL, and a `token_file`")
         api_url = f"https://{f'[{host}]' if ':' in host else host}:{port}"
-    token = Path(token_file) if token_file else _MOUNT / "token"
+    token = Path(token_file) if token_file else mount / "token"
     if not token.is_file():
         raise ConfigError(
             f"{where}.token_file: there is no token at {str(token)!r}; give the server's pod a service account with "
             "`automountServiceAccountToken: true`, or name the file"
         )
-    ca = Path(ca_file) if ca_file else _MOUNT / "ca.crt" if token_file is None else None
+    ca = Path(ca_file) if ca_file else mount / "ca.crt" if token_file is None else None
     if ca is not None and not ca.is_file():
         raise ConfigError(f"{where}.ca_file: there is no file {str(ca)!r}; correct it")
-    mounted = _MOUNT / "namespace"
+    mounted = mount / "namespace"
     if namespace is None:
         if not mounted.is_file():
             raise ConfigError(f"{where}.namespace: this server runs in no pod, so name the namespace of its Jobs")
@@ -137,6 +145,21 @@ class KubernetesApi:
                     raise
             await self._clock.sleep(pause)
             tries += 1
+
+    async def find_missing_rights(self) -> list[str]:
+        """Return what of `RIGHTS` the token does not grant in the namespace."""
+        missing: list[str] = []
+        for group, resource, verb in RIGHTS:
+            attributes = {"namespace": self._access.namespace, "group": group, "resource": resource, "verb": verb}
+            review = {
+                "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "metadata": {},
+                "spec": {"resourceAttributes": attributes},
+            }  # fmt: skip
+            path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+            answer = await self.call("POST", path, body=review, patience_seconds=0)
+            if not answer.get("status", {}).get("allowed"):
+                missing.append(f"{verb} {resource}")
+        return missing
 
     async def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[dict[str, Any]]:
         """Yield events until the server ends the watch."""
