@@ -1,0 +1,306 @@
+"""Edits of a Markdown memory file, in the file's own style. What an edit does not name stays byte for byte.
+
+Each result is parsed again before it is returned: an edit that would change how another entry reads is refused.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import groupby
+from pathlib import PurePosixPath
+from typing import Final
+
+from circadia.errors import Conflict, InvalidRequest
+from circadia.sleeptime.markdown.entries import BOM, BlockKind, Document, MarkdownBlock, parse_entries
+
+_SOURCE: Final = re.compile(r"<!-- circadia: session ([^\s,<>]{1,200}), line (\d{1,9}), (\d{4}-\d\d-\d\d) -->")
+_NO_ID: Final = re.compile(r"[\s,<>]")
+_MARKER: Final = re.compile(rb" {0,3}(?:[-*+]|(\d{1,9})[.)])[ \t]{1,4}(?=\S)")
+_LINE_ENDS: Final = b"\r\n"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FactSource:
+    """Where a fact was stated: the line of a session's transcript, and the day."""
+
+    session: str
+    line: int
+    day: date
+
+    def render(self) -> str:
+        """Return it as the comment behind an entry, which people and `source_of` read."""
+        session = _NO_ID.sub("_", self.session[:200])
+        return f"<!-- circadia: session {session}, line {self.line}, {self.day.isoformat()} -->"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EntryAddition:
+    text: str
+    headings: tuple[str, ...] | None = None
+    """The headings of its section, outermost first; none for the end of the file."""
+    source: FactSource | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EntryRemoval:
+    entry: MarkdownBlock
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EntryReplacement:
+    """A new text for an entry, which keeps its source unless there is a new one."""
+
+    entry: MarkdownBlock
+    text: str
+    source: FactSource | None = None
+
+
+Edit = EntryAddition | EntryRemoval | EntryReplacement
+
+
+def source_of(document: Document, entry: MarkdownBlock) -> FactSource | None:
+    match = _SOURCE.search(document.raw(entry).decode("utf-8", "replace"))
+    try:
+        return FactSource(session=match[1], line=int(match[2]), day=date.fromisoformat(match[3])) if match else None
+    except ValueError:  # a day that no calendar has
+        return None
+
+
+def apply_edits(document: Document, edits: Sequence[Edit]) -> bytes:
+    """Return the file's new bytes: first without what is removed, then with what is added, in the order given.
+
+    Raises Conflict: an entry is pinned, the file is read-only or has changed, or other text would change its meaning.
+    Raises InvalidRequest: a text is empty or no entry, or the file has no such section.
+    """
+    if edits and not document.is_writable:
+        raise Conflict("the file is read-only; dreams leave it as it is")
+    if edits and document.is_pinned:
+        raise Conflict("the file is pinned; remove `<!-- keep -->` from it so that dreams may change it")
+    changes = [edit for edit in edits if not isinstance(edit, EntryAddition)]
+    additions = [edit for edit in edits if isinstance(edit, EntryAddition)]
+    if changes:
+        document = _change_entries(document, changes)
+    for headings, group in groupby(additions, key=lambda addition: addition.headings):
+        document = _add_entries(document, headings, list(group))
+    return document.data
+
+
+def retired_entry(
+    document: Document, entry: MarkdownBlock, *, path: PurePosixPath, why: str, instead: str, day: date
+) -> bytes:
+    """Return what `.circadia/retired/` keeps of an entry: why it went, what takes its place, and its bytes.
+
+    `instead` names a file and line, or the source of what is newer.
+    """
+    head = (
+        f"## {day.isoformat()}, {path} line {entry.line}",
+        *([f"Section: {' / '.join(entry.headings)}"] if entry.headings else []),
+        f"Why: {_one_line(why)}",
+        f"Instead: {_one_line(instead)}",
+    )
+    return "\n\n".join((*head, "")).encode("utf-8", "replace") + document.raw(entry).rstrip(_LINE_ENDS) + b"\n\n"
+
+
+def _one_line(text: str) -> str:
+    """Return a text on one line, unable to open a comment: a comment pins an entry or names its source."""
+    return " ".join(text.replace("<!--", "&lt;!--").split())
+
+
+def _render_text(text: str, source: FactSource | None) -> bytes:
+    line = _one_line(text)
+    if not line:
+        raise InvalidRequest("an entry has no text; leave it out")
+    return (f"{line} {source.render()}" if source else line).encode("utf-8", "replace")
+
+
+def _change_entries(document: Document, changes: Sequence[EntryRemoval | EntryReplacement]) -> Document:
+    by_entry = {change.entry: change for change in changes}
+    blocks = set(document.blocks)
+    for entry in by_entry:
+        if entry not in blocks or not entry.is_entry:
+            raise Conflict(f"line {entry.line} is no longer the entry {entry.text[:80]!r}; read the file again")
+        if entry.is_pinned:
+            raise Conflict(f"the entry {entry.text[:80]!r} in line {entry.line} is pinned with `<!-- keep -->`")
+    wanted: list[bytes] = []
+    replacements: list[tuple[MarkdownBlock, bytes | None]] = []
+    for entry in document.entries:
+        change = by_entry.get(entry)
+        raw = document.raw(entry)
+        if isinstance(change, EntryReplacement):
+            raw = _render_replacement(document, change)
+        if change is None or isinstance(change, EntryReplacement):
+            wanted.append(raw)
+        if change is not None:
+            replacements.append((entry, raw if isinstance(change, EntryReplacement) else None))
+    for separator in (b"", document.line_end):
+        changed = parse_entries(_splice_lines(document, replacements, separator))
+        if _reads_as(changed, wanted, document):
+            return changed
+    raise Conflict("without these entries the text around them would read differently; edit the file by hand")
+
+
+def _render_replacement(document: Document, change: EntryReplacement) -> bytes:
+    raw = document.raw(change.entry)
+    marker = _MARKER.match(raw) if change.entry.kind == BlockKind.ITEM else None
+    text = _render_text(change.text, change.source or source_of(document, change.entry))
+    return (marker[0] if marker else b"") + text + raw[len(raw.rstrip(_LINE_ENDS)) :]
+
+
+def _splice_lines(
+    document: Document, replacements: Sequence[tuple[MarkdownBlock, bytes | None]], separator: bytes
+) -> bytes:
+    """Return the file with entries replaced, or removed (None) with `separator` where no blank line is left."""
+    bom = BOM if document.data.startswith(BOM) else b""
+    lines: list[bytes | None] = [*document.data[len(bom) :].splitlines(keepends=True)]
+    removed = [False] * len(lines)
+    for entry, raw in replacements:
+        first, last = entry.line - 1, entry.line - 1 + len(document.raw(entry).splitlines())
+        if raw is not None:
+            lines[first:last] = [raw, *[b""] * (last - first - 1)]
+        else:
+            removed[first:last] = [True] * (last - first)
+    for first, last in _removed_runs(lines, removed):
+        _remove_run(lines, first, last, separator)
+    return bom + b"".join(line for line in lines if line is not None)
+
+
+def _removed_runs(lines: Sequence[bytes | None], removed: Sequence[bool]) -> Iterator[tuple[int, int]]:
+    """Yield the spans of removed lines; blank lines between removed ones belong to the span."""
+    first = last = -1
+    for number, is_removed in enumerate(removed):
+        if is_removed:
+            first, last = (number if first < 0 else first), number + 1
+        elif first >= 0 and not _is_blank(lines[number]):
+            yield first, last
+            first = -1
+    if first >= 0:
+        yield first, last
+
+
+def _remove_run(lines: list[bytes | None], first: int, last: int, separator: bytes) -> None:
+    """Remove lines with the shorter run of blank lines beside them; at an end of the file, with those inside."""
+    before, after = first, last
+    while before and _is_blank(lines[before - 1]):
+        before -= 1
+    while after < len(lines) and _is_blank(lines[after]):
+        after += 1
+    begins, ends = before == 0, after == len(lines)
+    joins = (before, after) == (first, last) and not (begins or ends)
+    unterminated = last == len(lines) and not _has_line_end(lines[last - 1])
+    if not ends and (begins or first - before > after - last):
+        before = first
+    else:
+        after = last
+    lines[before:after] = [separator if joins else None, *[None] * (after - before - 1)]
+    if unterminated and before and (line := lines[before - 1]) is not None:
+        lines[before - 1] = line.rstrip(_LINE_ENDS)
+
+
+def _is_blank(line: bytes | None) -> bool:
+    return line is not None and not line.strip()
+
+
+def _has_line_end(line: bytes | None) -> bool:
+    return line is not None and line.endswith((b"\n", b"\r"))
+
+
+def _reads_as(changed: Document, wanted: Sequence[bytes], original: Document) -> bool:
+    """Return whether the entries are these bytes, and all else what it was."""
+    return (
+        [changed.raw(entry).rstrip(_LINE_ENDS) for entry in changed.entries]
+        == [raw.rstrip(_LINE_ENDS) for raw in wanted]
+        and _other_blocks(changed) == _other_blocks(original)
+        and changed.has_references == original.has_references
+    )
+
+
+def _other_blocks(document: Document) -> list[tuple[BlockKind, bytes]]:
+    return [(block.kind, document.raw(block).rstrip(_LINE_ENDS)) for block in document.blocks if not block.is_entry]
+
+
+def _add_entries(document: Document, headings: tuple[str, ...] | None, additions: Sequence[EntryAddition]) -> Document:
+    section = _find_section(document, headings) or document.blocks
+    texts = [_render_text(addition.text, addition.source) for addition in additions]
+    place = section[-1].end if section else document.body_start
+    if section == document.blocks:
+        place = max(place, _content_end(document.data))
+    for prefix, blank_lines, between in _styles(document, section, place):
+        lines = [_numbered(prefix, number) + text for number, text in enumerate(texts)]
+        changed = parse_entries(_insert_lines(document, place, lines, blank_lines, between))
+        wanted = [document.raw(entry) for entry in document.entries if entry.start < place]
+        wanted += [*lines, *(document.raw(entry) for entry in document.entries if entry.start >= place)]
+        if _reads_as(changed, wanted, document):
+            return changed
+    raise InvalidRequest(
+        f"{additions[0].text[:80]!r} would not read as an entry: it is no plain text, or code or HTML above it is open"
+    )
+
+
+def _content_end(data: bytes) -> int:
+    """Return the offset behind the last line that is not blank."""
+    end = len(data.rstrip())
+    return end + len(data[end:].splitlines(keepends=True)[0]) if 0 < end < len(data) else end
+
+
+def _find_section(document: Document, headings: tuple[str, ...] | None) -> Sequence[MarkdownBlock]:
+    """Return the blocks of a section from its heading to the next one; without headings, those of the whole file."""
+    if headings is None:
+        return document.blocks
+    section: list[MarkdownBlock] = []
+    inside = not headings
+    for block in document.blocks:
+        if block.kind == BlockKind.HEADING:
+            if inside:
+                break
+            inside = block.headings == headings
+        if inside:
+            section.append(block)
+    if not inside:
+        raise InvalidRequest(f"the file has no section {' / '.join(headings)!r}")
+    return section
+
+
+def _styles(document: Document, section: Sequence[MarkdownBlock], place: int) -> Iterator[tuple[bytes, int, int]]:
+    """Yield ways to write an entry behind a section: prefix, blank lines before it, blank lines between several.
+
+    The first is the one of the entry above. Never more blank lines than follow, so that removing it restores the file.
+    """
+    models = [block for block in section if block.is_entry] or document.entries
+    loose = int(_is_loose(document, models))
+    marker = _MARKER.match(document.raw(models[-1])) if models and models[-1].kind == BlockKind.ITEM else None
+    follows_item = bool(section) and section[-1].kind == BlockKind.ITEM
+    rest = document.data[place:].splitlines()
+    blank = next((number for number, line in enumerate(rest) if line.strip()), 1)
+    if models and models[-1].kind == BlockKind.PARAGRAPH:
+        yield b"", min(1, blank), 1
+    prefix = marker[0] if marker else b"- "
+    before = loose if follows_item else int(bool(document.data[:place].removeprefix(BOM)))
+    yield prefix, min(before, blank), loose
+    yield b"- ", min(before, blank), loose
+    yield b"- ", 1, loose
+
+
+def _is_loose(document: Document, entries: Sequence[MarkdownBlock]) -> bool:
+    """Return whether a blank line separates the last two items."""
+    if len(entries) < 2 or any(entry.kind != BlockKind.ITEM for entry in entries[-2:]):
+        return False
+    between = document.data[entries[-2].end : entries[-1].start]
+    return bool(between) and not between.strip()
+
+
+def _numbered(prefix: bytes, number: int) -> bytes:
+    """Return the marker of the entry behind the one whose marker this is, or a later one."""
+    marker = _MARKER.match(prefix + b"x")
+    if marker is None or marker[1] is None:
+        return prefix
+    return prefix.replace(marker[1], str(int(marker[1]) + number + 1).encode(), 1)
+
+
+def _insert_lines(document: Document, place: int, lines: Sequence[bytes], blank_lines: int, between: int) -> bytes:
+    before, after = document.data[:place], document.data[place:]
+    end = b"\r\n" if before.endswith(b"\r\n") else before[-1:]
+    line_end = end if _has_line_end(end) else document.line_end
+    text = line_end * blank_lines + (line_end * (between + 1)).join(lines)
+    unterminated = bool(before.removeprefix(BOM)) and not _has_line_end(before)
+    return before + (line_end + text if unterminated else text + line_end) + after

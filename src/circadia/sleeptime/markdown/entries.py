@@ -1,0 +1,251 @@
+"""The entries of a Markdown memory file: what they say, and which bytes of the file they are.
+
+Only the block structure is parsed, by markdown-it-py. Blocks are spans of whole lines, so all bytes of a file survive:
+line ends, byte order mark, invalid UTF-8.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from itertools import accumulate
+from typing import Any, Final
+
+import yaml
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+BOM: Final = b"\xef\xbb\xbf"
+_FENCE: Final = b"---"
+_MOST_FRONT_MATTER: Final = 20_000
+"""Bytes of front matter to parse."""
+_KEEP: Final = re.compile(rb"<!--[ \t]*keep[ \t]*-->")
+_TRUE: Final = frozenset(("true", "yes", "on"))
+_PINS: Final = ("keep", "read_only")
+"""Keys of the front matter that pin a file; Letta's MemFS writes `read_only`."""
+
+
+class BlockKind(StrEnum):
+    ITEM = "item"
+    """A list item of the top level, with its nested lines."""
+    PARAGRAPH = "paragraph"
+    HEADING = "heading"
+    STRUCTURE = "structure"
+    """A table, code, quotation, comment or other HTML."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MarkdownBlock:
+    """A block of the top level. Items and paragraphs are entries; dreams change nothing else."""
+
+    kind: BlockKind
+    start: int
+    end: int
+    """Span in the file's bytes, of whole lines, without the blank lines around it."""
+    line: int
+    """Line number in the file, from 1."""
+    headings: tuple[str, ...]
+    """The headings above it, outermost first; of a heading, with its own."""
+    text: str
+    """What it says, without list marker and comments."""
+    markup: str
+    """The character of its list marker, or of its heading."""
+    is_pinned: bool
+
+    @property
+    def is_entry(self) -> bool:
+        return self.kind in (BlockKind.ITEM, BlockKind.PARAGRAPH)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Document:
+    """A Markdown file. Blocks are in order and do not overlap; blank lines and front matter lie between them."""
+
+    data: bytes
+    blocks: Sequence[MarkdownBlock]
+    front_matter: Mapping[str, str]
+    """Its scalars, and those below `metadata`."""
+    body_start: int
+    """Offset of the first byte behind byte order mark and front matter."""
+    is_pinned: bool
+    is_writable: bool = True
+    has_references: bool = False
+    """Whether a link may be defined in another place than where it is used."""
+
+    @property
+    def entries(self) -> Sequence[MarkdownBlock]:
+        return [block for block in self.blocks if block.is_entry]
+
+    @property
+    def line_end(self) -> bytes:
+        """Return the end of its first line, a line feed if it has none."""
+        first = self.data.splitlines(keepends=True)[:1]
+        return first[0][len(first[0].rstrip(b"\r\n")) :] or b"\n" if first else b"\n"
+
+    def raw(self, block: MarkdownBlock) -> bytes:
+        return self.data[block.start : block.end]
+
+    def split_at_blocks(self) -> Iterator[bytes]:
+        """Yield the file in pieces: each block, and what lies before, between and behind them."""
+        end = 0
+        for block in self.blocks:
+            yield self.data[end : block.start]
+            yield self.raw(block)
+            end = block.end
+        yield self.data[end:]
+
+
+def parse_entries(data: bytes, *, is_writable: bool = True) -> Document:
+    """Parse any bytes. Joining the pieces of `split_at_blocks` gives the same bytes again."""
+    bom = len(BOM) if data.startswith(BOM) else 0
+    lines = data[bom:].splitlines(keepends=True)
+    starts = [*accumulate(map(len, lines), initial=bom)]
+    head = _count_front_matter_lines(lines)
+    front = data[bom : starts[head]]
+    front_matter = _parse_front_matter(front)
+    body = data[starts[head] :]
+    environment: dict[str, object] = {}
+    tokens = _parser().parse(body.decode("utf-8", "replace"), environment)
+    blocks = list(_BlockReader(data, lines, starts, head).read_blocks(tokens))
+    begins_pinned = bool(blocks) and _is_keep(data, blocks[0])
+    return Document(
+        data=data,
+        blocks=blocks,
+        front_matter=front_matter,
+        body_start=starts[head],
+        is_pinned=begins_pinned
+        or _KEEP.search(front) is not None
+        or any(front_matter.get(key, "").lower() in _TRUE for key in _PINS),
+        is_writable=is_writable,
+        has_references=bool(environment.get("references")),
+    )
+
+
+def read_front_matter(data: bytes) -> Mapping[str, str]:
+    """Return the scalars of a file's front matter, and those below `metadata`; empty without one."""
+    lines = data.removeprefix(BOM).splitlines(keepends=True) if data[:10].removeprefix(BOM).startswith(_FENCE) else []
+    return _parse_front_matter(b"".join(lines[: _count_front_matter_lines(lines)]))
+
+
+def without_comments(text: str) -> str:
+    """Return a text without its HTML comments; one that does not end goes on to the end of the text."""
+    first, *others = text.split("<!--")
+    return first + "".join(other.partition("-->")[2] for other in others)
+
+
+class _BlockReader:
+    """Turns the tokens of a parsed body into blocks with their spans."""
+
+    def __init__(self, data: bytes, lines: Sequence[bytes], starts: Sequence[int], head: int) -> None:
+        self._data = data
+        self._lines = lines
+        self._starts = starts
+        self._head = head
+        self._path: list[tuple[int, str]] = []
+        """Levels and texts of the headings above."""
+        self._pinned_level = 0
+        """Level of the heading whose whole section is pinned; 0 without one."""
+
+    def read_blocks(self, tokens: Sequence[Token]) -> Iterator[MarkdownBlock]:
+        keep, pinned_list = False, False
+        for at, token in enumerate(tokens):
+            if token.level == 0 and token.type.endswith("list_open"):
+                keep, pinned_list = False, keep
+            elif _begins_block(token):
+                block = self._build_block(token, _texts(tokens, at), keep or pinned_list)
+                yield block
+                if token.type != "list_item_open":
+                    keep, pinned_list = _is_keep(self._data, block), False
+            elif token.level == 0 and token.type.endswith("list_close"):
+                pinned_list = False
+
+    def _build_block(self, token: Token, texts: Sequence[str], keep: bool) -> MarkdownBlock:
+        first, last = (self._head + number for number in token.map or (0, 0))
+        while last > first + 1 and not self._lines[last - 1].strip():
+            last -= 1
+        text = without_comments("\n".join(texts)).strip()
+        kind = _KINDS.get(token.type, BlockKind.STRUCTURE)
+        if kind == BlockKind.HEADING:
+            self._enter_section(int(token.tag[1:]), text, keep)
+        start, end = self._starts[first], self._starts[last]
+        return MarkdownBlock(
+            kind=kind,
+            start=start,
+            end=end,
+            line=first + 1,
+            headings=tuple(heading for _level, heading in self._path),
+            text=text,
+            markup=token.markup,
+            is_pinned=keep or self._pinned_level > 0 or _KEEP.search(self._data, start, end) is not None,
+        )
+
+    def _enter_section(self, level: int, text: str, keep: bool) -> None:
+        while self._path and self._path[-1][0] >= level:
+            self._path.pop()
+        self._path.append((level, text))
+        if level <= self._pinned_level:
+            self._pinned_level = 0
+        if keep and not self._pinned_level:
+            self._pinned_level = level
+
+
+_KINDS: Final = {
+    "list_item_open": BlockKind.ITEM,
+    "paragraph_open": BlockKind.PARAGRAPH,
+    "heading_open": BlockKind.HEADING,
+}
+
+
+@cache
+def _parser() -> MarkdownIt:
+    return MarkdownIt("commonmark").enable("table").disable("inline")
+
+
+def _begins_block(token: Token) -> bool:
+    return token.map is not None and (token.level == 0 or (token.level == 1 and token.type == "list_item_open"))
+
+
+def _texts(tokens: Sequence[Token], at: int) -> list[str]:
+    """Return the texts of the block that begins with the token at this position."""
+    level = tokens[at].level
+    texts = [tokens[at].content]
+    while tokens[at].nesting and not (tokens[at].nesting < 0 and tokens[at].level == level):
+        at += 1
+        texts.append(tokens[at].content.rstrip("\n"))
+    return [text for text in texts if text]
+
+
+def _is_keep(data: bytes, block: MarkdownBlock) -> bool:
+    return block.kind == BlockKind.STRUCTURE and _KEEP.fullmatch(data[block.start : block.end].strip()) is not None
+
+
+def _count_front_matter_lines(lines: Sequence[bytes]) -> int:
+    if lines and lines[0].rstrip() == _FENCE:
+        for number, line in enumerate(lines[1:], 2):
+            if line.rstrip() in (_FENCE, b"..."):
+                return number
+    return 0
+
+
+def _parse_front_matter(front: bytes) -> dict[str, str]:
+    """Return its scalars as they are written; nothing if it is no mapping. Nodes only: nothing is built from them."""
+    if len(front) > _MOST_FRONT_MATTER:
+        return {}
+    try:
+        loader: Any = yaml.SafeLoader(front.strip().strip(_FENCE).decode())
+        node: object = loader.get_single_node()
+    except (UnicodeDecodeError, yaml.YAMLError, RecursionError):
+        return {}
+    return _scalars(node, ("metadata",))
+
+
+def _scalars(node: object, within: Sequence[str] = ()) -> dict[str, str]:
+    found: dict[str, str] = {}
+    pairs: Sequence[tuple[Any, Any]] = node.value if isinstance(node, yaml.MappingNode) else ()
+    for key, value in pairs:
+        if isinstance(value, yaml.ScalarNode):
+            found[str(key.value)] = str(value.value)
+        elif key.value in within:
+            found = _scalars(value) | found
+    return found

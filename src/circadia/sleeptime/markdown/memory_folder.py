@@ -1,0 +1,226 @@
+"""The files of a Markdown memory folder: its index, its topic files, and what cannot be read.
+
+Links are never followed, and folders are opened relative to the one above them: nothing outside the folder is read,
+even if somebody changes it meanwhile. Files are read one at a time; between reads only their hashes are kept.
+"""
+
+import errno
+import os
+import stat
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from circadia.errors import Conflict, InvalidRequest
+from circadia.sleeptime.markdown.entries import Document, parse_entries, read_front_matter
+
+INDEX_NAMES: Final = ("MEMORY.md", "memory.md", "AGENTS.md", "CLAUDE.md")
+"""Names of an index at the top of a folder; the first that is there is it."""
+MEMORY_NAMES: Final = INDEX_NAMES[:2]
+INSTRUCTION_NAMES: Final = frozenset(("AGENTS.md", "CLAUDE.md", "SOUL.md"))
+"""Beside a `MEMORY.md` they show that the folder is a whole workspace, as OpenClaw's, and other files no memory."""
+WORKSPACE_MEMORY: Final = frozenset((*MEMORY_NAMES, "USER.md", "memory"))
+"""What is memory in such a workspace."""
+GENERATED_NAMES: Final = frozenset(
+    ("rollout_summaries", "raw_memories.md", "memory_filesystem.md", "DREAMS.md", "skills")
+)
+"""What the tools write anew themselves, and procedures: names at the top of Codex's, Letta's and OpenClaw's folders."""
+MAX_FILE_BYTES: Final = 1_000_000
+MAX_FILES: Final = 100_000
+"""Files of any kind in a folder; with more it is probably not the one that was meant."""
+_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class MemoryKind(StrEnum):
+    """The `type` in the front matter of a topic file."""
+
+    USER = "user"
+    FEEDBACK = "feedback"
+    PROJECT = "project"
+    REFERENCE = "reference"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FolderProblem:
+    """A path that dreams leave alone, and why."""
+
+    path: PurePosixPath
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryFile:
+    root: Path
+    path: PurePosixPath
+    size: int
+    hash: str
+    """SHA-256 of its bytes, in hexadecimal digits."""
+    kind: MemoryKind | None
+    is_writable: bool
+
+    def read_data(self) -> bytes:
+        """Read it again. Raises Conflict: it has changed since the folder was read, or is gone."""
+        try:
+            data, _mode = _read_file(self.root, self.path)
+        except OSError as error:
+            reason = f"{str(self.path)!r} cannot be read any more ({error.strerror})"
+            raise Conflict(f"{reason}; read the folder again") from error
+        if sha256(data).hexdigest() != self.hash:
+            raise Conflict(f"{str(self.path)!r} has changed meanwhile; read the folder again")
+        return data
+
+    def read_document(self) -> Document:
+        return parse_entries(self.read_data(), is_writable=self.is_writable)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryFolder:
+    root: Path
+    index: MemoryFile | None
+    topics: Sequence[MemoryFile]
+    """The other Markdown files, by path."""
+    problems: Sequence[FolderProblem]
+    is_workspace: bool = False
+    """Whether only some of its files are memory."""
+    paths: frozenset[PurePosixPath] = field(default=frozenset(), repr=False)
+    """All paths that were seen; those below what is no memory are unknown."""
+
+    @property
+    def files(self) -> Sequence[MemoryFile]:
+        return [*([self.index] if self.index else []), *self.topics]
+
+    def may_have(self, path: PurePosixPath) -> bool:
+        """Return whether the path exists, or lies where nobody has looked."""
+        return path in self.paths or not _is_memory(path, self.is_workspace)
+
+
+def read_folder(root: Path) -> MemoryFolder:
+    """Read a memory folder. Raises InvalidRequest: it is none, or holds too many files."""
+    try:
+        root = root.resolve(strict=True)
+        top = set(os.listdir(root))
+    except (OSError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "a circle of links"
+        raise InvalidRequest(f"{str(root)!r} is no readable folder ({reason}); name a memory folder") from error
+    index_name = next((name for name in INDEX_NAMES if name in top), None)
+    is_workspace = index_name in MEMORY_NAMES and bool(top & INSTRUCTION_NAMES)
+    paths: set[PurePosixPath] = set()
+    files: list[MemoryFile] = []
+    problems: list[FolderProblem] = []
+    for path, reason in _walk(root, is_workspace):
+        paths.add(path)
+        if len(paths) > MAX_FILES:
+            raise InvalidRequest(f"{str(root)!r} has more than {MAX_FILES} files; name the memory folder itself")
+        found = FolderProblem(path=path, reason=reason) if reason else _inspect(root, path)
+        if isinstance(found, FolderProblem):
+            problems.append(found)
+        elif found is not None:
+            files.append(found)
+    if index_name is None:
+        reason = "there is no index; agents look for it under this name"
+        problems.append(FolderProblem(path=PurePosixPath(INDEX_NAMES[0]), reason=reason))
+    index = next((file for file in files if str(file.path) == index_name), None)
+    return MemoryFolder(
+        root=root,
+        index=index,
+        topics=sorted((file for file in files if file is not index), key=lambda file: file.path),
+        problems=[*problems, *_case_problems(files)],
+        is_workspace=is_workspace,
+        paths=frozenset(paths),
+    )
+
+
+def comparable_path(path: PurePosixPath) -> str:
+    """Return a path as a disk compares it that ignores case and the form of accents."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", str(path)).casefold())
+
+
+def _walk(root: Path, is_workspace: bool) -> Iterator[tuple[PurePosixPath, str]]:
+    """Yield the paths of memory below the root, none of them hidden; with the reason if one cannot be read."""
+    problems: list[OSError] = []
+    for folder, folders, names, descriptor in os.fwalk(root, onerror=problems.append):
+        here = PurePosixPath(Path(folder).relative_to(root).as_posix())
+        for name in sorted((*folders, *names)):
+            if not name.startswith(".") and _is_memory(here / name, is_workspace):
+                path = _printable(here / name)
+                reason = "" if path == here / name else "its name is not UTF-8; rename it"
+                yield path, reason or _link_reason(name, descriptor)
+        folders[:] = [
+            name for name in sorted(folders) if not name.startswith(".") and _is_memory(here / name, is_workspace)
+        ]
+        while problems:
+            error = problems.pop()
+            path = PurePosixPath(Path(error.filename).relative_to(root).as_posix())
+            yield _printable(path), f"it cannot be read: {error.strerror}"
+
+
+def _is_memory(path: PurePosixPath, is_workspace: bool) -> bool:
+    top = path.parts[0] if path.parts else ""
+    return top not in GENERATED_NAMES and not (is_workspace and top not in WORKSPACE_MEMORY)
+
+
+def _link_reason(name: str, descriptor: int) -> str:
+    try:
+        is_link = stat.S_ISLNK(os.lstat(name, dir_fd=descriptor).st_mode)
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    return "it is a link; dreams follow none" if is_link else ""
+
+
+def _inspect(root: Path, path: PurePosixPath) -> MemoryFile | FolderProblem | None:
+    """Return a Markdown file, or why it is left alone; none for anything else."""
+    if path.suffix.lower() != ".md":
+        return None
+    try:
+        data, mode = _read_file(root, path)
+    except OSError as error:
+        return FolderProblem(path=path, reason=f"it cannot be read: {error.strerror}")
+    if len(data) > MAX_FILE_BYTES:
+        return FolderProblem(path=path, reason=f"it is larger than {MAX_FILE_BYTES} bytes; split it by hand")
+    if b"\0" in data:
+        return FolderProblem(path=path, reason="it is binary")
+    kind = read_front_matter(data).get("type")
+    return MemoryFile(
+        root=root,
+        path=path,
+        size=len(data),
+        hash=sha256(data).hexdigest(),
+        kind=MemoryKind(kind) if kind in [*MemoryKind] else None,
+        is_writable=mode & 0o222 != 0 and os.access(root / path, os.W_OK),
+    )
+
+
+def _read_file(root: Path, path: PurePosixPath) -> tuple[bytes, int]:
+    """Return the first bytes of a file, one more than it may have, and its mode; no part of the path is a link."""
+    descriptor = os.open(root, _FLAGS | os.O_DIRECTORY)
+    try:
+        for number, name in enumerate(path.parts, 1):
+            flags = _FLAGS if number == len(path.parts) else _FLAGS | os.O_DIRECTORY
+            below = os.open(name, flags, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = below
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        with os.fdopen(os.dup(descriptor), "rb") as file:
+            return file.read(MAX_FILE_BYTES + 1), mode
+    finally:
+        os.close(descriptor)
+
+
+def _printable(path: PurePosixPath) -> PurePosixPath:
+    """Return a path whose name is UTF-8; of another, one that is not there."""
+    return PurePosixPath(os.fsencode(path).decode("utf-8", "replace"))
+
+
+def _case_problems(files: Sequence[MemoryFile]) -> Iterator[FolderProblem]:
+    by_name: dict[str, list[PurePosixPath]] = {}
+    for file in files:
+        by_name.setdefault(comparable_path(file.path), []).append(file.path)
+    for first, *others in by_name.values():
+        for path in others:
+            yield FolderProblem(path=path, reason=f"its name differs from {str(first)!r} only in case or accents")
