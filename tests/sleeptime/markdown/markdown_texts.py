@@ -3,11 +3,12 @@
 from hypothesis import strategies as st
 
 LINES = (
-    "- an entry", "- an entry of two\n  lines", "* star", "+ plus", "1. first", "2) second", "- a\n  - nested\n    1. deeper",
-    "-   wide", "  - indented", "a paragraph", "a paragraph\nof two lines", "# Title", "## Section", "### Part", "Title\n=====",
-    "---", "***", "```\ncode\n- no entry\n```", "~~~", "    indented code", "> quoted\n> - text", "| a | b |\n|---|---|\n| 1 | 2 |",
-    "<!-- a comment -->", "<!-- keep -->", "<!-- open", "- item <!-- keep -->", "<div>\nhtml\n</div>", "[ref]: http://example.org",
-    "- [ ] open task", "- ", "-", "- [Title](file.md) — hook", "naïve – ü 日本", "\t- tab", "- \x0cform feed\x0b", "- a\u2028b\x85c",
+    "- an entry", "- an entry of two\n  lines", "* star", "+ plus", "1. first", "2) second", "-   wide", "  - indented",
+    "- a\n  - nested\n    1. deeper", "- item <!-- keep -->", "- [ ] open task", "- ", "-", "- [Title](file.md) — hook",
+    "\t- tab", "- \x0cform feed\x0b", "- a\u2028b\u0085c", "a paragraph", "a paragraph\nof two lines", "naïve – ü 日本",
+    "# Title", "## Section", "### Part", "Title\n=====", "---", "***", "```\ncode\n- no entry\n```", "~~~",
+    "    indented code", "> quoted\n> - text", "| a | b |\n|---|---|\n| 1 | 2 |", "<!-- a comment -->", "<!-- keep -->",
+    "<!-- open", "<div>\nhtml\n</div>", "[ref]: http://example.org",
 )  # fmt: skip
 LINE_ENDS = ("\n", "\n", "\n", "\r\n", "\r", "\n\n", "\n\n\n", "\n  \n", "\r\n\r\n")
 BEGINNINGS = (

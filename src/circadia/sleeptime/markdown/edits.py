@@ -73,10 +73,8 @@ def apply_edits(document: Document, edits: Sequence[Edit]) -> bytes:
     Raises Conflict: an entry is pinned, the file is read-only or has changed, or other text would change its meaning.
     Raises InvalidRequest: a text is empty or no entry, or the file has no such section.
     """
-    if edits and not document.is_writable:
-        raise Conflict("the file is read-only; dreams leave it as it is")
-    if edits and document.is_pinned:
-        raise Conflict("the file is pinned; remove `<!-- keep -->` from it so that dreams may change it")
+    if edits:
+        check_editable(document)
     changes = [edit for edit in edits if not isinstance(edit, EntryAddition)]
     additions = [edit for edit in edits if isinstance(edit, EntryAddition)]
     if changes:
@@ -84,6 +82,14 @@ def apply_edits(document: Document, edits: Sequence[Edit]) -> bytes:
     for headings, group in groupby(additions, key=lambda addition: addition.headings):
         document = _add_entries(document, headings, list(group))
     return document.data
+
+
+def check_editable(document: Document) -> None:
+    """Raises Conflict: the file is read-only or pinned."""
+    if not document.is_writable:
+        raise Conflict("the file is read-only; dreams leave it as it is")
+    if document.is_pinned:
+        raise Conflict("the file is pinned; remove `<!-- keep -->` or its key so that dreams may change it")
 
 
 def retired_entry(

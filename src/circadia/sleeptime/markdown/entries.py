@@ -18,8 +18,10 @@ from markdown_it.token import Token
 
 BOM: Final = b"\xef\xbb\xbf"
 _FENCE: Final = b"---"
-_MOST_FRONT_MATTER: Final = 20_000
+_MOST_FRONT_MATTER: Final = 8_000
 """Bytes of front matter to parse."""
+_MOST_BRACKETS: Final = 100
+"""PyYAML takes quadratic time with the depth of brackets."""
 _KEEP: Final = re.compile(rb"<!--[ \t]*keep[ \t]*-->")
 _TRUE: Final = frozenset(("true", "yes", "on"))
 _PINS: Final = ("keep", "read_only")
@@ -210,9 +212,10 @@ def _texts(tokens: Sequence[Token], at: int) -> list[str]:
     """Return the texts of the block that begins with the token at this position."""
     level = tokens[at].level
     texts = [tokens[at].content]
-    while tokens[at].nesting and not (tokens[at].nesting < 0 and tokens[at].level == level):
-        at += 1
-        texts.append(tokens[at].content.rstrip("\n"))
+    if tokens[at].nesting:
+        while tokens[at].nesting >= 0 or tokens[at].level != level:
+            at += 1
+            texts.append(tokens[at].content.rstrip("\n"))
     return [text for text in texts if text]
 
 
@@ -230,7 +233,7 @@ def _count_front_matter_lines(lines: Sequence[bytes]) -> int:
 
 def _parse_front_matter(front: bytes) -> dict[str, str]:
     """Return its scalars as they are written; nothing if it is no mapping. Nodes only: nothing is built from them."""
-    if len(front) > _MOST_FRONT_MATTER:
+    if len(front) > _MOST_FRONT_MATTER or front.count(b"[") + front.count(b"{") > _MOST_BRACKETS:
         return {}
     try:
         loader: Any = yaml.SafeLoader(front.strip().strip(_FENCE).decode())

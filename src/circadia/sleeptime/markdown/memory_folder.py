@@ -17,6 +17,7 @@ from typing import Final
 
 from circadia.errors import Conflict, InvalidRequest
 from circadia.sleeptime.markdown.entries import Document, parse_entries, read_front_matter
+from circadia.sleeptime.markdown.splitting import whole_name
 
 INDEX_NAMES: Final = ("MEMORY.md", "memory.md", "AGENTS.md", "CLAUDE.md")
 """Names of an index at the top of a folder; the first that is there is it."""
@@ -86,8 +87,8 @@ class MemoryFolder:
     problems: Sequence[FolderProblem]
     is_workspace: bool = False
     """Whether only some of its files are memory."""
-    paths: frozenset[PurePosixPath] = field(default=frozenset(), repr=False)
-    """All paths that were seen; those below what is no memory are unknown."""
+    names: frozenset[str] = field(default=frozenset(), repr=False)
+    """All paths that were seen, as `comparable_path`; those below what is no memory are unknown."""
 
     @property
     def files(self) -> Sequence[MemoryFile]:
@@ -95,7 +96,7 @@ class MemoryFolder:
 
     def may_have(self, path: PurePosixPath) -> bool:
         """Return whether the path exists, or lies where nobody has looked."""
-        return path in self.paths or not _is_memory(path, self.is_workspace)
+        return comparable_path(path) in self.names or not _is_memory(path, self.is_workspace)
 
 
 def read_folder(root: Path) -> MemoryFolder:
@@ -108,12 +109,12 @@ def read_folder(root: Path) -> MemoryFolder:
         raise InvalidRequest(f"{str(root)!r} is no readable folder ({reason}); name a memory folder") from error
     index_name = next((name for name in INDEX_NAMES if name in top), None)
     is_workspace = index_name in MEMORY_NAMES and bool(top & INSTRUCTION_NAMES)
-    paths: set[PurePosixPath] = set()
+    names: set[str] = set()
     files: list[MemoryFile] = []
     problems: list[FolderProblem] = []
     for path, reason in _walk(root, is_workspace):
-        paths.add(path)
-        if len(paths) > MAX_FILES:
+        names.add(comparable_path(path))
+        if len(names) > MAX_FILES:
             raise InvalidRequest(f"{str(root)!r} has more than {MAX_FILES} files; name the memory folder itself")
         found = FolderProblem(path=path, reason=reason) if reason else _inspect(root, path)
         if isinstance(found, FolderProblem):
@@ -130,7 +131,7 @@ def read_folder(root: Path) -> MemoryFolder:
         topics=sorted((file for file in files if file is not index), key=lambda file: file.path),
         problems=[*problems, *_case_problems(files)],
         is_workspace=is_workspace,
-        paths=frozenset(paths),
+        names=frozenset(names),
     )
 
 
@@ -159,8 +160,9 @@ def _walk(root: Path, is_workspace: bool) -> Iterator[tuple[PurePosixPath, str]]
 
 
 def _is_memory(path: PurePosixPath, is_workspace: bool) -> bool:
-    top = path.parts[0] if path.parts else ""
-    return top not in GENERATED_NAMES and not (is_workspace and top not in WORKSPACE_MEMORY)
+    top = path.parts[0]
+    is_outside = is_workspace and whole_name(PurePosixPath(top)).name not in WORKSPACE_MEMORY
+    return top not in GENERATED_NAMES and not is_outside
 
 
 def _link_reason(name: str, descriptor: int) -> str:

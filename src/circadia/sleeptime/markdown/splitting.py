@@ -1,0 +1,128 @@
+"""Moves the end of a file that is too long to another file, to which the first one then links.
+
+What stands first stays: the tools load the beginning of an index, so a person decides by the order what they load.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+
+from circadia.errors import Conflict
+from circadia.sleeptime.markdown.edits import EntryRemoval, apply_edits, check_editable
+from circadia.sleeptime.markdown.entries import BOM, BlockKind, Document, MarkdownBlock, parse_entries
+from circadia.sleeptime.markdown.links import find_links, render_link, resolve_link
+
+_PART: Final = re.compile(r"-part\d{1,4}$")
+_LINK_LINES: Final = 2
+"""Lines of the link to the next part, with the blank line before it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SplitFile:
+    """A file in two: what stays, without a link to the rest, and the bytes of the rest."""
+
+    head: bytes
+    tail: bytes
+    next_part: PurePosixPath | None
+    """The file that the removed link to earlier overflow names."""
+
+
+def whole_name(path: PurePosixPath) -> PurePosixPath:
+    """Return the name of the first part."""
+    return path.with_name(f"{_PART.sub('', path.stem)}{path.suffix}")
+
+
+def part_name(path: PurePosixPath, number: int) -> PurePosixPath:
+    """Return the name of a later part; it is no day, so that no day's notes are mistaken for it."""
+    return path.with_name(f"{whole_name(path).stem}-part{number}{path.suffix}")
+
+
+def is_part_of(part: PurePosixPath, path: PurePosixPath) -> bool:
+    """Return whether a path names another part of the same file."""
+    return part not in (path, whole_name(part)) and whole_name(part) == whole_name(path)
+
+
+def split_file(path: PurePosixPath, document: Document, *, max_lines: int, max_bytes: int) -> SplitFile | None:
+    """Split a file at a block so that its head fits; none if it fits already.
+
+    Raises Conflict: it cannot be split; the message says why.
+    """
+    data = document.data
+    if len(data) <= max_bytes and len(data.splitlines()) <= max_lines:
+        return None
+    check_editable(document)
+    if document.has_references:
+        raise Conflict("it defines links for several places; split it by hand")
+    links = [(entry, target) for entry in document.entries if (target := _next_part(path, entry)) is not None]
+    if links:
+        document = parse_entries(apply_edits(document, [EntryRemoval(entry=entry) for entry, _target in links]))
+    room = max_bytes - len(render_link(path.stem, part_name(path, 1000), path).encode()) - 50
+    cut = _find_cut(document, max_lines - _LINK_LINES, room)
+    if cut == len(document.blocks):
+        raise Conflict("one entry or block in it is longer than the limit; shorten it by hand")
+    pinned = next((block for block in document.blocks[cut:] if block.is_pinned), None)
+    if pinned is not None:
+        raise Conflict(f"line {pinned.line} is pinned and behind the limit; move it up, or unpin it")
+    head = document.data[: document.blocks[cut - 1].end]
+    tail = _headings_above(document, cut) + document.data[document.blocks[cut].start :]
+    _check_entries(document, head, tail)
+    return SplitFile(head=head, tail=tail, next_part=links[-1][1] if links else None)
+
+
+def append_part(data: bytes, tail: bytes, line_end: bytes) -> bytes:
+    """Return a file with more text at its end, separated by a blank line."""
+    if not data.removeprefix(BOM).strip():
+        return data + tail
+    ended = data if data.endswith((b"\n", b"\r")) else data + line_end
+    return ended + line_end + tail
+
+
+def _next_part(path: PurePosixPath, entry: MarkdownBlock) -> PurePosixPath | None:
+    link = next(find_links(entry.text), None)
+    target = resolve_link(path, link.target) if link and link.is_first else None
+    return target if target is not None and is_part_of(target, path) and not entry.is_pinned else None
+
+
+def _find_cut(document: Document, max_lines: int, max_bytes: int) -> int:
+    """Return the number of blocks that stay: as many as fit, at least one entry, no heading without what follows it."""
+    ends = [0, *(number for number, block in enumerate(document.blocks, 1) if not _leads(document, block))]
+    fitting = [
+        number
+        for number in ends[1:]
+        if document.blocks[number - 1].end <= max_bytes and _last_line(document, number) <= max_lines
+    ]
+    return fitting[-1] if fitting else (ends[1] if len(ends) > 1 else len(document.blocks))
+
+
+def _last_line(document: Document, number: int) -> int:
+    block = document.blocks[number - 1]
+    return block.line - 1 + len(document.raw(block).splitlines())
+
+
+def _leads(document: Document, block: MarkdownBlock) -> bool:
+    """Return whether a block belongs to the one behind it: a heading or a comment."""
+    return block.kind == BlockKind.HEADING or (
+        block.kind == BlockKind.STRUCTURE and document.raw(block).startswith(b"<!--")
+    )
+
+
+def _headings_above(document: Document, cut: int) -> bytes:
+    """Return the headings of the section in which the blocks from `cut` on lie, as they are written."""
+    first = document.blocks[cut]
+    path = first.headings[:-1] if first.kind == BlockKind.HEADING else first.headings
+    above = {block.headings: block for block in document.blocks[:cut] if block.kind == BlockKind.HEADING}
+    raws: Sequence[bytes] = [document.raw(above[path[: number + 1]]) for number in range(len(path))]
+    return b"".join(raw.rstrip(b"\r\n") + document.line_end * 2 for raw in raws)
+
+
+def _check_entries(document: Document, head: bytes, tail: bytes) -> None:
+    """Raise Conflict unless both parts together have the entries of the file, byte for byte."""
+    parts = [raw for part in (head, tail) for raw in _raw_entries(parse_entries(part))]
+    if parts != _raw_entries(document):
+        raise Conflict("its parts would read differently; split it by hand")
+
+
+def _raw_entries(document: Document) -> Sequence[bytes]:
+    return [document.raw(entry).rstrip(b"\r\n") for entry in document.entries]

@@ -1,0 +1,325 @@
+"""What a memory folder needs without a model: its index, duplicates, dead links, open dates and sizes (DREAM-25).
+
+Text is moved, never cut: what leaves a file stands in another one, or is kept as retired.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from hashlib import blake2b
+from itertools import count
+from pathlib import PurePosixPath
+from typing import Final
+
+from circadia.errors import CircadiaError
+from circadia.sleeptime.grounding.relative_dates import first_open_date
+from circadia.sleeptime.markdown.edits import Edit, EntryAddition, EntryRemoval, apply_edits, retired_entry
+from circadia.sleeptime.markdown.entries import BOM, Document, MarkdownBlock, parse_entries
+from circadia.sleeptime.markdown.index_lines import IndexLine, find_index_lines, render_index_line, title_of
+from circadia.sleeptime.markdown.links import find_links, render_link, resolve_link
+from circadia.sleeptime.markdown.memory_folder import (
+    MAX_FILE_BYTES,
+    MEMORY_NAMES,
+    MemoryFolder,
+    MemoryKind,
+    comparable_path,
+)
+from circadia.sleeptime.markdown.splitting import append_part, is_part_of, part_name, split_file
+
+MOST_FINDINGS: Final = 1_000
+SHORTEST_REPEATED: Final = 20
+"""Fewest characters of a text that is reported if several places have it."""
+_DAY_NAME: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?!\d)")
+"""Beginning of the name of a day's notes, which agents find by the date, without an index."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FolderLimits:
+    index_lines: int = 200
+    """Claude Code loads that many lines of an index, and 25,000 bytes."""
+    index_bytes: int = 25_000
+    topic_bytes: int = 40_000
+    topic_files: int = 200
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FolderFinding:
+    """What was found, and what was done or is to do."""
+
+    path: PurePosixPath
+    line: int | None = None
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RetiredEntry:
+    path: PurePosixPath
+    """The file in which it stood."""
+    text: bytes
+    """What its file below `.circadia/retired/` gets at its end."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FolderUpkeep:
+    contents: Mapping[PurePosixPath, bytes]
+    """The new bytes of each file that changes or is new."""
+    retired: Sequence[RetiredEntry]
+    findings: Sequence[FolderFinding]
+    omitted_findings: int
+    """Number of findings beyond the first thousand."""
+
+
+def propose_upkeep(
+    folder: MemoryFolder,
+    *,
+    day: date,
+    changed: Mapping[PurePosixPath, bytes] | None = None,
+    limits: FolderLimits | None = None,
+) -> FolderUpkeep:
+    """Return the upkeep of a folder. `changed` holds contents that are to be written with it, such as a dream's.
+
+    After it is written, a second call proposes no contents.
+    """
+    return _UpkeepRun(folder, day, changed or {}, limits or FolderLimits()).run()
+
+
+class _UpkeepRun:
+    def __init__(
+        self, folder: MemoryFolder, day: date, changed: Mapping[PurePosixPath, bytes], limits: FolderLimits
+    ) -> None:
+        self._folder = folder
+        self._files = {file.path: file for file in folder.files}
+        self._day = day
+        self._limits = limits
+        self._before = changed
+        self._contents = dict(changed)
+        self._names = {*folder.names, *map(comparable_path, changed)}
+        self._retired: list[RetiredEntry] = []
+        self._findings: list[FolderFinding] = []
+        self._omitted = 0
+        self._links: dict[str, set[str]] = {}
+        """For each file, the files to which it links, all as `comparable_path`."""
+        self._places: dict[bytes, tuple[int, PurePosixPath, int]] = {}
+        """For each text, by its digest: the number of entries with it, and the first one's file and line."""
+
+    def run(self) -> FolderUpkeep:
+        for problem in self._folder.problems:
+            self._report(problem.path, None, problem.reason)
+        for path in sorted({*self._files, *self._contents}):
+            document = self._read(path)
+            if document is not None:
+                self._check_file(path, document)
+        self._report_repeated()
+        self._check_index()
+        self._check_sizes()
+        return FolderUpkeep(
+            contents={path: data for path, data in self._contents.items() if data != self._before.get(path)},
+            retired=self._retired,
+            findings=self._findings,
+            omitted_findings=self._omitted,
+        )
+
+    def _report(self, path: PurePosixPath, line: int | None, message: str) -> None:
+        if len(self._findings) < MOST_FINDINGS:
+            self._findings.append(FolderFinding(path=path, line=line, message=message))
+        else:
+            self._omitted += 1
+
+    def _read(self, path: PurePosixPath) -> Document | None:
+        """Return a file as it will be; none, with a finding, if it has changed since the folder was read."""
+        file = self._files.get(path)
+        is_writable = file is None or file.is_writable
+        if path in self._contents:
+            return parse_entries(self._contents[path], is_writable=is_writable)
+        try:
+            return file.read_document() if file else None
+        except CircadiaError as error:
+            self._report(path, None, error.message)
+            return None
+
+    def _edit(self, path: PurePosixPath, document: Document, edits: Sequence[Edit]) -> bool:
+        """Change a file; return whether it was possible, else with a finding."""
+        try:
+            self._contents[path] = apply_edits(document, edits)
+        except CircadiaError as error:
+            self._report(path, None, f"it was not tidied: {error.message}")
+            return False
+        return True
+
+    def _check_file(self, path: PurePosixPath, document: Document) -> None:
+        """Look for duplicates, dead links and open dates in one file, and remove what may be removed."""
+        removals: dict[MarkdownBlock, tuple[str, str]] = {}
+        first: dict[tuple[object, ...], MarkdownBlock] = {}
+        links: set[str] = set()
+        for entry in document.entries:
+            key = (entry.headings, entry.kind, " ".join(entry.text.split()))
+            other = first.setdefault(key, entry)
+            if entry.text and other is not entry:
+                kept, less = (entry, other) if entry.is_pinned and not other.is_pinned else (other, entry)
+                first[key] = kept
+                removals[less] = ("the same text stands there twice", f"{path} line {kept.line}")
+            else:
+                self._note_place(path, entry)
+            dead, has_others = self._read_links(path, entry, links)
+            if dead and self._is_index(path) and not has_others:
+                removals.setdefault(entry, (f"{dead!r} is not there", "nothing"))
+            elif dead:
+                self._report(path, entry.line, f"the link to {dead!r} leads nowhere")
+            if phrase := first_open_date(entry.text):
+                self._report(path, entry.line, f"{phrase!r} names no date; write the date itself")
+        self._links[comparable_path(path)] = links
+        self._remove(path, document, removals)
+
+    def _remove(
+        self, path: PurePosixPath, document: Document, removals: Mapping[MarkdownBlock, tuple[str, str]]
+    ) -> None:
+        for entry, (why, _instead) in removals.items():
+            what = "it is pinned, and stays" if entry.is_pinned else "it is retired"
+            self._report(path, entry.line, f"{entry.text[:80]!r}: {why}; {what}")
+        edits = [EntryRemoval(entry=entry) for entry in removals if not entry.is_pinned]
+        if edits and self._edit(path, document, edits):
+            for edit in edits:
+                why, instead = removals[edit.entry]
+                text = retired_entry(document, edit.entry, path=path, why=why, instead=instead, day=self._day)
+                self._retired.append(RetiredEntry(path=path, text=text))
+
+    def _read_links(self, path: PurePosixPath, entry: MarkdownBlock, links: set[str]) -> tuple[str, bool]:
+        """Add the files to which an entry links; return a dead target, and whether the line is there for more."""
+        dead, has_others = "", False
+        for link in find_links(entry.text):
+            target = resolve_link(path, link.target)
+            if target is not None and not self._has(target):
+                dead = dead or str(target)
+                has_others = has_others or not link.is_first
+            else:
+                has_others = True
+                links |= {comparable_path(target)} if target is not None else set()
+        return dead, has_others
+
+    def _has(self, path: PurePosixPath) -> bool:
+        return comparable_path(path) in self._names or self._folder.may_have(path)
+
+    def _is_index(self, path: PurePosixPath) -> bool:
+        """Return whether a file is an index: the folder's, one of a folder below, or a part of one."""
+        index = self._folder.index
+        if index is not None and (path == index.path or is_part_of(path, index.path)):
+            return True
+        return path.name in MEMORY_NAMES
+
+    def _note_place(self, path: PurePosixPath, entry: MarkdownBlock) -> None:
+        text = " ".join(entry.text.split())
+        if len(text) >= SHORTEST_REPEATED:
+            digest = blake2b(text.encode("utf-8", "replace"), digest_size=12).digest()
+            number, first_path, line = self._places.get(digest, (0, path, entry.line))
+            self._places[digest] = (number + 1, first_path, line)
+
+    def _report_repeated(self) -> None:
+        """Report texts that several sections or files have. They stay, since the place may be part of the meaning."""
+        for number, path, line in self._places.values():
+            if number > 1:
+                self._report(path, line, f"{number} places have the same text")
+        self._places.clear()
+
+    def _check_index(self) -> None:
+        """Add a line to the index for each topic file to which no link leads from it."""
+        paths = sorted({*self._files, *self._contents}, key=_index_order)
+        if len(paths) > self._limits.topic_files + 1:
+            message = f"the folder has {len(paths)} files, more than {self._limits.topic_files}; merge some"
+            self._report(paths[0], None, message)
+        index = self._folder.index
+        document = self._read(index.path) if index is not None else None
+        if index is None or document is None:
+            return
+        missing = list(self._find_missing(index.path, paths))
+        lines = [line for line in find_index_lines(index.path, document) if not is_part_of(line.target, index.path)]
+        lists_files = 2 * len(lines) >= len(document.entries) - 1  # one may lead to its next part
+        if lists_files and 0 < len(missing) <= self._limits.topic_files:
+            additions = [addition for path in missing for addition in self._index_lines(index.path, path, lines)]
+            if self._edit(index.path, document, additions):
+                for path in missing:
+                    self._report(index.path, None, f"{str(path)!r} was not in the index, and now is")
+        elif missing and lines:
+            message = f"the index has no line for {len(missing)} files, such as {str(missing[0])!r}"
+            self._report(index.path, None, message)
+
+    def _find_missing(self, index: PurePosixPath, paths: Sequence[PurePosixPath]) -> Iterator[PurePosixPath]:
+        """Yield the files to which no link leads; those to which a yielded file links are not missing then."""
+        reached: set[str] = set()
+        for path in (index, *paths):
+            if comparable_path(path) in reached or (path != index and _DAY_NAME.match(path.name)):
+                continue
+            if path != index:
+                yield path
+            ahead = [comparable_path(path)]
+            while ahead:
+                reached.add(name := ahead.pop())
+                ahead += self._links.get(name, set()) - reached
+
+    def _index_lines(
+        self, index: PurePosixPath, path: PurePosixPath, lines: Sequence[IndexLine]
+    ) -> Iterator[EntryAddition]:
+        """Yield the line for a file, in the section of the last line for a file of its kind."""
+        document = self._read(path)
+        if document is not None:
+            kind = self._kind_of(path)
+            like = next((line for line in reversed(lines) if self._kind_of(line.target) == kind), None)
+            like = like or (lines[-1] if lines else None)
+            text = render_index_line(path, document, index=index, like=like)
+            yield EntryAddition(text=text, headings=like.entry.headings if like else None)
+
+    def _kind_of(self, path: PurePosixPath) -> MemoryKind | None:
+        file = self._files.get(path)
+        return file.kind if file is not None else None
+
+    def _check_sizes(self) -> None:
+        limits, index = self._limits, self._folder.index
+        part = self._shorten(index.path, limits.index_lines, limits.index_bytes) if index is not None else None
+        while part is not None:
+            part = self._shorten(part, MAX_FILE_BYTES, limits.topic_bytes)
+        for path in sorted({*self._files, *self._contents} - ({index.path} if index is not None else set())):
+            part = path if self._size(path) > limits.topic_bytes else None
+            while part is not None:
+                part = self._shorten(part, MAX_FILE_BYTES, limits.topic_bytes)
+
+    def _size(self, path: PurePosixPath) -> int:
+        return len(self._contents[path]) if path in self._contents else self._files[path].size
+
+    def _shorten(self, path: PurePosixPath, max_lines: int, max_bytes: int) -> PurePosixPath | None:
+        """Move the end of a file that is too long to its next part; return that, none if nothing was moved."""
+        document = self._read(path)
+        if document is None:
+            return None
+        try:
+            split = split_file(path, document, max_lines=max_lines, max_bytes=max_bytes)
+            if split is None:
+                return None
+            part, before = self._next_part(path, document, split.next_part)
+            link = render_link(f"{title_of(path, document)} ({part.stem.rpartition('part')[2]})", part, path)
+            self._contents[path] = apply_edits(parse_entries(split.head), [EntryAddition(text=link)])
+        except CircadiaError as error:
+            self._report(path, None, f"it is too long, and was not split: {error.message}")
+            return None
+        self._contents[part] = append_part(before, split.tail, document.line_end)
+        self._names.add(comparable_path(part))
+        self._report(path, None, f"it was too long; its end is now in {str(part)!r}")
+        return part
+
+    def _next_part(
+        self, path: PurePosixPath, document: Document, linked: PurePosixPath | None
+    ) -> tuple[PurePosixPath, bytes]:
+        """Return the file for overflow with its bytes: the linked one if it may be changed, else a new one."""
+        if linked is not None and (linked in self._files or linked in self._contents):
+            part = self._read(linked)
+            if part is not None and part.is_writable and not part.is_pinned:
+                return linked, part.data
+        fresh = next(part for number in count(2) if not self._has(part := part_name(path, number)))
+        front = document.data[: document.body_start].removeprefix(BOM)
+        if not front and any(file.kind is not None for file in self._folder.topics):
+            front = f"---\nname: {fresh.stem}\ndescription: More of {path.name}\ntype: reference\n---\n".encode()
+        return fresh, front
+
+
+def _index_order(path: PurePosixPath) -> tuple[int, bool, PurePosixPath]:
+    """Order files so that an index of a folder below comes before what it may link to."""
+    return len(path.parts), path.name not in MEMORY_NAMES, path
