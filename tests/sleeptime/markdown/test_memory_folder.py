@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 from hashlib import sha256
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 
@@ -130,12 +130,14 @@ def test_a_file_that_changes_or_goes_after_the_reading_is_refused(tmp_path: Path
 def test_binary_large_and_special_files_are_left_alone_with_the_reason(tmp_path: Path) -> None:
     write(tmp_path, binary=b"\x89PNG\0\x01", large="x" * 1_000_001, whole="x" * 1_000_000, bad=b"- caf\xe9 \xff\n")
     os.mkfifo(tmp_path / "pipe.md")
+    (tmp_path / "folder.md").mkdir()
     (tmp_path / "picture.png").write_bytes(b"\x89PNG")
     folder = read_folder(tmp_path)
     assert paths(folder) == ["MEMORY.md", "bad.md", "whole.md"]
     assert folder.topics[0].read_data() == b"- caf\xe9 \xff\n"
     assert problems(folder) == {
         "binary.md": "it is binary",
+        "folder.md": "it cannot be read: it is no regular file",
         "large.md": "it is larger than 1000000 bytes; split it by hand",
         "pipe.md": "it cannot be read: it is no regular file",
     }
@@ -159,7 +161,8 @@ def test_a_name_that_is_not_utf_8_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_names_that_one_disk_takes_for_the_same_are_reported(tmp_path: Path) -> None:
-    write(tmp_path, Notes="- a\n", notes="- b\n", **{"u\u0308ber": "- c\n", "\u00fcber": "- d\n"})
+    for name in ("MEMORY", "Notes", "notes", "u\u0308ber", "\u00fcber"):
+        (tmp_path / f"{name}.md").write_text("- a\n")
     reasons = problems(read_folder(tmp_path))
     assert set(reasons) == {"notes.md", "\u00fcber.md"}
     assert "'Notes.md' only in case" in reasons["notes.md"]

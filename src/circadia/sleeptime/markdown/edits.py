@@ -217,7 +217,7 @@ def _reads_as(changed: Document, wanted: Sequence[bytes], original: Document) ->
         [changed.raw(entry).rstrip(_LINE_ENDS) for entry in changed.entries]
         == [raw.rstrip(_LINE_ENDS) for raw in wanted]
         and _other_blocks(changed) == _other_blocks(original)
-        and changed.has_references == original.has_references
+        and changed.references == original.references
     )
 
 

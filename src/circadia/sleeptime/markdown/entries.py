@@ -72,8 +72,8 @@ class Document:
     """Offset of the first byte behind byte order mark and front matter."""
     is_pinned: bool
     is_writable: bool = True
-    has_references: bool = False
-    """Whether a link may be defined in another place than where it is used."""
+    references: tuple[str, ...] = ()
+    """Targets of links that are defined in another place than where they are used."""
 
     @property
     def entries(self) -> Sequence[MarkdownBlock]:
@@ -107,7 +107,7 @@ def parse_entries(data: bytes, *, is_writable: bool = True) -> Document:
     front = data[bom : starts[head]]
     front_matter = _parse_front_matter(front)
     body = data[starts[head] :]
-    environment: dict[str, object] = {}
+    environment: dict[str, dict[str, dict[str, str]]] = {}
     tokens = _parser().parse(body.decode("utf-8", "replace"), environment)
     blocks = list(_BlockReader(data, lines, starts, head).read_blocks(tokens))
     begins_pinned = bool(blocks) and _is_keep(data, blocks[0])
@@ -120,7 +120,7 @@ def parse_entries(data: bytes, *, is_writable: bool = True) -> Document:
         or _KEEP.search(front) is not None
         or any(front_matter.get(key, "").lower() in _TRUE for key in _PINS),
         is_writable=is_writable,
-        has_references=bool(environment.get("references")),
+        references=tuple(reference["href"] for reference in environment.get("references", {}).values()),
     )
 
 

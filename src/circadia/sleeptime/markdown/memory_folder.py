@@ -142,35 +142,41 @@ def comparable_path(path: PurePosixPath) -> str:
 
 def _walk(root: Path, is_workspace: bool) -> Iterator[tuple[PurePosixPath, str]]:
     """Yield the paths of memory below the root, none of them hidden; with the reason if one cannot be read."""
-    problems: list[OSError] = []
-    for folder, folders, names, descriptor in os.fwalk(root, onerror=problems.append):
-        here = PurePosixPath(Path(folder).relative_to(root).as_posix())
-        for name in sorted((*folders, *names)):
-            if not name.startswith(".") and _is_memory(here / name, is_workspace):
-                path = _printable(here / name)
-                reason = "" if path == here / name else "its name is not UTF-8; rename it"
-                yield path, reason or _link_reason(name, descriptor)
-        folders[:] = [
-            name for name in sorted(folders) if not name.startswith(".") and _is_memory(here / name, is_workspace)
-        ]
-        while problems:
-            error = problems.pop()
-            path = PurePosixPath(Path(error.filename).relative_to(root).as_posix())
-            yield _printable(path), f"it cannot be read: {error.strerror}"
+    folders = [PurePosixPath()]
+    while folders:
+        here = folders.pop()
+        try:
+            entries = _list_folder(root, here)
+        except OSError as error:
+            yield here, f"the folder cannot be read: {error.strerror}"
+            continue
+        for name, is_link, is_folder in entries:
+            path = here / name
+            if name.startswith(".") or not _is_memory(path, is_workspace):
+                continue
+            if _printable(path) != path:
+                yield _printable(path), "its name is not UTF-8; rename it"
+            elif is_link:
+                yield path, "it is a link; dreams follow none"
+            else:
+                yield path, ""
+                folders += [path] if is_folder else []
+
+
+def _list_folder(root: Path, path: PurePosixPath) -> list[tuple[str, bool, bool]]:
+    """Return the names in a folder, and whether each is a link and a folder."""
+    descriptor = _open(root, path, os.O_DIRECTORY)
+    try:
+        with os.scandir(descriptor) as entries:
+            return sorted((entry.name, entry.is_symlink(), entry.is_dir(follow_symlinks=False)) for entry in entries)
+    finally:
+        os.close(descriptor)
 
 
 def _is_memory(path: PurePosixPath, is_workspace: bool) -> bool:
     top = path.parts[0]
     is_outside = is_workspace and whole_name(PurePosixPath(top)).name not in WORKSPACE_MEMORY
     return top not in GENERATED_NAMES and not is_outside
-
-
-def _link_reason(name: str, descriptor: int) -> str:
-    try:
-        is_link = stat.S_ISLNK(os.lstat(name, dir_fd=descriptor).st_mode)
-    except OSError as error:
-        return f"it cannot be read: {error.strerror}"
-    return "it is a link; dreams follow none" if is_link else ""
 
 
 def _inspect(root: Path, path: PurePosixPath) -> MemoryFile | FolderProblem | None:
@@ -197,21 +203,28 @@ def _inspect(root: Path, path: PurePosixPath) -> MemoryFile | FolderProblem | No
 
 
 def _read_file(root: Path, path: PurePosixPath) -> tuple[bytes, int]:
-    """Return the first bytes of a file, one more than it may have, and its mode; no part of the path is a link."""
-    descriptor = os.open(root, _FLAGS | os.O_DIRECTORY)
+    """Return the first bytes of a file, one more than it may have, and its mode."""
+    descriptor = _open(root, path)
     try:
-        for number, name in enumerate(path.parts, 1):
-            flags = _FLAGS if number == len(path.parts) else _FLAGS | os.O_DIRECTORY
-            below = os.open(name, flags, dir_fd=descriptor)
-            os.close(descriptor)
-            descriptor = below
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "it is no regular file")
-        with os.fdopen(os.dup(descriptor), "rb") as file:
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
             return file.read(MAX_FILE_BYTES + 1), mode
     finally:
         os.close(descriptor)
+
+
+def _open(root: Path, path: PurePosixPath, flags: int = 0) -> int:
+    """Open a path below the root for reading; no part of it is a link."""
+    descriptor = os.open(root, _FLAGS | os.O_DIRECTORY)
+    for number, name in enumerate(path.parts, 1):
+        above = descriptor
+        try:
+            descriptor = os.open(name, _FLAGS | (flags if number == len(path.parts) else os.O_DIRECTORY), dir_fd=above)
+        finally:
+            os.close(above)
+    return descriptor
 
 
 def _printable(path: PurePosixPath) -> PurePosixPath:

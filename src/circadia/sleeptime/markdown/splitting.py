@@ -53,14 +53,14 @@ def split_file(path: PurePosixPath, document: Document, *, max_lines: int, max_b
     if len(data) <= max_bytes and len(data.splitlines()) <= max_lines:
         return None
     check_editable(document)
-    if document.has_references:
+    if document.references:
         raise Conflict("it defines links for several places; split it by hand")
     links = [(entry, target) for entry in document.entries if (target := _next_part(path, entry)) is not None]
     if links:
         document = parse_entries(apply_edits(document, [EntryRemoval(entry=entry) for entry, _target in links]))
     room = max_bytes - len(render_link(path.stem, part_name(path, 1000), path).encode()) - 50
     cut = _find_cut(document, max_lines - _LINK_LINES, room)
-    if cut == len(document.blocks):
+    if not 0 < cut < len(document.blocks):
         raise Conflict("one entry or block in it is longer than the limit; shorten it by hand")
     pinned = next((block for block in document.blocks[cut:] if block.is_pinned), None)
     if pinned is not None:
@@ -86,18 +86,17 @@ def _next_part(path: PurePosixPath, entry: MarkdownBlock) -> PurePosixPath | Non
 
 
 def _find_cut(document: Document, max_lines: int, max_bytes: int) -> int:
-    """Return the number of blocks that stay: as many as fit, at least one entry, no heading without what follows it."""
-    ends = [0, *(number for number, block in enumerate(document.blocks, 1) if not _leads(document, block))]
-    fitting = [
-        number
-        for number in ends[1:]
-        if document.blocks[number - 1].end <= max_bytes and _last_line(document, number) <= max_lines
-    ]
-    return fitting[-1] if fitting else (ends[1] if len(ends) > 1 else len(document.blocks))
+    """Return the number of blocks that stay: as many as fit, and no heading or comment without what follows it."""
+    cut = 0
+    for number, block in enumerate(document.blocks, 1):
+        if block.end > max_bytes or _last_line(document, block) > max_lines:
+            break
+        if not _leads(document, block):
+            cut = number
+    return cut
 
 
-def _last_line(document: Document, number: int) -> int:
-    block = document.blocks[number - 1]
+def _last_line(document: Document, block: MarkdownBlock) -> int:
     return block.line - 1 + len(document.raw(block).splitlines())
 
 

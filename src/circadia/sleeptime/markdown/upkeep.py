@@ -151,7 +151,8 @@ class _UpkeepRun:
         """Look for duplicates, dead links and open dates in one file, and remove what may be removed."""
         removals: dict[MarkdownBlock, tuple[str, str]] = {}
         first: dict[tuple[object, ...], MarkdownBlock] = {}
-        links: set[str] = set()
+        targets = [resolve_link(path, reference) for reference in document.references]
+        links = {comparable_path(target) for target in targets if target is not None}
         for entry in document.entries:
             key = (entry.headings, entry.kind, " ".join(entry.text.split()))
             other = first.setdefault(key, entry)
