@@ -12,6 +12,7 @@ from typing import Final
 from circadia.errors import Conflict
 from circadia.sleeptime.markdown.edits import EntryRemoval, apply_edits, check_editable
 from circadia.sleeptime.markdown.entries import BOM, BlockKind, Document, MarkdownBlock, parse_entries
+from circadia.sleeptime.markdown.index_lines import title_of
 from circadia.sleeptime.markdown.links import find_links, render_link, resolve_link
 
 _PART: Final = re.compile(r"-part\d{1,4}$")
@@ -25,8 +26,8 @@ class SplitFile:
 
     head: bytes
     tail: bytes
-    next_part: PurePosixPath | None
-    """The file that the removed link to earlier overflow names."""
+    parts: Sequence[PurePosixPath]
+    """The files to which its removed links to earlier overflow lead."""
 
 
 def whole_name(path: PurePosixPath) -> PurePosixPath:
@@ -37,6 +38,10 @@ def whole_name(path: PurePosixPath) -> PurePosixPath:
 def part_name(path: PurePosixPath, number: int) -> PurePosixPath:
     """Return the name of a later part; it is no day, so that no day's notes are mistaken for it."""
     return path.with_name(f"{whole_name(path).stem}-part{number}{path.suffix}")
+
+
+def part_number(part: PurePosixPath) -> str:
+    return part.stem.rpartition("-part")[2]
 
 
 def is_part_of(part: PurePosixPath, path: PurePosixPath) -> bool:
@@ -58,8 +63,10 @@ def split_file(path: PurePosixPath, document: Document, *, max_lines: int, max_b
     links = [(entry, target) for entry in document.entries if (target := _next_part(path, entry)) is not None]
     if links:
         document = parse_entries(apply_edits(document, [EntryRemoval(entry=entry) for entry, _target in links]))
-    room = max_bytes - len(render_link(path.stem, part_name(path, 1000), path).encode()) - 50
-    cut = _find_cut(document, max_lines - _LINK_LINES, room)
+    parts = list(dict.fromkeys(target for _entry, target in links))
+    link_bytes = len(render_link(title_of(path, document), part_name(path, 1000), path).encode()) + 20
+    room = max_bytes - (len(parts) + 1) * link_bytes
+    cut = _find_cut(document, max_lines - len(parts) - _LINK_LINES, room)
     if not 0 < cut < len(document.blocks):
         raise Conflict("one entry or block in it is longer than the limit; shorten it by hand")
     pinned = next((block for block in document.blocks[cut:] if block.is_pinned), None)
@@ -68,15 +75,19 @@ def split_file(path: PurePosixPath, document: Document, *, max_lines: int, max_b
     head = document.data[: document.blocks[cut - 1].end]
     tail = _headings_above(document, cut) + document.data[document.blocks[cut].start :]
     _check_entries(document, head, tail)
-    return SplitFile(head=head, tail=tail, next_part=links[-1][1] if links else None)
+    return SplitFile(head=head, tail=tail, parts=parts)
 
 
-def append_part(data: bytes, tail: bytes, line_end: bytes) -> bytes:
-    """Return a file with more text at its end, separated by a blank line."""
-    if not data.removeprefix(BOM).strip():
-        return data + tail
-    ended = data if data.endswith((b"\n", b"\r")) else data + line_end
-    return ended + line_end + tail
+def append_part(part: Document, tail: bytes) -> bytes:
+    """Return a file with more text at its end. Raises Conflict: it may not be changed, or would hide that text."""
+    check_editable(part)
+    data = part.data
+    if data.removeprefix(BOM).strip():
+        ended = data if data.endswith((b"\n", b"\r")) else data + part.line_end
+        data = ended + part.line_end
+    if _raw_entries(parse_entries(data + tail)) != [*_raw_entries(part), *_raw_entries(parse_entries(tail))]:
+        raise Conflict("the text would read differently at its end")
+    return data + tail
 
 
 def _next_part(path: PurePosixPath, entry: MarkdownBlock) -> PurePosixPath | None:
@@ -123,5 +134,5 @@ def _check_entries(document: Document, head: bytes, tail: bytes) -> None:
         raise Conflict("its parts would read differently; split it by hand")
 
 
-def _raw_entries(document: Document) -> Sequence[bytes]:
+def _raw_entries(document: Document) -> list[bytes]:
     return [document.raw(entry).rstrip(b"\r\n") for entry in document.entries]

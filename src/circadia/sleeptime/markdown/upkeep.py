@@ -5,6 +5,7 @@ Text is moved, never cut: what leaves a file stands in another one, or is kept a
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from hashlib import blake2b
@@ -12,7 +13,7 @@ from itertools import count
 from pathlib import PurePosixPath
 from typing import Final
 
-from circadia.errors import CircadiaError
+from circadia.errors import CircadiaError, Conflict
 from circadia.sleeptime.grounding.relative_dates import first_open_date
 from circadia.sleeptime.markdown.edits import Edit, EntryAddition, EntryRemoval, apply_edits, retired_entry
 from circadia.sleeptime.markdown.entries import BOM, Document, MarkdownBlock, parse_entries
@@ -25,7 +26,7 @@ from circadia.sleeptime.markdown.memory_folder import (
     MemoryKind,
     comparable_path,
 )
-from circadia.sleeptime.markdown.splitting import append_part, is_part_of, part_name, split_file
+from circadia.sleeptime.markdown.splitting import SplitFile, append_part, is_part_of, part_name, part_number, split_file
 
 MOST_FINDINGS: Final = 1_000
 SHORTEST_REPEATED: Final = 20
@@ -149,18 +150,11 @@ class _UpkeepRun:
 
     def _check_file(self, path: PurePosixPath, document: Document) -> None:
         """Look for duplicates, dead links and open dates in one file, and remove what may be removed."""
-        removals: dict[MarkdownBlock, tuple[str, str]] = {}
-        first: dict[tuple[object, ...], MarkdownBlock] = {}
+        removals = _find_repeats(path, document)
         targets = [resolve_link(path, reference) for reference in document.references]
         links = {comparable_path(target) for target in targets if target is not None}
         for entry in document.entries:
-            key = (entry.headings, entry.kind, " ".join(entry.text.split()))
-            other = first.setdefault(key, entry)
-            if entry.text and other is not entry:
-                kept, less = (entry, other) if entry.is_pinned and not other.is_pinned else (other, entry)
-                first[key] = kept
-                removals[less] = ("the same text stands there twice", f"{path} line {kept.line}")
-            else:
+            if entry not in removals:
                 self._note_place(path, entry)
             dead, has_others = self._read_links(path, entry, links)
             if dead and self._is_index(path) and not has_others:
@@ -233,8 +227,8 @@ class _UpkeepRun:
         if index is None or document is None:
             return
         missing = list(self._find_missing(index.path, paths))
-        lines = [line for line in find_index_lines(index.path, document) if not is_part_of(line.target, index.path)]
-        lists_files = 2 * len(lines) >= len(document.entries) - 1  # one may lead to its next part
+        lines = list(self._lines_of(index.path, document))
+        lists_files = self._lists_files([index.path, *(path for path in paths if is_part_of(path, index.path))])
         if lists_files and 0 < len(missing) <= self._limits.topic_files:
             additions = [addition for path in missing for addition in self._index_lines(index.path, path, lines)]
             if self._edit(index.path, document, additions):
@@ -243,6 +237,21 @@ class _UpkeepRun:
         elif missing and lines:
             message = f"the index has no line for {len(missing)} files, such as {str(missing[0])!r}"
             self._report(index.path, None, message)
+
+    def _lines_of(self, path: PurePosixPath, document: Document) -> Iterator[IndexLine]:
+        """Yield the lines of an index for topic files, without the one for its next part."""
+        return (line for line in find_index_lines(path, document) if not is_part_of(line.target, path))
+
+    def _lists_files(self, parts: Sequence[PurePosixPath]) -> bool:
+        """Return whether most entries of an index are lines for files; an empty index is to be filled with such."""
+        lines = others = 0
+        for path in parts:
+            document = self._read(path)
+            if document is not None:
+                all_lines = list(find_index_lines(path, document))
+                lines += len(list(self._lines_of(path, document)))
+                others += len(document.entries) - len(all_lines)
+        return lines >= others
 
     def _find_missing(self, index: PurePosixPath, paths: Sequence[PurePosixPath]) -> Iterator[PurePosixPath]:
         """Yield the files to which no link leads; those to which a yielded file links are not missing then."""
@@ -295,30 +304,46 @@ class _UpkeepRun:
             split = split_file(path, document, max_lines=max_lines, max_bytes=max_bytes)
             if split is None:
                 return None
-            part, before = self._next_part(path, document, split.next_part)
-            link = render_link(f"{title_of(path, document)} ({part.stem.rpartition('part')[2]})", part, path)
-            self._contents[path] = apply_edits(parse_entries(split.head), [EntryAddition(text=link)])
+            part, data = self._place_tail(path, document, split)
+            parts = [*(other for other in split.parts if other != part and self._has(other)), part]
+            links = [render_link(f"{title_of(path, document)} ({part_number(part)})", part, path) for part in parts]
+            head = apply_edits(parse_entries(split.head), [EntryAddition(text=link) for link in links])
         except CircadiaError as error:
             self._report(path, None, f"it is too long, and was not split: {error.message}")
             return None
-        self._contents[part] = append_part(before, split.tail, document.line_end)
+        self._contents[path], self._contents[part] = head, data
         self._names.add(comparable_path(part))
         self._report(path, None, f"it was too long; its end is now in {str(part)!r}")
+        joined = parse_entries(data)
+        self._remove(part, joined, _find_repeats(part, joined))
         return part
 
-    def _next_part(
-        self, path: PurePosixPath, document: Document, linked: PurePosixPath | None
-    ) -> tuple[PurePosixPath, bytes]:
-        """Return the file for overflow with its bytes: the linked one if it may be changed, else a new one."""
-        if linked is not None and (linked in self._files or linked in self._contents):
+    def _place_tail(self, path: PurePosixPath, document: Document, split: SplitFile) -> tuple[PurePosixPath, bytes]:
+        """Return the file for overflow and its bytes: the part linked so far if it may be changed, else a new one."""
+        for linked in split.parts[-1:]:
             part = self._read(linked)
-            if part is not None and part.is_writable and not part.is_pinned:
-                return linked, part.data
+            with suppress(Conflict):
+                if part is not None:
+                    return linked, append_part(part, split.tail)
         fresh = next(part for number in count(2) if not self._has(part := part_name(path, number)))
         front = document.data[: document.body_start].removeprefix(BOM)
         if not front and any(file.kind is not None for file in self._folder.topics):
             front = f"---\nname: {fresh.stem}\ndescription: More of {path.name}\ntype: reference\n---\n".encode()
-        return fresh, front
+        return fresh, append_part(parse_entries(front), split.tail)
+
+
+def _find_repeats(path: PurePosixPath, document: Document) -> dict[MarkdownBlock, tuple[str, str]]:
+    """Return the entries whose text stands in the same section before, with the reason and the place of that one."""
+    repeats: dict[MarkdownBlock, tuple[str, str]] = {}
+    first: dict[tuple[object, ...], MarkdownBlock] = {}
+    for entry in document.entries:
+        key = (entry.headings, entry.kind, " ".join(entry.text.split()))
+        other = first.setdefault(key, entry)
+        if entry.text and other is not entry:
+            kept, less = (entry, other) if entry.is_pinned and not other.is_pinned else (other, entry)
+            first[key] = kept
+            repeats[less] = ("the same text stands there twice", f"{path} line {kept.line}")
+    return repeats
 
 
 def _index_order(path: PurePosixPath) -> tuple[int, bool, PurePosixPath]:
