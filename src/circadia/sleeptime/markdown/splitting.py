@@ -26,8 +26,8 @@ class SplitFile:
 
     head: bytes
     tail: bytes
-    parts: Sequence[PurePosixPath]
-    """The files to which its removed links to earlier overflow lead."""
+    links: Sequence[tuple[PurePosixPath, str]]
+    """Its removed links to earlier overflow: the files, and the texts of the entries."""
 
 
 def whole_name(path: PurePosixPath) -> PurePosixPath:
@@ -60,13 +60,12 @@ def split_file(path: PurePosixPath, document: Document, *, max_lines: int, max_b
     check_editable(document)
     if document.references:
         raise Conflict("it defines links for several places; split it by hand")
-    links = [(entry, target) for entry in document.entries if (target := _next_part(path, entry)) is not None]
+    links = [(entry, target) for entry in document.entries if (target := _linked_part(path, document, entry))]
     if links:
         document = parse_entries(apply_edits(document, [EntryRemoval(entry=entry) for entry, _target in links]))
-    parts = list(dict.fromkeys(target for _entry, target in links))
-    link_bytes = len(render_link(title_of(path, document), part_name(path, 1000), path).encode()) + 20
-    room = max_bytes - (len(parts) + 1) * link_bytes
-    cut = _find_cut(document, max_lines - len(parts) - _LINK_LINES, room)
+    texts = [render_link(title_of(path, document), part_name(path, 1000), path), *(entry.text for entry, _ in links)]
+    room = max_bytes - sum(len(text.encode()) + 20 for text in texts)
+    cut = _find_cut(document, max_lines - len(links) - _LINK_LINES, room)
     if not 0 < cut < len(document.blocks):
         raise Conflict("one entry or block in it is longer than the limit; shorten it by hand")
     pinned = next((block for block in document.blocks[cut:] if block.is_pinned), None)
@@ -75,7 +74,7 @@ def split_file(path: PurePosixPath, document: Document, *, max_lines: int, max_b
     head = document.data[: document.blocks[cut - 1].end]
     tail = _headings_above(document, cut) + document.data[document.blocks[cut].start :]
     _check_entries(document, head, tail)
-    return SplitFile(head=head, tail=tail, parts=parts)
+    return SplitFile(head=head, tail=tail, links=[(target, entry.text) for entry, target in links])
 
 
 def append_part(part: Document, tail: bytes) -> bytes:
@@ -90,10 +89,14 @@ def append_part(part: Document, tail: bytes) -> bytes:
     return data + tail
 
 
-def _next_part(path: PurePosixPath, entry: MarkdownBlock) -> PurePosixPath | None:
+def _linked_part(path: PurePosixPath, document: Document, entry: MarkdownBlock) -> PurePosixPath | None:
+    """Return the part to which an entry leads; none if it may not be moved, or says more than its one line."""
+    raw = document.raw(entry)
+    if entry.is_pinned or b"<!--" in raw or len(raw.splitlines()) > 1:
+        return None
     link = next(find_links(entry.text), None)
     target = resolve_link(path, link.target) if link and link.is_first else None
-    return target if target is not None and is_part_of(target, path) and not entry.is_pinned else None
+    return target if target is not None and is_part_of(target, path) else None
 
 
 def _find_cut(document: Document, max_lines: int, max_bytes: int) -> int:

@@ -305,8 +305,9 @@ class _UpkeepRun:
             if split is None:
                 return None
             part, data = self._place_tail(path, document, split)
-            parts = [*(other for other in split.parts if other != part and self._has(other)), part]
-            links = [render_link(f"{title_of(path, document)} ({part_number(part)})", part, path) for part in parts]
+            links = [text for _part, text in split.links]
+            if part not in dict(split.links):
+                links.append(render_link(f"{title_of(path, document)} ({part_number(part)})", part, path))
             head = apply_edits(parse_entries(split.head), [EntryAddition(text=link) for link in links])
         except CircadiaError as error:
             self._report(path, None, f"it is too long, and was not split: {error.message}")
@@ -320,7 +321,7 @@ class _UpkeepRun:
 
     def _place_tail(self, path: PurePosixPath, document: Document, split: SplitFile) -> tuple[PurePosixPath, bytes]:
         """Return the file for overflow and its bytes: the part linked so far if it may be changed, else a new one."""
-        for linked in split.parts[-1:]:
+        for linked, _text in split.links[-1:]:
             part = self._read(linked)
             with suppress(Conflict):
                 if part is not None:
