@@ -55,6 +55,11 @@ def test_the_folders_of_coding_agents_are_read_without_what_is_no_memory(
         assert file.read_document().entries
 
 
+def test_the_kind_of_a_topic_is_read_behind_a_byte_order_mark_and_an_unknown_one_is_none(tmp_path: Path) -> None:
+    write(tmp_path, mark=b"\xef\xbb\xbf---\r\ntype: user\r\n---\r\n", other="---\ntype: recipe\n---\n")
+    assert [file.kind for file in read_folder(tmp_path).topics] == ["user", None]
+
+
 @pytest.mark.parametrize("name", ["MEMORY.md", "memory.md", "AGENTS.md", "CLAUDE.md"])
 def test_the_index_has_one_of_the_names_that_the_tools_use(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("- a\n")

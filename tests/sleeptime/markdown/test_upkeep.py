@@ -120,7 +120,7 @@ def test_links_that_lead_out_or_nowhere_are_never_followed_and_a_dead_one_in_a_t
     tmp_path: Path,
 ) -> None:
     out = "[up](../../etc/passwd), [root](/etc/passwd), [web](https://example.org/x.md), [y](http://[)"
-    write(tmp_path, {"MEMORY.md": f"- [A](A.MD) — a\n\nSee [gone](gone.md#part), {out}.\n"})
+    write(tmp_path, {"MEMORY.md": f"- [A](A.MD) — a\n\nSee [gone](gone.md#part).\n\nSee {out}.\n"})
     write(tmp_path, {"a.md": f"See [gone](gone.md).\n\n- See [x](%ff.md), {out}.\n"})
     upkeep = tidy(tmp_path)
     assert upkeep.contents == {}
