@@ -195,8 +195,9 @@ def test_a_folder_that_cannot_be_opened_is_named_and_the_others_are_read(tmp_pat
         "print([str(f.path) for f in folder.files], [str(p.path) for p in folder.problems])"
     )
     for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_mode & 0o005 != 0o005:
-            folder.chmod(0o755)  # pytest's own, which the other user must pass
+        if "pytest-" not in str(folder):
+            break
+        folder.chmod(0o755)  # pytest's own, which the other user must pass
     try:
         done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=False)
     finally:
