@@ -1,0 +1,162 @@
+"""The lock that admits one dreamer to a memory folder, over processes and over machines that share the disk.
+
+The lock is the file with the highest number in `.circadia/lock/`. Taking over means to make the next number, which a
+file system grants to one taker only, and the highest number is never removed. So no two takers both hold it, without a
+lock service. The holder keeps a kernel lock on its file, by which its own machine sees its death at once.
+"""
+
+import fcntl
+import os
+import re
+import secrets
+import socket
+import threading
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ValidationError
+
+from circadia.clock import Clock
+from circadia.errors import Conflict
+from circadia.sleeptime.markdown.anchored_folder import (
+    AnchoredFolder,
+    FileLocation,
+    open_anchored,
+    open_own_folder,
+    storage_errors,
+)
+
+STALE_SECONDS: Final = 60 * 60
+"""Without a beat for so long, a holder counts as dead."""
+BEAT_SECONDS: Final = 60.0
+_LOCK_FOLDER: Final = "lock"
+_NUMBER: Final = re.compile(r"\d{12}")
+
+
+class LockHolder(BaseModel):
+    host: str
+    process: int
+    since: datetime
+
+
+class FolderLock:
+    """The lock of a memory folder, held by this process."""
+
+    def __init__(self, root: Path, folder: AnchoredFolder, number: str, handle: int) -> None:
+        self._root = root
+        self._folder = folder
+        self._number = number
+        self._handle = handle
+
+    def confirm(self) -> None:
+        """Raise Conflict if another dreamer has taken over. Call it before each publication."""
+        if _list_numbers(self._folder)[-1:] != [self._number]:
+            raise Conflict(
+                f"another dreamer has taken over {str(self._root)!r}, because this one gave no beat for an hour; "
+                "nothing was published; start the dream again"
+            )
+
+    def beat_until(self, ended: threading.Event, beat_seconds: float) -> None:
+        """Renew the beat until the event is set."""
+        while not ended.wait(beat_seconds):
+            with suppress(OSError):  # a share that is away for a moment; without beats for an hour the lock is lost
+                os.utime(self._handle)
+
+
+@contextmanager
+def lock_memory_folder(root: Path, clock: Clock, *, beat_seconds: float = BEAT_SECONDS) -> Generator[FolderLock]:
+    """Hold the lock of the memory folder `root`, and renew its beat from a thread.
+
+    Raises:
+        Conflict: another dreamer holds it; the message names it.
+        InvalidRequest: there is no such folder.
+        StorageUnavailable: the lock cannot be written.
+    """
+    holder = LockHolder(host=socket.gethostname(), process=os.getpid(), since=clock.now())
+    with ExitStack() as opened:
+        with storage_errors(root, "no dream was started"):
+            folder = opened.enter_context(open_own_folder(opened.enter_context(open_anchored(root)), _LOCK_FOLDER))
+            draft = folder.file(f"draft-{secrets.token_hex(8)}")
+            try:
+                draft.create(holder.model_dump_json().encode(), 0o600)
+                handle = draft.open(os.O_RDWR)
+                opened.callback(os.close, handle)
+                with suppress(OSError):  # a disk without kernel locks: the beat alone counts
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                number = _take_number(root, folder, draft)
+            finally:
+                draft.remove()
+        lock = FolderLock(root, folder, number, handle)
+        ended = threading.Event()
+        beat = threading.Thread(target=lock.beat_until, args=(ended, beat_seconds), daemon=True)
+        beat.start()
+        try:
+            yield lock
+        finally:
+            ended.set()
+            beat.join()
+            with suppress(OSError):  # the kernel lock ends all the same
+                os.ftruncate(handle, 0)  # released; the file stays, so that its number is never given twice
+
+
+def _take_number(root: Path, folder: AnchoredFolder, draft: FileLocation) -> str:
+    """Make the draft the lock and return its number. Raises Conflict while another one holds it."""
+    while True:
+        numbers = _list_numbers(folder)
+        if numbers:
+            _refuse_living_holder(root, folder.file(numbers[-1]), draft)
+        number = f"{int(numbers[-1] if numbers else 0) + 1:012}"
+        try:
+            draft.link(folder.file(number))
+        except FileExistsError:
+            continue  # another taker was faster: see who it is
+        if _list_numbers(folder)[-1] == number:
+            break
+        folder.file(number).remove()  # the number was old: others have taken and left the folder meanwhile
+    for old in numbers:
+        folder.file(old).remove()
+    folder.flush()
+    return number
+
+
+def _refuse_living_holder(root: Path, lock: FileLocation, draft: FileLocation) -> None:
+    try:
+        handle = lock.open(os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    try:
+        status, text = os.fstat(handle), os.pread(handle, 4096, 0)
+        # Both times are the disk's own, so that the clocks of two machines need not agree.
+        silent = draft.touch() - status.st_mtime >= STALE_SECONDS
+        if not text or silent:
+            return
+        holder = _parse_holder(text)
+        if holder is not None and holder.host == socket.gethostname() and _take_shared_lock(handle):
+            return
+    finally:
+        os.close(handle)
+    name = "another dreamer"
+    if holder is not None:
+        name = f"process {holder.process} on {holder.host!r}, since {holder.since:%Y-%m-%d %H:%M:%S} UTC,"
+    raise Conflict(f"{name} dreams over {str(root)!r}; wait until it ends, or stop it")
+
+
+def _parse_holder(text: bytes) -> LockHolder | None:
+    with suppress(ValidationError):
+        return LockHolder.model_validate_json(text)
+    return None
+
+
+def _take_shared_lock(handle: int) -> bool:
+    """Return whether the holder's process is gone. Two takers that look at once do not hinder each other."""
+    with suppress(OSError):
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+def _list_numbers(folder: AnchoredFolder) -> list[str]:
+    return [name for name in folder.list_names() if _NUMBER.fullmatch(name)]

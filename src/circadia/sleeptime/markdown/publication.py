@@ -1,0 +1,405 @@
+"""Publish the files of a dream into its memory folder: staged beside, checked, swapped in one by one, with a journal.
+
+A crash at any instant leaves each file old or new, and `recover` finishes the rest. A file that somebody changed since
+the dream read it is left alone. Call all of this with the folder's lock held.
+"""
+
+import errno
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from circadia.errors import Conflict, InvalidRequest, StorageUnavailable
+from circadia.sleeptime.markdown.anchored_folder import (
+    LEADS_OUT,
+    OWN_FOLDER,
+    AnchoredFolder,
+    FileLocation,
+    check_path,
+    fold_name,
+    hash_contents,
+    open_anchored,
+    open_own_folder,
+    storage_errors,
+)
+from circadia.sleeptime.markdown.changeset import (
+    DREAMS_FOLDER,
+    Changeset,
+    ChangesetFolder,
+    FileReplacement,
+    ReplacementStatus,
+    check_changeset_id,
+    open_changeset,
+)
+from circadia.sleeptime.markdown.git_repository import FileVersions, GitRepository
+from circadia.sleeptime.markdown.proposal_view import name_view, replace_view
+
+_COMMIT_ATTEMPTS: Final = 5
+_NOT_WRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EXDEV})
+_UNTOUCHED: Final = "no file of the folder was changed"
+
+
+class FileOutcome(StrEnum):
+    PUBLISHED = "published"
+    CHANGED_MEANWHILE = "changed meanwhile"
+    """Somebody changed the file after the dream read it: it is left alone, and the new version stays a proposal."""
+    READ_ONLY = "read-only"
+    """The file may not be written, or lies on another disk: it is left alone, and the new version stays a proposal."""
+    CHANGED_AFTERWARDS = "changed afterwards"
+    """Published, and somebody has written to it since."""
+    EDITED_TWICE = "edited twice"
+    """Both versions were edited during the swap: the later edit is in the folder, the other one in `rescued`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublicationResult:
+    id: str
+    outcomes: Mapping[PurePosixPath, FileOutcome]
+    rescued: tuple[Path, ...] = ()
+    """Where edits lie that were made in the old version of a file during or after the swap."""
+
+    @property
+    def is_success(self) -> bool:
+        """Whether each file was read back from the disk as it was staged."""
+        return not self.rescued and all(outcome is FileOutcome.PUBLISHED for outcome in self.outcomes.values())
+
+
+def stage(
+    root: Path,
+    changeset_id: str,
+    replacements: Mapping[PurePosixPath, bytes | None],
+    expected: Mapping[PurePosixPath, str | None],
+    *,
+    now: datetime,
+    title: str,
+    undoes: str | None = None,
+    modes: Mapping[PurePosixPath, int] | None = None,
+) -> Changeset:
+    """Write new contents beside the folder's files, and flush them to the disk; no file of the folder changes.
+
+    Args:
+        root: the memory folder.
+        changeset_id: names the changeset from now on.
+        replacements: new contents by path; None takes the file out.
+        expected: SHA-256 of what each file held when the dream read it; None: there was none.
+        now: for the history.
+        title: for the history, in one line.
+        undoes: the changeset that this one takes back.
+        modes: permissions of files that are made; else those of the folder.
+
+    Raises:
+        InvalidRequest: a path leads out of the folder, is no Markdown file, or differs only in case from another one.
+        Conflict: the id is taken.
+        StorageUnavailable: the disk is full or cannot be written; nothing is left behind.
+    """
+    check_changeset_id(changeset_id)
+    for path in replacements:
+        check_path(path)
+    folded = {fold_name(str(path)) for path in replacements}
+    if len(folded) < len(replacements):
+        raise InvalidRequest("two of the paths differ only in case; a disk may take them for one file")
+    with open_anchored(root) as folder, storage_errors(root, _UNTOUCHED):
+        for path in replacements:
+            folder.check_spelling(path)
+        with open_own_folder(folder, DREAMS_FOLDER) as dreams:
+            if changeset_id in dreams.list_names():
+                raise Conflict(f"there is a dream {changeset_id!r} in {str(root)!r} already; take a new id")
+            changeset = Changeset(
+                id=changeset_id,
+                created_at=now,
+                title=title,
+                undoes=undoes,
+                replacements=tuple(
+                    FileReplacement(
+                        path=path,
+                        number=number,
+                        old_hash=expected[path],
+                        new_hash=hash_contents(data),
+                        mode=(modes or {}).get(path) or _read_mode(folder, path),
+                    )
+                    for number, (path, data) in enumerate(replacements.items())
+                    if hash_contents(data) != expected[path]
+                ),
+            )
+            try:
+                with dreams.open_folder(PurePosixPath(changeset_id), make_mode=0o700) as own:
+                    _write_changeset(ChangesetFolder(own), changeset, replacements)
+            except OSError:
+                with suppress(OSError):
+                    dreams.remove_tree(changeset_id)
+                raise
+    return changeset
+
+
+def _write_changeset(
+    files: ChangesetFolder, changeset: Changeset, contents: Mapping[PurePosixPath, bytes | None]
+) -> None:
+    for each in changeset.replacements:
+        data = contents[each.path]
+        if data is not None:
+            files.new_file(each).create(data, 0o600)
+            files.exchange_file(each).create(data, each.mode)
+    files.save(changeset)
+
+
+def _read_mode(folder: AnchoredFolder, path: PurePosixPath) -> int:
+    """Return the permissions of a file, or those that the folder's own suggest for a new one."""
+    with suppress(FileNotFoundError), folder.open_parent(path) as (_, file):
+        status = file.read_status()
+        if status is not None:
+            return status.st_mode & 0o777
+    return folder.status.st_mode & 0o666
+
+
+def publish(root: Path, changeset_id: str, paths: Iterable[PurePosixPath] | None = None) -> PublicationResult:
+    """Put staged files in place, all or those at `paths`; what is left alone stays staged, as a proposal.
+
+    In a git repository, a commit of exactly the published files takes the place of their history.
+
+    Raises:
+        NotFound: there is no such changeset, or it has no staged file at one of the paths.
+        StorageUnavailable: the disk is full or cannot be written; the message says what that means.
+    """
+    with open_anchored(root) as folder, open_changeset(folder, changeset_id) as (files, changeset):
+        chosen = _choose(changeset, paths, ReplacementStatus.STAGED, ReplacementStatus.PUBLISHING)
+        with storage_errors(root, _UNTOUCHED):
+            for each in changeset.replacements:
+                if each.path in chosen and each.new_hash is not None:
+                    files.read_new(each)
+                    _make_parents(folder, each.path)
+            changeset = changeset.with_status(ReplacementStatus.PUBLISHING, chosen)
+            files.save(changeset)
+        with storage_errors(root, "each file is old or new, and the next start of a dream finishes the rest"):
+            result, changeset = _Publication(root, folder, files, changeset).run(chosen)
+            if changeset.view is not None:
+                changeset = replace_view(root, folder, files, changeset)
+            if not changeset.replacements:
+                _forget(folder, changeset_id)
+            return result
+
+
+def _make_parents(folder: AnchoredFolder, path: PurePosixPath) -> None:
+    """Make the folders of a new file. Those that lead through a symlink show when the file is put in place."""
+    try:
+        with folder.open_folder(path.parent, make_mode=folder.status.st_mode & 0o777):
+            pass
+    except OSError as error:
+        if error.errno not in LEADS_OUT | _NOT_WRITABLE:
+            raise
+
+
+def recover(root: Path) -> list[PublicationResult]:
+    """Finish what a crash has cut off in the folder. Call it at each start, before anything else."""
+    results = list[PublicationResult]()
+    with open_anchored(root) as folder, storage_errors(root, "nothing is lost; try again"):
+        with open_own_folder(folder, DREAMS_FOLDER) as dreams:
+            for name in dreams.list_names():
+                with dreams.open_folder(PurePosixPath(name)) as own:
+                    changeset = ChangesetFolder(own).load()
+                if changeset is None:
+                    dreams.remove_tree(name)
+                elif paths := changeset.paths_with(ReplacementStatus.PUBLISHING):
+                    results.append(publish(root, name, paths))
+                elif not changeset.paths_with(ReplacementStatus.STAGED):
+                    refuse(root, name)
+    return results
+
+
+def propose(root: Path, changeset_id: str) -> str:
+    """Let people look at what is staged; return the name of the branch, or the path of the folder, that shows it.
+
+    Raises:
+        NotFound: there is no such changeset.
+        Conflict: the folder for it is there already.
+    """
+    with open_anchored(root) as folder, open_changeset(folder, changeset_id) as (files, changeset):
+        with storage_errors(root, _UNTOUCHED):
+            return name_view(root, replace_view(root, folder, files, changeset))
+
+
+def refuse(root: Path, changeset_id: str, paths: Iterable[PurePosixPath] | None = None) -> None:
+    """Drop staged files, all or those at `paths`, and what shows them. Raises InvalidRequest, NotFound."""
+    with open_anchored(root) as folder, open_changeset(folder, changeset_id) as (files, changeset):
+        chosen = _choose(changeset, paths, ReplacementStatus.STAGED)
+        with storage_errors(root, _UNTOUCHED):
+            changeset = changeset.without(chosen)
+            files.save(changeset)
+            if changeset.view is not None:
+                changeset = replace_view(root, folder, files, changeset)
+            if not changeset.replacements:
+                _forget(folder, changeset_id)
+
+
+def _choose(
+    changeset: Changeset, paths: Iterable[PurePosixPath] | None, *statuses: ReplacementStatus
+) -> set[PurePosixPath]:
+    """Return the paths to work on: all in one of the statuses, or those given."""
+    waiting = changeset.paths_with(*statuses)
+    chosen = waiting if paths is None else set(paths)
+    if not chosen <= waiting:
+        names = ", ".join(sorted(map(str, chosen - waiting)))
+        raise InvalidRequest(f"dream {changeset.id!r} proposes no change of {names}; `circadia dream diff` lists them")
+    return chosen
+
+
+def _forget(folder: AnchoredFolder, changeset_id: str) -> None:
+    with open_own_folder(folder, DREAMS_FOLDER) as dreams:
+        dreams.remove_tree(changeset_id)
+
+
+class _Publication:
+    """One run over the files of a changeset whose journal says that it has begun. It may be repeated at any point."""
+
+    def __init__(self, root: Path, folder: AnchoredFolder, files: ChangesetFolder, changeset: Changeset) -> None:
+        self._root = root
+        self._folder = folder
+        self._files = files
+        self._changeset = changeset
+
+    def run(self, chosen: set[PurePosixPath]) -> tuple[PublicationResult, Changeset]:
+        # What is taken out of a file is in its new place first; the index comes after the files that it names; files
+        # go last.
+        order = sorted(
+            (each for each in self._changeset.replacements if each.path in chosen),
+            key=lambda each: (each.new_hash is None, each.path.parts[0] != OWN_FOLDER, -len(each.path.parts)),
+        )
+        outcomes = {each.path: self._place(each) for each in order}
+        published = [each for each in order if outcomes[each.path] is FileOutcome.PUBLISHED]
+        for each in published:
+            if hash_contents(self._read_back(each.path)) != each.new_hash:
+                outcomes[each.path] = FileOutcome.CHANGED_AFTERWARDS
+        edited = [
+            each
+            for each in order
+            if outcomes[each.path] is FileOutcome.EDITED_TWICE
+            or (each in published and hash_contents(self._files.read_old(each)) != each.old_hash)
+        ]
+        left = chosen - {each.path for each in published} - {each.path for each in edited}
+        done = chosen - left
+        self._changeset = self._changeset.with_status(ReplacementStatus.STAGED, left)
+        self._changeset = self._commit(done - {each.path for each in edited})
+        self._changeset = self._changeset.with_status(ReplacementStatus.PUBLISHED, done)
+        self._files.save(self._changeset)
+        own = self._root / OWN_FOLDER / DREAMS_FOLDER / self._changeset.id
+        rescued = tuple(own / self._files.exchange_file(each).name for each in edited)
+        return PublicationResult(id=self._changeset.id, outcomes=outcomes, rescued=rescued), self._changeset
+
+    def _read_back(self, path: PurePosixPath) -> bytes | None:
+        try:
+            return self._folder.read_file(path)
+        except OSError:  # somebody has put something else in its place
+            return b""
+
+    def _place(self, each: FileReplacement) -> FileOutcome:
+        """Put one file in place, or find that an earlier run has."""
+        staged = self._files.exchange_file(each)
+        try:
+            with self._folder.open_parent(each.path) as (parent, file):
+                if each.old_hash is None:
+                    outcome = self._make_file(each, staged, file)
+                elif each.new_hash is None:
+                    outcome = self._take_out(each, staged, file)
+                else:
+                    outcome = self._swap(each, staged, file)
+                parent.flush()
+                self._files.flush()
+            if each.new_hash is None and outcome is FileOutcome.PUBLISHED:
+                self._folder.remove_empty_folders(each.path.parent)
+        except FileNotFoundError:
+            return FileOutcome.PUBLISHED if self._is_taken_out(each, staged) else FileOutcome.CHANGED_MEANWHILE
+        except FileExistsError:
+            return FileOutcome.CHANGED_MEANWHILE
+        except OSError as error:
+            if error.errno in _NOT_WRITABLE:
+                return FileOutcome.READ_ONLY
+            if error.errno in LEADS_OUT:
+                return FileOutcome.CHANGED_MEANWHILE
+            raise
+        return outcome
+
+    def _is_taken_out(self, each: FileReplacement, staged: FileLocation) -> bool:
+        """Return whether an earlier run has taken the file out, and its empty folder with it."""
+        return each.new_hash is None and hash_contents(staged.read()) == each.old_hash
+
+    def _make_file(self, each: FileReplacement, staged: FileLocation, file: FileLocation) -> FileOutcome:
+        if staged.read_status() is not None:
+            staged.take_owner_and_mode(self._folder.status, each.mode)
+            staged.move_to_free_name(file)
+        return FileOutcome.PUBLISHED
+
+    def _take_out(self, each: FileReplacement, staged: FileLocation, file: FileLocation) -> FileOutcome:
+        if staged.read_status() is None:
+            refusal = self._refuse(each, file)
+            if refusal is not None:
+                return refusal
+        if file.read_status() is not None:
+            with suppress(FileExistsError):  # taken out by an earlier run, and made anew by somebody
+                file.move_to_free_name(staged)
+        if hash_contents(staged.read()) == each.old_hash:
+            return FileOutcome.PUBLISHED
+        try:  # edited after the check
+            staged.move_to_free_name(file)
+        except FileExistsError:
+            return FileOutcome.EDITED_TWICE
+        return FileOutcome.CHANGED_MEANWHILE
+
+    def _swap(self, each: FileReplacement, staged: FileLocation, file: FileLocation) -> FileOutcome:
+        staged.finish_exchange()
+        if hash_contents(staged.read()) == each.new_hash:
+            refusal = self._refuse(each, file)
+            if refusal is not None:
+                return refusal
+            status = file.read_status()
+            if status is None:
+                return FileOutcome.CHANGED_MEANWHILE
+            staged.take_owner_and_mode(status, status.st_mode & 0o7777)
+            staged.exchange(file)
+        if hash_contents(staged.read()) == each.old_hash:
+            return FileOutcome.PUBLISHED
+        # Somebody edited the file between the check and the swap: back with the edit, unless there is a newer one.
+        if hash_contents(file.read()) != each.new_hash:
+            return FileOutcome.EDITED_TWICE
+        staged.exchange(file)
+        if hash_contents(staged.read()) == each.new_hash:
+            return FileOutcome.CHANGED_MEANWHILE
+        staged.exchange(file)
+        return FileOutcome.EDITED_TWICE
+
+    def _refuse(self, each: FileReplacement, file: FileLocation) -> FileOutcome | None:
+        """Return why a file is left alone, or None."""
+        if hash_contents(file.read()) != each.old_hash:
+            return FileOutcome.CHANGED_MEANWHILE
+        status = file.read_status()
+        writable = os.access(file.name, os.W_OK, dir_fd=file.folder, effective_ids=True)
+        return None if status and status.st_mode & 0o200 and writable else FileOutcome.READ_ONLY
+
+    def _commit(self, paths: set[PurePosixPath]) -> Changeset:
+        """Commit what was published, in a git repository; return the changeset without it."""
+        wanted = [
+            each for each in self._changeset.replacements if each.path in paths and each.path.parts[0] != OWN_FOLDER
+        ]
+        repository = GitRepository.find(self._root, [each.path for each in wanted]) if wanted else None
+        if repository is None:
+            return self._changeset
+        changeset = self._changeset
+        versions = [
+            FileVersions(path=each.path, old=self._files.read_old(each), new=self._files.read_new(each), mode=each.mode)
+            for each in wanted
+        ]
+        for _ in range(_COMMIT_ATTEMPTS):
+            if changeset.commit is None or not repository.has_commit(changeset.commit):
+                base, commit = repository.build_commit(versions, changeset.id, changeset.title, changeset.undoes)
+                changeset = changeset.model_copy(update={"commit": commit})
+                self._files.save(changeset)
+                if not repository.advance_branch(base, commit, versions):
+                    continue
+            return changeset.without({each.path for each in wanted}).model_copy(update={"commit": None})
+        raise StorageUnavailable(
+            f"the branch in {str(self._root)!r} kept moving; the files are published, and the next start of a dream "
+            "commits them"
+        )
