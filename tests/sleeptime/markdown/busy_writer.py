@@ -1,9 +1,11 @@
-"""A coding agent that edits a file all the time: `busy_writer.py FILE replace|append`.
+"""A coding agent that reads and edits a file all the time: `busy_writer.py FILE replace|append`.
 
-It adds numbered lines, by a whole new file or in place, until its input ends, and prints how many it has added.
+It adds numbered lines, by a whole new file or in place, and reads the file a random number of times in between, until its
+input ends. It prints how many lines it has added. It fails if it ever finds no file, or half a line.
 """
 
 import os
+import random
 import select
 import sys
 from pathlib import Path
@@ -19,11 +21,16 @@ def add_line(path: Path, line: bytes, how: str) -> None:
     os.replace(draft, path)
 
 
-if __name__ == "__main__":
+def edit_until_input_ends(path: Path, how: str) -> int:
     number = 0
+    print("writes", flush=True)
     while not select.select([sys.stdin], [], [], 0)[0]:
-        add_line(Path(sys.argv[1]), f"- edit {number}\n".encode(), sys.argv[2])
+        add_line(path, f"- edit {number}\n".encode(), how)
         number += 1
-        if number == 10:
-            print("writes", flush=True)
-    print(number, flush=True)
+        for _ in range(random.randrange(3000)):
+            assert path.read_bytes().endswith(b"\n")
+    return number
+
+
+if __name__ == "__main__":
+    print(edit_until_input_ends(Path(sys.argv[1]), sys.argv[2]), flush=True)

@@ -33,9 +33,12 @@ def write_all(root: Path, files: Mapping[str, bytes]) -> None:
         path.write_bytes(data)
 
 
-def stage_now(root: Path, changeset_id: str, contents: Mapping[str, bytes | None]) -> None:
-    """Stage new contents over what the files hold now."""
-    expected = {PurePosixPath(name): hash_contents(read(root, name)) for name in contents}
+def stage_now(
+    root: Path, changeset_id: str, contents: Mapping[str, bytes | None], old: Mapping[str, bytes | None] | None = None
+) -> None:
+    """Stage new contents over what the files hold now, or over `old`."""
+    held = {name: read(root, name) for name in contents} if old is None else old
+    expected = {PurePosixPath(name): hash_contents(held[name]) for name in contents}
     replacements = {PurePosixPath(name): data for name, data in contents.items()}
     stage(root, changeset_id, replacements, expected, now=NOW, title=f"Dream {changeset_id}")
 

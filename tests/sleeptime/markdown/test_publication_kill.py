@@ -18,9 +18,9 @@ PUBLISHED = {name: data for name, data in NEW.items() if data is not None}
 
 
 @contextmanager
-def killing_program(root: Path) -> Generator[Callable[[int], str]]:
+def killing_program(root: Path, disk: str = "local") -> Generator[Callable[[int], str]]:
     """Yield a function that publishes the dream `one`, and kills the publication at a line."""
-    command = [sys.executable, "-m", "tests.sleeptime.markdown.killed_publisher", str(root), "one"]
+    command = [sys.executable, "-m", "tests.sleeptime.markdown.killed_publisher", str(root), "one", disk]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -43,9 +43,9 @@ def assert_each_file_is_old_or_new(root: Path) -> None:
         assert files.get(name) in (OLD.get(name), NEW.get(name)), name
 
 
-def kill_everywhere(root: Path, stride: int) -> int:
+def kill_everywhere(root: Path, stride: int, disk: str) -> int:
     """Kill at each `stride`th line; return how many kills there were."""
-    with killing_program(root) as kill_at:
+    with killing_program(root, disk) as kill_at:
         for kills in range(10_000):
             shutil.rmtree(root, ignore_errors=True)
             root.mkdir()
@@ -68,33 +68,39 @@ def kill_everywhere(root: Path, stride: int) -> int:
     raise AssertionError("it never ended")
 
 
-def test_a_kill_at_any_instant_leaves_each_file_old_or_new_and_the_next_start_finishes(tmp_path: Path) -> None:
-    assert kill_everywhere(tmp_path / "memory", stride=101) > 20
+@pytest.mark.parametrize("disk", ["local", "network"])
+def test_a_kill_at_any_instant_leaves_each_file_old_or_new_and_the_next_start_finishes(
+    quick_path: Path, disk: str
+) -> None:
+    assert kill_everywhere(quick_path / "memory", 83, disk) > 15
 
 
 @pytest.mark.slow
-def test_a_kill_at_each_single_line_leaves_each_file_old_or_new_and_the_next_start_finishes(tmp_path: Path) -> None:
-    assert kill_everywhere(tmp_path / "memory", stride=1) > 2000
+@pytest.mark.parametrize("disk", ["local", "network"])
+def test_a_kill_at_each_single_line_leaves_each_file_old_or_new_and_the_next_start_finishes(
+    quick_path: Path, disk: str
+) -> None:
+    assert kill_everywhere(quick_path / "memory", 1, disk) > 1000
 
 
-def test_a_recovery_that_is_killed_over_and_over_ends_all_the_same(tmp_path: Path) -> None:
+def test_a_recovery_that_is_killed_over_and_over_ends_all_the_same(quick_path: Path) -> None:
     """Each attempt gets 25 lines further than the one before."""
-    write_all(tmp_path, OLD)
-    stage_now(tmp_path, "one", NEW)
-    with killing_program(tmp_path) as kill_at:
+    write_all(quick_path, OLD)
+    stage_now(quick_path, "one", NEW)
+    with killing_program(quick_path) as kill_at:
         attempts = 0
         while kill_at(attempts * 25) == "killed":
-            assert_each_file_is_old_or_new(tmp_path)
+            assert_each_file_is_old_or_new(quick_path)
             attempts += 1
     assert attempts > 10
-    assert read_all(tmp_path) == PUBLISHED
+    assert read_all(quick_path) == PUBLISHED
 
 
-def test_a_staging_that_was_cut_off_leaves_nothing_behind(tmp_path: Path) -> None:
-    write_all(tmp_path, OLD)
-    stage_now(tmp_path, "one", NEW)
-    (tmp_path / ".circadia" / "dreams" / "one" / "manifest.json").unlink()
-    assert recover(tmp_path) == []
-    assert list_history(tmp_path) == []
-    assert list((tmp_path / ".circadia" / "dreams").iterdir()) == []
-    assert read_all(tmp_path) == OLD
+def test_a_staging_that_was_cut_off_leaves_nothing_behind(quick_path: Path) -> None:
+    write_all(quick_path, OLD)
+    stage_now(quick_path, "one", NEW)
+    (quick_path / ".circadia" / "dreams" / "one" / "manifest.json").unlink()
+    assert recover(quick_path) == []
+    assert list_history(quick_path) == []
+    assert list((quick_path / ".circadia" / "dreams").iterdir()) == []
+    assert read_all(quick_path) == OLD

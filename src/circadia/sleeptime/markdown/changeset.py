@@ -7,7 +7,7 @@ a publication has come, and nothing that the folder held is ever overwritten.
 """
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import PurePosixPath
@@ -87,6 +87,14 @@ class Changeset(BaseModel):
         )
         return self.model_copy(update={"replacements": replacements})
 
+    def with_old_hashes(self, hashes: Mapping[PurePosixPath, str | None]) -> Self:
+        """Return the changeset with other hashes of the old files at these paths."""
+        replacements = tuple(
+            each.model_copy(update={"old_hash": hashes[each.path]}) if each.path in hashes else each
+            for each in self.replacements
+        )
+        return self.model_copy(update={"replacements": replacements})
+
     def without(self, paths: set[PurePosixPath]) -> Self:
         """Return the changeset without the files at `paths`."""
         left = tuple(each for each in self.replacements if each.path not in paths)
@@ -144,6 +152,22 @@ class ChangesetFolder:
                 f"the staged contents of {str(replacement.path)!r} were changed or removed; refuse the proposal"
             )
         return data
+
+    def hash_late_edits(self, changeset: Changeset) -> dict[PurePosixPath, str | None]:
+        """Return the hashes of old files that were edited after their publication had ended."""
+        saved = self._folder.file(_MANIFEST).read_status()
+        hashes = dict[PurePosixPath, str | None]()
+        for each in changeset.replacements:
+            edited = self.exchange_file(each).read_status()
+            if (
+                each.status is ReplacementStatus.PUBLISHED
+                and edited
+                and saved
+                and edited.st_mtime_ns >= saved.st_mtime_ns
+            ):
+                hashes[each.path] = hash_contents(self.read_old(each))
+        old = {each.path: each.old_hash for each in changeset.replacements}
+        return {path: found for path, found in hashes.items() if found != old[path]}
 
     def read_old(self, replacement: FileReplacement) -> bytes | None:
         """Return what a published replacement has taken out of the folder."""

@@ -205,9 +205,28 @@ def recover(root: Path) -> list[PublicationResult]:
                     dreams.remove_tree(name)
                 elif paths := changeset.paths_with(ReplacementStatus.PUBLISHING):
                     results.append(publish(root, name, paths))
-                elif not changeset.paths_with(ReplacementStatus.STAGED):
-                    refuse(root, name)
+                elif not changeset.replacements or (
+                    changeset.view is not None and not changeset.paths_with(ReplacementStatus.STAGED)
+                ):
+                    refuse(root, name)  # nothing is left, or only what shows it
+                results += _find_late_edits(root, dreams, name)
     return results
+
+
+def _find_late_edits(root: Path, dreams: AnchoredFolder, changeset_id: str) -> list[PublicationResult]:
+    """Return edits of old files by programs that had them open while they were swapped, each once."""
+    with suppress(FileNotFoundError), dreams.open_folder(PurePosixPath(changeset_id)) as open_folder:
+        files = ChangesetFolder(open_folder)
+        changeset = files.load()
+        late = {} if changeset is None else files.hash_late_edits(changeset)
+        if changeset is not None and late:
+            files.save(changeset.with_old_hashes(late))
+            own = root / OWN_FOLDER / DREAMS_FOLDER / changeset_id
+            rescued = tuple(
+                own / files.exchange_file(each).name for each in changeset.replacements if each.path in late
+            )
+            return [PublicationResult(id=changeset_id, outcomes={}, rescued=rescued)]
+    return []
 
 
 def propose(root: Path, changeset_id: str) -> str:
@@ -337,9 +356,7 @@ class _Publication:
             refusal = self._refuse(each, file)
             if refusal is not None:
                 return refusal
-        if file.read_status() is not None:
-            with suppress(FileExistsError):  # taken out by an earlier run, and made anew by somebody
-                file.move_to_free_name(staged)
+            file.replace(staged)
         if hash_contents(staged.read()) == each.old_hash:
             return FileOutcome.PUBLISHED
         try:  # edited after the check
