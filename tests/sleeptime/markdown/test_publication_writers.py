@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from circadia.sleeptime.markdown import anchored_folder, publication
+from circadia.sleeptime.markdown import anchored_folder, file_swap
 from circadia.sleeptime.markdown.publication import FileOutcome, PublicationResult, publish, recover
 from tests.sleeptime.markdown.busy_writer import add_line
 from tests.sleeptime.markdown.folder_changes import publish_now, stage_now, write_all
 
-FILES = (anchored_folder.__file__, publication.__file__)
+FILES = (anchored_folder.__file__, file_swap.__file__)
 SWAPS = {"_swap", "_take_out", "_make_file", "_refuse", "exchange", "_exchange_atomically", "move_to_free_name"}
 
 

@@ -37,7 +37,7 @@ class ReplacementStatus(StrEnum):
     PUBLISHED = "published"
 
 
-class ViewKind(StrEnum):
+class ProposalView(StrEnum):
     """What shows a proposal to people."""
 
     FOLDER = "folder"
@@ -77,7 +77,7 @@ class Changeset(BaseModel):
     """The changeset that this one takes back."""
     commit: str | None = None
     """The git commit that is being made of it."""
-    view: ViewKind | None = None
+    view: ProposalView | None = None
     replacements: tuple[FileReplacement, ...]
 
     def with_status(self, status: ReplacementStatus, paths: set[PurePosixPath]) -> Self:

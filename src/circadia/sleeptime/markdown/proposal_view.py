@@ -9,13 +9,13 @@ from pathlib import Path
 
 from circadia.errors import Conflict
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, AnchoredFolder, open_anchored
-from circadia.sleeptime.markdown.changeset import Changeset, ChangesetFolder, ReplacementStatus, ViewKind
+from circadia.sleeptime.markdown.changeset import Changeset, ChangesetFolder, ProposalView, ReplacementStatus
 from circadia.sleeptime.markdown.git_repository import FileVersions, GitRepository
 
 
 def name_view(root: Path, changeset: Changeset) -> str:
     """Return the name of the branch, or the path of the folder, that shows the proposal."""
-    if changeset.view is ViewKind.BRANCH:
+    if changeset.view is ProposalView.BRANCH:
         return f"circadia/dream-{changeset.id}"
     whole = root.resolve()
     return str(whole.with_name(f"{whole.name}.proposed-{changeset.id}"))
@@ -35,16 +35,16 @@ def replace_view(root: Path, folder: AnchoredFolder, files: ChangesetFolder, cha
         if each.status is ReplacementStatus.STAGED and each.path.parts[0] != OWN_FOLDER
     ]
     repository = GitRepository.find(root, [each.path for each in shown]) if shown else None
-    view = None if not shown else ViewKind.FOLDER if repository is None else ViewKind.BRANCH
+    view = None if not shown else ProposalView.FOLDER if repository is None else ProposalView.BRANCH
     changeset = changeset.model_copy(update={"view": view})
     name = name_view(root, changeset)
-    if view is ViewKind.FOLDER and Path(name).exists():
+    if view is ProposalView.FOLDER and Path(name).exists():
         raise Conflict(f"{name!r} is there already; move it away to see the proposal there")
     files.save(changeset)  # first: a view that a crash has cut off is removed with its proposal
     if repository is not None:
         _, commit = repository.build_commit(shown, changeset.id, changeset.title, changeset.undoes)
         repository.set_branch(name, commit)
-    elif view is ViewKind.FOLDER:
+    elif view is ProposalView.FOLDER:
         _copy_folder(root, Path(name), shown)
     return changeset
 
@@ -72,7 +72,7 @@ def _copy_if_there(source: str, target: str) -> None:
 
 def _remove(root: Path, changeset: Changeset) -> None:
     name = name_view(root, changeset)
-    if changeset.view is ViewKind.BRANCH:
+    if changeset.view is ProposalView.BRANCH:
         GitRepository(root).remove_branch(name)
         return
     for each in (name, f"{name}.part"):

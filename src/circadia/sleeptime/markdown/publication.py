@@ -7,10 +7,11 @@ the dream read it is left alone. Call all of this with the folder's lock held.
 import errno
 import os
 from collections.abc import Iterable, Mapping
+import stat
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -19,7 +20,6 @@ from circadia.sleeptime.markdown.anchored_folder import (
     LEADS_OUT,
     OWN_FOLDER,
     AnchoredFolder,
-    FileLocation,
     check_path,
     fold_name,
     hash_contents,
@@ -36,24 +36,12 @@ from circadia.sleeptime.markdown.changeset import (
     check_changeset_id,
     open_changeset,
 )
+from circadia.sleeptime.markdown.file_swap import NOT_WRITABLE, FileOutcome, FileSwap
 from circadia.sleeptime.markdown.git_repository import FileVersions, GitRepository
 from circadia.sleeptime.markdown.proposal_view import name_view, replace_view
 
 _COMMIT_ATTEMPTS: Final = 5
-_NOT_WRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EXDEV})
 _UNTOUCHED: Final = "no file of the folder was changed"
-
-
-class FileOutcome(StrEnum):
-    PUBLISHED = "published"
-    CHANGED_MEANWHILE = "changed meanwhile"
-    """Somebody changed the file after the dream read it: it is left alone, and the new version stays a proposal."""
-    READ_ONLY = "read-only"
-    """The file may not be written, or lies on another disk: it is left alone, and the new version stays a proposal."""
-    CHANGED_AFTERWARDS = "changed afterwards"
-    """Published, and somebody has written to it since."""
-    EDITED_TWICE = "edited twice"
-    """Both versions were edited during the swap: the later edit is in the folder, the other one in `rescued`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,11 +86,7 @@ def stage(
         StorageUnavailable: the disk is full or cannot be written; nothing is left behind.
     """
     check_changeset_id(changeset_id)
-    for path in replacements:
-        check_path(path)
-    folded = {fold_name(str(path)) for path in replacements}
-    if len(folded) < len(replacements):
-        raise InvalidRequest("two of the paths differ only in case; a disk may take them for one file")
+    _check_paths(replacements)
     with open_anchored(root) as folder, storage_errors(root, _UNTOUCHED):
         for path in replacements:
             folder.check_spelling(path)
@@ -114,17 +98,7 @@ def stage(
                 created_at=now,
                 title=title,
                 undoes=undoes,
-                replacements=tuple(
-                    FileReplacement(
-                        path=path,
-                        number=number,
-                        old_hash=expected[path],
-                        new_hash=hash_contents(data),
-                        mode=(modes or {}).get(path) or _read_mode(folder, path),
-                    )
-                    for number, (path, data) in enumerate(replacements.items())
-                    if hash_contents(data) != expected[path]
-                ),
+                replacements=_list_replacements(folder, replacements, expected, modes or {}),
             )
             try:
                 with dreams.open_folder(PurePosixPath(changeset_id), make_mode=0o700) as own:
@@ -134,6 +108,34 @@ def stage(
                     dreams.remove_tree(changeset_id)
                 raise
     return changeset
+
+
+def _check_paths(paths: Collection[PurePosixPath]) -> None:
+    for path in paths:
+        check_path(path)
+    if len({fold_name(str(path)) for path in paths}) < len(paths):
+        raise InvalidRequest("two of the paths differ only in case; a disk may take them for one file")
+
+
+def _list_replacements(
+    folder: AnchoredFolder,
+    contents: Mapping[PurePosixPath, bytes | None],
+    expected: Mapping[PurePosixPath, str | None],
+    modes: Mapping[PurePosixPath, int],
+) -> tuple[FileReplacement, ...]:
+    """Describe the files whose contents change."""
+    hashes = {path: hash_contents(data) for path, data in contents.items()}
+    return tuple(
+        FileReplacement(
+            path=path,
+            number=number,
+            old_hash=expected[path],
+            new_hash=new_hash,
+            mode=modes[path] if path in modes else _read_mode(folder, path),
+        )
+        for number, (path, new_hash) in enumerate(hashes.items())
+        if new_hash != expected[path]
+    )
 
 
 def _write_changeset(
@@ -189,7 +191,7 @@ def _make_parents(folder: AnchoredFolder, path: PurePosixPath) -> None:
         with folder.open_folder(path.parent, make_mode=folder.status.st_mode & 0o777):
             pass
     except OSError as error:
-        if error.errno not in LEADS_OUT | _NOT_WRITABLE:
+        if error.errno not in LEADS_OUT | NOT_WRITABLE:
             raise
 
 
@@ -287,7 +289,8 @@ class _Publication:
             (each for each in self._changeset.replacements if each.path in chosen),
             key=lambda each: (each.new_hash is None, each.path.parts[0] != OWN_FOLDER, -len(each.path.parts)),
         )
-        outcomes = {each.path: self._place(each) for each in order}
+        swap = FileSwap(self._folder, self._files)
+        outcomes = {each.path: swap.place(each) for each in order}
         published = [each for each in order if outcomes[each.path] is FileOutcome.PUBLISHED]
         for each in published:
             if hash_contents(self._read_back(each.path)) != each.new_hash:
@@ -313,87 +316,6 @@ class _Publication:
             return self._folder.read_file(path)
         except OSError:  # somebody has put something else in its place
             return b""
-
-    def _place(self, each: FileReplacement) -> FileOutcome:
-        """Put one file in place, or find that an earlier run has."""
-        staged = self._files.exchange_file(each)
-        try:
-            with self._folder.open_parent(each.path) as (parent, file):
-                if each.old_hash is None:
-                    outcome = self._make_file(each, staged, file)
-                elif each.new_hash is None:
-                    outcome = self._take_out(each, staged, file)
-                else:
-                    outcome = self._swap(each, staged, file)
-                parent.flush()
-                self._files.flush()
-            if each.new_hash is None and outcome is FileOutcome.PUBLISHED:
-                self._folder.remove_empty_folders(each.path.parent)
-        except FileNotFoundError:
-            return FileOutcome.PUBLISHED if self._is_taken_out(each, staged) else FileOutcome.CHANGED_MEANWHILE
-        except FileExistsError:
-            return FileOutcome.CHANGED_MEANWHILE
-        except OSError as error:
-            if error.errno in _NOT_WRITABLE:
-                return FileOutcome.READ_ONLY
-            if error.errno in LEADS_OUT:
-                return FileOutcome.CHANGED_MEANWHILE
-            raise
-        return outcome
-
-    def _is_taken_out(self, each: FileReplacement, staged: FileLocation) -> bool:
-        """Return whether an earlier run has taken the file out, and its empty folder with it."""
-        return each.new_hash is None and hash_contents(staged.read()) == each.old_hash
-
-    def _make_file(self, each: FileReplacement, staged: FileLocation, file: FileLocation) -> FileOutcome:
-        if staged.read_status() is not None:
-            staged.take_owner_and_mode(self._folder.status, each.mode)
-            staged.move_to_free_name(file)
-        return FileOutcome.PUBLISHED
-
-    def _take_out(self, each: FileReplacement, staged: FileLocation, file: FileLocation) -> FileOutcome:
-        if staged.read_status() is None:
-            refusal = self._refuse(each, file)
-            if refusal is not None:
-                return refusal
-            file.replace(staged)
-        if hash_contents(staged.read()) == each.old_hash:
-            return FileOutcome.PUBLISHED
-        try:  # edited after the check
-            staged.move_to_free_name(file)
-        except FileExistsError:
-            return FileOutcome.EDITED_TWICE
-        return FileOutcome.CHANGED_MEANWHILE
-
-    def _swap(self, each: FileReplacement, staged: FileLocation, file: FileLocation) -> FileOutcome:
-        staged.finish_exchange()
-        if hash_contents(staged.read()) == each.new_hash:
-            refusal = self._refuse(each, file)
-            if refusal is not None:
-                return refusal
-            status = file.read_status()
-            if status is None:
-                return FileOutcome.CHANGED_MEANWHILE
-            staged.take_owner_and_mode(status, status.st_mode & 0o7777)
-            staged.exchange(file)
-        if hash_contents(staged.read()) == each.old_hash:
-            return FileOutcome.PUBLISHED
-        # Somebody edited the file between the check and the swap: back with the edit, unless there is a newer one.
-        if hash_contents(file.read()) != each.new_hash:
-            return FileOutcome.EDITED_TWICE
-        staged.exchange(file)
-        if hash_contents(staged.read()) == each.new_hash:
-            return FileOutcome.CHANGED_MEANWHILE
-        staged.exchange(file)
-        return FileOutcome.EDITED_TWICE
-
-    def _refuse(self, each: FileReplacement, file: FileLocation) -> FileOutcome | None:
-        """Return why a file is left alone, or None."""
-        if hash_contents(file.read()) != each.old_hash:
-            return FileOutcome.CHANGED_MEANWHILE
-        status = file.read_status()
-        writable = os.access(file.name, os.W_OK, dir_fd=file.folder, effective_ids=True)
-        return None if status and status.st_mode & 0o200 and writable else FileOutcome.READ_ONLY
 
     def _commit(self, paths: set[PurePosixPath]) -> Changeset:
         """Commit what was published, in a git repository; return the changeset without it."""
