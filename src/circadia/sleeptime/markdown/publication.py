@@ -75,9 +75,7 @@ def stage(
         changeset_id: names the changeset from now on.
         replacements: new contents by path; None takes the file out.
         expected: SHA-256 of what each file held when the dream read it; None: there was none.
-        now: for the history.
-        title: for the history, in one line.
-        undoes: the changeset that this one takes back.
+        now, title, undoes: for the history.
         modes: permissions of files that are made; else those of the folder.
 
     Raises:
