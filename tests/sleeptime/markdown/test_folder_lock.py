@@ -5,16 +5,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
 from circadia.clock import SystemClock
 from circadia.errors import Conflict, InvalidRequest, StorageUnavailable
-from circadia.sleeptime.markdown.folder_lock import lock_memory_folder
+from circadia.sleeptime.markdown import folder_lock
+from circadia.sleeptime.markdown.folder_lock import FolderLock, lock_memory_folder
 from tests.full_disk import no_room
 
 Dreamer = subprocess.Popen[str]
+TAKING = {"_take_number", "_refuse_living_holder"}
 
 
 @pytest.fixture
@@ -156,3 +161,57 @@ def test_a_full_disk_and_a_missing_folder_are_told(tmp_path: Path) -> None:
         pass
     with lock_memory_folder(tmp_path, SystemClock()):
         pass
+
+
+def take_lock_with_others_in_between(root: Path, line: int, others: int) -> tuple[int, int]:
+    """Take a stale lock. Before a line of the code that takes it, `others` take it one after the other.
+
+    All but the last of them leave it at once. Return how many hold it in the end, and how many lines the code has.
+    """
+    count = 0
+    with ExitStack() as held:
+        holders = list[FolderLock]()
+
+        def take(stack: ExitStack) -> None:
+            with suppress(Conflict):
+                holders.append(stack.enter_context(lock_memory_folder(root, SystemClock())))
+
+        def trace(frame: FrameType, event: str, _: Any) -> Any:
+            nonlocal count
+            if frame.f_code.co_filename != folder_lock.__file__ or frame.f_code.co_name not in TAKING:
+                return trace if event == "call" else None
+            if event == "line":
+                if count == line:
+                    sys.settrace(None)
+                    for _ in range(others - 1):
+                        with ExitStack() as briefly:
+                            take(briefly)
+                        holders.clear()
+                    take(held)
+                    sys.settrace(trace)
+                count += 1
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            take(held)
+        finally:
+            sys.settrace(before)
+        return len(holders), count
+
+
+@pytest.mark.parametrize("others", [1, 2])
+def test_of_takers_in_any_order_of_their_steps_exactly_one_holds_the_folder(tmp_path: Path, others: int) -> None:
+    lines, line = 1, 0
+    while line < lines:
+        root = tmp_path / str(line)
+        root.mkdir()
+        with lock_memory_folder(root, SystemClock()):
+            pass
+        lock_file(root).write_bytes(b"{}")
+        fall_silent(root, 61 * 60)
+        holders, lines = take_lock_with_others_in_between(root, line, others)
+        assert holders == 1, line
+        line += 1
+    assert lines > 15

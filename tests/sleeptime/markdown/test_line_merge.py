@@ -33,6 +33,11 @@ def test_changes_of_the_same_lines_are_a_conflict_with_the_numbers_of_our_lines(
     assert merge_lines(BASE, ours, BASE.replace(b"- 2\n- 3\n- 4\n", b"")).conflicts == ((4, 6),)
 
 
+@pytest.mark.parametrize("theirs", [BASE + b"- theirs\n", BASE.replace(b"- 5\n", b"")])
+def test_changes_that_touch_are_a_conflict(theirs: bytes) -> None:
+    assert merge_lines(BASE, BASE + b"- ours\n", theirs).conflicts
+
+
 texts = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"d\n", b"\n"]), max_size=8).map(b"".join)
 
 
