@@ -119,6 +119,15 @@ def test_a_dreamer_on_another_machine_is_replaced_after_60_minutes_without_a_bea
     assert holds or "on 'elsewhere'" in text
 
 
+def test_a_folder_that_a_dreamer_on_another_machine_has_left_is_free_at_once(tmp_path: Path) -> None:
+    with lock_memory_folder(tmp_path, SystemClock()):
+        fall_silent(tmp_path, 0, host="elsewhere")
+        with pytest.raises(Conflict, match="on 'elsewhere'"), lock_memory_folder(tmp_path, SystemClock()):
+            pass
+    with lock_memory_folder(tmp_path, SystemClock()):
+        pass
+
+
 def test_who_lost_the_folder_in_an_hour_of_silence_may_not_publish(tmp_path: Path) -> None:
     with lock_memory_folder(tmp_path, SystemClock()) as first:
         first.confirm()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from circadia.errors import Conflict, NotFound
 from circadia.sleeptime.markdown.history import list_history, show_diff, undo
+from circadia.sleeptime.markdown.publication import recover
 from tests.sleeptime.markdown.folder_changes import NOW, publish_now, read, read_all, stage_now, write_all
 
 OLD = {"MEMORY.md": b"\xef\xbb\xbf- [A](a.md)\r\n", "a.md": b"- one\n- two\n- three\n- four", "gone.md": b"\xff\x00"}
@@ -89,6 +90,16 @@ def test_the_diff_is_a_unified_one(root: Path) -> None:
     )
     stage_now(root, "two", {"b.md": b"b\n"})
     assert show_diff(root, "two") == "--- /dev/null\n+++ b.md\n@@ -0,0 +1 @@\n+b\n"
+
+
+def test_reading_the_log_writes_nothing_and_bears_what_others_leave_there(root: Path) -> None:
+    assert list_history(root) == []
+    assert not (root / ".circadia").exists()
+    publish_now(root, "one", {"a.md": b"- 1\n"})
+    write_all(root, {".circadia/dreams/.DS_Store": b"x"})
+    (root / ".circadia" / "dreams" / "being-staged").mkdir()
+    assert [entry.id for entry in list_history(root)] == ["one"]
+    assert recover(root) == []
 
 
 FILES = ("a.md", "b.md", "c.md")

@@ -8,7 +8,7 @@ a publication has come, and nothing that the folder held is ever overwritten.
 
 import re
 from collections.abc import Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Annotated, Final, Self
@@ -189,6 +189,13 @@ def open_changeset(folder: AnchoredFolder, changeset_id: str) -> Generator[tuple
         if changeset is None or changeset.id != changeset_id:
             raise unknown
         yield files, changeset
+
+
+def list_changeset_ids(folder: AnchoredFolder) -> list[str]:
+    """Return the ids of the changesets of a memory folder; of those that are being staged just now, too."""
+    with suppress(FileNotFoundError), folder.open_folder(PurePosixPath(OWN_FOLDER, DREAMS_FOLDER)) as dreams:
+        return [name for name in dreams.list_names() if _ID.fullmatch(name)]
+    return []
 
 
 def check_changeset_id(changeset_id: str) -> None:

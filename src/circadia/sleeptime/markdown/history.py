@@ -11,18 +11,12 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 from circadia.errors import Conflict, NotFound
-from circadia.sleeptime.markdown.anchored_folder import (
-    AnchoredFolder,
-    hash_contents,
-    open_anchored,
-    open_own_folder,
-    storage_errors,
-)
+from circadia.sleeptime.markdown.anchored_folder import AnchoredFolder, hash_contents, open_anchored, storage_errors
 from circadia.sleeptime.markdown.changeset import (
-    DREAMS_FOLDER,
     Changeset,
     ReplacementStatus,
     check_changeset_id,
+    list_changeset_ids,
     open_changeset,
 )
 from circadia.sleeptime.markdown.git_repository import FileVersions, GitRepository
@@ -48,10 +42,8 @@ def list_history(root: Path) -> list[HistoryEntry]:
     """Return the dreams and undos of the folder, newest first, with what they published and what still is proposed."""
     entries = list[HistoryEntry]()
     with open_anchored(root) as folder, storage_errors(root, "nothing was changed"):
-        with open_own_folder(folder, DREAMS_FOLDER) as dreams:
-            names = dreams.list_names()
-        for name in names:
-            with open_changeset(folder, name) as (_, changeset):
+        for changeset_id in list_changeset_ids(folder):
+            with suppress(NotFound), open_changeset(folder, changeset_id) as (_, changeset):
                 entries.append(_to_entry(changeset))
     repository = GitRepository(root)
     entries += [

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from circadia.errors import Conflict, InvalidRequest, StorageUnavailable
+from circadia.errors import Conflict, InvalidRequest, NotFound, StorageUnavailable
 from circadia.sleeptime.markdown.anchored_folder import (
     LEADS_OUT,
     OWN_FOLDER,
@@ -34,6 +34,7 @@ from circadia.sleeptime.markdown.changeset import (
     FileReplacement,
     ReplacementStatus,
     check_changeset_id,
+    list_changeset_ids,
     open_changeset,
 )
 from circadia.sleeptime.markdown.file_swap import NOT_WRITABLE, FileOutcome, FileSwap
@@ -197,34 +198,31 @@ def recover(root: Path) -> list[PublicationResult]:
     """Finish what a crash has cut off in the folder. Call it at each start, before anything else."""
     results = list[PublicationResult]()
     with open_anchored(root) as folder, storage_errors(root, "nothing is lost; try again"):
-        with open_own_folder(folder, DREAMS_FOLDER) as dreams:
-            for name in dreams.list_names():
-                with dreams.open_folder(PurePosixPath(name)) as own:
-                    changeset = ChangesetFolder(own).load()
-                if changeset is None:
-                    dreams.remove_tree(name)
-                elif paths := changeset.paths_with(ReplacementStatus.PUBLISHING):
-                    results.append(publish(root, name, paths))
-                elif not changeset.replacements or (
-                    changeset.view is not None and not changeset.paths_with(ReplacementStatus.STAGED)
-                ):
-                    refuse(root, name)  # nothing is left, or only what shows it
-                results += _find_late_edits(root, dreams, name)
+        for changeset_id in list_changeset_ids(folder):
+            with folder.open_folder(PurePosixPath(OWN_FOLDER, DREAMS_FOLDER, changeset_id)) as own:
+                changeset = ChangesetFolder(own).load()
+            if changeset is None:
+                _forget(folder, changeset_id)
+                continue
+            if paths := changeset.paths_with(ReplacementStatus.PUBLISHING):
+                results.append(publish(root, changeset_id, paths))
+            elif not changeset.replacements or (
+                changeset.view is not None and not changeset.paths_with(ReplacementStatus.STAGED)
+            ):
+                refuse(root, changeset_id)  # nothing is left, or only what shows it
+            results += _find_late_edits(root, folder, changeset_id)
     return results
 
 
-def _find_late_edits(root: Path, dreams: AnchoredFolder, changeset_id: str) -> list[PublicationResult]:
+def _find_late_edits(root: Path, folder: AnchoredFolder, changeset_id: str) -> list[PublicationResult]:
     """Return edits of old files by programs that had them open while they were swapped, each once."""
-    with suppress(FileNotFoundError), dreams.open_folder(PurePosixPath(changeset_id)) as open_folder:
-        files = ChangesetFolder(open_folder)
-        changeset = files.load()
-        late = {} if changeset is None else files.hash_late_edits(changeset)
-        if changeset is not None and late:
+    with suppress(NotFound), open_changeset(folder, changeset_id) as (files, changeset):
+        late = files.hash_late_edits(changeset)
+        if late:
             files.save(changeset.with_old_hashes(late))
             own = root / OWN_FOLDER / DREAMS_FOLDER / changeset_id
-            rescued = tuple(
-                own / files.exchange_file(each).name for each in changeset.replacements if each.path in late
-            )
+            edited = (each for each in changeset.replacements if each.path in late)
+            rescued = tuple(own / files.exchange_file(each).name for each in edited)
             return [PublicationResult(id=changeset_id, outcomes={}, rescued=rescued)]
     return []
 
