@@ -91,7 +91,7 @@ class FileLocation:
             return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
         return None
 
-    def read(self) -> bytes | None:
+    def read_contents(self) -> bytes | None:
         """Return the contents, or None where there is no file. Raises OSError if this is no regular file."""
         try:
             handle = self.open(os.O_RDONLY)
@@ -249,7 +249,7 @@ class AnchoredFolder:
         """Return the contents of a file below this folder, or None where there is no file."""
         try:
             with self.open_parent(path) as (_, file):
-                return file.read()
+                return file.read_contents()
         except FileNotFoundError:
             return None
 
@@ -298,7 +298,7 @@ def open_own_folder(folder: AnchoredFolder, below: str = "") -> Generator[Anchor
     """Open `.circadia`, or a folder in it; make it, hidden from git, if it is not there."""
     with folder.open_folder(PurePosixPath(OWN_FOLDER), make_mode=0o700) as own:
         ignore = own.file(".gitignore")
-        if not ignore.read():  # also where a full disk has left it empty
+        if not ignore.read_contents():  # also where a full disk has left it empty
             ignore.remove()
             with suppress(FileExistsError):  # another process has just made it
                 ignore.create(b"*\n", 0o600)

@@ -113,7 +113,7 @@ class ChangesetFolder:
 
     def load(self) -> Changeset | None:
         """Return the changeset, or None where its staging was cut off."""
-        text = self._folder.file(_MANIFEST).read()
+        text = self._folder.file(_MANIFEST).read_contents()
         try:
             return None if text is None else Changeset.model_validate_json(text)
         except ValidationError as error:
@@ -146,7 +146,7 @@ class ChangesetFolder:
 
     def read_new(self, replacement: FileReplacement) -> bytes | None:
         """Return the new contents. Raises InvalidRequest if they are not what was staged."""
-        data = self.new_file(replacement).read()
+        data = self.new_file(replacement).read_contents()
         if hash_contents(data) != replacement.new_hash:
             raise InvalidRequest(
                 f"the staged contents of {str(replacement.path)!r} were changed or removed; refuse the proposal"
@@ -171,7 +171,7 @@ class ChangesetFolder:
 
     def read_old(self, replacement: FileReplacement) -> bytes | None:
         """Return what a published replacement has taken out of the folder."""
-        return None if replacement.old_hash is None else self.exchange_file(replacement).read()
+        return None if replacement.old_hash is None else self.exchange_file(replacement).read_contents()
 
 
 @contextmanager

@@ -63,7 +63,7 @@ class FileSwap:
 
     def _is_taken_out(self, each: FileReplacement, staged: FileLocation) -> bool:
         """Return whether an earlier run has taken the file out, and its empty folder with it."""
-        return each.new_hash is None and hash_contents(staged.read()) == each.old_hash
+        return each.new_hash is None and hash_contents(staged.read_contents()) == each.old_hash
 
     def _make_file(self, each: FileReplacement, staged: FileLocation, file: FileLocation) -> FileOutcome:
         if staged.read_status() is not None:
@@ -77,7 +77,7 @@ class FileSwap:
             if refusal is not None:
                 return refusal
             file.replace(staged)
-        if hash_contents(staged.read()) == each.old_hash:
+        if hash_contents(staged.read_contents()) == each.old_hash:
             return FileOutcome.PUBLISHED
         try:  # edited after the check
             staged.move_to_free_name(file)
@@ -87,7 +87,7 @@ class FileSwap:
 
     def _swap(self, each: FileReplacement, staged: FileLocation, file: FileLocation) -> FileOutcome:
         staged.finish_exchange()
-        if hash_contents(staged.read()) == each.new_hash:
+        if hash_contents(staged.read_contents()) == each.new_hash:
             refusal = self._refuse(each, file)
             if refusal is not None:
                 return refusal
@@ -96,20 +96,20 @@ class FileSwap:
                 return FileOutcome.CHANGED_MEANWHILE
             staged.take_owner_and_mode(status, status.st_mode & 0o7777)
             staged.exchange(file)
-        if hash_contents(staged.read()) == each.old_hash:
+        if hash_contents(staged.read_contents()) == each.old_hash:
             return FileOutcome.PUBLISHED
         # Somebody edited the file between the check and the swap: back with the edit, unless there is a newer one.
-        if hash_contents(file.read()) != each.new_hash:
+        if hash_contents(file.read_contents()) != each.new_hash:
             return FileOutcome.EDITED_TWICE
         staged.exchange(file)
-        if hash_contents(staged.read()) == each.new_hash:
+        if hash_contents(staged.read_contents()) == each.new_hash:
             return FileOutcome.CHANGED_MEANWHILE
         staged.exchange(file)
         return FileOutcome.EDITED_TWICE
 
     def _refuse(self, each: FileReplacement, file: FileLocation) -> FileOutcome | None:
         """Return why a file is left alone, or None."""
-        if hash_contents(file.read()) != each.old_hash:
+        if hash_contents(file.read_contents()) != each.old_hash:
             return FileOutcome.CHANGED_MEANWHILE
         status = file.read_status()
         writable = os.access(file.name, os.W_OK, dir_fd=file.folder, effective_ids=True)
