@@ -18,6 +18,7 @@ from circadia.errors import CircadiaError, Conflict, InvalidRequest
 from circadia.memory.transfer import formats
 from circadia.memory.transfer import lines as line_format
 from circadia.memory.transfer.import_format import ImportFormat
+from circadia.memory.transfer.transcripts import TranscriptFacts
 
 app = typer.Typer()
 
@@ -25,6 +26,8 @@ BATCH_LINES: Final = 200
 """Lines per call: few enough that other calls do not wait long, and that the progress bar moves."""
 BATCH_BYTES: Final = 2**18
 _COUNTS: Final[tuple[str, ...]] = ("episodes", "notes", "versions", "known")
+_SKIPPED: Final = "skipped"
+"""Number of lines in transcripts that are of no known kind."""
 
 
 @app.command("export", epilog="Example: circadia banks export support-ann --out ann.jsonl")
@@ -66,9 +69,7 @@ def export_bank(
 @app.command("import", epilog="Example: circadia banks import ~/.claude/projects --into me")
 def import_files(
     server: RemoteServer,
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Files, or folders with transcripts (*.jsonl).")
-    ],
+    paths: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files, or folders with transcripts.")],
     bank: Annotated[
         str | None,
         typer.Option("--into", metavar="BANK", help="Target bank; an export defaults to the bank that it names."),
@@ -85,7 +86,7 @@ def import_files(
     Secrets are removed, by pattern, from files of other systems.
     """
     files = _files(paths, kind)
-    total: dict[str, int] = dict.fromkeys(_COUNTS, 0)
+    total: dict[str, int] = dict.fromkeys((*_COUNTS, _SKIPPED), 0)
     banks: dict[str, None] = {}
 
     async def send_files(client: Client) -> None:
@@ -95,17 +96,21 @@ def import_files(
                 progress.update(task, description=display_text(file.name))
                 into = bank or _named_bank(file, format_)
                 banks[into] = None
+                facts = TranscriptFacts(session=file.stem)
                 imported = formats.import_lines(
-                    file, format_, into, person=person, tools=tools, saw=lambda size: progress.advance(task, size)
-                )
+                    file, format_, into, person=person, tools=tools, facts=facts,
+                    saw=lambda size: progress.advance(task, size),
+                )  # fmt: skip
                 try:
                     await _send_batches(client, into, imported, total)
                 except CircadiaError as error:
                     raise type(error)(f"{str(file)!r}: {error.message}; the lines before it are imported") from error
+                total[_SKIPPED] += facts.unknown_lines
 
     server.ask(send_files)
     new = f"{total['episodes']} episodes, {total['notes']} notes, {total['versions']} versions of blocks"
     text = f"{', '.join(banks) or 'no bank'}: {new} are new; {total['known']} lines were known"
+    text += f"; {total[_SKIPPED]} lines of unknown kinds were skipped" if total[_SKIPPED] else ""
     print_result({"banks": list(banks), "files": len(files), **total}, text, as_json=as_json)
 
 
@@ -179,17 +184,24 @@ def _files(paths: Sequence[Path], kind: ImportFormat | None) -> list[tuple[Path,
     files: list[tuple[Path, ImportFormat]] = []
     for path in (path.expanduser() for path in paths):
         if path.is_dir():
-            files += [
-                (file, kind or ImportFormat.CLAUDE_CODE) for file in sorted(path.rglob("*.jsonl")) if file.is_file()
-            ]
+            files += _find_transcripts(path, kind)
         else:
             files.append((path, kind or formats.detect_format(path)))
     if not files:
-        raise InvalidRequest("no file to import; a folder must contain *.jsonl files")
+        raise InvalidRequest("no file to import; a folder must contain transcripts (*.jsonl, or YYYY-MM-DD.md)")
     missing = next((file for file, _ in files if not file.is_file()), None)
     if missing is not None:
         raise InvalidRequest(f"there is no file {str(missing)!r}")
     return files
+
+
+def _find_transcripts(folder: Path, kind: ImportFormat | None) -> Iterator[tuple[Path, ImportFormat]]:
+    for file in sorted(folder.rglob("*")):
+        notes = kind in (None, ImportFormat.OPENCLAW) and formats.is_daily_note(file)
+        if (file.suffix == ".jsonl" or notes) and file.is_file():
+            file_kind = kind or formats.detect_transcript(file)
+            if file_kind is not None:
+                yield file, file_kind
 
 
 def _named_bank(file: Path, kind: ImportFormat) -> str:

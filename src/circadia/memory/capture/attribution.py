@@ -160,7 +160,7 @@ class ShortTurns:
         if prints.length >= SHORTEST or len(pieces) < 2 or not said.turn or said.vouched:
             return said
         whole = fingerprints("\n".join(pieces))
-        origin = _find_origin(whole, texts, now)
+        origin = find_origin(whole, texts, now)
         if origin is None:
             return said
         start = fingerprints("\n".join(pieces[: pieces.index(said.text)])).length
@@ -281,7 +281,7 @@ def _attribute(
     if prints.length < SHORTEST:
         return said, None
     bank = exchange.policy.bank if exchange.kept and not exchange.chore else None
-    origin = _find_origin(prints, texts, now) if said.turn and not said.vouched else None
+    origin = find_origin(prints, texts, now) if said.turn and not said.vouched else None
     if origin is not None:
         tool = origin.whole and origin.trust is Trust.TOOL
         said = replace(said, speaker=origin.speaker, trust=origin.trust, tool=tool)
@@ -301,7 +301,7 @@ def _attribute(
     return None if stored else said, row
 
 
-def _find_origin(prints: Fingerprints, texts: RecentTexts, now: datetime) -> TurnAttribution | None:
+def find_origin(prints: Fingerprints, texts: RecentTexts, now: datetime) -> TurnAttribution | None:
     """Return the speaker of a text that mostly repeats others; None if it is its speaker's own."""
     if prints.length < SHORTEST:
         return None

@@ -1,8 +1,8 @@
 """Remove what agent programs add to a user turn: nobody said it, and it is not part of the question.
 
 Coding agents and editors add reminders, the time, open files and command output, each in a named element. The names
-are those of Claude Code, Codex, Cline, Roo Code, Cursor and Copilot; no specification lists them. Frameworks also
-write whole turns, to report a malformed answer or to summarise the conversation; their first words identify them.
+are those of Claude Code, Codex, Cline, Roo Code, Cursor, Copilot and OpenClaw; no specification lists them. Frameworks
+also write whole turns, to report a malformed answer or to summarise the conversation; their first words identify them.
 """
 
 import re
@@ -16,13 +16,18 @@ _ADDED: Final = (
     "ide_opened_file", "ide_selection", "ide_diagnostics", "new-diagnostics", "user-prompt-submit-hook",
     "session-start-hook", "user-memory-input",
     # Codex
-    "environment_context", "turn_aborted", "user_shell_command", "subagent_notification",
+    "environment_context", "turn_aborted", "user_shell_command", "subagent_notification", "user_instructions",
+    "hook_prompt", "goal_context",
     # Cline, Roo Code
     "environment_details", "workspace_diagnostics",
     # Cursor
     "system_reminder", "project_layout", "open_and_recently_viewed_files",
     # Copilot
     "environment_info", "workspace_info", "reminderInstructions", "editorContext",
+    # OpenClaw's memory, and that of its plugins
+    "active_memory_plugin", "relevant-memories",
+    # The prompt with which Circadia asks a coding agent for a dream
+    "circadia-dream",
 )  # fmt: skip
 """Elements whose content a program wrote; people's own prompts use none of these names."""
 _LAST: Final = ("user_query", "userRequest")
@@ -31,7 +36,7 @@ _AROUND: Final = (*_LAST, "user_message", "task", "feedback")
 """Elements with all that the person said, if one holds the whole turn."""
 _OPEN: Final = re.compile(
     r"# AGENTS\.md instructions for [^\n<>]{1,500}\n\s{0,9}<(INSTRUCTIONS)>"
-    rf"|<({'|'.join(_ADDED)}|(?:file|folder)_content(?= path=))(?: [^<>]{{0,500}})?>"
+    rf"|<({'|'.join(_ADDED)}|(?:file|folder)_content(?= path=)|skill(?=>\s{{0,9}}<name>))(?: [^<>]{{0,500}})?>"
 )
 """Start of such an element; common names count only with the text next to them."""
 _ITSELF: Final = (

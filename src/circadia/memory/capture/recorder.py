@@ -103,7 +103,7 @@ class ExchangeRecorder:
         for exchange in exchanges:
             turns: list[Utterance] = []
             for utterance in exchange.said:
-                text = _clean_and_shorten(utterance.text)
+                text = clean_and_shorten(utterance.text)
                 turns.append(replace(utterance, text=text, characters=len(utterance.text), importance=importance(text)))
                 await self._slice.yield_at_end()
             cleaned.append(replace(exchange, said=turns))
@@ -221,7 +221,7 @@ def _episode_kind(said: Utterance) -> EpisodeKind:
     return EpisodeKind.READY if said.ready else EpisodeKind.TURN
 
 
-def _clean_and_shorten(said: str) -> str:
+def clean_and_shorten(said: str) -> str:
     """Return a clean text; a long one keeps both ends, as people ask behind a pasted file as often as before it."""
     if len(said) > MAX_CHARACTERS + _MARGIN:
         # Removals shift the text, and a secret that is cut in half matches no pattern: so drop text next to the cut.

@@ -1,94 +1,106 @@
 """Read transcripts of Claude Code: the JSON Lines in its folder `projects`, one file a session (MEM-16).
 
-They contribute what a person and the agent said. Left out are thinking, sub-agents (`isSidechain`), what Claude Code
-wrote itself (`isMeta`, the model `<synthetic>`, summaries after a compaction, output of local commands, API errors)
-and, by default, tools. The format has no specification; lines of unknown kinds are skipped.
+They contribute what a person and the agent said. Left out are thinking, sub-agents (`isSidechain`), and what Claude
+Code wrote itself: `isMeta`, the model `<synthetic>`, summaries after a compaction, output of local commands, API
+errors, notifications and scheduled prompts. The format has no specification.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import orjson
 
 from circadia.errors import InvalidRequest
-from circadia.memory.capture.harness import strip_harness_text
-from circadia.memory.episodes import MAX_NAME, NewEpisode
-from circadia.memory.redaction import redact
-from circadia.memory.transfer.values import as_list, as_mapping, as_name, parse_time, split_text
-from circadia.records.bank import Trust
+from circadia.memory.transfer.transcripts import (
+    Speaker,
+    TranscriptFacts,
+    TranscriptTurn,
+    join_texts,
+    text_metadata,
+    user_text,
+)
+from circadia.memory.transfer.values import as_list, as_mapping, as_name, as_text, parse_time
 from circadia.records.episode import EpisodeKind
 
 _NOT_SAID: Final = ("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
+_OTHER_KINDS: Final = (
+    "agent-name", "agent-setting", "ai-title", "attachment", "custom-title", "file-history-snapshot", "last-prompt",
+    "mode", "permission-mode", "pr-link", "progress", "queue-operation", "summary", "system", "tag", "worktree-state",
+)  # fmt: skip
+"""Kinds of lines that say nothing."""
+_HEADLESS: Final = ("mcp", "claude-code-github-action")
+"""Entry points without a person, besides those of the SDK: `sdk-cli` is `claude -p`."""
 
 
-def read_claude_code(lines: Iterable[tuple[int, bytes]], *, person: str, tools: bool) -> Iterator[NewEpisode]:
-    """Yield the episodes in numbered lines of transcripts; `person` is the speaker of the person's turns.
-
-    An incomplete last line is skipped: the session may still be running. Raises InvalidRequest: a line is not JSON.
-    """
-    for number, raw in lines:
-        if not raw.strip():
-            continue
-        try:
-            line = as_mapping(orjson.loads(raw))
-        except ValueError as error:
-            if raw.startswith(b"{") and not raw.endswith(b"\n"):
-                return
-            raise InvalidRequest(f"line {number} is not JSON in UTF-8: {error}") from error
-        if line.get("type") in ("user", "assistant") and not any(line.get(flag) is True for flag in _NOT_SAID):
-            yield from _episodes(line, number, person=person, tools=tools)
-
-
-def _episodes(line: Mapping[str, Any], number: int, *, person: str, tools: bool) -> Iterator[NewEpisode]:
+def read_claude_code_line(line: Mapping[str, Any], number: int, facts: TranscriptFacts) -> Iterator[TranscriptTurn]:
+    """Yield the turns of a line. Raises InvalidRequest: a message has no `uuid`, or its time cannot be read."""
+    kind = line.get("type")
     message = as_mapping(line.get("message"))
-    if message.get("model") == "<synthetic>":
+    attachment = as_mapping(line.get("attachment"))
+    if kind in ("user", "assistant"):
+        prompt, content = line, message.get("content")
+    elif attachment.get("type") == "queued_command" and attachment.get("commandMode") == "prompt":
+        prompt, content = attachment, attachment.get("prompt")  # a person typed it while the agent was at work
+    else:
+        facts.unknown_lines += kind not in _OTHER_KINDS
         return
-    agent = line["type"] == "assistant"
+    facts.root = facts.root or as_text(line.get("cwd"))
+    if line.get("isSidechain") is True:
+        facts.started_by = facts.started_by or "another agent"
+    if any(line.get(flag) is True for flag in _NOT_SAID) or message.get("model") == "<synthetic>":
+        return
     uuid = line.get("uuid")
     if not isinstance(uuid, str) or not 0 < len(uuid) <= 100:
         raise InvalidRequest(f"line {number}: a message without `uuid` is not from Claude Code")
-    texts = [(text, kind) for text, kind in _texts(message.get("content")) if tools or kind is EpisodeKind.TURN]
-    place = 0
-    for whole, kind in texts:
-        for text in split_text(redact(whole)):
-            place += 1
-            tool = kind is EpisodeKind.TOOL
-            yield NewEpisode(
+    speaker = Speaker.ASSISTANT if kind == "assistant" else _find_prompter(prompt, line.get("entrypoint"), facts)
+    at = parse_time(line.get("timestamp"), number)
+    for text, text_kind in _texts(content):
+        tool_result = text_kind is EpisodeKind.TOOL and kind == "user"
+        said_by = Speaker.TOOL if tool_result else speaker
+        if text and said_by is not None:
+            yield TranscriptTurn(
+                line=number,
+                speaker=said_by,
                 text=text,
-                speaker="assistant" if agent else "tool" if tool else person,
-                trust=Trust.TOOL if tool and not agent else Trust.AGENT if agent else Trust.PERSON,
-                at=parse_time(line.get("timestamp"), number),
-                kind=kind,
-                conversation=as_name(line.get("sessionId")),
-                metadata={"source": "claude-code", **_place_metadata(line)},
-                key=f"claude-code:{uuid}" + (f":{place}" if place > 1 else ""),
+                at=at,
+                conversation=as_name(line.get("sessionId")) or facts.session,
+                key=f"claude-code:{uuid}",
+                kind=text_kind,
+                metadata=text_metadata(cwd=line.get("cwd"), git_branch=line.get("gitBranch")),
             )
+
+
+def _find_prompter(prompt: Mapping[str, Any], entry_point: object, facts: TranscriptFacts) -> Speaker | None:
+    """Return who wrote a user turn; None for Claude Code itself, such as a notification or a scheduled task.
+
+    The origin is more exact than the entry point: desktop apps, which a person uses, start Claude Code with its SDK.
+    """
+    origin = as_mapping(prompt.get("origin")).get("kind")
+    if origin == "human":
+        return Speaker.PERSON
+    if origin is not None or prompt.get("promptSource") == "system":
+        return None
+    if isinstance(entry_point, str) and (entry_point.startswith("sdk") or entry_point in _HEADLESS):
+        facts.started_by = f"a program ({entry_point:.50})"
+        return Speaker.PROGRAM
+    return Speaker.PERSON
 
 
 def _texts(content: object) -> Iterator[tuple[str, EpisodeKind]]:
     """Yield the spoken text of a message as one, then each tool call and tool result."""
     if isinstance(content, str):
-        yield strip_harness_text(content), EpisodeKind.TURN
+        yield user_text(content), EpisodeKind.TURN
         return
     parts = [as_mapping(part) for part in as_list(content)]
-    yield _join_texts(parts), EpisodeKind.TURN
+    yield _join_spoken(parts), EpisodeKind.TURN
     for part in parts:
         if part.get("type") == "tool_use":
             called = orjson.dumps(part.get("input"), default=str).decode()
             yield f"{part.get('name')}({called})", EpisodeKind.TOOL
         elif part.get("type") == "tool_result":
             result: object = part.get("content")
-            yield (
-                result if isinstance(result, str) else _join_texts([as_mapping(e) for e in as_list(result)]),
-                EpisodeKind.TOOL,
-            )
+            yield result if isinstance(result, str) else _join_spoken(as_list(result)), EpisodeKind.TOOL
 
 
-def _join_texts(parts: Sequence[Mapping[str, Any]]) -> str:
-    texts: list[Any] = [part.get("text") for part in parts if part.get("type") == "text"]
-    return "\n\n".join(part for text in texts if isinstance(text, str) and (part := strip_harness_text(text)))
-
-
-def _place_metadata(line: Mapping[str, Any]) -> dict[str, str]:
-    metadata = {"cwd": line.get("cwd"), "git_branch": line.get("gitBranch")}
-    return {key: value[:MAX_NAME] for key, value in metadata.items() if isinstance(value, str) and value}
+def _join_spoken(parts: Iterable[object]) -> str:
+    return join_texts((part for part in parts if as_mapping(part).get("type") == "text"), user_text)

@@ -1,7 +1,7 @@
 """Detect the format of a file, and convert it to lines of an import (MEM-16)."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -10,9 +10,19 @@ import orjson
 from circadia.errors import InvalidRequest, TooLarge
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.redaction import redact
-from circadia.memory.transfer.claude_code import read_claude_code
+from circadia.memory.transfer.claude_code import read_claude_code_line
+from circadia.memory.transfer.codex import LINE_KINDS, read_codex_line
 from circadia.memory.transfer.import_format import ImportFormat
 from circadia.memory.transfer.lines import head_line, new_episode_line
+from circadia.memory.transfer.openclaw import DAY, read_openclaw_line, read_openclaw_notes
+from circadia.memory.transfer.plain import read_plain_line
+from circadia.memory.transfer.transcripts import (
+    LineReader,
+    TranscriptFacts,
+    TranscriptTurn,
+    read_episodes,
+    read_transcript,
+)
 from circadia.memory.transfer.values import as_list, as_mapping, as_name, parse_time, split_text
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
@@ -97,8 +107,14 @@ def _extra_metadata(entry: Mapping[str, Any]) -> dict[str, object]:
 LONGEST_LINE: Final = 64 * 2**20
 """Bytes of a transcript line, which may contain pictures; a mem0 or LangMem document may have four times as many."""
 _DETECTION_LINES: Final = 20
-_TRANSCRIPT_KEYS: Final = frozenset({"sessionId", "uuid", "leafUuid"})
-"""Each line of a transcript has one of these keys."""
+_CLAUDE_CODE_KEYS: Final = frozenset({"sessionId", "uuid", "leafUuid"})
+"""Each line of a transcript of Claude Code has one of these keys."""
+_LINE_READERS: Final[Mapping[ImportFormat, LineReader]] = {
+    ImportFormat.CLAUDE_CODE: read_claude_code_line,
+    ImportFormat.CODEX: read_codex_line,
+    ImportFormat.OPENCLAW: read_openclaw_line,
+    ImportFormat.PLAIN: read_plain_line,
+}
 _LONGEST_OWN_LINE: Final = 900_000
 """Bytes of a line of our own format, which must fit into a call."""
 
@@ -108,8 +124,9 @@ def detect_format(file: Path) -> ImportFormat:
     for line in _first_lines(file):
         if line.get("type") in ("bank", "episode", "note", "block"):
             return ImportFormat.JSONL
-        if not _TRANSCRIPT_KEYS.isdisjoint(line):
-            return ImportFormat.CLAUDE_CODE
+    transcript = detect_transcript(file)
+    if transcript is not None:
+        return transcript
     try:
         document = _load_document(file)
     except InvalidRequest:
@@ -121,13 +138,41 @@ def detect_format(file: Path) -> ImportFormat:
     raise InvalidRequest(f"{str(file)!r} is in no known format; name its format with --format")
 
 
+def detect_transcript(file: Path) -> ImportFormat | None:
+    """Return the format of a transcript by its first lines, None if it is none. Raises InvalidRequest: unreadable."""
+    for line in _first_lines(file):
+        if not _CLAUDE_CODE_KEYS.isdisjoint(line):
+            return ImportFormat.CLAUDE_CODE
+        if "payload" in line and line.get("type") in LINE_KINDS:
+            return ImportFormat.CODEX
+        if line.get("type") == "session" and "id" in line:
+            return ImportFormat.OPENCLAW
+        if "type" not in line and "speaker" in line and "text" in line:
+            return ImportFormat.PLAIN
+    return ImportFormat.OPENCLAW if is_daily_note(file) else None
+
+
+def is_daily_note(file: Path) -> bool:
+    return file.suffix.lower() == ".md" and DAY.fullmatch(file.stem) is not None
+
+
+def read_turns(
+    file: Path, kind: ImportFormat, lines: Iterable[tuple[int, bytes]], facts: TranscriptFacts, *, strict: bool
+) -> Iterator[TranscriptTurn]:
+    """Yield the turns in a transcript's numbered lines. Raises InvalidRequest if `strict`: a line is malformed."""
+    if kind is ImportFormat.OPENCLAW and is_daily_note(file):
+        return read_openclaw_notes(lines, facts)
+    return read_transcript(lines, _LINE_READERS[kind], facts, strict=strict)
+
+
 def import_lines(
-    file: Path, kind: ImportFormat, bank: str, *, person: str, tools: bool, saw: Callable[[int], None]
-) -> Iterator[bytes]:
+    file: Path, kind: ImportFormat, bank: str, *, person: str, tools: bool, saw: Callable[[int], None],
+    facts: TranscriptFacts | None = None,
+) -> Iterator[bytes]:  # fmt: skip
     """Yield the import lines of a file; `saw` receives the number of bytes read for the next line.
 
     Lines of our own format are passed through, including empty ones. `person` and `tools` are for transcripts: the
-    person's name, and whether to include tool calls and results.
+    person's name, and whether to include tool calls and results; `facts` receives the number of unknown lines.
 
     Raises:
         InvalidRequest, TooLarge: the file cannot be read, or a line or entry is malformed.
@@ -137,12 +182,14 @@ def import_lines(
         return
     yield head_line(bank)
     match kind:
-        case ImportFormat.CLAUDE_CODE:
-            episodes = read_claude_code(_read_lines(file, LONGEST_LINE, saw), person=person, tools=tools)
         case ImportFormat.MEM0:
             episodes = read_mem0(mem0_entries(_load_document(file, saw)) or _require_empty(file, kind))
         case ImportFormat.LANGMEM:
             episodes = read_langmem(langmem_entries(_load_document(file, saw)) or _require_empty(file, kind))
+        case _:
+            facts = facts or TranscriptFacts(session=file.stem)
+            turns = read_turns(file, kind, _read_lines(file, LONGEST_LINE, saw), facts, strict=True)
+            episodes = read_episodes(turns, kind, person=person, tools=tools)
     yield from map(new_episode_line, episodes)
 
 

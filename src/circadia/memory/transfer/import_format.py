@@ -6,6 +6,12 @@ from enum import StrEnum
 class ImportFormat(StrEnum):
     JSONL = "jsonl"
     CLAUDE_CODE = "claude-code"
+    CODEX = "codex"
+    """Rollouts of Codex."""
+    OPENCLAW = "openclaw"
+    """Transcripts and daily notes of OpenClaw."""
+    PLAIN = "plain"
+    """JSON Lines with `speaker` and `text`, optionally `at` and `session`."""
     MEM0 = "mem0"
     """The result of mem0's `get_all`."""
     LANGMEM = "langmem"

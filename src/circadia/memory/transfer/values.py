@@ -26,6 +26,10 @@ def as_name(value: object) -> str | None:
     return value[:MAX_NAME] if isinstance(value, str) and value else None
 
 
+def as_text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
 def parse_time(value: object, number: int) -> datetime | None:
     """Parse an ISO 8601 time, in UTC without a zone. Raises InvalidRequest, with the number of the line or entry."""
     if value is None:

@@ -1,0 +1,155 @@
+"""Read OpenClaw's transcripts, `agents/<agent>/sessions/*.jsonl`, and its daily notes, `memory/YYYY-MM-DD*.md`.
+
+Transcripts contribute what the user and the assistant said, without what OpenClaw adds to a user turn: the sender,
+the time, quoted messages and its own memory. In daily notes, which the agent writes, each paragraph and list item is a
+fact.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, date, datetime
+from typing import Any, Final
+
+import orjson
+from markdown_it import MarkdownIt
+
+from circadia.errors import InvalidRequest
+from circadia.memory.transfer.transcripts import (
+    Speaker,
+    TranscriptFacts,
+    TranscriptTurn,
+    join_texts,
+    text_metadata,
+    user_text,
+)
+from circadia.memory.transfer.values import as_list, as_mapping, as_name, as_text, parse_time
+from circadia.records.episode import EpisodeKind
+
+_OTHER_KINDS: Final = (
+    "branch_summary", "compaction", "custom", "custom_message", "label", "model_change", "session_info",
+    "thinking_level_change",
+)  # fmt: skip
+_CONTEXT: Final = re.compile(
+    r"^[^\n]{1,100}(?:\(untrusted[^()\n]{0,40}\):|\u27e6openclaw:ctx\u27e7)[ \t]*\n```json\n.*?^```[ \t]*(?:\n|\Z)",
+    re.M | re.S,
+)
+"""A block that OpenClaw puts around an inbound message: the sender, the conversation, replies and forwards."""
+_SENT_AT: Final = re.compile(r"\A\s*\[[A-Z][a-z]{2} \d{4}-\d{2}-\d{2} \d{2}:\d{2}[^\]\n]{0,40}\] ?")
+_MESSAGE_ID: Final = re.compile(r"^\[message_id: [^\]\n]{1,200}\]\s*$", re.M)
+_PROMPTS: Final = ("[cron:", "[Subagent Context]", "[Subagent Task]", "[Inter-session message]")
+"""First words of a user turn that a schedule or another agent sends."""
+_NOTICES: Final = (
+    "System: [",
+    "A new session was started via /new or /reset.",
+    "Read HEARTBEAT.md if it exists",
+    "Pre-compaction memory flush.",
+)
+"""First words of a user turn that OpenClaw writes itself."""
+_SILENCE: Final = frozenset({"NO_REPLY", "HEARTBEAT_OK"})
+"""Answers that OpenClaw does not deliver."""
+DAY: Final = re.compile(r"(\d{4}-\d{2}-\d{2})(?:\D.*)?")
+"""Name of a daily note, without its suffix."""
+_MARKDOWN: Final = MarkdownIt("commonmark")
+
+
+def read_openclaw_line(line: Mapping[str, Any], number: int, facts: TranscriptFacts) -> Iterator[TranscriptTurn]:
+    """Yield the turns of a transcript's line. Raises InvalidRequest: it has no `id`, or its time cannot be read."""
+    kind = line.get("type")
+    if kind == "session":
+        facts.session = as_name(line.get("id")) or facts.session
+        facts.root = as_text(line.get("cwd"))
+        return
+    if kind != "message":
+        facts.unknown_lines += kind not in _OTHER_KINDS
+        return
+    message = as_mapping(line.get("message"))
+    entry = line.get("id")
+    if not isinstance(entry, str) or not 0 < len(entry) <= 100:
+        raise InvalidRequest(f"line {number}: a message without `id` is not from OpenClaw")
+    at = _parse_either_time(line.get("timestamp"), message.get("timestamp"), number)
+    for speaker, text, turn_kind in _texts(message, facts):
+        if text:
+            yield TranscriptTurn(
+                line=number,
+                speaker=speaker,
+                text=text,
+                at=at,
+                conversation=facts.session,
+                key=f"openclaw:{facts.session[:100]}:{entry}",
+                kind=turn_kind,
+                metadata=text_metadata(cwd=facts.root),
+            )
+
+
+def read_openclaw_notes(lines: Iterable[tuple[int, bytes]], facts: TranscriptFacts) -> Iterator[TranscriptTurn]:
+    """Yield the paragraphs and list items of a daily note, at the noon (UTC) of the day that its name begins with.
+
+    Raises InvalidRequest: its name has no day, or it is not UTF-8.
+    """
+    named_day = DAY.fullmatch(facts.session)
+    try:
+        day = date.fromisoformat(named_day[1] if named_day else facts.session)
+        text = b"".join(line for _, line in lines).decode()
+    except ValueError as error:
+        raise InvalidRequest(
+            f"a daily note is Markdown in UTF-8 named by its day, such as 2026-11-27.md: {error}"
+        ) from error
+    at = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
+    rows = text.splitlines()
+    for token in _MARKDOWN.parse(text):
+        spoken = (token.type, token.level) in (("paragraph_open", 0), ("list_item_open", 1))
+        if spoken and token.map is not None:
+            start, end = token.map
+            entry = "\n".join(rows[start:end]).strip()
+            digest = hashlib.sha256(entry.encode()).hexdigest()
+            yield TranscriptTurn(
+                line=start + 1,
+                speaker=Speaker.ASSISTANT,
+                text=entry,
+                at=at,
+                conversation=facts.session,
+                key=f"openclaw:{facts.session[:100]}:{digest[:40]}",
+                kind=EpisodeKind.FACT,
+            )
+
+
+def _texts(message: Mapping[str, Any], facts: TranscriptFacts) -> Iterator[tuple[Speaker, str, EpisodeKind]]:
+    content: object = message.get("content")
+    parts = [as_mapping(part) for part in as_list(content)]
+    text = content if isinstance(content, str) else join_texts(part for part in parts if part.get("type") == "text")
+    match message.get("role"):
+        case "user":
+            text = _strip_context(text)
+            origin = as_mapping(message.get("provenance")).get("kind")
+            if origin in (None, "external_user") and not text.startswith(_PROMPTS):
+                yield Speaker.PERSON, text, EpisodeKind.TURN
+            else:
+                facts.started_by = facts.started_by or "a schedule or another agent"
+                yield Speaker.PROGRAM, text, EpisodeKind.TURN
+        case "assistant":
+            if message.get("model") != "delivery-mirror" and text.strip() not in _SILENCE:
+                yield Speaker.ASSISTANT, text, EpisodeKind.TURN
+            for part in parts:
+                if part.get("type") == "toolCall":
+                    called = orjson.dumps(part.get("arguments"), default=str).decode()
+                    yield Speaker.ASSISTANT, f"{part.get('name')}({called})", EpisodeKind.TOOL
+        case "toolResult":
+            yield Speaker.TOOL, text, EpisodeKind.TOOL
+        case _:
+            facts.unknown_lines += 1
+
+
+def _strip_context(text: str) -> str:
+    text = _MESSAGE_ID.sub("", _CONTEXT.sub("", _SENT_AT.sub("", text)))
+    text = user_text(_SENT_AT.sub("", text)).strip()
+    return "" if text.startswith(_NOTICES) else text
+
+
+def _parse_either_time(iso: object, milliseconds: object, number: int) -> datetime | None:
+    if iso is None and isinstance(milliseconds, int):
+        try:
+            return datetime.fromtimestamp(milliseconds / 1000, UTC)
+        except (ValueError, OverflowError, OSError) as error:
+            raise InvalidRequest(f"line {number}: {milliseconds} is not a time in milliseconds") from error
+    return parse_time(iso, number)

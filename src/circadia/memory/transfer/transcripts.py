@@ -1,0 +1,148 @@
+"""Turns of agents' transcripts, whichever program wrote them."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+import orjson
+
+from circadia.errors import InvalidRequest
+from circadia.memory.capture.harness import own_words, strip_harness_text
+from circadia.memory.episodes import MAX_NAME, NewEpisode
+from circadia.memory.redaction import redact
+from circadia.memory.transfer.import_format import ImportFormat
+from circadia.memory.transfer.values import as_mapping, split_text
+from circadia.records.bank import Trust
+from circadia.records.episode import EpisodeKind
+
+
+class Speaker(StrEnum):
+    PERSON = "person"
+    ASSISTANT = "assistant"
+    PROGRAM = "program"
+    """A script, schedule or other agent that prompted the assistant in a person's place."""
+    TOOL = "tool"
+
+
+TRUST: Final = {
+    Speaker.PERSON: Trust.PERSON,
+    Speaker.ASSISTANT: Trust.AGENT,
+    Speaker.PROGRAM: Trust.AGENT,
+    Speaker.TOOL: Trust.TOOL,
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TranscriptTurn:
+    line: int
+    speaker: Speaker
+    text: str
+    """Without what programs added; not redacted."""
+    at: datetime | None
+    conversation: str | None
+    key: str
+    """Of the line, the same at each reading."""
+    kind: EpisodeKind = EpisodeKind.TURN
+    name: str | None = None
+    """The speaker's name, if the transcript has it."""
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def trust(self) -> Trust:
+        return TRUST[self.speaker]
+
+
+@dataclass(kw_only=True, slots=True)
+class TranscriptFacts:
+    """What a transcript shows besides its turns; a reader fills it in while it reads."""
+
+    session: str
+    """The file's name without its suffix, until a line names the session."""
+    root: str | None = None
+    """The folder in which the agent started."""
+    started_by: str | None = None
+    """What started the session, if not a person."""
+    unknown_lines: int = 0
+    """Lines of kinds that the reader does not know."""
+    broken_lines: int = 0
+    unfinished: bool = False
+    """Whether the last line is incomplete: the session still runs."""
+
+
+LineReader = Callable[[Mapping[str, Any], int, TranscriptFacts], Iterable[TranscriptTurn]]
+
+
+def read_transcript(
+    lines: Iterable[tuple[int, bytes]], read_line: LineReader, facts: TranscriptFacts, *, strict: bool
+) -> Iterator[TranscriptTurn]:
+    """Yield the turns in numbered lines of JSON up to an incomplete last line.
+
+    Raises InvalidRequest if `strict`: a line is malformed; otherwise such lines are counted.
+    """
+    for number, raw in lines:
+        if not raw.strip():
+            continue
+        try:
+            line = as_mapping(orjson.loads(raw))
+        except ValueError as error:
+            if raw.startswith(b"{") and not raw.endswith(b"\n"):
+                facts.unfinished = True
+                return
+            if strict:
+                raise InvalidRequest(f"line {number} is not JSON in UTF-8: {error}") from error
+            facts.broken_lines += 1
+            continue
+        try:
+            yield from read_line(line, number, facts)
+        except InvalidRequest:
+            if strict:
+                raise
+            facts.broken_lines += 1
+
+
+def read_episodes(
+    turns: Iterable[TranscriptTurn], source: ImportFormat, *, person: str, tools: bool
+) -> Iterator[NewEpisode]:
+    """Yield the turns as redacted episodes, a long text as several; `person` is the name of a person without one."""
+    line = place = 0
+    for turn in turns:
+        if turn.kind is EpisodeKind.TOOL and not tools:
+            continue
+        if turn.line != line:
+            line, place = turn.line, 0
+        for text in split_text(redact(turn.text)):
+            place += 1
+            yield build_episode(turn, source, text, person=person, key=turn.key + (f":{place}" if place > 1 else ""))
+
+
+def build_episode(
+    turn: TranscriptTurn, source: ImportFormat, text: str, *, person: str, key: str, trust: Trust | None = None
+) -> NewEpisode:
+    return NewEpisode(
+        text=text,
+        speaker=turn.name or (person if turn.speaker is Speaker.PERSON else turn.speaker.value),
+        trust=trust or turn.trust,
+        at=turn.at,
+        kind=turn.kind,
+        conversation=turn.conversation,
+        metadata={"source": source.value, "session": turn.conversation, "line": turn.line, **turn.metadata},
+        key=key,
+    )
+
+
+def user_text(text: str) -> str:
+    """Return what was said in a user turn; empty if a program wrote all of it."""
+    return own_words(strip_harness_text(text))
+
+
+def join_texts(parts: Iterable[object], clean: Callable[[str], str] = str) -> str:
+    """Return the texts among the parts of a message, each as `clean` returns it."""
+    texts = (as_mapping(part).get("text") for part in parts)
+    return "\n\n".join(filter(None, (clean(text) for text in texts if isinstance(text, str))))
+
+
+def text_metadata(**values: object) -> dict[str, str]:
+    """Return the values that are texts, cut to the length of names."""
+    return {key: value[:MAX_NAME] for key, value in values.items() if isinstance(value, str) and value}

@@ -1,0 +1,276 @@
+"""The sessions in a folder of transcripts, and what was said in them."""
+
+import logging
+import os
+import stat
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from circadia.errors import CircadiaError, InvalidRequest
+from circadia.memory.capture.attribution import WITHIN, RecentTexts, find_origin
+from circadia.memory.capture.fingerprints import READ, fingerprints, pack_hashes
+from circadia.memory.capture.recorder import clean_and_shorten
+from circadia.memory.episodes import NewEpisode
+from circadia.memory.transfer.formats import detect_transcript, read_turns
+from circadia.memory.transfer.import_format import ImportFormat
+from circadia.memory.transfer.transcripts import TRUST, Speaker, TranscriptFacts, TranscriptTurn, build_episode
+from circadia.records.bank import Trust
+from circadia.records.episode import EpisodeKind
+from circadia.records.provenance import Provenance
+
+logger = logging.getLogger(__name__)
+
+SETTLED: Final = timedelta(minutes=10)
+"""Time without a change after which a transcript counts as complete."""
+LONGEST_LINE: Final = 16 * 2**20
+"""Bytes of a line; longer ones, such as several pictures, are skipped and counted."""
+OWN_FOLDER: Final = ".circadia"
+"""Folder with files of dreams, which are never read as transcripts."""
+_SUFFIXES: Final = (".jsonl", ".md")
+_EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
+_GIT_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TranscriptSession:
+    id: str
+    format: ImportFormat
+    path: Path
+    root: str | None
+    """The folder in which the agent started."""
+    start: datetime | None
+    last: datetime | None
+    size: int
+    """Bytes of the file."""
+    last_line: int
+    """Line of the newest turn."""
+    person_turns: int
+    unknown_lines: int
+    broken_lines: int
+    excluded: str | None
+    """Why the session does not count, None if it does."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _ScannedFile:
+    """What a file contained while it had this size and time."""
+
+    size: int
+    changed_ns: int
+    unfinished: bool
+    sessions: Sequence[TranscriptSession]
+
+
+_SCANNED_FILE: Final = TypeAdapter(_ScannedFile)
+
+
+def find_sessions(folder: Path, seen: MutableMapping[str, Any], now: datetime) -> Sequence[TranscriptSession]:
+    """Return the sessions below a folder, the one with the newest turn last.
+
+    `seen` is JSON that the caller keeps for the next call: files with an unchanged size and time are not read again.
+
+    Raises InvalidRequest: there is no such folder.
+    """
+    if not folder.is_dir():
+        raise InvalidRequest(f"{str(folder)!r} is not a folder; name the folder with the transcripts")
+    sessions: list[TranscriptSession] = []
+    present: set[str] = set()
+    for path, status in _find_files(folder):
+        key = os.fsencode(path.relative_to(folder)).decode("utf-8", "backslashreplace")
+        file = _load_scan(seen.get(key), status)
+        if file is None:
+            try:
+                file = _scan_file(path, key, status)
+            except (OSError, CircadiaError) as error:
+                logger.warning("transcript %r cannot be read: %s", str(path), error)
+                continue
+            seen[key] = _SCANNED_FILE.dump_python(file, mode="json")
+        present.add(key)
+        is_running = file.unfinished or now - datetime.fromtimestamp(status.st_mtime, UTC) < SETTLED
+        for session in file.sessions:
+            excluded = "the session may still run" if is_running else session.excluded
+            sessions.append(replace(session, path=path, excluded=excluded))
+    for key in seen.keys() - present:
+        del seen[key]
+    return sorted(sessions, key=lambda session: (session.last or _EARLIEST, session.id))
+
+
+def gather(session: TranscriptSession, after_line: int = 0, *, person: str = "user") -> Iterator[NewEpisode]:
+    """Yield what the person and the agent said behind a line, redacted and shortened as by the recorder.
+
+    A person's turn that mostly repeats the agent or a tool has their trust, as at the gateway.
+    """
+    facts = TranscriptFacts(session=session.path.stem)
+    origins = _Origins()
+    for turn in _read_turns(session.path, session.format, facts):
+        if _session_id(turn, session.format, session.path) != session.id:
+            continue
+        trust = origins.find_trust(turn)
+        if turn.line <= after_line or turn.kind is EpisodeKind.TOOL or turn.speaker is Speaker.PROGRAM:
+            continue
+        if text := clean_and_shorten(turn.text):
+            turn = replace(turn, conversation=session.id)
+            yield build_episode(turn, session.format, text, person=person, key=turn.key, trust=trust)
+
+
+def group_by_project(sessions: Iterable[TranscriptSession]) -> Mapping[str, Sequence[TranscriptSession]]:
+    """Return the sessions by project root; worktrees of a git repository are one project."""
+    roots: dict[str, str] = {}
+    projects: dict[str, list[TranscriptSession]] = {}
+    for session in sessions:
+        if session.root is not None:
+            if session.root not in roots:
+                roots[session.root] = find_project_root(session.root)
+            projects.setdefault(roots[session.root], []).append(session)
+    return projects
+
+
+def find_project_root(folder: str) -> str:
+    """Return the root of the git repository that a folder belongs to, the same for its worktrees; else the folder.
+
+    For a folder that is gone, such as a removed worktree, that of the folder around it.
+    """
+    path = Path(folder)
+    if "\0" in folder or not path.is_absolute():
+        return folder
+    existing = next((parent for parent in (path, *path.parents) if parent.is_dir()), path)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(existing), "rev-parse", "--path-format=absolute", "--git-common-dir"],
+            capture_output=True, timeout=_GIT_SECONDS, env=environment, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return folder
+    repository = Path(os.fsdecode(answer.stdout.rstrip(b"\n")))
+    return str(repository.parent if repository.name == ".git" else repository)
+
+
+class _Origins:
+    """Recognises what a person only passes on, among the texts of the last hour of a session.
+
+    Texts between two turns of the person are compared as one, which takes a third of the time.
+    """
+
+    def __init__(self) -> None:
+        self._texts = RecentTexts()
+        self._pending: dict[Speaker, list[str]] = {}
+        self._now = _EARLIEST
+
+    def find_trust(self, turn: TranscriptTurn) -> Trust:
+        if turn.speaker is Speaker.PERSON:
+            for speaker in list(self._pending):
+                self._remember(speaker)
+        self._now = turn.at or self._now
+        self._pending.setdefault(turn.speaker, []).append(turn.text)
+        if turn.speaker is not Speaker.PERSON:
+            if sum(map(len, self._pending[turn.speaker])) > READ:
+                self._remember(turn.speaker)
+            return turn.trust
+        origin = find_origin(fingerprints(turn.text), self._texts, self._now)
+        return turn.trust if origin is None else origin.trust
+
+    def _remember(self, speaker: Speaker) -> None:
+        prints = fingerprints("\n".join(self._pending.pop(speaker)))
+        new_hashes = pack_hashes(prints.hashes[self._texts.owners(prints) < 0])
+        row = Provenance(
+            scope="", speaker=speaker, trust=TRUST[speaker], fingerprints=new_hashes, whole=prints.whole,
+            expires_at=self._now + WITHIN,
+        )  # fmt: skip
+        self._texts.add([row])
+
+
+def _find_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield the files below a folder that may be transcripts, without following links."""
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name != OWN_FOLDER)
+        for name in sorted(names):
+            if name.endswith(_SUFFIXES):
+                path = Path(parent, name)
+                try:
+                    status = path.lstat()
+                except OSError:
+                    continue  # it was just removed
+                if stat.S_ISREG(status.st_mode):
+                    yield path, status
+
+
+def _load_scan(entry: object, status: os.stat_result) -> _ScannedFile | None:
+    """Return what the last call read of a file, None if the file has changed since or the entry is not readable."""
+    try:
+        file = _SCANNED_FILE.validate_python(entry)
+    except ValidationError:
+        return None
+    return file if (file.size, file.changed_ns) == (status.st_size, status.st_mtime_ns) else None
+
+
+@dataclass(kw_only=True, slots=True)
+class _SessionTally:
+    start: datetime | None = None
+    last: datetime | None = None
+    last_line: int = 0
+    person_turns: int = 0
+    facts_noted: int = 0
+
+    def add(self, turn: TranscriptTurn) -> None:
+        self.last_line = turn.line
+        self.person_turns += turn.speaker is Speaker.PERSON and turn.kind is EpisodeKind.TURN
+        self.facts_noted += turn.kind is EpisodeKind.FACT
+        if turn.at is not None:
+            self.start = turn.at if self.start is None else min(self.start, turn.at)
+            self.last = turn.at if self.last is None else max(self.last, turn.at)
+
+
+def _scan_file(path: Path, key: str, status: os.stat_result) -> _ScannedFile:
+    facts = TranscriptFacts(session=path.stem)
+    kind = detect_transcript(path)
+    if kind is None:
+        return _ScannedFile(size=status.st_size, changed_ns=status.st_mtime_ns, unfinished=False, sessions=())
+    tallies = {} if kind is ImportFormat.PLAIN else {path.stem: _SessionTally()}
+    for turn in _read_turns(path, kind, facts):
+        tallies.setdefault(_session_id(turn, kind, path), _SessionTally()).add(turn)
+    sessions = [
+        TranscriptSession(
+            id=session_id, format=kind, path=Path(key), root=facts.root, start=tally.start,
+            last=tally.last, size=status.st_size, last_line=tally.last_line, person_turns=tally.person_turns,
+            unknown_lines=facts.unknown_lines, broken_lines=facts.broken_lines, excluded=_exclusion(tally, facts),
+        )
+        for session_id, tally in tallies.items()
+    ]  # fmt: skip
+    return _ScannedFile(
+        size=status.st_size, changed_ns=status.st_mtime_ns, unfinished=facts.unfinished, sessions=sessions
+    )
+
+
+def _exclusion(tally: _SessionTally, facts: TranscriptFacts) -> str | None:
+    if tally.person_turns or tally.facts_noted:
+        return None
+    return f"it was started by {facts.started_by}" if facts.started_by else "no person says anything"
+
+
+def _session_id(turn: TranscriptTurn, kind: ImportFormat, path: Path) -> str:
+    """Return the session of a turn: a file of the plain format may have several, others are one."""
+    return turn.conversation or path.stem if kind is ImportFormat.PLAIN else path.stem
+
+
+def _read_turns(path: Path, kind: ImportFormat, facts: TranscriptFacts) -> Iterator[TranscriptTurn]:
+    return read_turns(path, kind, _read_lines(path, facts), facts, strict=False)
+
+
+def _read_lines(path: Path, facts: TranscriptFacts) -> Iterator[tuple[int, bytes]]:
+    with path.open("rb") as file:
+        number = 0
+        while line := file.readline(LONGEST_LINE + 1):
+            number += 1
+            if len(line) <= LONGEST_LINE:
+                yield number, line
+            else:
+                facts.broken_lines += 1
+                while line and not line.endswith(b"\n"):
+                    line = file.readline(LONGEST_LINE)
