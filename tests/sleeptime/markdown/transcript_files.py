@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+HOUR = timedelta(hours=1)
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
 """When the tests look; files that they write are an hour old then."""
 
@@ -46,20 +47,20 @@ def openclaw_message(role: str, text: str, number: int, **more: object) -> dict[
     }  # fmt: skip
 
 
-def write_lines(file: Path, lines: Iterable[object], *, end: bytes = b"\n", age: timedelta = timedelta(hours=1)) -> Path:
+def write_lines(file: Path, lines: Iterable[object], *, end: bytes = b"\n", age: timedelta = HOUR) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(b"\n".join(map(orjson.dumps, lines)) + end)
     make_old(file, age)
     return file
 
 
-def make_old(file: Path, age: timedelta = timedelta(hours=1)) -> None:
+def make_old(file: Path, age: timedelta = HOUR) -> None:
     changed = (NOW - age).timestamp()
     os.utime(file, (changed, changed))
 
 
 def long_session(number: int) -> list[Mapping[str, Any]]:
-    """Return the lines of a session of about 100 kB, most of it tools, as in sessions of coding agents."""
+    """Return the lines of a session of 100 kB, most of it tools, as in sessions of coding agents."""
     lines: list[Mapping[str, Any]] = []
 
     def add(kind: str, content: object) -> None:
@@ -70,13 +71,9 @@ def long_session(number: int) -> list[Mapping[str, Any]]:
         add("user", f"Please look at module {number * turn} again. I prefer small functions there, and no new setting.")
         for call in range(4):
             key = f"{number}-{turn}-{call}"
-            add(
-                "assistant",
-                [
-                    {"type": "text", "text": f"I will read file {key} first, and then change the reader of {turn}. " * 3},
-                    {"type": "tool_use", "id": key, "name": "Read", "input": {"file_path": f"/home/ann/app/{key}.py"}},
-                ],
-            )
-            source = "".join(f"    value_{number}_{row} = load(row={row * turn}, call={call})\n" for row in range(38))
+            spoken = f"I will read file {key} first, and then change the reader of {turn}. " * 3
+            use = {"type": "tool_use", "id": key, "name": "Read", "input": {"file_path": f"/home/ann/app/{key}.py"}}
+            add("assistant", [{"type": "text", "text": spoken}, use])
+            source = "".join(f"    value_{number}_{row} = load(row={row * turn}, call={call})\n" for row in range(55))
             add("user", [{"type": "tool_result", "tool_use_id": key, "content": source}])
     return lines

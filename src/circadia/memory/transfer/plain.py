@@ -5,12 +5,14 @@ The speakers `assistant`, `tool` and `program` have the trust of an agent or a t
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from circadia.errors import InvalidRequest
 from circadia.memory.transfer.transcripts import Speaker, TranscriptFacts, TranscriptTurn, user_text
 from circadia.memory.transfer.values import as_name, parse_time
 from circadia.records.episode import EpisodeKind
+
+_SPEAKERS: Final[Mapping[str, Speaker]] = {speaker.value: speaker for speaker in Speaker}
 
 
 def read_plain_line(line: Mapping[str, Any], number: int, facts: TranscriptFacts) -> Iterator[TranscriptTurn]:
@@ -21,7 +23,7 @@ def read_plain_line(line: Mapping[str, Any], number: int, facts: TranscriptFacts
     name, text = as_name(line["speaker"]), line["text"]
     if name is None or not isinstance(text, str):
         raise InvalidRequest(f"line {number}: `speaker` and `text` must be texts, and `speaker` not empty")
-    speaker = Speaker(name) if name in Speaker else Speaker.PERSON
+    speaker = _SPEAKERS.get(name, Speaker.PERSON)
     session = as_name(line.get("session")) or facts.session
     parts = (session, name, str(line.get("at")), text)
     if spoken := user_text(text):

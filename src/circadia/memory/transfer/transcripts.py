@@ -134,7 +134,7 @@ def build_episode(
 
 def user_text(text: str) -> str:
     """Return what was said in a user turn; empty if a program wrote all of it."""
-    return own_words(strip_harness_text(text))
+    return own_words(strip_harness_text(text)).strip()
 
 
 def join_texts(parts: Iterable[object], clean: Callable[[str], str] = str) -> str:
