@@ -39,7 +39,8 @@ async def brought(*words: str) -> Any:
 async def test_a_bank_goes_out_and_comes_in_again_and_nothing_is_doubled(service: Service, home: Path) -> None:
     (home / "first.jsonl").write_text(lines("first", 250), "utf-8")
     told = await brought("first.jsonl")
-    assert told == {"banks": ["first"], "files": 1, "episodes": 250, "notes": 0, "versions": 0, "known": 0}
+    counts = {"episodes": 250, "notes": 0, "versions": 0, "known": 0, "skipped": 0}
+    assert told == {"banks": ["first"], "files": 1, **counts}
     assert (await brought("first.jsonl"))["known"] == 250
     exported = await run("banks", "export", "first", "--out", "out.jsonl")
     assert exported.err == "exported 252 lines of bank first to 'out.jsonl'\n"
@@ -82,6 +83,48 @@ async def test_transcripts_of_a_folder_come_in_without_secrets(service: Service,
     assert (await brought("projects", "--into", "me", "--person", "ann"))["known"] == 2
     text = (await run("banks", "export", "me")).out
     assert ("Bern" in text, KEY in text, '"speaker":"ann"' in text) == (True, False, True)
+
+
+@pytest.mark.spec("MEM-16")
+async def test_transcripts_of_several_programs_in_a_folder_come_in_each_by_its_format(
+    service: Service, home: Path
+) -> None:
+    at = "2025-01-20T11:57:17.716Z"
+    spoken = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "I live in Bern."}]}
+    files: dict[str, list[dict[str, object]]] = {
+        "codex/2025/01/20/rollout.jsonl": [
+            {"timestamp": at, "type": "session_meta", "payload": {"id": "t-1", "cwd": "/app", "source": "cli"}},
+            {"timestamp": at, "type": "response_item", "payload": spoken},
+            {"timestamp": at, "type": "new_kind", "payload": {}},
+        ],
+        "openclaw/o-1.jsonl": [
+            {"type": "session", "version": 3, "id": "o-1", "cwd": "/app"},
+            {"type": "message", "id": "m", "timestamp": at, "message": {"role": "user", "content": "I like Porto."}},
+        ],
+        "chat.jsonl": [{"at": at, "speaker": "bea", "text": "I like tea.", "session": "p-1"}],
+        "other.jsonl": [{"of": "no format"}],
+    }
+    for name, entries in files.items():
+        file = home / "logs" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("".join(json.dumps(entry) + "\n" for entry in entries), "utf-8")
+    (home / "logs" / "2025-01-21.md").write_text("- Ann prefers trains.\n", "utf-8")
+    shown = await run("banks", "import", "logs", "--into", "me", "--person", "ann")
+    assert shown.out == (
+        "me: 4 episodes, 0 notes, 0 versions of blocks are new; 0 lines were known"
+        "; 1 lines of unknown kinds were skipped\n"
+    )
+    exported = (await run("banks", "export", "me")).out.splitlines()
+    episodes = [line for line in map(json.loads, exported) if line["type"] == "episode"]
+    assert {(each["speaker"], each["trust"], each["text"], each["conversation"]) for each in episodes} == {
+        ("ann", "person", "I live in Bern.", "t-1"),
+        ("ann", "person", "I like Porto.", "o-1"),
+        ("bea", "person", "I like tea.", "p-1"),
+        ("assistant", "agent", "- Ann prefers trains.", "2025-01-21"),
+    }
+    assert (await brought("logs", "--into", "me"))["known"] == 4
+    assert (await brought("logs/codex", "--into", "codex", "--format", "codex"))["episodes"] == 1
+    assert (await brought("logs", "--into", "claw", "--format", "openclaw"))["skipped"] > 0
 
 
 @pytest.mark.spec("MEM-16", "MEM-17")
