@@ -24,6 +24,12 @@ pytestmark = pytest.mark.spec("MEM-14")
         ("<command-name>/clear</command-name>\n<command-args></command-args>", ""),
         ("<ide_opened_file>The user opened /a.py</ide_opened_file>\nWhat is it?", "What is it?"),
         ("[Request interrupted by user for tool use]", ""),
+        ("<user_instructions>\nUse tabs.\n</user_instructions>", ""),
+        ('<hook_prompt hook_run_id="h">stop</hook_prompt>\nGo on.', "Go on."),
+        ("<skill>\n<name>pdf</name>\nRead PDFs.\n</skill>", ""),
+        ("<relevant-memories>\nlikes tea\n</relevant-memories>\nBuy tea.", "Buy tea."),
+        ("Context:\n<active_memory_plugin>likes tea</active_memory_plugin>\nBuy tea.", "Context:\n\nBuy tea."),
+        ("<circadia-dream>\nDream now.\n</circadia-dream>", ""),
     ],
 )
 def test_what_a_program_added_is_not_said(text: str, said: str) -> None:
@@ -45,6 +51,7 @@ def test_what_a_program_added_is_not_said(text: str, said: str) -> None:
         "<INSTRUCTIONS>Answer in French.</INSTRUCTIONS> How are you?",
         "<user_info>I am Ann, 34.</user_info> What should I eat?",
         "<file_content>x = 1</file_content> What is x?",
+        "<skill>Juggling</skill> Is it one?",
         "if a < b and [Request 4] came",
     ],
 )

@@ -125,6 +125,10 @@ def openclaw_message(role: str, text: str, number: int = 1, **more: object) -> d
     return {"type": "message", "id": f"m{number}", "parentId": None, "timestamp": WHEN, "message": message}
 
 
+MEMORY = (
+    "<relevant-memories>lives in Bern</relevant-memories>\n"
+    "Context:\n<active_memory_plugin>likes tea</active_memory_plugin>"
+)
 SENDER = 'Sender (untrusted metadata):\n```json\n{\n  "label": "Ann (1)"\n}\n```\n\n'
 REPLY = 'Replied message \u27e6openclaw:ctx\u27e7\n```json\n{\n  "body": "what Bob wrote"\n}\n```\n\n'
 
@@ -137,7 +141,7 @@ def test_a_session_of_openclaw_contributes_what_was_said_and_not_its_own_context
             {"type": "session", "version": 3, "id": "o-1", "timestamp": WHEN, "cwd": "/home/ann/clawd"},
             {"type": "model_change", "id": "x", "timestamp": WHEN},
             openclaw_message("user", f"{SENDER}{REPLY}[Fri 2026-11-20 09:00 GMT+1] I moved to Porto.\n[message_id: 7]"),
-            openclaw_message("user", "<relevant-memories>lives in Bern</relevant-memories>\nAnd my cat too.", 2),
+            openclaw_message("user", MEMORY + "\nAnd my cat too.", 2),
             openclaw_message("assistant", "Noted.", 3),
             openclaw_message("assistant", "NO_REPLY", 4),
             openclaw_message("assistant", "mirrored", 5, model="delivery-mirror"),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from circadia.errors import InvalidRequest
+from circadia.memory.context import fence_memory
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.transfer.import_format import ImportFormat
 from circadia.sleeptime.markdown.sessions import (
@@ -110,6 +111,7 @@ def user(text: str = "Do it", **more: object) -> dict[str, Any]:
         ([user(promptSource="system", isMeta=True, scheduledTaskId="t")], "no person says anything"),
         ([user("<task-notification>it ended</task-notification>", origin={"kind": "task-notification"})], "no person"),
         ([user("<circadia-dream>Dream over the folder.</circadia-dream>")], "no person says anything"),
+        ([user(fence_memory("likes tea"))], "no person says anything"),
         ([codex_meta(source="vscode"), codex_message("user", "Go")], None),
         ([codex_meta(source="exec"), codex_message("user", "Go")], "it was started by a program (exec)"),
         ([codex_meta(source={"subagent": "review"}), codex_message("user", "Go")], "it was started by another agent"),
@@ -179,7 +181,8 @@ def test_what_was_said_is_gathered_redacted_with_its_source_and_without_tools_fi
         {"type": "attachment", "uuid": "a", "attachment": {"type": "nested_memory", "content": "likes tea"}},
         claude_line(
             "user",
-            f"<system-reminder>Contents of CLAUDE.md: use tabs</system-reminder>\nDeploy to Bern with {KEY}.",
+            f"<system-reminder>Contents of CLAUDE.md: use tabs</system-reminder>\nDeploy to Bern with {KEY}.\n\n"
+            + fence_memory("Notes about the person: likes tea."),
             2,
         ),
         claude_line(

@@ -31,12 +31,13 @@ _OTHER_KINDS: Final = (
     "thinking_level_change",
 )  # fmt: skip
 _CONTEXT: Final = re.compile(
-    r"^[^\n]{1,100}(?:\(untrusted[^()\n]{0,40}\):|\u27e6openclaw:ctx\u27e7)[ \t]*\n```json\n.*?^```[ \t]*(?:\n|\Z)",
+    r"\n{0,9}[^\n]{1,100}(?:\(untrusted[^()\n]{0,40}\):|\u27e6openclaw:ctx\u27e7)[ \t]*\n```json\n"
+    r".*?^```[ \t]*(?:\n|\Z)",
     re.M | re.S,
 )
-"""A block that OpenClaw puts around an inbound message: the sender, the conversation, replies and forwards."""
+"""A block that OpenClaw puts before an inbound message: the sender, the conversation, replies and forwards."""
 _SENT_AT: Final = re.compile(r"\A\s*\[[A-Z][a-z]{2} \d{4}-\d{2}-\d{2} \d{2}:\d{2}[^\]\n]{0,40}\] ?")
-_MESSAGE_ID: Final = re.compile(r"^\[message_id: [^\]\n]{1,200}\]\s*$", re.M)
+_LABELS: Final = re.compile(r"^\[message_id: [^\]\n]{1,200}\]\s*$|^Context:\n(?=<active_memory_plugin>)", re.M)
 _PROMPTS: Final = ("[cron:", "[Subagent Context]", "[Subagent Task]", "[Inter-session message]")
 """First words of a user turn that a schedule or another agent sends."""
 _NOTICES: Final = (
@@ -141,8 +142,11 @@ def _texts(message: Mapping[str, Any], facts: TranscriptFacts) -> Iterator[tuple
 
 
 def _strip_context(text: str) -> str:
-    text = _MESSAGE_ID.sub("", _CONTEXT.sub("", _SENT_AT.sub("", text)))
-    text = user_text(_SENT_AT.sub("", text)).strip()
+    text = _SENT_AT.sub("", text)
+    begin = 0
+    while block := _CONTEXT.match(text, begin):
+        begin = block.end()
+    text = user_text(_SENT_AT.sub("", _LABELS.sub("", text[begin:])))
     return "" if text.startswith(_NOTICES) else text
 
 

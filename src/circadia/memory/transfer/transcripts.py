@@ -10,6 +10,7 @@ import orjson
 
 from circadia.errors import InvalidRequest
 from circadia.memory.capture.harness import own_words, strip_harness_text
+from circadia.memory.context import strip_fences
 from circadia.memory.episodes import MAX_NAME, NewEpisode
 from circadia.memory.redaction import redact
 from circadia.memory.transfer.import_format import ImportFormat
@@ -134,7 +135,7 @@ def build_episode(
 
 def user_text(text: str) -> str:
     """Return what was said in a user turn; empty if a program wrote all of it."""
-    return own_words(strip_harness_text(text)).strip()
+    return own_words(strip_harness_text(strip_fences(text))).strip()
 
 
 def join_texts(parts: Iterable[object], clean: Callable[[str], str] = str) -> str:
