@@ -104,7 +104,8 @@ def find_sessions(folder: Path, seen: MutableMapping[str, Any], now: datetime) -
 def gather(session: TranscriptSession, after_line: int = 0, *, person: str = "user") -> Iterator[NewEpisode]:
     """Yield what the person and the agent said behind a line, redacted and shortened as by the recorder.
 
-    A person's turn that mostly repeats the agent or a tool has their trust, as at the gateway.
+    A person's turn that mostly repeats the agent or a tool has their trust, as at the gateway. The times are those of
+    the transcript, whatever they are. Raises OSError: the file is gone.
     """
     facts = TranscriptFacts(session=session.path.stem)
     origins = _Origins()
