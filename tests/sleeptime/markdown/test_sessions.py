@@ -218,6 +218,16 @@ def test_what_was_said_is_gathered_redacted_with_its_source_and_without_tools_fi
     assert spoken(gather_lines(tmp_path, lines, after_line=4)) == [("ann", "person", "No, to Basel.")]
 
 
+def test_a_name_that_is_long_or_not_utf8_is_a_session_like_others(tmp_path: Path) -> None:
+    names = [os.fsdecode(b"s-\xff .jsonl"), "\u00e4" * 120 + ".jsonl", "x" * 240 + ".jsonl"]
+    for number, name in enumerate(names):
+        write_lines(tmp_path / name, [claude_line("user", f"text {number}", number)])
+    sessions = find_sessions(tmp_path, seen := {}, NOW)
+    assert [session.id for session in sessions] == ["s-\\xff ", "\u00e4" * 120, "x" * 200]
+    assert find_sessions(tmp_path, json.loads(json.dumps(seen).encode()), NOW) == sessions
+    assert [episode.text for session in sessions for episode in gather(session)] == ["text 0", "text 1", "text 2"]
+
+
 def test_a_torn_line_and_one_that_is_too_long_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
     file = write_lines(tmp_path / "s-1.jsonl", [user("one"), user("x" * 17 * 2**20), claude_line("user", "two", 2)])
     file.write_bytes(b'{"type":"us\n\0\0\0\n' + file.read_bytes())

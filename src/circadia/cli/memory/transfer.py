@@ -96,7 +96,7 @@ def import_files(
                 progress.update(task, description=display_text(file.name))
                 into = bank or _named_bank(file, format_)
                 banks[into] = None
-                facts = TranscriptFacts(session=file.stem)
+                facts = TranscriptFacts.from_name(file)
                 imported = formats.import_lines(
                     file, format_, into, person=person, tools=tools, facts=facts,
                     saw=lambda size: progress.advance(task, size),

@@ -187,7 +187,7 @@ def import_lines(
         case ImportFormat.LANGMEM:
             episodes = read_langmem(langmem_entries(_load_document(file, saw)) or _require_empty(file, kind))
         case _:
-            facts = facts or TranscriptFacts(session=file.stem)
+            facts = facts or TranscriptFacts.from_name(file)
             turns = read_turns(file, kind, _read_lines(file, LONGEST_LINE, saw), facts, strict=True)
             episodes = read_episodes(turns, kind, person=person, tools=tools)
     yield from map(new_episode_line, episodes)

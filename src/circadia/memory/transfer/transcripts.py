@@ -1,9 +1,11 @@
 """Turns of agents' transcripts, whichever program wrote them."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Final
 
 import orjson
@@ -70,6 +72,10 @@ class TranscriptFacts:
     broken_lines: int = 0
     unfinished: bool = False
     """Whether the last line is incomplete: the session still runs."""
+
+    @classmethod
+    def from_name(cls, file: Path) -> "TranscriptFacts":
+        return cls(session=os.fsencode(file.stem).decode("utf-8", "backslashreplace")[:MAX_NAME])
 
 
 LineReader = Callable[[Mapping[str, Any], int, TranscriptFacts], Iterable[TranscriptTurn]]

@@ -107,10 +107,11 @@ def gather(session: TranscriptSession, after_line: int = 0, *, person: str = "us
     A person's turn that mostly repeats the agent or a tool has their trust, as at the gateway. The times are those of
     the transcript, whatever they are. Raises OSError: the file is gone.
     """
-    facts = TranscriptFacts(session=session.path.stem)
+    facts = TranscriptFacts.from_name(session.path)
+    file_id = facts.session
     origins = _Origins()
     for turn in _read_turns(session.path, session.format, facts):
-        if _session_id(turn, session.format, session.path) != session.id:
+        if _session_id(turn, session.format, file_id) != session.id:
             continue
         trust = origins.find_trust(turn)
         if turn.line <= after_line or turn.kind is EpisodeKind.TOOL or turn.speaker is Speaker.PROGRAM:
@@ -229,13 +230,14 @@ class _SessionTally:
 
 
 def _scan_file(path: Path, key: str, status: os.stat_result) -> _ScannedFile:
-    facts = TranscriptFacts(session=path.stem)
+    facts = TranscriptFacts.from_name(path)
+    file_id = facts.session
     kind = detect_transcript(path)
     if kind is None:
         return _ScannedFile(size=status.st_size, changed_ns=status.st_mtime_ns, unfinished=False, sessions=())
-    tallies = {} if kind is ImportFormat.PLAIN else {path.stem: _SessionTally()}
+    tallies = {} if kind is ImportFormat.PLAIN else {file_id: _SessionTally()}
     for turn in _read_turns(path, kind, facts):
-        tallies.setdefault(_session_id(turn, kind, path), _SessionTally()).add(turn)
+        tallies.setdefault(_session_id(turn, kind, file_id), _SessionTally()).add(turn)
     sessions = [
         TranscriptSession(
             id=session_id, format=kind, path=Path(key), root=facts.root, start=tally.start,
@@ -255,9 +257,9 @@ def _exclusion(tally: _SessionTally, facts: TranscriptFacts) -> str | None:
     return f"it was started by {facts.started_by}" if facts.started_by else "no person says anything"
 
 
-def _session_id(turn: TranscriptTurn, kind: ImportFormat, path: Path) -> str:
+def _session_id(turn: TranscriptTurn, kind: ImportFormat, file_id: str) -> str:
     """Return the session of a turn: a file of the plain format may have several, others are one."""
-    return turn.conversation or path.stem if kind is ImportFormat.PLAIN else path.stem
+    return turn.conversation or file_id if kind is ImportFormat.PLAIN else file_id
 
 
 def _read_turns(path: Path, kind: ImportFormat, facts: TranscriptFacts) -> Iterator[TranscriptTurn]:
