@@ -1,7 +1,7 @@
 """A coding agent that reads and edits a file all the time: `busy_writer.py FILE replace|append`.
 
-It adds numbered lines, by a whole new file or in place, and reads the file a random number of times in between, until its
-input ends. It prints how many lines it has added. It fails if it ever finds no file, or half a line.
+It adds numbered lines, by a whole new file or in place, and reads the file a random number of times in between, until
+its input ends. It prints how many lines it has added. It fails if it ever finds no file, or half a line.
 """
 
 import os

@@ -1,8 +1,8 @@
 """A program that stages and publishes a dream and is killed on the way: `killed_publisher.py FOLDER ID local|network`.
 
-It reads numbers from its input. For each, a child of it publishes, and gets SIGKILL after so many lines of the modules that
-touch files. The program answers `killed`, or `ended` where there were fewer lines. With `network`, the system refuses to
-exchange two files, as it does on NFS.
+It reads numbers from its input. For each, a child of it publishes, and gets SIGKILL after so many lines of the modules
+that touch files. The program answers `killed`, or `ended` where there were fewer lines. With `network`, the system
+refuses to exchange two files, as it does on NFS.
 """
 
 import ctypes
@@ -21,7 +21,8 @@ from tests.sleeptime.markdown.folder_changes import stage_now
 
 OLD = {"MEMORY.md": b"- [Build](build.md)\n", "build.md": b"- use make\n", "gone/a.md": b"old"}
 NEW: dict[str, bytes | None] = {
-    "MEMORY.md": b"- [Tests](tests/unit.md)\n", "build.md": b"- use ninja\n", "tests/unit.md": b"new", "gone/a.md": None,
+    "MEMORY.md": b"- [Tests](tests/unit.md)\n", "build.md": b"- use ninja\n", "tests/unit.md": b"new",
+    "gone/a.md": None,
 }  # fmt: skip
 FILES = {module.__file__ for module in (anchored_folder, changeset, file_swap, git_repository, publication)}
 

@@ -85,7 +85,8 @@ def test_the_log_says_what_each_dream_published_and_what_it_proposes(root: Path)
 def test_the_diff_is_a_unified_one(root: Path) -> None:
     publish_now(root, "one", {"a.md": b"- one\n- zwei\n- three\n- four", "gone.md": None})
     assert show_diff(root, "one") == (
-        "--- a.md\n+++ a.md\n@@ -1,4 +1,4 @@\n - one\n-- two\n+- zwei\n - three\n - four\n\\ No newline at end of file\n"
+        "--- a.md\n+++ a.md\n@@ -1,4 +1,4 @@\n - one\n-- two\n+- zwei\n - three\n - four\n"
+        "\\ No newline at end of file\n"
         "--- gone.md\n+++ /dev/null\n@@ -1 +0,0 @@\n-\ufffd\x00\n\\ No newline at end of file\n"
     )
     stage_now(root, "two", {"b.md": b"b\n"})

@@ -180,12 +180,8 @@ def test_no_symlink_leads_out(root: Path, outside: Path, name: str) -> None:
     make_symlinks(root, outside)
     path = PurePosixPath(name)
     old = None if name == "fresh.md" else hash_contents(b"- use make\n")
-    try:
+    with pytest.raises(InvalidRequest, match="symlink"):
         stage(root, "one", {path: b"ours"}, {path: old}, now=NOW, title="x")
-    except InvalidRequest as error:
-        assert "symlink" in error.message
-    else:
-        assert publish(root, "one").outcomes[path] is FileOutcome.CHANGED_MEANWHILE
     assert read_all(outside) == {"secret.md": b"- use make\n"}
 
 
@@ -243,7 +239,7 @@ def test_an_unknown_dream_a_taken_id_and_an_unproposed_file_are_errors(root: Pat
     stage_now(root, "one", {"build.md": b"ours"})
     with pytest.raises(Conflict):
         stage_now(root, "one", {"build.md": b"ours"})
-    with pytest.raises(InvalidRequest, match="proposes no change of MEMORY.md"):
+    with pytest.raises(InvalidRequest, match=r"proposes no change of MEMORY\.md"):
         publish(root, "one", [PurePosixPath("MEMORY.md")])
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -13,7 +14,6 @@ import pytest
 
 from circadia.sleeptime.markdown import anchored_folder, file_swap
 from circadia.sleeptime.markdown.publication import FileOutcome, PublicationResult, publish, recover
-from tests.sleeptime.markdown.busy_writer import add_line
 from tests.sleeptime.markdown.folder_changes import publish_now, stage_now, write_all
 
 FILES = (anchored_folder.__file__, file_swap.__file__)
@@ -37,7 +37,7 @@ def test_a_writer_that_edits_all_the_time_loses_no_edit_and_finds_whole_files(tm
     path.write_bytes(b"- first\n")
     added, results = list[int](), list[PublicationResult]()
     with busy_writer(path, how, added):
-        for number in range(60):
+        for number in range(40):
             old = path.read_bytes()
             stage_now(tmp_path, f"d{number}", {"topic.md": f"- dream {number}\n".encode() + old}, {"topic.md": old})
             results.append(publish(tmp_path, f"d{number}"))
@@ -99,6 +99,11 @@ def write_anew(path: Path, text: bytes) -> None:
     os.replace(draft, path)
 
 
+def add_in_place(path: Path, text: bytes) -> None:
+    with path.open("ab", buffering=0) as file:
+        file.write(text)
+
+
 @pytest.mark.parametrize("how", ["anew", "append"])
 def test_an_edit_at_each_instant_of_a_swap_is_kept(
     quick_path: Path, change: tuple[bytes | None, bytes | None], how: str
@@ -107,8 +112,7 @@ def test_an_edit_at_each_instant_of_a_swap_is_kept(
     outcomes = set[FileOutcome]()
     while line < lines:
         root = prepare(quick_path, str(line), change)
-        path = root / "topic.md"
-        edit = (lambda: write_anew(path, b"- edit\n")) if how == "anew" else (lambda: add_line(path, b"- edit\n", how))
+        edit = partial(write_anew if how == "anew" else add_in_place, root / "topic.md", b"- edit\n")
         result, lines = publish_with_edits(root, {line: edit})
         assert b"- edit\n" in remaining(root, result), line
         assert not result.is_success
@@ -125,7 +129,7 @@ def test_two_edits_around_a_swap_are_both_kept(quick_path: Path) -> None:
         for second in (first + 1, first + 2, first + 5):
             root = prepare(quick_path, f"{first}-{second}", (b"- old\n", b"- new\n"))
             path = root / "topic.md"
-            edits = {first: lambda: write_anew(path, b"- one\n"), second: lambda: add_line(path, b"- two\n", "append")}
+            edits = {first: partial(write_anew, path, b"- one\n"), second: partial(add_in_place, path, b"- two\n")}
             result, ran = publish_with_edits(root, edits)
             kept = remaining(root, result)
             assert b"- one\n" in kept

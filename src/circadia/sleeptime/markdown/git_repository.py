@@ -20,6 +20,8 @@ _OF_A_CALLER: Final = frozenset({
 _QUIET: Final = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false")
 _UNFINISHED: Final = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
 """Of a merge that a person is in the middle of."""
+_NONE_IGNORED: Final = 1
+"""Exit status of `git check-ignore`."""
 _DREAM: Final = "Circadia-Dream"
 _UNDOES: Final = "Circadia-Undoes"
 
@@ -50,14 +52,14 @@ class GitRepository:
         """`root` is the memory folder; paths are relative to it."""
         self._root = root
         self._environment = {name: text for name, text in os.environ.items() if name not in _OF_A_CALLER}
-        self._environment |= {"LC_ALL": "C", "GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0"}
+        self._environment |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
 
     @classmethod
-    def find(cls, root: Path, paths: Iterable[PurePosixPath] = ()) -> "GitRepository | None":
+    def find(cls, root: Path, paths: Iterable[PurePosixPath]) -> "GitRepository | None":
         """Return the repository, if a commit of `paths` on its branch is possible and wanted.
 
         It is not where git is missing, where HEAD is no branch with a commit, during a merge, or where a path is
-        ignored.
+        ignored, or stored through a filter, such as one that encrypts.
         """
         repository = cls(root)
         if repository._ask("rev-parse", "--is-inside-work-tree") != "true":
@@ -67,8 +69,11 @@ class GitRepository:
         )
         if not on_branch or any(repository._ask("rev-parse", "-q", "--verify", name) for name in _UNFINISHED):
             return None
-        ignored = repository._ask("check-ignore", "--", *map(str, paths or (PurePosixPath("MEMORY.md"),)))
-        return None if ignored else repository
+        names = [f"./{path}" for path in paths]
+        attributes = repository._ask("check-attr", "filter", "--", *names)
+        filtered = attributes is None or any(not line.endswith(": unspecified") for line in attributes.splitlines())
+        checked = repository._call(("check-ignore", "--", *names))
+        return repository if checked.returncode == _NONE_IGNORED and not filtered else None
 
     def build_commit(
         self, files: Sequence[FileVersions], changeset_id: str, title: str, undoes: str | None

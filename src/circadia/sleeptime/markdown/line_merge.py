@@ -22,6 +22,10 @@ class _Hunk(NamedTuple):
     end: int
     lines: tuple[bytes, ...]
 
+    @property
+    def growth(self) -> int:
+        return len(self.lines) - (self.end - self.start)
+
 
 def merge_lines(base: bytes, ours: bytes, theirs: bytes) -> LineMerge:
     """Apply to our version what their version changes in the base.
@@ -30,24 +34,24 @@ def merge_lines(base: bytes, ours: bytes, theirs: bytes) -> LineMerge:
     """
     base_lines, our_lines, their_lines = (data.splitlines(keepends=True) for data in (base, ours, theirs))
     our_hunks = _list_hunks(base_lines, our_lines)
-    merged, conflicts = list[bytes](), list[tuple[int, int]]()
-    place = 0
-    shift = 0
     pending = list(our_hunks)
+    merged, conflicts = list[bytes](), list[tuple[int, int]]()
+    copied = shift = 0
     for hunk in _list_hunks(base_lines, their_lines):
         while pending and pending[0].end < hunk.start:
-            passed = pending.pop(0)
-            shift += len(passed.lines) - (passed.end - passed.start)
-        start = hunk.start + shift
+            shift += pending.pop(0).growth
         if hunk in our_hunks:
             continue
-        if pending and pending[0].start <= hunk.end:
-            conflicts.append((start + 1, max(start + 1, hunk.end + shift)))
+        overlapping = [each for each in pending if each.start <= hunk.end]
+        if overlapping:
+            first = min(hunk.start, overlapping[0].start) + shift + 1
+            last = max(hunk.end, overlapping[-1].end) + shift + sum(each.growth for each in overlapping)
+            conflicts.append((first, max(first, last)))
             continue
-        merged += our_lines[place:start]
+        merged += our_lines[copied : hunk.start + shift]
         merged += hunk.lines
-        place = hunk.end + shift
-    merged += our_lines[place:]
+        copied = hunk.end + shift
+    merged += our_lines[copied:]
     return LineMerge(b"".join(merged), tuple(conflicts))
 
 

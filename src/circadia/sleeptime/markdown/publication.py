@@ -6,7 +6,6 @@ the dream read it is left alone. Call all of this with the folder's lock held.
 
 import errno
 import os
-from collections.abc import Iterable, Mapping
 import stat
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -153,6 +152,8 @@ def _read_mode(folder: AnchoredFolder, path: PurePosixPath) -> int:
     with suppress(FileNotFoundError), folder.open_parent(path) as (_, file):
         status = file.read_status()
         if status is not None:
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
             return status.st_mode & 0o777
     return folder.status.st_mode & 0o666
 

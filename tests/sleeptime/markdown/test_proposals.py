@@ -1,0 +1,129 @@
+"""A proposal lies beside the folder, or on a branch, until a person accepts or refuses it, in whole or by file."""
+
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from circadia.errors import Conflict, InvalidRequest, NotFound
+from circadia.sleeptime.markdown.history import list_history, undo
+from circadia.sleeptime.markdown.publication import propose, publish, recover, refuse
+from tests.sleeptime.markdown.folder_changes import NOW, read, read_all, stage_now, write_all
+from tests.sleeptime.markdown.git_folder import git, make_repository
+
+OLD = {"MEMORY.md": b"- [A](a.md)\n", "a.md": b"- one\n", "sub/b.md": b"\xff"}
+NEW: dict[str, bytes | None] = {
+    "a.md": b"- 1\n",
+    "sub/b.md": None,
+    "new/c.md": b"c",
+    ".circadia/retired/a.md": b"- one\n",
+}
+PROPOSED = {"MEMORY.md": b"- [A](a.md)\n", "a.md": b"- 1\n", "new/c.md": b"c"}
+A = PurePosixPath("a.md")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    write_all(tmp_path / "memory", OLD)
+    stage_now(tmp_path / "memory", "one", NEW)
+    return tmp_path / "memory"
+
+
+def test_a_proposal_is_a_whole_copy_beside_the_folder_and_the_folder_stays_as_it_is(root: Path) -> None:
+    view = Path(propose(root, "one"))
+    assert view == root.with_name("memory.proposed-one")
+    assert read_all(view) == PROPOSED
+    assert not (view / ".circadia").exists()
+    assert read_all(root) == OLD
+
+
+def test_accepting_publishes_and_removes_the_view(root: Path) -> None:
+    view = Path(propose(root, "one"))
+    assert publish(root, "one").is_success
+    assert read_all(root) == PROPOSED
+    assert not view.exists()
+
+
+def test_accepting_a_file_leaves_the_others_proposed(root: Path) -> None:
+    view = Path(propose(root, "one"))
+    assert publish(root, "one", [A]).is_success
+    assert read_all(root) == {**OLD, "a.md": b"- 1\n"}
+    assert read_all(view) == PROPOSED
+    (entry,) = list_history(root)
+    assert (entry.published, len(entry.proposed)) == ((A,), 3)
+    refuse(root, "one")
+    assert not view.exists()
+    assert read_all(root) == {**OLD, "a.md": b"- 1\n"}
+    undo(root, "one", "two", now=NOW)
+    assert read_all(root) == OLD
+
+
+def test_refusing_removes_all_or_the_files_named(root: Path) -> None:
+    view = Path(propose(root, "one"))
+    refuse(root, "one", [A, PurePosixPath("sub/b.md")])
+    assert read_all(view) == {**OLD, "new/c.md": b"c"}
+    with pytest.raises(InvalidRequest, match=r"proposes no change of a\.md"):
+        publish(root, "one", [A])
+    refuse(root, "one")
+    assert read_all(root) == OLD
+    assert [path.name for path in root.parent.iterdir()] == ["memory"]
+    with pytest.raises(NotFound):
+        publish(root, "one")
+
+
+def test_a_file_changed_since_the_proposal_is_left_alone_and_stays_proposed(root: Path) -> None:
+    view = Path(propose(root, "one"))
+    write_all(root, {"a.md": b"- a person's\n"})
+    assert not publish(root, "one").is_success
+    assert read(root, "a.md") == b"- a person's\n"
+    assert read(view, "a.md") == b"- 1\n"
+    assert list_history(root)[0].proposed == (A,)
+
+
+def test_a_folder_of_somebody_else_is_not_overwritten(root: Path) -> None:
+    write_all(root.with_name("memory.proposed-one"), {"x.md": b"mine"})
+    with pytest.raises(Conflict, match="is there already"):
+        propose(root, "one")
+    refuse(root, "one")
+    assert read_all(root.with_name("memory.proposed-one")) == {"x.md": b"mine"}
+
+
+def test_symlinks_of_the_folder_lead_out_of_no_copy(root: Path) -> None:
+    write_all(root.parent, {"outside/b.md": b"\xff"})
+    (root / "sub" / "b.md").unlink()
+    (root / "sub").rmdir()
+    (root / "sub").symlink_to(root.parent / "outside")
+    with pytest.raises(InvalidRequest, match="symlink"):
+        propose(root, "one")
+    assert read_all(root.parent / "outside") == {"b.md": b"\xff"}
+
+
+def test_a_view_that_a_crash_has_left_goes_at_the_next_start(root: Path) -> None:
+    view = Path(propose(root, "one"))
+    manifest = root / ".circadia" / "dreams" / "one" / "manifest.json"
+    published = manifest.read_text().replace('"staged"', '"published"')
+    manifest.write_text(published)
+    recover(root)
+    assert not view.exists()
+
+
+def test_in_a_repository_a_proposal_is_a_branch_and_neither_files_nor_head_change(tmp_path: Path) -> None:
+    top = tmp_path / "repository"
+    make_repository(top, {f"memory/{name}": data for name, data in OLD.items()} | {"code.py": b"pass\n"})
+    root = top / "memory"
+    write_all(top, {"code.py": b"staged\n"})
+    git(top, "add", "code.py")
+    before = git(top, "rev-parse", "HEAD"), git(top, "status", "--porcelain")
+    stage_now(root, "one", NEW)
+    assert propose(root, "one") == "circadia/dream-one"
+    assert (git(top, "rev-parse", "HEAD"), git(top, "status", "--porcelain")) == before
+    assert (
+        git(top, "diff", "--name-status", "HEAD", "circadia/dream-one")
+        == "M\tmemory/a.md\nA\tmemory/new/c.md\nD\tmemory/sub/b.md"
+    )
+    assert list_history(root)[0].published == ()
+    assert publish(root, "one", [A]).is_success
+    assert git(top, "diff", "--name-status", "HEAD", "circadia/dream-one") == "A\tmemory/new/c.md\nD\tmemory/sub/b.md"
+    refuse(root, "one")
+    assert git(top, "branch", "--format=%(refname:short)") == "main"
+    assert git(top, "log", "--format=%s") == "Dream one\nfirst"
+    assert git(top, "status", "--porcelain") == before[1]
