@@ -80,6 +80,10 @@ class CommandList(LazyGroup):
                 "circadia.cli.answers",
                 "List the ready answers of a bank: expected questions, answered ahead.",
             ),
+            "dream": (
+                "circadia.cli.machine.dream",
+                "Consolidate a coding agent's Markdown memory from its sessions. The first dream of a folder proposes.",
+            ),
         },
         "Watch": {
             "ui": ("circadia.cli.monitoring.dashboard", "Open the dashboard in a browser, signed in."),

@@ -8,6 +8,7 @@ import aiohttp
 
 from circadia.agents.database_contact import DatabaseContact
 from circadia.clock import Clock
+from circadia.errors import ConfigError
 from circadia.ids import IdSource, MemberId
 from circadia.jobs.due_watch import DueWatch
 from circadia.records.member import Role
@@ -47,3 +48,13 @@ class ServerBasis:
     def leads(self) -> bool:
         """Return whether this process does what one at a time does."""
         return self.membership is None or self.membership.leads
+
+
+def read_secret(environment: Mapping[str, str], where: str, variable: str | None) -> str | None:
+    """Return the value of the variable that a setting names. Raises ConfigError if it is not set."""
+    if variable is None:
+        return None
+    value = environment.get(variable)
+    if not value:
+        raise ConfigError(f"{where}: the environment has no {variable!r}; set it, or remove the key from the file")
+    return value

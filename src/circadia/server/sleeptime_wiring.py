@@ -27,7 +27,7 @@ from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepModelSettings
 from circadia.sleeptime.budget.savings import Savings
 from circadia.sleeptime.engine.agents import SleeptimeAgents
-from circadia.sleeptime.engine.pass_tasks import SleepParts
+from circadia.sleeptime.engine.pass_tasks import Operations, SleepParts
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.grounding.change_rules import Rule
@@ -80,22 +80,26 @@ def build_sleep_worker(
     lookup: AnswerLookup | None = None,
     leads: Callable[[], bool] = lambda: True,
     due: DueWatch | None = None,
+    choose: Operations | None = None,
+    rules: Sequence[Rule] = RULES,
 ) -> SleepWorker:
     """Build the worker that runs passes; `minds` are the tier's model and the factory of others.
 
-    `ahead` asks agents' models and `lookup` finds what is ready; without both nothing is answered ahead.
+    `ahead` asks agents' models and `lookup` finds what is ready; without both nothing is answered ahead. `choose`
+    replaces the operations of the settings.
 
     Raises:
         ConfigError: a user-defined operation cannot be loaded.
     """
     if minds[0] is None:
         _logger.info("%s", explain_missing_model(settings))
-    operations = partial(choose_operations, own=load_own_operations(settings.sleeptime.own_operations))
+    own = load_own_operations(settings.sleeptime.own_operations)
+    operations = choose or partial(choose_operations, own=own)
     readying = None
     if ahead is not None and lookup is not None:
         readying = AnswerServices(ahead=ahead, validator=lookup, settings=settings.answers, clock=clock, ids=ids)
     parts = SleepParts(
-        store=store, signals=signals, ids=ids, tier=tier, operations=operations, rules=RULES, verify=ClaimVerifier(),
+        store=store, signals=signals, ids=ids, tier=tier, operations=operations, rules=rules, verify=ClaimVerifier(),
         retrieval=memory.retrieval, mind=minds[0], minds=minds[1],
         embed=None if memory.embedding is None else memory.embedding.catch_up,
         on_pass_end=None if wakes is None else SleeptimeAgents(wakes).wake_after_pass, traces=traces or Traces(),

@@ -24,7 +24,6 @@ from circadia.agents.waits import Waits
 from circadia.answers.lookup import AnswerLookup
 from circadia.api.app import ApiParts, create_api
 from circadia.clock import Clock, SystemClock, system_milliseconds
-from circadia.errors import ConfigError
 from circadia.gateway.accounting.budget import CallBudgetGuard
 from circadia.gateway.accounting.id_owners import Owners
 from circadia.gateway.accounting.journal import Journal
@@ -56,7 +55,7 @@ from circadia.records.principal import Principal
 from circadia.records.session import DEFAULT_SESSION, Session
 from circadia.server.answers_wiring import build_gateway_answers
 from circadia.server.background import start_background
-from circadia.server.basis import ServerBasis
+from circadia.server.basis import ServerBasis, read_secret
 from circadia.server.cluster_wiring import (
     build_hold_places,
     find_gateway_address,
@@ -167,7 +166,7 @@ def _open_http_session() -> aiohttp.ClientSession:
 async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExitStack) -> Server:
     settings, clock, ids, store, signals = basis.settings, basis.clock, basis.ids, basis.store, basis.signals
     sequencer = None if store.commits_in_order else EventSequencer(clock, store, signals, basis.due)
-    events, secret = EventLog(clock, signals, sequencer and sequencer.announce), partial(_secret, basis)
+    events, secret = EventLog(clock, signals, sequencer and sequencer.announce), partial(read_secret, basis.environment)
     presence, tier = Presence(store, signals), build_wake_services(settings, clock, ids, events)
     registry, threads, sessions = build_agent_services(settings, clock, ids, events, tier)
     waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(), Ticker(clock)
@@ -282,7 +281,7 @@ async def _model_door(
     memory: MemoryServices, dreams: SleeptimeService, answers: tuple[AnswerResolver, AnswerBook],
 ) -> tuple[ModelDoor, ExchangeQueue, GatewayAnswerDrafter]:  # fmt: skip
     clock, store, settings = basis.clock, basis.store, basis.settings
-    providers = await open_providers(settings, partial(_secret, basis), clock, stack)
+    providers = await open_providers(settings, partial(read_secret, basis.environment), clock, stack)
     owners = Owners(clock, store)
     budget = CallBudgetGuard(clock, store, memory.events)
     turns = Turns(clock, basis.ids, store, journal, basis.signals, basis.contact)
@@ -352,7 +351,7 @@ async def _apply_file_agents(
             agent = await tx.agents.get_by_name(default.id, name)
             assert agent is not None
             if name not in added:
-                token = _secret(basis, f"agents.{name}", file_agent.token_env)
+                token = read_secret(basis.environment, f"agents.{name}", file_agent.token_env)
                 if token is not None and hash_token(token) != agent.token_hash:
                     agent = await registry.set_token(tx, agent, token, by="file")
                 agent = await registry.change(
@@ -377,7 +376,7 @@ async def _add_file_agents(
             name=name, description=file_agent.description, sleep_events=file_agent.sleep_events,
             wake_events=file_agent.wake_events, policy=_list_policy(file_agent),
         )  # fmt: skip
-        token = _secret(basis, f"agents.{name}", file_agent.token_env)
+        token = read_secret(basis.environment, f"agents.{name}", file_agent.token_env)
         await registry.add_unbound(tx, default, new, by="file", token=token)
     return missing
 
@@ -386,15 +385,6 @@ def _list_policy(file_agent: AgentSettings) -> Mapping[str, object]:
     return {key: getattr(file_agent, key) for key in AgentPolicy.model_fields}
 
 
-def _secret(basis: ServerBasis, where: str, variable: str | None) -> str | None:
-    if variable is None:
-        return None
-    value = basis.environment.get(variable)
-    if not value:
-        raise ConfigError(f"{where}: the environment has no {variable!r}; set it, or remove the key from the file")
-    return value
-
-
 def _hash_secret(basis: ServerBasis, variable: str | None) -> str | None:
-    token = _secret(basis, "server.metrics_token_env", variable)
+    token = read_secret(basis.environment, "server.metrics_token_env", variable)
     return None if token is None else hash_token(token)

@@ -20,6 +20,8 @@ from circadia.sleeptime.markdown.edits import (
 from circadia.sleeptime.markdown.entries import BlockKind, Document, MarkdownBlock, parse_entries
 from tests.sleeptime.markdown.markdown_texts import markdown_files
 
+pytestmark = pytest.mark.spec("DREAM-11", "DREAM-12")
+
 SOURCE = FactSource(session="1f3c", line=120, day=date(2026, 11, 20))
 
 

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from circadia.sleeptime.markdown.entries import BOM, Document, parse_entries
 from tests.sleeptime.markdown.markdown_texts import markdown_files
 
+pytestmark = pytest.mark.spec("DREAM-12")
+
 NOTES = b"""\
 ---
 name: Release freeze

@@ -18,6 +18,8 @@ from circadia.sleeptime.markdown import folder_lock
 from circadia.sleeptime.markdown.folder_lock import FolderLock, lock_memory_folder
 from tests.full_disk import no_room
 
+pytestmark = pytest.mark.spec("DREAM-02")
+
 Dreamer = subprocess.Popen[str]
 TAKING = {"_take_number", "_refuse_living_holder"}
 

@@ -12,6 +12,8 @@ from tests.sleeptime.markdown.folder_changes import NOW, publish_now, read, read
 from tests.sleeptime.markdown.git_folder import git, make_repository
 from tests.sleeptime.markdown.test_publication_kill import killing_program
 
+pytestmark = pytest.mark.spec("DREAM-23")
+
 OLD = {
     "memory/MEMORY.md": b"- [A](a.md)\n",
     "memory/a.md": b"- one\r\n- two\r\n",

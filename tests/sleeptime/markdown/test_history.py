@@ -13,6 +13,8 @@ from circadia.sleeptime.markdown.history import list_history, show_diff, undo
 from circadia.sleeptime.markdown.publication import recover
 from tests.sleeptime.markdown.folder_changes import NOW, publish_now, read, read_all, stage_now, write_all
 
+pytestmark = pytest.mark.spec("DREAM-23")
+
 OLD = {"MEMORY.md": b"\xef\xbb\xbf- [A](a.md)\r\n", "a.md": b"- one\n- two\n- three\n- four", "gone.md": b"\xff\x00"}
 
 

@@ -12,6 +12,8 @@ import pytest
 from circadia.errors import Conflict, InvalidRequest
 from circadia.sleeptime.markdown.memory_folder import MemoryFolder, read_folder
 
+pytestmark = pytest.mark.spec("DREAM-20", "DREAM-32")
+
 FOLDERS = Path(__file__).parent / "folders"
 
 

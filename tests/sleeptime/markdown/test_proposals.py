@@ -10,6 +10,8 @@ from circadia.sleeptime.markdown.publication import propose, publish, recover, r
 from tests.sleeptime.markdown.folder_changes import NOW, read, read_all, stage_now, write_all
 from tests.sleeptime.markdown.git_folder import git, make_repository
 
+pytestmark = pytest.mark.spec("DREAM-22")
+
 OLD = {"MEMORY.md": b"- [A](a.md)\n", "a.md": b"- one\n", "sub/b.md": b"\xff"}
 NEW: dict[str, bytes | None] = {
     "a.md": b"- 1\n",

@@ -12,6 +12,8 @@ from circadia.sleeptime.markdown.anchored_folder import hash_contents
 from circadia.sleeptime.markdown.publication import FileOutcome, publish, stage
 from tests.sleeptime.markdown.folder_changes import NOW, publish_now, read, read_all, stage_now, write_all
 
+pytestmark = pytest.mark.spec("DREAM-20", "DREAM-21")
+
 INDEX = b"\xef\xbb\xbf# Memory\r\n\r\n- [Build](build.md)\r\n"
 
 

@@ -13,6 +13,8 @@ from circadia.sleeptime.markdown.publication import publish, recover
 from tests.full_disk import no_room
 from tests.sleeptime.markdown.folder_changes import publish_now, read_all, stage_now, write_all
 
+pytestmark = pytest.mark.spec("DREAM-32")
+
 OLD = {"MEMORY.md": b"- a\n" * 100, "a.md": b"old " * 1000}
 NEW: dict[str, bytes | None] = {"a.md": b"new " * 5000, "sub/b.md": b"new " * 5000}
 

@@ -14,6 +14,8 @@ from circadia.sleeptime.markdown.publication import publish, recover
 from tests.sleeptime.markdown.folder_changes import read_all, stage_now, write_all
 from tests.sleeptime.markdown.killed_publisher import NEW, OLD
 
+pytestmark = pytest.mark.spec("DREAM-21")
+
 PUBLISHED = {name: data for name, data in NEW.items() if data is not None}
 
 

@@ -35,6 +35,8 @@ from tests.sleeptime.markdown.transcript_files import (
     write_lines,
 )
 
+pytestmark = pytest.mark.spec("DREAM-03", "DREAM-13", "DREAM-30")
+
 KEY = "sk-" + "a1B2" * 8
 
 

@@ -17,6 +17,8 @@ from circadia.sleeptime.markdown.memory_folder import read_folder
 from circadia.sleeptime.markdown.upkeep import FolderLimits, FolderUpkeep, propose_upkeep
 from tests.sleeptime.markdown.markdown_texts import markdown_files
 
+pytestmark = pytest.mark.spec("DREAM-10", "DREAM-25")
+
 FOLDERS = Path(__file__).parent / "folders"
 DAY = date(2026, 11, 27)
 FACTS = "".join(f"- fact {at}\n" for at in range(250))

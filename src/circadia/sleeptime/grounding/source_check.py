@@ -135,24 +135,27 @@ class Sources:
         return any(abs(date(year, month, day) - source_day) <= REACH for source_day in self.days)
 
 
-def check_grounding(change: Change, rows: Mapping[EpisodeId, Episode]) -> str:
-    """Return what is wrong with the sources of a note or a block, empty if nothing is."""
+def check_grounding(change: Change, rows: Mapping[EpisodeId, Episode], *, fewest: int = FEWEST) -> str:
+    """Return what is wrong with the sources of a note or a block, empty if nothing is.
+
+    A note has at least `fewest` of them.
+    """
     after = change.after or {}
     if change.kind is ChangeKind.ADD_NOTE:
-        return _check_note(str(after.get("text", "")), change, rows)
+        return _check_note(str(after.get("text", "")), change, rows, fewest)
     if change.kind is ChangeKind.WRITE_BLOCK:
         return _check_block(str(after.get("value", "")), change, rows)
     return ""
 
 
-def _check_note(text: str, change: Change, rows: Mapping[EpisodeId, Episode]) -> str:
+def _check_note(text: str, change: Change, rows: Mapping[EpisodeId, Episode], fewest: int) -> str:
     if not text.strip():
         return "the text is empty"
     sources, missing = _split_sources(change, rows)
     if missing:
         return _shorten(f"{len(missing)} of its sources are not in this bank: {', '.join(missing)}")
-    if len(sources) < FEWEST:
-        return f"a note needs at least {FEWEST} episodes, not {len(sources)}"
+    if len(sources) < fewest:
+        return f"a note needs at least {fewest} episodes, not {len(sources)}"
     least = max((source.trust for source in sources), key=lambda trust: trust.rank)
     if (change.after or {}).get("trust") not in [trust.value for trust in Trust if trust.rank >= least.rank]:
         return f"it is trusted more than the least trusted of its sources ({least})"

@@ -64,7 +64,10 @@ class Consolidate:
     name = "consolidate"
     asks = True
 
-    def __init__(self) -> None:
+    def __init__(self, *, prompt: str = "consolidate", fewest_sources: int = 2) -> None:
+        """`prompt` names the rule file; a note with fewer sources is no note."""
+        self._prompt = prompt
+        self._fewest_sources = fewest_sources
         self._near: RelatedIndex[Note] | None = None  # of the previous step; each step adds a few notes
 
     def plan(self, view: PageContext) -> Sequence[Step]:
@@ -91,8 +94,8 @@ class Consolidate:
             lines.add_heading("Earlier notes")
             lines.add_notes(notes)
         earlier = await _fetch_earlier_episodes(view, parts, notes, note_limit)
-        if len(step.episodes) == 1 and not notes and not earlier:
-            return ()  # no note could have two sources
+        if len(step.episodes) < self._fewest_sources and not notes and not earlier:
+            return ()  # no note could have enough sources
         if earlier:
             lines.add_heading("Said earlier")
             lines.add_episodes(earlier)
@@ -100,7 +103,7 @@ class Consolidate:
             lines.add_heading("Said now")
             lines.add_episodes(part.episodes)
         most = max(400, ANSWER_TOKENS * len(step.episodes))
-        answer = await ask(build_prompt(self.name, view, lines.text), ConsolidationAnswer, most_tokens=most)
+        answer = await ask(build_prompt(self._prompt, view, lines.text), ConsolidationAnswer, most_tokens=most)
         return await self._build_changes(view, parts, lines, answer, {note.text for note in projected})
 
     async def _build_changes(
@@ -124,7 +127,11 @@ class Consolidate:
             new = [same for episode in named.episodes for same in _with_duplicates(parts, episode)]
             ids = {episode_id for note in (*named.notes, *old.notes) for episode_id in note.evidence}
             sources = list({row.id: row for row in (*new, *(await view.look.fetch_episodes(ids)).values())}.values())
-            if not text or text in there or not (strangers or (len(sources) > 1 and page_ids & {e.id for e in new})):
+            if (
+                not text
+                or text in there
+                or not (strangers or (len(sources) >= self._fewest_sources and page_ids & {e.id for e in new}))
+            ):
                 continue
             there.add(text)
             about = f"what was said about one subject, {len(sources)} times"

@@ -1,0 +1,388 @@
+"""One dream over a memory folder: entries and sessions go into its bank, a pass consolidates, files are published.
+
+    lock -> finish what was interrupted -> entries, new turns -> pass under review -> plan -> published | proposed
+
+A pass always stages its changes. The files are written first, and the bank accepts what it then finds in them: so it
+does not matter where a dream is killed, nor whether a person has merged a proposal by hand.
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from functools import partial
+from itertools import chain, count
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from circadia.clock import Clock
+from circadia.errors import Conflict, NotFound
+from circadia.ids import EpisodeId, IdSource
+from circadia.records.bank import Bank, BankPolicy
+from circadia.records.change import Change, ChangeKind, ChangeState
+from circadia.records.episode import Episode
+from circadia.records.sleep_call import SleepCost
+from circadia.records.sleep_pass import Pass, PassStatus, Trigger
+from circadia.settings.sleeptime import SleepPolicySettings
+from circadia.sleeptime.engine.one_pass import run_one_pass
+from circadia.sleeptime.engine.services import SleeptimeService
+from circadia.sleeptime.engine.worker import SleepWorker
+from circadia.sleeptime.grounding.change_rules import Rule, source_ids_of
+from circadia.sleeptime.grounding.source_check import check_grounding
+from circadia.sleeptime.grounding.wording import check_wording
+from circadia.sleeptime.markdown import history, publication
+from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, RETIRED_FOLDER, hash_contents
+from circadia.sleeptime.markdown.diary import append_to_diary
+from circadia.sleeptime.markdown.dream_state import DreamMode, DreamState, failure_changes, load_state, save_state
+from circadia.sleeptime.markdown.folder_bank import FolderBank
+from circadia.sleeptime.markdown.folder_lock import FolderLock, lock_memory_folder
+from circadia.sleeptime.markdown.folder_plan import FolderPlan, FolderPlanner
+from circadia.sleeptime.markdown.folder_snapshot import FolderSnapshot, take_snapshot
+from circadia.sleeptime.markdown.publication import FileOutcome, PublicationResult
+from circadia.sleeptime.markdown.session_intake import SessionCounts, SessionIntake
+from circadia.sleeptime.markdown.upkeep import propose_upkeep
+from circadia.sleeptime.operations.consolidate import Consolidate
+from circadia.sleeptime.operations.contradictions import Contradictions
+from circadia.sleeptime.operations.dedupe import Dedupe
+from circadia.sleeptime.proposals.operation import Operation
+from circadia.sleeptime.publish.publisher import CEILING_NOTES, CEILING_SHARE
+from circadia.sleeptime.triggers.pass_lifecycle import NewPass
+from circadia.stores.base import Store
+from circadia.stores.locks import bank_key
+from circadia.stores.signals.base import Signals
+
+BY: Final = "circadia dream"
+FOLDER_POLICY: Final = BankPolicy(
+    sleeptime={"when": "manual", "review": True, "benefit": {"enabled": False}, "max_rethinks": 0, "views": 0}
+)
+"""Passes begin by a dream alone, and change nothing that its files do not say."""
+FOLDER_RULES: Final[Sequence[Rule]] = (check_wording, partial(check_grounding, fewest=1))
+"""A person says most of what is worth a note only once."""
+_ENDED_WELL: Final = (PassStatus.SUCCEEDED, PassStatus.NO_CHANGE, PassStatus.PARTIAL)
+_OF_FILES: Final = (ChangeKind.ADD_NOTE, ChangeKind.RETIRE_NOTE)
+NO_COST: Final = SleepCost(calls=0, tokens=0, nanousd=0, seconds=0.0)
+
+
+def choose_folder_operations(policy: SleepPolicySettings, model: bool, wanted: Sequence[str]) -> Sequence[Operation]:
+    """Return the operations of a dream; without a model only equal entries are found (DREAM-25)."""
+    operations: Sequence[Operation] = (
+        Consolidate(prompt="memory_folder", fewest_sources=1), Contradictions(), Dedupe(),
+    )  # fmt: skip
+    return [each for each in operations if (model or not each.asks) and policy.is_operation_enabled(each.name)]
+
+
+class PinnedTexts:
+    """The texts that no dream may change; a rule of publications."""
+
+    def __init__(self) -> None:
+        self.texts: Collection[str] = frozenset()
+
+    def check(self, change: Change, rows: Mapping[EpisodeId, Episode]) -> str:
+        """Return why a change may not be made, empty if it may."""
+        is_pinned = change.kind is ChangeKind.RETIRE_NOTE and (change.before or {}).get("text") in self.texts
+        return "the entry is pinned, or its file is read-only" if is_pinned else ""
+
+
+class DreamOutcome(StrEnum):
+    UNCHANGED = "unchanged"
+    """There is nothing to write."""
+    SHOWN = "shown"
+    PROPOSED = "proposed"
+    PUBLISHED = "published"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DreamReport:
+    """What a dream did, for its diary and for people."""
+
+    id: str
+    """Names it in the log; empty if nothing was to be done."""
+    state: DreamOutcome
+    detail: str = ""
+    """Why it failed, or why it asks a person."""
+    added: int = 0
+    replaced: int = 0
+    retired: int = 0
+    files: Sequence[PurePosixPath] = ()
+    """Files that have changed, or would."""
+    view: str = ""
+    """The folder or branch that shows a proposal."""
+    diff: str = ""
+    """Of a dry run."""
+    left_out: Sequence[str] = ()
+    """What was not written, and why."""
+    findings: Sequence[str] = ()
+    """What the check of the folder has found."""
+    sessions: int = 0
+    turns: int = 0
+    cost: SleepCost = NO_COST
+
+    def describe(self) -> str:
+        """Return it in one line."""
+        what = f"{self.added} facts added, {self.replaced} replaced, {self.retired} retired in {len(self.files)} files"
+        price = f"${self.cost.nanousd / 1e9:.4f}" if self.cost.nanousd else "no price"
+        cost = f"{self.cost.calls} calls, {self.cost.tokens:,} tokens, {price}"
+        why = f" ({self.detail})" if self.detail else ""
+        return f"{self.state}{why}: read {self.turns} turns of {self.sessions} sessions; {what}; {cost}"
+
+
+class Dream:
+    """Dreams over one folder, by one process at a time. Its methods raise Conflict while another process dreams."""
+
+    def __init__(
+        self, root: Path, clock: Clock, ids: IdSource, store: Store, signals: Signals, tier: SleeptimeService,
+        worker: SleepWorker, bank: FolderBank, pinned: PinnedTexts,
+    ) -> None:  # fmt: skip
+        self._root = root
+        self._clock = clock
+        self._ids = ids
+        self._store = store
+        self._signals = signals
+        self._tier = tier
+        self._worker = worker
+        self._bank = bank
+        self._pinned = pinned
+
+    async def run(self, mode: DreamMode, intake: SessionIntake, *, instructions: str = "") -> DreamReport:
+        """Dream once, and propose or publish the changes; go on with a dream that was interrupted.
+
+        Raises:
+            Conflict: another process dreams, or the changes of an earlier dream wait for a person.
+            InvalidRequest: the folder or the transcripts cannot be read.
+        """
+        with lock_memory_folder(self._root, self._clock) as lock:
+            state = load_state(self._root)
+            bank, snapshot = await self._open()
+            waiting = await self._find_staged_pass(bank)
+            if waiting is not None and mode is DreamMode.PROPOSE:
+                raise Conflict(f"the changes of {waiting.id} wait for you: accept or refuse them first")
+            taken = SessionCounts()
+            if waiting is None:
+                await self._bank.take_in_entries(bank, snapshot.entries)
+                taken = await intake.take_in(self._bank, bank, state)
+                if await self._has_backlog(bank) or instructions:
+                    waiting = await self._run_pass(bank, mode, instructions)
+            if waiting is not None and waiting.status not in _ENDED_WELL:
+                changes = failure_changes(state, waiting.detail, self._clock.now())
+                report = DreamReport(id=waiting.id, state=DreamOutcome.FAILED, detail=waiting.detail)
+            else:
+                changes = {"dreamed_at": self._clock.now(), "failures": 0, "trouble": "", "new_sessions": 0}
+                report = await self._deliver(bank, snapshot, waiting, self._limit_mode(state, mode), lock)
+            if mode is not DreamMode.DRY_RUN:
+                save_state(self._root, state, **{**taken.marks, **changes})
+            cost = NO_COST if waiting is None else await self._cost_of(waiting)
+            return self._note(replace(report, sessions=taken.sessions, turns=taken.turns, cost=cost))
+
+    def _limit_mode(self, state: DreamState, mode: DreamMode) -> DreamMode:
+        """Return the mode of a dream: those of a folder propose until a person has accepted one (DREAM-22)."""
+        return DreamMode.PROPOSE if mode is DreamMode.AUTO and not state.is_accepted else mode
+
+    def _note(self, report: DreamReport) -> DreamReport:
+        if report.state is not DreamOutcome.UNCHANGED:
+            append_to_diary(self._root, self._clock.now(), f"{report.id}: {report.describe()}")
+        return report
+
+    async def accept(self, files: Collection[PurePosixPath] = ()) -> DreamReport:
+        """Publish what waits, all or what concerns these files. Raises NotFound: nothing waits, or not for these."""
+        with lock_memory_folder(self._root, self._clock) as lock:
+            bank, snapshot = await self._open()
+            run = await self._find_staged_pass(bank)
+            self._require_proposal(run)
+            report = await self._deliver(bank, snapshot, run, DreamMode.AUTO, lock, files=files, asked=True)
+            if report.state is DreamOutcome.PUBLISHED:
+                save_state(self._root, load_state(self._root), is_accepted=True)
+            return self._note(replace(report, detail="accepted"))
+
+    async def refuse(self, files: Collection[PurePosixPath] = ()) -> int:
+        """Drop what waits, all or what concerns these files; return the number of changes."""
+        with lock_memory_folder(self._root, self._clock) as lock:
+            bank, snapshot = await self._open()
+            run = await self._find_staged_pass(bank)
+            self._require_proposal(run)
+            changes: Sequence[Change] = () if run is None else await self._staged_changes(run)
+            plan = await self._plan(bank, snapshot, changes)
+            chosen = _concerning(changes, plan, files)
+            if run is not None:
+                await self._refuse(bank, run, [change.number for change in chosen])
+            self._drop_proposals()
+            if files:
+                await self._deliver(bank, snapshot, await self._find_staged_pass(bank), DreamMode.PROPOSE, lock)
+            append_to_diary(self._root, self._clock.now(), f"refused {len(chosen)} changes")
+            return len(chosen)
+
+    async def undo(self, dream_id: str) -> PublicationResult:
+        """Restore what a dream has replaced. Raises NotFound, Conflict: later changes overlap with it."""
+        with lock_memory_folder(self._root, self._clock):
+            bank, _ = await self._open()
+            undo_id = self._ids.new("und")
+            result = await asyncio.to_thread(history.undo, self._root, dream_id, undo_id, now=self._clock.now())
+            snapshot = await asyncio.to_thread(take_snapshot, self._root)
+            await self._bank.take_in_entries(bank, snapshot.entries)
+            append_to_diary(self._root, self._clock.now(), f"{dream_id}: undone")
+            return result
+
+    async def _open(self) -> tuple[Bank, FolderSnapshot]:
+        """Finish what was interrupted, and read the folder."""
+        for result in await asyncio.to_thread(publication.recover, self._root):
+            self._note_rescued(result)
+        bank = await self._bank.open(FOLDER_POLICY)
+        snapshot = await asyncio.to_thread(take_snapshot, self._root)
+        self._pinned.texts = snapshot.pinned_texts
+        run = await self._find_staged_pass(bank)
+        if run is not None:
+            await self._settle(bank, run, snapshot)
+        if run is not None and await self._find_staged_pass(bank) is None:
+            self._drop_proposals()  # a person has merged all of it
+        return bank, snapshot
+
+    def _note_rescued(self, result: PublicationResult) -> None:
+        for path in result.rescued:
+            text = f"{result.id}: an edit that was made meanwhile is kept in {path}"
+            append_to_diary(self._root, self._clock.now(), text)
+
+    async def _settle(self, bank: Bank, run: Pass, snapshot: FolderSnapshot) -> None:
+        """Accept the staged changes that the files have already: those of a dream, and those that a person merged."""
+        staged = await self._staged_changes(run)
+        visible = [change.number for change in staged if _is_in_files(change, snapshot.texts)]
+        if not any(change.kind in _OF_FILES and change.number not in visible for change in staged):
+            visible = [change.number for change in staged]  # what remains is about turns
+        if visible:
+            async with self._store.begin_write(bank_key(bank.id)) as tx:
+                await self._tier.accept(tx, bank, run, visible)
+
+    async def _refuse(self, bank: Bank, run: Pass, numbers: Collection[int]) -> None:
+        if numbers:
+            async with self._store.begin_write(bank_key(bank.id)) as tx:
+                await self._tier.refuse(tx, run, numbers, by=BY)
+
+    async def _run_pass(self, bank: Bank, mode: DreamMode, instructions: str) -> Pass:
+        dry = mode is DreamMode.DRY_RUN
+        new = NewPass(trigger=Trigger.HAND, by=BY, instructions=instructions, dry_run=dry, review=True)
+        return await run_one_pass(self._store, self._signals, self._tier, self._worker, bank, new)
+
+    async def _has_backlog(self, bank: Bank) -> bool:
+        """Return whether no pass has read some of the entries or turns; what has failed is tried again."""
+        async with self._store.begin_write(bank_key(bank.id)) as tx:
+            state = await tx.sleep_states.get(bank.id)
+            if state.leftovers:
+                await self._tier.resume(tx, bank, by=BY)
+            return bool(state.leftovers) or (await tx.sleep_states.fetch_backlog(bank.id, state.cursor)).episodes > 0
+
+    async def _find_staged_pass(self, bank: Bank) -> Pass | None:
+        """Return the newest pass, if a person or a publication has still to decide on its changes."""
+        async with self._store.begin_read() as tx:
+            newest = await tx.passes.find_all(bank_id=bank.id, limit=1)
+            if not newest or newest[0].dry_run or newest[0].is_open:
+                return None
+            return newest[0] if await tx.passes.find_changes(newest[0].id, state=ChangeState.STAGED) else None
+
+    def _require_proposal(self, run: Pass | None) -> None:
+        if run is None and not any(each.proposed for each in history.list_history(self._root)):
+            raise NotFound("no dream waits for you in this folder; `circadia dream log` lists what was done")
+
+    def _drop_proposals(self) -> None:
+        for each in history.list_history(self._root):
+            if each.proposed:
+                publication.refuse(self._root, each.id, each.proposed)
+
+    async def _staged_changes(self, run: Pass) -> Sequence[Change]:
+        async with self._store.begin_read() as tx:
+            return await tx.passes.find_changes(run.id, state=ChangeState.STAGED)
+
+    async def _plan(self, bank: Bank, snapshot: FolderSnapshot, changes: Sequence[Change]) -> FolderPlan:
+        ids = {key for change in changes for key in source_ids_of(change)}
+        async with self._store.begin_read() as tx:
+            rows = [await tx.episodes.get(bank.id, key) for key in ids]
+        sources = {row.id: row for row in rows if row is not None}
+        notes = await self._bank.fetch_notes(bank)
+        planner = FolderPlanner(snapshot.documents, notes, sources, snapshot.retired, self._clock.now())
+        return await asyncio.to_thread(planner.plan, changes)
+
+    async def _deliver(
+        self, bank: Bank, snapshot: FolderSnapshot, run: Pass | None, mode: DreamMode, lock: FolderLock, *,
+        files: Collection[PurePosixPath] = (), asked: bool = False,
+    ) -> DreamReport:  # fmt: skip
+        """Write what a pass proposes and the folder needs, or show it; `asked` means that a person has agreed."""
+        changes: Sequence[Change] = () if run is None else await self._staged_changes(run)
+        plan = await self._plan(bank, snapshot, changes)
+        if files:
+            plan = await self._plan(bank, snapshot, _concerning(changes, plan, files))
+        elif run is not None and mode is not DreamMode.DRY_RUN:
+            await self._refuse(bank, run, plan.left_out)
+        contents, findings = await asyncio.to_thread(_add_upkeep, snapshot, plan, self._clock.now())
+        report = DreamReport(
+            id="" if run is None else run.id, state=DreamOutcome.UNCHANGED, added=plan.added, replaced=plan.replaced,
+            retired=plan.retired, files=[path for path in contents if path.parts[0] != OWN_FOLDER],
+            left_out=list(plan.left_out.values()), findings=findings,
+        )  # fmt: skip
+        if not contents:
+            return report
+        report = replace(report, id=await asyncio.to_thread(self._stage, report, snapshot, contents))
+        limit = max(1, min(CEILING_NOTES, int(len(snapshot.entries) * CEILING_SHARE)))
+        if mode is DreamMode.DRY_RUN:
+            diff = await asyncio.to_thread(history.show_diff, self._root, report.id)
+            await asyncio.to_thread(publication.refuse, self._root, report.id)
+            return replace(report, state=DreamOutcome.SHOWN, diff=diff)
+        if mode is DreamMode.PROPOSE or (plan.moved > limit and not asked):
+            why = (
+                f"it would take {plan.moved} entries out of their files, more than {limit}"
+                if plan.moved > limit
+                else ""
+            )
+            view = await asyncio.to_thread(publication.propose, self._root, report.id)
+            return replace(report, state=DreamOutcome.PROPOSED, detail=why, view=view)
+        lock.confirm()
+        result = await asyncio.to_thread(publication.publish, self._root, report.id)
+        if run is not None:
+            await self._settle(bank, run, await asyncio.to_thread(take_snapshot, self._root))
+        self._note_rescued(result)
+        done = FileOutcome.PUBLISHED
+        left = [f"{path}: {outcome}" for path, outcome in result.outcomes.items() if outcome is not done]
+        left += [f"an edit that was made meanwhile is kept in {path}" for path in result.rescued]
+        return replace(report, state=DreamOutcome.PUBLISHED, left_out=[*report.left_out, *left])
+
+    def _stage(self, report: DreamReport, snapshot: FolderSnapshot, contents: Mapping[PurePosixPath, bytes]) -> str:
+        """Put new contents beside the folder, in the place of those of an earlier proposal; return their id."""
+        self._drop_proposals()
+        taken = {each.id for each in history.list_history(self._root)}
+        names = chain([report.id or self._ids.new("drm")], (f"{report.id}-{number}" for number in count(2)))
+        changeset_id = next(name for name in names if name not in taken)
+        expected = {path: snapshot.hashes.get(path) or hash_contents(snapshot.retired.get(path)) for path in contents}
+        title = f"Dream: {report.added} added, {report.replaced} replaced, {report.retired} retired"
+        publication.stage(self._root, changeset_id, contents, expected, now=self._clock.now(), title=title)
+        return changeset_id
+
+    async def _cost_of(self, run: Pass) -> SleepCost:
+        async with self._store.begin_read() as tx:
+            return await tx.sleep_calls.sum_cost(pass_id=run.id)
+
+
+def _add_upkeep(
+    snapshot: FolderSnapshot, plan: FolderPlan, now: datetime
+) -> tuple[Mapping[PurePosixPath, bytes], Sequence[str]]:
+    """Return the contents of a plan with the upkeep of the whole folder, and what that has found."""
+    changed = {path: data for path, data in plan.contents.items() if path.parts[0] != OWN_FOLDER}
+    upkeep = propose_upkeep(snapshot.folder, day=now.date(), changed=changed)
+    contents = {**plan.contents, **upkeep.contents}
+    for entry in upkeep.retired:
+        path = RETIRED_FOLDER / entry.path
+        contents[path] = contents.get(path, snapshot.retired.get(path, b"")) + entry.text
+    findings = [f"{each.path}{f':{each.line}' if each.line else ''}: {each.message}" for each in upkeep.findings]
+    return contents, findings
+
+
+def _concerning(changes: Sequence[Change], plan: FolderPlan, files: Collection[PurePosixPath]) -> Sequence[Change]:
+    """Return the changes that concern any of the files; all without files. Raises NotFound: none does."""
+    chosen = [each for each in changes if not files or plan.files.get(each.number, frozenset()) & set(files)]
+    if files and not chosen:
+        raise NotFound(f"no change that waits concerns {', '.join(map(str, files))}")
+    return chosen
+
+
+def _is_in_files(change: Change, texts: Collection[str]) -> bool:
+    """Return whether the files say what a change says."""
+    if change.kind is ChangeKind.ADD_NOTE:
+        return (change.after or {}).get("text") in texts
+    return change.kind is ChangeKind.RETIRE_NOTE and (change.before or {}).get("text") not in texts

@@ -1,0 +1,152 @@
+"""What a folder remembers of its dreams, in `.circadia/dream.json`, and whether the next one may begin (DREAM-01)."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from circadia.errors import InvalidRequest
+from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER
+
+STATE_FILE: Final = "dream.json"
+BETWEEN: Final = timedelta(hours=24)
+"""Least time between two dreams that nobody asked for."""
+BETWEEN_SCANS: Final = timedelta(minutes=10)
+FEWEST_SESSIONS: Final = 5
+"""New sessions that make a dream due."""
+BACK_OFF: Final = timedelta(minutes=30)
+"""Pause after a failed dream, doubled for each further one."""
+LONGEST_BACK_OFF: Final = timedelta(hours=24)
+TROUBLE: Final = 3
+"""Failures in a row that a person is told of."""
+
+
+class DreamMode(StrEnum):
+    PROPOSE = "propose"
+    """The changes wait for a person, beside the folder."""
+    AUTO = "auto"
+    """The changes are written, unless they remove more than a person should be asked about."""
+    DRY_RUN = "dry-run"
+    """The changes are shown, and nothing is written."""
+
+
+class DreamState(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    enabled_at: datetime | None = None
+    """When a person agreed to dreams over this folder."""
+    transcripts: str | None = None
+    """The folder of the sessions."""
+    mode: DreamMode = DreamMode.PROPOSE
+    scanned_at: datetime | None = None
+    dreamed_at: datetime | None = None
+    """The end of the last dream that did not fail."""
+    new_sessions: int = 0
+    """Sessions that no dream has read, at the last scan."""
+    sessions: dict[str, Any] = Field(default_factory=dict[str, Any])
+    """What `sessions.scan` knows of each file of the transcripts."""
+    read: dict[str, int] = Field(default_factory=dict[str, int])
+    """The last line that a dream has read, by session."""
+    inputs: str = ""
+    """Fingerprint of all that the last dream has read."""
+    failures: int = 0
+    """Failed dreams in a row."""
+    failed_at: datetime | None = None
+    trouble: str = ""
+    """Why the last dream failed."""
+    is_accepted: bool = False
+    """Whether a person has accepted a dream; until then dreams propose (DREAM-22)."""
+
+
+class DreamBlocker(StrEnum):
+    """The gates of a dream, the cheapest first."""
+
+    DISABLED = "disabled"
+    BACK_OFF = "back_off"
+    RECENT = "recent"
+    """The last dream is not a day old."""
+    SCANNED = "scanned"
+    """The last scan is not ten minutes old, and found too little."""
+    WAITING = "waiting"
+    """The changes of a dream wait for a person."""
+    SESSIONS = "sessions"
+    """There are too few new sessions."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DreamVerdict:
+    blocker: DreamBlocker | None
+    detail: str
+    at: datetime | None = None
+    """When the gate opens, if time alone opens it."""
+
+    @property
+    def is_open(self) -> bool:
+        return self.blocker is None
+
+
+def decide_scan(state: DreamState, now: datetime) -> DreamVerdict:
+    """Return whether it is time to look for new sessions."""
+    if state.enabled_at is None:
+        return DreamVerdict(blocker=DreamBlocker.DISABLED, detail="dreams are not switched on for this folder")
+    if state.failures and state.failed_at is not None:
+        pause = min(LONGEST_BACK_OFF, BACK_OFF * 2.0 ** (state.failures - 1))
+        if now < state.failed_at + pause:
+            detail = f"{state.failures} dreams in a row have failed: {state.trouble}"
+            return DreamVerdict(blocker=DreamBlocker.BACK_OFF, detail=detail, at=state.failed_at + pause)
+    if state.dreamed_at is not None and now < state.dreamed_at + BETWEEN:
+        detail = "the last dream is less than 24 hours ago"
+        return DreamVerdict(blocker=DreamBlocker.RECENT, detail=detail, at=state.dreamed_at + BETWEEN)
+    few = state.new_sessions < FEWEST_SESSIONS
+    if few and state.scanned_at is not None and now < state.scanned_at + BETWEEN_SCANS:
+        detail = f"{_count_sessions(state)} at the last look, less than 10 minutes ago"
+        return DreamVerdict(blocker=DreamBlocker.SCANNED, detail=detail, at=state.scanned_at + BETWEEN_SCANS)
+    return DreamVerdict(blocker=None, detail="")
+
+
+def decide_dream(state: DreamState) -> DreamVerdict:
+    """Return whether a dream that nobody asked for may begin, after a scan."""
+    if state.new_sessions < FEWEST_SESSIONS:
+        return DreamVerdict(blocker=DreamBlocker.SESSIONS, detail=_count_sessions(state))
+    return DreamVerdict(blocker=None, detail=f"{state.new_sessions} new sessions")
+
+
+def load_state(root: Path) -> DreamState:
+    """Return the folder's state; the initial one if it has none. Raises InvalidRequest: the file is damaged."""
+    path = root / OWN_FOLDER / STATE_FILE
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return DreamState()
+    try:
+        return DreamState.model_validate_json(data)
+    except ValidationError as error:
+        raise InvalidRequest(f"{path} is damaged ({error.error_count()} errors): correct it, or delete it") from error
+
+
+def save_state(root: Path, state: DreamState, **changes: object) -> DreamState:
+    """Write the state with these changes, at once or not at all; return it."""
+    changed = state.model_copy(update=changes)
+    path = root / OWN_FOLDER / STATE_FILE
+    path.parent.mkdir(exist_ok=True)
+    new = path.with_name(f"{STATE_FILE}.new")
+    with new.open("wb") as file:
+        file.write(changed.model_dump_json(indent=1).encode())
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+    return changed
+
+
+def failure_changes(state: DreamState, why: str, now: datetime) -> Mapping[str, object]:
+    """Return the changes of the state after a failed dream."""
+    return {"failures": state.failures + 1, "failed_at": now, "trouble": why}
+
+
+def _count_sessions(state: DreamState) -> str:
+    return f"{state.new_sessions} new sessions, of {FEWEST_SESSIONS} that make a dream due"

@@ -1,0 +1,166 @@
+"""The bank of a memory folder: each entry of its files is a note, with itself as the source.
+
+Files and rows refer to each other by the text alone, so a folder that anybody edits needs no identifiers in it.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import Final, TypeVar
+
+from circadia.clock import Clock
+from circadia.errors import Conflict
+from circadia.ids import NoteId
+from circadia.memory.banks import NewBank
+from circadia.memory.episodes import MAX_CHARACTERS, NewEpisode, is_text
+from circadia.memory.redaction import redact
+from circadia.memory.services import MemoryServices
+from circadia.records.bank import Bank, BankPolicy, Trust
+from circadia.records.episode import Episode, EpisodeKind
+from circadia.records.note import Note, NoteKind
+from circadia.sleeptime.proposals import projected_notes
+from circadia.sleeptime.publish.effects import NOTE
+from circadia.stores.base import Store, Tx
+
+T = TypeVar("T")
+
+BANK: Final = "folder"
+"""Name of the only bank in a folder's database."""
+SPEAKER: Final = "memory"
+"""Speaker of the entries."""
+AT_ONCE: Final = 200
+"""Rows of one transaction."""
+REMOVED: Final = "removed from the folder"
+"""Reason of a note that left the files without a dream."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FolderEntry:
+    """One entry of a file, as a bank takes it in."""
+
+    file: PurePosixPath
+    line: int
+    text: str
+    at: datetime
+    """When its file was last changed."""
+    is_pinned: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EntryCounts:
+    added: int = 0
+    removed: int = 0
+
+
+def note_text(text: str) -> str:
+    """Return an entry's text as its note has it: without the secrets that redaction knows (DREAM-13)."""
+    return redact(text)
+
+
+class FolderBank:
+    def __init__(self, clock: Clock, store: Store, memory: MemoryServices) -> None:
+        self._clock = clock
+        self._store = store
+        self._memory = memory
+
+    async def open(self, policy: BankPolicy) -> Bank:
+        """Return the bank with this policy; create it at the first dream."""
+        async with self._store.begin_write() as tx:
+            bank = await tx.banks.get_by_name(BANK)
+            if bank is None:
+                return await self._memory.banks.create(tx, NewBank(name=BANK, policy=policy), by=SPEAKER)
+            if bank.policy != policy:
+                bank = await self._memory.banks.change(tx, bank, by=SPEAKER, policy=policy)
+            return bank
+
+    async def take_in_entries(self, bank: Bank, entries: Sequence[FolderEntry]) -> EntryCounts:
+        """Make the notes those of the files: entries by others become notes, and notes without an entry retire."""
+        wanted = {
+            text: entry
+            for entry in reversed(entries)  # the first of equal ones stays
+            if (text := note_text(entry.text)).strip() and len(text) <= MAX_CHARACTERS and is_text(text)
+        }
+        notes = {note.text: note for note in await self.fetch_notes(bank)}
+        added = [replace(entry, text=text) for text, entry in wanted.items() if text not in notes]
+        removed = [note for text, note in notes.items() if text not in wanted]
+        for part in _batches(reversed(added)):
+            async with self._store.begin_write() as tx:
+                await self._add_entries(tx, bank, part)
+        for part in _batches(removed):
+            async with self._store.begin_write() as tx:
+                for note in part:
+                    await self._retire_note(tx, bank, note)
+        return EntryCounts(added=len(added), removed=len(removed))
+
+    async def take_in_turns(self, bank: Bank, turns: Iterable[NewEpisode]) -> int:
+        """Store the turns that the bank does not have; return how many are new."""
+        new = 0
+        for part in _batches(turns):
+            async with self._store.begin_write() as tx:
+                for turn in part:
+                    new += await self._remember_turn(tx, bank, turn)
+        return new
+
+    async def fetch_notes(self, bank: Bank) -> Sequence[Note]:
+        """Return all notes that are not retired, in order."""
+        found: list[Note] = []
+        while True:
+            async with self._store.begin_read() as tx:
+                after = found[-1].number if found else 0
+                page = await tx.notes.find_all(bank.id, after=after, limit=5 * AT_ONCE)
+            found += page
+            if not page:
+                return found
+
+    async def _add_entries(self, tx: Tx, bank: Bank, entries: Sequence[FolderEntry]) -> None:
+        new: list[Note] = []
+        for entry in entries:
+            given = NewEpisode(
+                text=entry.text, speaker=SPEAKER, trust=Trust.PERSON if entry.is_pinned else Trust.AGENT,
+                at=min(entry.at, self._clock.now()), kind=EpisodeKind.FACT, conversation=None,
+                metadata={"file": str(entry.file), "line": entry.line},
+            )  # fmt: skip
+            episode = (await self._memory.episodes.remember(tx, bank, given)).episode
+            key = _note_id(bank, episode, entry.text)
+            if await tx.notes.get(bank.id, key) is not None:
+                await tx.notes.retire(key, None)
+                continue
+            new.append(
+                Note(
+                    id=key, number=0, bank_id=bank.id, kind=NoteKind.CONSOLIDATION, text=entry.text,
+                    evidence=(episode.id,), trust=episode.trust, at=episode.at, created_at=self._clock.now(),
+                    terms=projected_notes.note_terms(entry.text),
+                )
+            )  # fmt: skip
+        await tx.notes.add_all(new)
+        await self._memory.episodes.touch(tx, bank)
+
+    async def _retire_note(self, tx: Tx, bank: Bank, note: Note) -> None:
+        """Retire a note, and its sources with it, so that no later pass writes it again."""
+        await tx.notes.retire(note.id, self._clock.now())
+        for episode_id in note.evidence:
+            if await tx.episodes.get(bank.id, episode_id) is not None:
+                await self._memory.episodes.demote(
+                    tx, bank, episode_id, by=SPEAKER, reason=REMOVED, evidence=f"{REMOVED}: {note.id}"
+                )
+
+    async def _remember_turn(self, tx: Tx, bank: Bank, turn: NewEpisode) -> bool:
+        at = None if turn.at is None else min(turn.at, self._clock.now())  # else a wrong clock would lose the turn
+        try:
+            return (await self._memory.episodes.remember(tx, bank, replace(turn, at=at))).new
+        except Conflict:  # the session's file was rewritten: what was read first stays
+            return False
+
+
+def _note_id(bank: Bank, source: Episode, text: str) -> NoteId:
+    """Return the id of an entry's note: the same when the entry comes back."""
+    digest = hashlib.sha256("\0".join((bank.id, source.id, text)).encode())
+    return NoteId(f"{NOTE}{digest.hexdigest()[:28]}")
+
+
+def _batches(rows: Iterable[T]) -> Iterator[Sequence[T]]:
+    rest = iter(rows)
+    return iter(lambda: list(islice(rest, AT_ONCE)), [])
