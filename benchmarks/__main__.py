@@ -40,6 +40,7 @@ from benchmarks import (
     schedules,
     search,
     search_peers,
+    startup,
     state,
     views,
 )
@@ -92,6 +93,7 @@ def benchmarks(
         ),
         "dream_losses": lambda folder: dream_losses.run(folder, dream_losses.QUICK if quick else dream_losses.Size()),
         "grounding": grounding.run,
+        "startup": lambda folder: startup.run(folder, startup.QUICK if quick else startup.Size()),
     }
 
 

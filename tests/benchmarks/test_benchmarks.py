@@ -38,6 +38,7 @@ from benchmarks import (
     schedules,
     search,
     search_peers,
+    startup,
     state,
     views,
 )
@@ -74,6 +75,7 @@ RUNS: dict[str, Callable[[Path], Awaitable[Report]]] = {
     "dream_cost": lambda folder: dream_cost.run(folder, dream_cost.QUICK),
     "dream_losses": lambda folder: dream_losses.run(folder, dream_losses.QUICK),
     "grounding": grounding.run,
+    "startup": lambda folder: startup.run(folder, startup.QUICK),
     "hot_path": lambda folder: hot_path.run(folder, hot_path.QUICK),
     "answers_lookup": lambda folder: answers_lookup.run(folder, answers_lookup.QUICK),
     "answers_pairs": lambda folder: answers_pairs.run(folder, answers_pairs.QUICK),

@@ -1,5 +1,6 @@
 """Opens the database, and joins the cluster of servers on it."""
 
+import importlib
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
@@ -29,12 +30,11 @@ from circadia.settings import Settings
 from circadia.settings.server import ServerSettings
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.stores.base import Store
-from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.remote import RemoteSignals
 from circadia.stores.sql.connection_facts import ConnectionFacts
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.migrate import Revision, find_missing, list_revisions
-from circadia.stores.sql.revision import SchemaRow, postgres_revision, sqlite_revision
+from circadia.stores.sql.revision import SchemaRow, sqlite_revision
 from circadia.stores.sqlite import open_sqlite
 from circadia.wake.worker import WakeWorker
 
@@ -65,7 +65,14 @@ async def open_store(settings: Settings, data: Path, *, migrates: bool = True) -
 async def _connect(settings: ServerSettings, data: Path) -> SqlStore:
     if settings.database_url is None:
         return await open_sqlite(data / DATABASE_FILE, readers=settings.readers)
-    return await open_postgres(settings.database_url, readers=settings.readers, writers=settings.writers)
+    store: SqlStore = await load_postgres().open_postgres(
+        settings.database_url, readers=settings.readers, writers=settings.writers
+    )
+    return store
+
+
+def load_postgres() -> Any:
+    return importlib.import_module("circadia.server.postgres_wiring")
 
 
 async def migrate_database(settings: ServerSettings, data: Path, *, dry_run: bool) -> Sequence[Revision]:
@@ -87,9 +94,10 @@ async def migrate_database(settings: ServerSettings, data: Path, *, dry_run: boo
 
 async def _read_schema(url: str) -> SchemaRow:
     try:
-        return (await postgres_revision(url))[1]
+        row: SchemaRow = (await load_postgres().postgres_revision(url))[1]
     except (StorageUnavailable, ValueError) as error:
         raise StartError(f"cannot open the PostgreSQL database: {error}") from None
+    return row
 
 
 async def _wait_for_schema(clock: Clock, url: str) -> None:

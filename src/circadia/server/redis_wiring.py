@@ -6,11 +6,11 @@ from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.ids import IdSource
 from circadia.server.basis import ServerBasis
+from circadia.server.cluster_wiring import load_postgres
 from circadia.settings import Settings
 from circadia.settings.section import require_redis_url
 from circadia.stores.redis_connection import require_redis_package
 from circadia.stores.signals.local import LocalSignals
-from circadia.stores.signals.postgres import NotifyCarrier
 from circadia.stores.signals.redis import RedisCarrier
 from circadia.stores.signals.remote import RemoteSignals
 from circadia.wake.redis_bridge.bridge import RedisBridge
@@ -26,7 +26,8 @@ def open_signals(
         return LocalSignals()
     url = resolve_signals_url(settings, environment)
     if url is None:
-        return RemoteSignals(clock, NotifyCarrier(settings.server.direct_database_url or settings.server.database_url))
+        url = settings.server.direct_database_url or settings.server.database_url
+        return RemoteSignals(clock, load_postgres().NotifyCarrier(url))
     return RemoteSignals(clock, RedisCarrier(url, ids.new("srv")))
 
 

@@ -1,7 +1,7 @@
 """Finds rows on the same subject by shared words, weighted by rarity."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from operator import is_
 from typing import Final, Generic, TypeVar
@@ -9,10 +9,10 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 
 from circadia.memory.search.columns import Array
-from circadia.memory.search.terms import QUESTION, STOP_WORDS, stored_terms
+from circadia.memory.search.terms import stored_terms
 from circadia.records.episode import Episode
 from circadia.records.note import Note
-from circadia.sleeptime.proposals.similarity import MAX_TERMS, content_terms
+from circadia.sleeptime.proposals.similarity import MAX_TERMS, content_terms, stop_terms
 
 Row = TypeVar("Row", Episode, Note)
 
@@ -120,7 +120,7 @@ def _subject_terms(row: Episode | Note) -> Array:
 
 @lru_cache(maxsize=CACHED_NOTES)
 def _note_terms(terms: bytes) -> Array:
-    return np.setdiff1d(np.frombuffer(terms, np.uint32)[:MAX_TERMS], _STOPS)
+    return np.setdiff1d(np.frombuffer(terms, np.uint32)[:MAX_TERMS], _stop_terms())
 
 
 def _segment_sums(values: Array, bounds: Array) -> Iterator[float]:
@@ -131,4 +131,8 @@ def _segment_sums(values: Array, bounds: Array) -> Iterator[float]:
 _NO_PAIRS: Final = np.zeros(0, np.uint64)
 _HALF: Final = np.uint64(32)
 _PLACE: Final = np.uint64(2**32 - 1)
-_STOPS: Final = np.array([QUESTION, *np.frombuffer(stored_terms(" ".join(sorted(STOP_WORDS))), np.uint32)], np.uint32)
+
+
+@cache
+def _stop_terms() -> Array:
+    return np.array(sorted(stop_terms()), np.uint32)

@@ -8,7 +8,7 @@ import re
 import unicodedata
 from array import array
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 import numpy as np
@@ -63,7 +63,8 @@ def content_terms(row: Episode | Note) -> Sequence[int]:
     terms = array("I", row.terms)
     if isinstance(row, Episode):
         terms = terms[_header_length(row.speaker) :]
-    return [term for term in terms[:MAX_TERMS] if term not in _STOPS]
+    left_out = stop_terms()
+    return [term for term in terms[:MAX_TERMS] if term not in left_out]
 
 
 def weigh_terms(rows: Sequence[Sequence[int]]) -> Array:
@@ -93,4 +94,7 @@ def _header_length(speaker: str) -> int:
     return sum(1 for _ in words(searched_text(EARLIEST, speaker, "")))
 
 
-_STOPS: Final = frozenset((QUESTION, *array("I", stored_terms(" ".join(sorted(STOP_WORDS))))))
+@cache
+def stop_terms() -> frozenset[int]:
+    """Return the terms of stop words. The first call loads the model that tells languages, 9 MB."""
+    return frozenset((QUESTION, *array("I", stored_terms(" ".join(sorted(STOP_WORDS))))))

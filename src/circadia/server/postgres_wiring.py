@@ -1,0 +1,7 @@
+"""The parts of a server on PostgreSQL. Only such a server imports them: their libraries take 9 MB of memory."""
+
+from circadia.stores.postgres import open_postgres
+from circadia.stores.signals.postgres import NotifyCarrier
+from circadia.stores.sql.postgres_revision import postgres_revision
+
+__all__ = ["NotifyCarrier", "open_postgres", "postgres_revision"]
