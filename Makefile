@@ -10,7 +10,7 @@ RELEASE := $(VENV)/release
 DASHBOARD := dashboard
 IMAGE := build/image
 DEBIAN := bookworm
-DEBIAN_OPTIONS := $(foreach folder,doc man locale info,--dpkgopt='path-exclude=/usr/share/$(folder)/*')
+DEBIAN_OPTIONS := $(foreach folder,share/doc share/man share/locale share/info lib/*/gconv,--dpkgopt='path-exclude=/usr/$(folder)/*')
 RELEASED_IMAGE = $(if $(shell command -v podman),$(IMAGE)/circadia.tar)
 DASHBOARD_SOURCES = $(shell find $(DASHBOARD)/src $(DASHBOARD)/public $(DASHBOARD)/*.* $(CLIENT)/src -type f)
 # Most tests wait for servers that they have started: twice as many at once as there are cores keep these busy.
@@ -86,9 +86,9 @@ containers: | services browser ## Podman for the tests of containers, by apt; CI
 	  $$sudo apt-get install -y -qq --no-install-recommends podman runc catatonit busybox-static >/dev/null; fi
 
 image-tools: | containers
-	@command -v mmdebstrap >/dev/null || { \
+	@{ command -v mmdebstrap && command -v iptables && ls /usr/lib/podman/netavark /usr/lib/podman/aardvark-dns; } >/dev/null 2>&1 || { \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-	  $$sudo apt-get install -y -qq --no-install-recommends mmdebstrap >/dev/null; }
+	  $$sudo apt-get install -y -qq --no-install-recommends mmdebstrap iptables netavark aardvark-dns >/dev/null; }
 
 # The base to run in has no package manager. Its shell is busybox.
 $(IMAGE)/base.tar: | image-tools
@@ -120,6 +120,14 @@ $(IMAGE)/circadia.tar: deploy/Containerfile .dockerignore LICENSE README.md $(IM
 	  --build-arg PIP_OPTIONS='--no-index --find-links /wheels' -t localhost/circadia:$$version . && \
 	rm -f $@ && podman save --quiet -o $@ localhost/circadia:$$version
 
+# What the compose file of the cluster takes from a registry, for its test.
+$(IMAGE)/services.tar: tests/distribution/services.sh | image-tools
+	@mkdir -p $(IMAGE)
+	mmdebstrap --quiet --format=tar --variant=minbase --include=postgresql,redis-server,haproxy $(DEBIAN_OPTIONS) \
+	  --essential-hook='mkdir "$$1/etc/postgresql-common"' \
+	  --essential-hook='echo create_main_cluster = false > "$$1/etc/postgresql-common/createcluster.conf"' \
+	  --customize-hook='upload tests/distribution/services.sh /services.sh' $(DEBIAN) $@.new && mv $@.new $@
+
 image: $(IMAGE)/circadia.tar ## Build the container image without a registry, into build/image/circadia.tar and Podman's store
 
 test: ## check, then every test but the slow ones; WORKERS=1 to run them one by one
@@ -127,7 +135,7 @@ test: ## check, then every test but the slow ones; WORKERS=1 to run them one by 
 	  $(CLIENT)/node_modules/.stamp dashboard services browser containers # downloads at the same time
 	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile
 
-test-slow: $(VENV)/dev.stamp $(RELEASE)/.stamp $(NODE)/node_modules/.stamp $(if $(CIRCADIA_TEST_NO_CONTAINERS),,image) ## The slow tests (11-minute holds and the like)
+test-slow: $(VENV)/dev.stamp $(RELEASE)/.stamp $(NODE)/node_modules/.stamp $(if $(CIRCADIA_TEST_NO_CONTAINERS),,image $(IMAGE)/services.tar) ## The slow tests (11-minute holds and the like)
 	$(BIN)/python -m pytest -m slow
 
 chaos: $(VENV)/dev.stamp ## 300 random kills of a cluster under load; CIRCADIA_CHAOS_SEED repeats a run

@@ -56,6 +56,12 @@ lock_type = "file"
 events_logger = "file"
 runtime = "{runtime}"
 """
+NETWORKS: Final = """
+[network]
+network_backend = "netavark"
+network_config_dir = "{folder}/networks"
+"""
+"""Networks with names for containers, which no other engine of this machine knows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +97,8 @@ def running_engine() -> Generator[Podman]:
 
 
 @contextmanager
-def podman() -> Generator[Podman]:
-    """Start an engine with the image in it."""
+def podman(*, networks: bool = False) -> Generator[Podman]:
+    """Start an engine with the image in it, and with `networks` of its own."""
     needed = ("podman", "busybox", "catatonit")
     missing = [name for name in needed if shutil.which(name) is None]
     hint = "run `make containers`, or set CIRCADIA_TEST_NO_CONTAINERS=1"
@@ -102,7 +108,8 @@ def podman() -> Generator[Podman]:
     # A short path: sockets and overlay options have little room. The engine's own state must not be a tmpfs of a test.
     with tempfile.TemporaryDirectory(prefix="cpod-", ignore_cleanup_errors=True) as place:
         folder = Path(place)
-        (folder / "containers.conf").write_text(CONFIG.format(runtime=runtime))
+        config = CONFIG.format(runtime=runtime) + (NETWORKS.format(folder=folder) if networks else "")
+        (folder / "containers.conf").write_text(config)
         command = ("podman", "--root", f"{folder}/root", "--runroot", f"{folder}/run", "--tmpdir", f"{folder}/tmp")
         command += ("--storage-driver", "vfs")
         environment = {**os.environ, "CONTAINERS_CONF": f"{folder}/containers.conf"}
