@@ -41,7 +41,7 @@ def engine() -> Generator[Podman]:
     with podman(networks=True) as running:
         running("load", "--quiet", "--input", str(BUILT / "circadia.tar"))
         for program in SERVICES.values():
-            changes = (f"CMD={json.dumps([program])}", 'ENTRYPOINT=["/services.sh"]', f"ENV=PATH={PATH}")
+            changes = (f"CMD={json.dumps([program])}", 'ENTRYPOINT=["/bin/sh", "/services.sh"]', f"ENV=PATH={PATH}")
             changed = [word for change in changes for word in ("--change", change)]
             running("import", "--quiet", *changed, str(BUILT / "services.tar"), f"localhost/{program}:debian")
         yield running
@@ -173,11 +173,13 @@ async def test_a_cluster_of_the_compose_file_holds_and_wakes_calls_through_its_b
 ) -> None:
     async with MockUpstream(host="0.0.0.0", key=KEY, reply=ANSWER) as upstream:
         async with composed(engine, tmp_path, "compose.cluster.yaml", upstream) as cluster:
-            # Podman before 4.6 cannot wait for health: podman-compose would not wait for these.
+            # In the order of the documentation: Podman before 4.6 cannot wait for health, nor start what needs an ended job.
             await cluster.compose("up", "--detach", "postgres", "redis")
             await cluster.until_healthy("postgres")
             await cluster.until_healthy("redis")
-            await cluster.compose("up", "--detach")
+            await cluster.compose("run", "--rm", "--no-deps", "-T", "migration")
+            await cluster.compose("up", "--detach", "--no-deps", "gateway-a", "gateway-b", "worker-a", "worker-b")
+            await cluster.compose("up", "--detach", "--no-deps", "balancer")
             await cluster.until("no gateway is ready", cluster.is_ready)
 
             async def all_joined() -> bool:

@@ -158,11 +158,11 @@ def test_the_image_is_small_and_names_its_user_volume_port_and_licence(
     assert (labels["title"], labels["licenses"]) == ("Circadia", "Apache-2.0")
     assert image.endswith(f":{labels['version']}")
     assert not [line for line in config["Env"] if re.match(r"\w*(TOKEN|KEY|PASSWORD)", line)]
-    assert about["Size"] <= 300 * MEGABYTE
+    assert about["Size"] <= 265 * MEGABYTE
     packed = tmp_path / "packed"
     with ARCHIVE.open("rb") as plain, gzip.open(packed, "wb", compresslevel=6) as file:
         shutil.copyfileobj(plain, file)
-    assert packed.stat().st_size <= 105 * MEGABYTE
+    assert packed.stat().st_size <= 90 * MEGABYTE
 
 
 def test_no_layer_has_a_token_a_database_or_a_program_with_the_rights_of_its_owner(engine: Podman, image: str) -> None:
