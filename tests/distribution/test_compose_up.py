@@ -41,7 +41,7 @@ def engine() -> Generator[Podman]:
     with podman(networks=True) as running:
         running("load", "--quiet", "--input", str(BUILT / "circadia.tar"))
         for program in SERVICES.values():
-            changes = (f"CMD={json.dumps([program])}", 'ENTRYPOINT=["/bin/sh", "/services.sh"]', f"ENV=PATH={PATH}")
+            changes = (f"CMD={json.dumps([program])}", 'ENTRYPOINT=["/bin/sh","/services.sh"]', f"ENV=PATH={PATH}")
             changed = [word for change in changes for word in ("--change", change)]
             running("import", "--quiet", *changed, str(BUILT / "services.tar"), f"localhost/{program}:debian")
         yield running
@@ -173,7 +173,7 @@ async def test_a_cluster_of_the_compose_file_holds_and_wakes_calls_through_its_b
 ) -> None:
     async with MockUpstream(host="0.0.0.0", key=KEY, reply=ANSWER) as upstream:
         async with composed(engine, tmp_path, "compose.cluster.yaml", upstream) as cluster:
-            # In the order of the documentation: Podman before 4.6 cannot wait for health, nor start what needs an ended job.
+            # In the order of the docs: Podman before 4.6 cannot wait for health, nor start what needs an ended job.
             await cluster.compose("up", "--detach", "postgres", "redis")
             await cluster.until_healthy("postgres")
             await cluster.until_healthy("redis")
