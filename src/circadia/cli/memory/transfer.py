@@ -15,10 +15,9 @@ from circadia.cli.remote.connection import RemoteServer
 from circadia.cli.terminal.output import AsJson, display_text, note, print_result
 from circadia.client import Client
 from circadia.errors import CircadiaError, Conflict, InvalidRequest
-from circadia.memory.transfer import formats
+from circadia.memory.transfer import formats, transcripts
 from circadia.memory.transfer import lines as line_format
 from circadia.memory.transfer.import_format import ImportFormat
-from circadia.memory.transfer.transcripts import TranscriptFacts
 
 app = typer.Typer()
 
@@ -96,7 +95,7 @@ def import_files(
                 progress.update(task, description=display_text(file.name))
                 into = bank or _named_bank(file, format_)
                 banks[into] = None
-                facts = TranscriptFacts.from_name(file)
+                facts = transcripts.TranscriptFacts.from_name(file)
                 imported = formats.import_lines(
                     file, format_, into, person=person, tools=tools, facts=facts,
                     saw=lambda size: progress.advance(task, size),

@@ -22,6 +22,7 @@ _LATE: Final = frozenset(
         "circadia.agents.directory",
         "circadia.memory.transfer.formats",
         "circadia.memory.transfer.lines",
+        "circadia.memory.transfer.transcripts",
         "circadia.settings",
         "circadia.wake.admission.replay",
     }
