@@ -95,8 +95,15 @@ async def check_width(page: Page) -> None:
     assert widths[0] <= widths[1], (page.url, widths)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize(
+    ("scheme", "viewport"),
+    [
+        pytest.param("light", WIDE, id="light-wide"),
+        pytest.param("dark", NARROW, id="dark-narrow"),
+        pytest.param("light", NARROW, id="light-narrow", marks=pytest.mark.slow),
+        pytest.param("dark", WIDE, id="dark-wide", marks=pytest.mark.slow),
+    ],
+)
 async def test_every_page_is_accessible_and_fits_with_hostile_names(
     furnished: Site, scheme: str, viewport: dict[str, int]
 ) -> None:

@@ -58,7 +58,7 @@ def installed(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
     """The programs of an environment that has the wheel, what it needs, and nothing else."""
     folder = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    words = [folder / "bin" / "python", "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
+    words = [folder / "bin" / "python", "-m", "pip", "install", "-qq", "--no-compile", "--disable-pip-version-check"]
     subprocess.run([*words, "-c", ROOT / "constraints.txt", built[0]], check=True, cwd=folder)
     return folder / "bin"
 

@@ -122,8 +122,8 @@ def test_an_unknown_key_is_told_with_its_path_in_the_file_and_the_nearest_that_i
         ("launchers: {run: {kind: container}}", "launchers.run.image: Field required"),
         (
             "launchers: {run: {kind: cron}}",
-            "launchers.run: 'kind' should be one of 'resident', 'subprocess', 'container', 'webhook', 'callable' "
-            "(got 'cron')",
+            "launchers.run: 'kind' should be one of 'resident', 'subprocess', 'container', 'webhook', 'callable', "
+            "'kubernetes' (got 'cron')",
         ),
         (
             "answers: {volatile: [dates, weeks]}",

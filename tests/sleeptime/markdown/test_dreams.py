@@ -80,6 +80,8 @@ async def test_a_person_accepts_or_refuses_by_file(stand: DreamStand) -> None:
     await stand.accept(PurePosixPath("database.md"))
     assert MOVED in stand.read("database.md")
     assert not (stand.root / "learned.md").exists()
+    (proposed,) = (each for each in history.list_history(stand.root) if each.proposed)
+    assert PurePosixPath("learned.md") in proposed.proposed
     with pytest.raises(NotFound, match=r"nothing\.md"):
         await stand.act(lambda dream: dream.refuse([PurePosixPath("nothing.md")]))
     assert await stand.act(lambda dream: dream.refuse([PurePosixPath("learned.md")])) == 1

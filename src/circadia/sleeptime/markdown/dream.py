@@ -121,11 +121,15 @@ class DreamReport:
 
     def describe(self) -> str:
         """Return it in one line."""
-        what = f"{self.added} facts added, {self.replaced} replaced, {self.retired} retired in {len(self.files)} files"
-        price = f"${self.cost.nanousd / 1e9:.4f}" if self.cost.nanousd else "no price"
-        cost = f"{self.cost.calls} calls, {self.cost.tokens:,} tokens, {price}"
-        why = f" ({self.detail})" if self.detail else ""
-        return f"{self.state}{why}: read {self.turns} turns of {self.sessions} sessions; {what}; {cost}"
+        parts = [
+            f"{self.added} facts added, {self.replaced} replaced, {self.retired} retired in {len(self.files)} files"
+        ]
+        if self.turns:
+            parts.insert(0, f"read {self.turns} turns of {self.sessions} sessions")
+        if self.cost.calls:
+            price = f", ${self.cost.nanousd / 1e9:.4f}" if self.cost.nanousd else ""
+            parts.append(f"{self.cost.calls} calls, {self.cost.tokens:,} tokens{price}")
+        return f"{self.state}{f' ({self.detail})' if self.detail else ''}: {'; '.join(parts)}"
 
 
 class Dream:
@@ -170,6 +174,8 @@ class Dream:
             else:
                 changes = {"dreamed_at": self._clock.now(), "failures": 0, "trouble": "", "new_sessions": 0}
                 report = await self._deliver(bank, snapshot, waiting, self._limit_mode(state, mode), lock)
+                if waiting is not None and waiting.status is PassStatus.PARTIAL:
+                    report = replace(report, detail=report.detail or f"some of it waits: {waiting.detail}")
             if mode is not DreamMode.DRY_RUN:
                 save_state(self._root, state, **{**taken.marks, **changes})
             cost = NO_COST if waiting is None else await self._cost_of(waiting)
@@ -193,6 +199,9 @@ class Dream:
             report = await self._deliver(bank, snapshot, run, DreamMode.AUTO, lock, files=files, asked=True)
             if report.state is DreamOutcome.PUBLISHED:
                 save_state(self._root, load_state(self._root), is_accepted=True)
+            if files and (rest := await self._find_staged_pass(bank)) is not None:  # what is left is shown anew
+                now = await asyncio.to_thread(take_snapshot, self._root)
+                await self._deliver(bank, now, rest, DreamMode.PROPOSE, lock)
             return self._note(replace(report, detail="accepted"))
 
     async def refuse(self, files: Collection[PurePosixPath] = ()) -> int:
