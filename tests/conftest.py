@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, settings
 from circadia.cli.terminal.lazy_imports import quick_imports
 
 pytest_plugins = [
-    "tests.fixtures.ahead", "tests.fixtures.leap", "tests.fixtures.postgres", "tests.fixtures.redis",
-    "tests.fixtures.stores",
+    "tests.fixtures.ahead", "tests.fixtures.heap", "tests.fixtures.leap", "tests.fixtures.postgres",
+    "tests.fixtures.redis", "tests.fixtures.stores",
 ]  # fmt: skip
 
 TESTS = Path(__file__).parent

@@ -11,6 +11,8 @@ import pytest
 
 from tests.interaction.live import ADMIN, live
 
+pytestmark = pytest.mark.usefixtures("frozen_heap")
+
 
 async def loop_seconds(work: Awaitable[object]) -> float:
     """Return the processor time that the event loop's thread takes while it awaits the work."""
