@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import itertools
 import json
 import time
@@ -31,6 +30,7 @@ from circadia.records.sleep_call import SleepCall
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.stores.base import Tx
 from tests.api.service import ADMIN, Service, serving
+from tests.fixtures.heap import freeze_heap
 
 LONGEST_HOLD: Final = 0.05
 LONGEST_ANSWER: Final = 1.0
@@ -65,12 +65,8 @@ async def large(folder: Path, episodes: int) -> AsyncGenerator[Service]:
         await service.ok("POST", "/banks", {"name": "team"})
         await service.agent("ann", policy={"bank": "team"})
         await _fill(service, episodes)
-        gc.collect()
-        gc.freeze()  # as a server does when it starts: the collector is not to search the objects of other tests
-        try:
+        with freeze_heap():
             yield service
-        finally:
-            gc.unfreeze()
 
 
 async def _fill(service: Service, count: int) -> None:

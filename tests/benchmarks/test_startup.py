@@ -7,7 +7,7 @@ from statistics import median
 
 import pytest
 
-from benchmarks.startup import COMMAND_SECONDS, READY_SECONDS, installed_bytes, measure_starts
+from benchmarks.startup import installed_bytes, measure_starts
 
 RUNS = 3
 LEFT_OUT = {
@@ -21,9 +21,9 @@ LEFT_OUT = {
 @pytest.mark.spec("SHIP-02")
 async def test_help_holds_and_serve_start_within_the_promised_processor_time(tmp_path: Path) -> None:
     starts = await measure_starts(tmp_path, RUNS)
-    assert median(starts.help_seconds) <= COMMAND_SECONDS, starts
-    assert median(starts.holds_seconds) <= COMMAND_SECONDS, starts
-    assert median(starts.ready_seconds) <= READY_SECONDS, starts
+    assert median(starts.help_seconds) <= 0.35, starts
+    assert median(starts.holds_seconds) <= 0.35, starts
+    assert median(starts.ready_seconds) <= 2.0, starts
 
 
 @pytest.mark.spec("SHIP-02")

@@ -181,7 +181,8 @@ def test_no_layer_has_a_token_a_database_or_a_program_with_the_rights_of_its_own
 
 def test_a_start_compiles_nothing(engine: Podman, image: str) -> None:
     words = ["run", "--rm", "--network=none", "--entrypoint=/bin/sh", image, "-c"]
-    lines = engine(*words, "python3 -v -c 'import circadia.server.app' 2>&1")
+    start = "python3 -v -m circadia serve --data /tmp/data >/tmp/log 2>&1"
+    lines = engine(*words, f"{start} & until grep -q listens /tmp/log; do sleep 0.1; done; kill $!; cat /tmp/log")
     assert lines.count(" matches /") > 1000
     assert not re.findall(r"^# code object from /.*\.py$", lines, re.M)
 

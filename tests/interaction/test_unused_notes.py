@@ -17,9 +17,7 @@ from tests.gateway.bound_agent import BoundAgentServer, bound, chat, fenced
 
 FEWEST_FOUND = 20
 
-BY_HAND: dict[str, Any] = {
-    "idle_seconds": 3600, "frequency_turns": 0, "importance": 0, "model": "none", "unused_days": 30,
-}  # fmt: skip
+BY_HAND: dict[str, Any] = {"when": "manual", "model": "none", "unused_days": 30}
 TREES = [f"{begin}{end}" for begin in ("Bram", "Cox", "Dun", "Egre") for end in ("ley", "wick", "mont", "holm", "by")]
 FORGOTTEN = "Zwilling"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circadia.sleeptime.markdown.line_merge import merge_lines
+from circadia.sleeptime.markdown.line_merge import apply_change
 
 BASE = b"".join(b"- %d\n" % number for number in range(6))
 
@@ -24,18 +24,18 @@ BASE = b"".join(b"- %d\n" % number for number in range(6))
     ],
 )
 def test_changes_of_different_lines_are_merged(ours: bytes, theirs: bytes, merged: bytes) -> None:
-    assert merge_lines(BASE, ours, theirs) == (merged, ())
+    assert apply_change(BASE, ours, theirs) == (merged, ())
 
 
 def test_changes_of_the_same_lines_are_a_conflict_with_the_numbers_of_our_lines() -> None:
     ours = b"- new\n" + BASE.replace(b"- 3\n", b"- three\n")
-    assert merge_lines(BASE, ours, BASE.replace(b"- 3\n", b"- drei\n")).conflicts == ((5, 5),)
-    assert merge_lines(BASE, ours, BASE.replace(b"- 2\n- 3\n- 4\n", b"")).conflicts == ((4, 6),)
+    assert apply_change(BASE, ours, BASE.replace(b"- 3\n", b"- drei\n")).conflicts == ((5, 5),)
+    assert apply_change(BASE, ours, BASE.replace(b"- 2\n- 3\n- 4\n", b"")).conflicts == ((4, 6),)
 
 
 @pytest.mark.parametrize("theirs", [BASE + b"- theirs\n", BASE.replace(b"- 5\n", b"")])
 def test_changes_that_touch_are_a_conflict(theirs: bytes) -> None:
-    assert merge_lines(BASE, BASE + b"- ours\n", theirs).conflicts
+    assert apply_change(BASE, BASE + b"- ours\n", theirs).conflicts
 
 
 texts = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"d\n", b"\n"]), max_size=8).map(b"".join)
@@ -52,7 +52,7 @@ def merge_by_git(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
 @given(texts, texts, texts)
 @settings(max_examples=60)
 def test_what_merges_holds_what_git_makes_of_it_or_git_sees_a_conflict(base: bytes, ours: bytes, theirs: bytes) -> None:
-    merge = merge_lines(base, ours, theirs)
+    merge = apply_change(base, ours, theirs)
     by_git = merge_by_git(base, ours, theirs)
     if not merge.conflicts and by_git is not None:
         assert sorted(merge.data.splitlines()) == sorted(by_git.splitlines())
@@ -60,5 +60,5 @@ def test_what_merges_holds_what_git_makes_of_it_or_git_sees_a_conflict(base: byt
 
 @given(texts, texts)
 def test_without_later_changes_a_merge_gives_their_version_exactly(base: bytes, theirs: bytes) -> None:
-    assert merge_lines(base, base, theirs) == (theirs, ())
-    assert merge_lines(base, theirs, base) == (theirs, ())
+    assert apply_change(base, base, theirs) == (theirs, ())
+    assert apply_change(base, theirs, base) == (theirs, ())

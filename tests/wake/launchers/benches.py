@@ -41,6 +41,11 @@ class Bench(Protocol):
         """Whether a start is known before the end; a webhook that answers at the end tells both at once."""
         ...
 
+    @property
+    def longest_prompt(self) -> int | None:
+        """Characters of the longest prompt that the kind takes; None if it takes 1 MiB."""
+        ...
+
     def launcher(self, behaviour: str) -> Launcher: ...
 
     def missing(self) -> Launcher | None:
@@ -116,11 +121,36 @@ def environment_in(content: bytes) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-class SubprocessBench:
+class ProgramBench:
+    """What `agent.sh` has left in a folder."""
+
+    longest_prompt: int | None = None
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def pop_own(self, environment: dict[str, str]) -> None:
+        """Check and remove the variables that only this kind of launcher sets."""
+
+    def received(self) -> list[AgentInput]:
+        environment = environment_in((self.folder / "environment").read_bytes())
+        self.pop_own(environment)
+        prompt = (self.folder / "prompt").read_bytes().decode()
+        starts = (self.folder / "starts").read_text().splitlines()
+        return [AgentInput(prompt=prompt, environment=environment)] * len(starts)
+
+    def waiting(self) -> int:
+        return int((self.folder / "waiting").exists())
+
+    def alive(self, pulse_id: PulseId) -> int:
+        return len(processes(pulse_id))
+
+
+class SubprocessBench(ProgramBench):
     tells_start = True
 
     def __init__(self, folder: Path, *, in_file: bool = False) -> None:
-        self.folder = folder
+        super().__init__(folder)
         self.prompts = folder / "prompts"
         self._in_file = in_file
 
@@ -143,19 +173,9 @@ class SubprocessBench:
     def missing(self) -> Launcher:
         return self.with_command("no-such-program-here")
 
-    def received(self) -> list[AgentInput]:
-        environment = environment_in((self.folder / "environment").read_bytes())
+    def pop_own(self, environment: dict[str, str]) -> None:
         if self._in_file:
             assert Path(environment.pop("CIRCADIA_PROMPT_FILE")).parent == self.prompts
-        prompt = (self.folder / "prompt").read_bytes().decode()
-        starts = (self.folder / "starts").read_text().splitlines()
-        return [AgentInput(prompt=prompt, environment=environment)] * len(starts)
-
-    def waiting(self) -> int:
-        return int((self.folder / "waiting").exists())
-
-    def alive(self, pulse_id: PulseId) -> int:
-        return len(processes(pulse_id))
 
     def basis(self) -> Mapping[str, str]:
         return {"PATH": PATH, "HOME": "/", "LANG": "C.UTF-8"}
@@ -165,6 +185,7 @@ class SubprocessBench:
 class TaskBench:
     """Agents as tasks of this process, for the callable launcher and for the webhook's receiver."""
 
+    longest_prompt = None
     tells_start = True
     behaviour: str = "succeed"
     launches: list[Launch] = field(default_factory=list[Launch])
@@ -211,6 +232,7 @@ class TaskBench:
 
 
 class FakeBench:
+    longest_prompt = None
     tells_start = True
 
     def __init__(self) -> None:

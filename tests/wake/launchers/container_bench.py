@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from circadia.clock import SystemClock
-from circadia.ids import PulseId
 from circadia.wake.launchers.base import Launcher
 from circadia.wake.launchers.container import ContainerLauncher, ContainerLimits
-from tests.wake.launchers.benches import AGENT, GRACE_SECONDS, WAIT_SECONDS, AgentInput, environment_in, processes
+from tests.wake.launchers.benches import AGENT, GRACE_SECONDS, WAIT_SECONDS, ProgramBench
 
 WITH_CONTAINERS: Final = os.environ.get("CIRCADIA_TEST_NO_CONTAINERS") != "1"
 ENGINE: Final = os.environ.get("CIRCADIA_TEST_ENGINE", "")
@@ -164,13 +163,13 @@ def image_tar(folder: Path) -> Path:
     return path
 
 
-class ContainerBench:
+class ContainerBench(ProgramBench):
     tells_start = True
 
     def __init__(self, engine: Podman, folder: Path, *, gateway_port: int = NOBODYS_PORT) -> None:
         folder.chmod(0o777)  # the container's user is nobody here
+        super().__init__(folder)
         self.engine = engine
-        self.folder = folder
         self._gateway_port = gateway_port
 
     def launcher(self, behaviour: str) -> ContainerLauncher:
@@ -209,20 +208,10 @@ class ContainerBench:
     def missing(self) -> Launcher:
         return self.with_command("sh", image="localhost/no-such-image:1")
 
-    def received(self) -> list[AgentInput]:
-        environment = environment_in((self.folder / "environment").read_bytes())
+    def pop_own(self, environment: dict[str, str]) -> None:
         assert environment.pop("CIRCADIA_GATEWAY_SOCKET") == "/circadia/gateway.sock"
         for name in ("HOSTNAME", "container", "TERM", "HOME", "PATH"):
             environment.pop(name, None)  # every container's own
-        prompt = (self.folder / "prompt").read_bytes().decode()
-        starts = (self.folder / "starts").read_text().splitlines()
-        return [AgentInput(prompt=prompt, environment=environment)] * len(starts)
-
-    def waiting(self) -> int:
-        return int((self.folder / "waiting").exists())
-
-    def alive(self, pulse_id: PulseId) -> int:
-        return len(processes(pulse_id))
 
     def basis(self) -> dict[str, str]:
         return {"GREETING": "good morning"}

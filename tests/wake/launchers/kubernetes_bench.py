@@ -5,20 +5,21 @@ from pathlib import Path
 from typing import Any
 
 from circadia.clock import SystemClock
-from circadia.ids import PulseId
 from circadia.wake.launchers.kubernetes.api import find_cluster
 from circadia.wake.launchers.kubernetes.job import JobTemplate
 from circadia.wake.launchers.kubernetes.launcher import KubernetesLauncher
 from tests.fixtures.kubernetes_api import IMAGE, NAMESPACE, KubernetesCluster
-from tests.wake.launchers.benches import AGENT, WAIT_SECONDS, AgentInput, environment_in, processes
+from tests.wake.launchers.benches import AGENT, WAIT_SECONDS, ProgramBench
 
 
-class KubernetesBench:
+class KubernetesBench(ProgramBench):
     tells_start = True
+    longest_prompt = 10**6
+    """A Secret holds 1 MiB, the environment included."""
 
     def __init__(self, cluster: KubernetesCluster, folder: Path) -> None:
+        super().__init__(folder)
         self.cluster = cluster
-        self.folder = folder
 
     def launcher(self, behaviour: str) -> KubernetesLauncher:
         patience = WAIT_SECONDS if behaviour == "polite" else 0.0
@@ -46,18 +47,8 @@ class KubernetesBench:
     def missing(self) -> KubernetesLauncher:
         return self.with_command("true", image="registry.example/no-such-image:1")
 
-    def received(self) -> list[AgentInput]:
-        environment = environment_in((self.folder / "environment").read_bytes())
+    def pop_own(self, environment: dict[str, str]) -> None:
         assert environment.pop("CIRCADIA_PROMPT_FILE").endswith("/prompt.txt")
-        prompt = (self.folder / "prompt").read_bytes().decode()
-        starts = (self.folder / "starts").read_text().splitlines()
-        return [AgentInput(prompt=prompt, environment=environment)] * len(starts)
-
-    def waiting(self) -> int:
-        return int((self.folder / "waiting").exists())
-
-    def alive(self, pulse_id: PulseId) -> int:
-        return len(processes(pulse_id))
 
     def basis(self) -> Mapping[str, str]:
         return {"GREETING": "good morning"}

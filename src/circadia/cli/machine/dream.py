@@ -36,7 +36,8 @@ from circadia.server.sleeptime_wiring import build_sleep_models
 from circadia.settings import load_settings
 from circadia.sleeptime.markdown import history
 from circadia.sleeptime.markdown.diary import read_diary
-from circadia.sleeptime.markdown.dream import Dream, DreamOutcome, DreamReport
+from circadia.sleeptime.markdown.dream import Dream
+from circadia.sleeptime.markdown.dream_report import DreamOutcome, DreamReport
 from circadia.sleeptime.markdown.dream_state import DreamMode, load_state, save_state
 from circadia.sleeptime.markdown.dream_status import DreamStatus, fetch_status
 from circadia.sleeptime.markdown.session_intake import SessionIntake

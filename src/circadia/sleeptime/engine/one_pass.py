@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping
+from typing import Final
 
-from circadia.errors import NotFound
+from circadia.errors import NotFound, StorageUnavailable
 from circadia.records.bank import Bank
 from circadia.records.sleep_pass import Pass
 from circadia.sleeptime.engine.services import SleeptimeService
@@ -12,11 +13,18 @@ from circadia.sleeptime.triggers.pass_lifecycle import TOPIC, NewPass
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 
+IDLE_SECONDS: Final = 60.0
+"""A pass that the worker has not begun, or gone on with, after so long will not run."""
+
 
 async def run_one_pass(
     store: Store, signals: Signals, tier: SleeptimeService, worker: SleepWorker, bank: Bank, new: NewPass
 ) -> Pass:
-    """Request a pass, or go on with an open one, and return it when it has ended."""
+    """Request a pass, or go on with an open one, and return it when it has ended.
+
+    Raises:
+        StorageUnavailable: it does not run; the log says why.
+    """
     ended = asyncio.Event()
 
     def on_signal(key: str, data: Mapping[str, object]) -> None:
@@ -27,12 +35,16 @@ async def run_one_pass(
     try:
         async with store.begin_write() as tx:
             run = await tx.passes.get_open(bank.id) or await tier.request_pass(tx, bank, new)
-        working = asyncio.ensure_future(worker.run())
+        tasks = [asyncio.ensure_future(work) for work in (ended.wait(), worker.run())]
         try:
-            await asyncio.wait((working, asyncio.ensure_future(ended.wait())), return_when=asyncio.FIRST_COMPLETED)
+            while not ended.is_set():
+                done, _ = await asyncio.wait(tasks, timeout=IDLE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                if not ended.is_set() and (done or not worker.running_count):
+                    raise StorageUnavailable(f"pass {run.id!r} does not run; the log says why; try again")
         finally:
-            working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
     finally:
         stop_listening()
     async with store.begin_read() as tx:

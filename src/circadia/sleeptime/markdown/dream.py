@@ -8,9 +8,8 @@ does not matter where a dream is killed, nor whether a person has merged a propo
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from enum import StrEnum
 from functools import partial
 from itertools import chain, count
 from pathlib import Path, PurePosixPath
@@ -34,6 +33,7 @@ from circadia.sleeptime.grounding.wording import check_wording
 from circadia.sleeptime.markdown import history, publication
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, RETIRED_FOLDER, hash_contents
 from circadia.sleeptime.markdown.diary import append_to_diary
+from circadia.sleeptime.markdown.dream_report import NO_COST, DreamOutcome, DreamReport
 from circadia.sleeptime.markdown.dream_state import DreamMode, DreamState, failure_changes, load_state, save_state
 from circadia.sleeptime.markdown.folder_bank import FolderBank
 from circadia.sleeptime.markdown.folder_lock import FolderLock, lock_memory_folder
@@ -59,9 +59,8 @@ FOLDER_POLICY: Final = BankPolicy(
 """Passes begin by a dream alone, and change nothing that its files do not say."""
 FOLDER_RULES: Final[Sequence[Rule]] = (check_wording, partial(check_grounding, fewest=1))
 """A person says most of what is worth a note only once."""
-_ENDED_WELL: Final = (PassStatus.SUCCEEDED, PassStatus.NO_CHANGE, PassStatus.PARTIAL)
+_UNFINISHED: Final = (PassStatus.FAILED, PassStatus.CANCELLED, PassStatus.SKIPPED, PassStatus.PARTIAL)
 _OF_FILES: Final = (ChangeKind.ADD_NOTE, ChangeKind.RETIRE_NOTE)
-NO_COST: Final = SleepCost(calls=0, tokens=0, nanousd=0, seconds=0.0)
 
 
 def choose_folder_operations(policy: SleepPolicySettings, model: bool, wanted: Sequence[str]) -> Sequence[Operation]:
@@ -82,54 +81,6 @@ class PinnedTexts:
         """Return why a change may not be made, empty if it may."""
         is_pinned = change.kind is ChangeKind.RETIRE_NOTE and (change.before or {}).get("text") in self.texts
         return "the entry is pinned, or its file is read-only" if is_pinned else ""
-
-
-class DreamOutcome(StrEnum):
-    UNCHANGED = "unchanged"
-    """There is nothing to write."""
-    SHOWN = "shown"
-    PROPOSED = "proposed"
-    PUBLISHED = "published"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DreamReport:
-    """What a dream did, for its diary and for people."""
-
-    id: str
-    """Names it in the log; empty if nothing was to be done."""
-    state: DreamOutcome
-    detail: str = ""
-    """Why it failed, or why it asks a person."""
-    added: int = 0
-    replaced: int = 0
-    retired: int = 0
-    files: Sequence[PurePosixPath] = ()
-    """Files that have changed, or would."""
-    view: str = ""
-    """The folder or branch that shows a proposal."""
-    diff: str = ""
-    """Of a dry run."""
-    left_out: Sequence[str] = ()
-    """What was not written, and why."""
-    findings: Sequence[str] = ()
-    """What the check of the folder has found."""
-    sessions: int = 0
-    turns: int = 0
-    cost: SleepCost = NO_COST
-
-    def describe(self) -> str:
-        """Return it in one line."""
-        parts = [
-            f"{self.added} facts added, {self.replaced} replaced, {self.retired} retired in {len(self.files)} files"
-        ]
-        if self.turns:
-            parts.insert(0, f"read {self.turns} turns of {self.sessions} sessions")
-        if self.cost.calls:
-            price = f", ${self.cost.nanousd / 1e9:.4f}" if self.cost.nanousd else ""
-            parts.append(f"{self.cost.calls} calls, {self.cost.tokens:,} tokens{price}")
-        return f"{self.state}{f' ({self.detail})' if self.detail else ''}: {'; '.join(parts)}"
 
 
 class Dream:
@@ -168,14 +119,14 @@ class Dream:
                 taken = await intake.take_in(self._bank, bank, state)
                 if await self._has_backlog(bank) or instructions:
                     waiting = await self._run_pass(bank, mode, instructions)
-            if waiting is not None and waiting.status not in _ENDED_WELL:
-                changes = failure_changes(state, waiting.detail, self._clock.now())
-                report = DreamReport(id=waiting.id, state=DreamOutcome.FAILED, detail=waiting.detail)
-            else:
-                changes = {"dreamed_at": self._clock.now(), "failures": 0, "trouble": "", "new_sessions": 0}
-                report = await self._deliver(bank, snapshot, waiting, self._limit_mode(state, mode), lock)
-                if waiting is not None and waiting.status is PassStatus.PARTIAL:
-                    report = replace(report, detail=report.detail or f"some of it waits: {waiting.detail}")
+            report = await self._deliver(bank, snapshot, waiting, self._limit_mode(state, mode), lock)
+            changes = {"dreamed_at": self._clock.now(), "failures": 0, "trouble": "", "new_sessions": 0}
+            if waiting is not None and waiting.status in _UNFINISHED:
+                report = replace(report, detail=report.detail or f"some of it waits: {waiting.detail}")
+                if waiting.status is not PassStatus.PARTIAL and not report.added + report.replaced + report.retired:
+                    changes = failure_changes(state, waiting.detail, self._clock.now())
+                    if report.state is DreamOutcome.UNCHANGED:
+                        report = replace(report, state=DreamOutcome.FAILED, detail=waiting.detail)
             if mode is not DreamMode.DRY_RUN:
                 save_state(self._root, state, **{**taken.marks, **changes})
             cost = NO_COST if waiting is None else await self._cost_of(waiting)
@@ -267,7 +218,18 @@ class Dream:
                 await self._tier.refuse(tx, run, numbers, by=BY)
 
     async def _run_pass(self, bank: Bank, mode: DreamMode, instructions: str) -> Pass:
+        """Run a pass, or go on with an interrupted one of the same kind.
+
+        Raises:
+            Conflict: another kind was interrupted after it had proposed something.
+        """
         dry = mode is DreamMode.DRY_RUN
+        async with self._store.begin_write(bank_key(bank.id)) as tx:
+            begun = await tx.passes.get_open(bank.id)
+            if begun is not None and (begun.dry_run, begun.instructions) != (dry, instructions):
+                if not begun.dry_run and await tx.passes.find_changes(begun.id, state=ChangeState.STAGED):
+                    raise Conflict("the last dream was interrupted: finish it first, with its mode and instructions")
+                await self._tier.cancel(tx, bank, begun, by=BY)
         new = NewPass(trigger=Trigger.HAND, by=BY, instructions=instructions, dry_run=dry, review=True)
         return await run_one_pass(self._store, self._signals, self._tier, self._worker, bank, new)
 

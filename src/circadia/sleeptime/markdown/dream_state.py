@@ -22,8 +22,6 @@ FEWEST_SESSIONS: Final = 5
 BACK_OFF: Final = timedelta(minutes=30)
 """Pause after a failed dream, doubled for each further one."""
 LONGEST_BACK_OFF: Final = timedelta(hours=24)
-TROUBLE: Final = 3
-"""Failures in a row that a person is told of."""
 
 
 class DreamMode(StrEnum):

@@ -20,7 +20,7 @@ from circadia.sleeptime.markdown.changeset import (
     open_changeset,
 )
 from circadia.sleeptime.markdown.git_repository import FileVersions, GitRepository
-from circadia.sleeptime.markdown.line_merge import merge_lines
+from circadia.sleeptime.markdown.line_merge import apply_change
 from circadia.sleeptime.markdown.publication import PublicationResult, publish, stage
 
 
@@ -127,7 +127,7 @@ def _take_back(each: FileVersions, ours: bytes | None) -> tuple[bytes | None, li
         return ours, ["(removed since)"]
     if each.old is None:
         return ours, ["(changed since the dream made it)"]
-    merge = merge_lines(each.new, ours, each.old)
+    merge = apply_change(each.new, ours, each.old)
     return merge.data, [f"lines {first}-{last}" for first, last in merge.conflicts]
 
 

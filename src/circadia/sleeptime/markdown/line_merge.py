@@ -27,10 +27,11 @@ class _Hunk(NamedTuple):
         return len(self.lines) - (self.end - self.start)
 
 
-def merge_lines(base: bytes, ours: bytes, theirs: bytes) -> LineMerge:
+def apply_change(base: bytes, ours: bytes, theirs: bytes) -> LineMerge:
     """Apply to our version what their version changes in the base.
 
-    Changes must not overlap or touch; the same change on both sides counts once.
+    Changes must not overlap or touch; the same change on both sides counts once. Where they do, nothing is decided;
+    `publish/merge.py` decides for one side.
     """
     base_lines, our_lines, their_lines = (data.splitlines(keepends=True) for data in (base, ours, theirs))
     our_hunks = _list_hunks(base_lines, our_lines)

@@ -25,7 +25,7 @@ class SessionCounts:
     sessions: int = 0
     turns: int = 0
     marks: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Changes of the folder's state, once the dream has not failed."""
+    """Changes of the folder's state, unless the dream is a dry run."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

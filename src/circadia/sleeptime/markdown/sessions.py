@@ -23,6 +23,7 @@ from circadia.memory.transfer.transcripts import TRUST, Speaker, TranscriptFacts
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
 from circadia.records.provenance import Provenance
+from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER
 
 logger = logging.getLogger(__name__)
 
@@ -30,8 +31,6 @@ SETTLED: Final = timedelta(minutes=10)
 """Time without a change after which a transcript counts as complete."""
 LONGEST_LINE: Final = 16 * 2**20
 """Bytes of a line; longer ones, such as several pictures, are skipped and counted."""
-OWN_FOLDER: Final = ".circadia"
-"""Folder with files of dreams, which are never read as transcripts."""
 _SUFFIXES: Final = (".jsonl", ".md")
 _EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
 _GIT_SECONDS: Final = 10.0

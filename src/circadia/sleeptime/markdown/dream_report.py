@@ -1,0 +1,59 @@
+"""What a dream did, for its diary and for people."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import PurePosixPath
+from typing import Final
+
+from circadia.records.sleep_call import SleepCost
+
+NO_COST: Final = SleepCost(calls=0, tokens=0, nanousd=0, seconds=0.0)
+
+
+class DreamOutcome(StrEnum):
+    UNCHANGED = "unchanged"
+    """There is nothing to write."""
+    SHOWN = "shown"
+    PROPOSED = "proposed"
+    PUBLISHED = "published"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DreamReport:
+    """What a dream did, for its diary and for people."""
+
+    id: str
+    """Names it in the log; empty if nothing was to be done."""
+    state: DreamOutcome
+    detail: str = ""
+    """Why it failed, or why it asks a person."""
+    added: int = 0
+    replaced: int = 0
+    retired: int = 0
+    files: Sequence[PurePosixPath] = ()
+    """Files that have changed, or would."""
+    view: str = ""
+    """The folder or branch that shows a proposal."""
+    diff: str = ""
+    """Of a dry run."""
+    left_out: Sequence[str] = ()
+    """What was not written, and why."""
+    findings: Sequence[str] = ()
+    """What the check of the folder has found."""
+    sessions: int = 0
+    turns: int = 0
+    cost: SleepCost = NO_COST
+
+    def describe(self) -> str:
+        """Return it in one line."""
+        parts = [
+            f"{self.added} facts added, {self.replaced} replaced, {self.retired} retired in {len(self.files)} files"
+        ]
+        if self.turns:
+            parts.insert(0, f"read {self.turns} turns of {self.sessions} sessions")
+        if self.cost.calls:
+            price = f", ${self.cost.nanousd / 1e9:.4f}" if self.cost.nanousd else ""
+            parts.append(f"{self.cost.calls} calls, {self.cost.tokens:,} tokens{price}")
+        return f"{self.state}{f' ({self.detail})' if self.detail else ''}: {'; '.join(parts)}"
