@@ -54,8 +54,10 @@ async def test_a_held_tool_call_goes_on_after_a_wake_at_the_other_gateway(
         async with at.open_client(ann, era=era) as client:
             for _ in range(2):
                 await at.there.sleeping(True)
-                calls = [asyncio.create_task(client.call_tool("list_agents", {})) for _ in range(2)]
-                await asyncio.gather(at.here.held(1), at.there.held(1))
+                calls: list[asyncio.Task[Any]] = []
+                while not (at.here.server.waiting() and at.there.server.waiting()):
+                    calls.append(asyncio.create_task(client.call_tool("list_agents", {})))
+                    await at.wait_for_holds(len(calls))
                 await at.here.sleeping(False)
                 for answer in await asyncio.gather(*calls):
                     assert [agent["name"] for agent in structured(answer)["agents"]] == ["ann"]

@@ -1,5 +1,6 @@
 """Connections to Redis, and its errors as Circadia's own. The package is the optional extra `redis`."""
 
+import asyncio
 import importlib
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
@@ -57,6 +58,9 @@ async def read_messages(subscription: Any) -> AsyncGenerator[dict[str, Any]]:
 def wrap_redis_errors() -> Generator[None]:
     """Raise errors of Redis and of its connection as Circadia's own; no message has the URL.
 
+    Before Python 3.12 the client loses a cancellation that comes just when a command is sent (`asyncio.wait_for`); here
+    it goes on.
+
     Raises:
         Conflict: a key that a transaction watches was changed. StorageUnavailable: any other error.
     """
@@ -68,6 +72,9 @@ def wrap_redis_errors() -> Generator[None]:
     except (errors.RedisError, OSError) as error:  # the latter includes TimeoutError
         why = str(error) or type(error).__name__
         raise StorageUnavailable(f"Redis does not answer ({why})", retry_after_seconds=1.0) from error
+    finally:
+        if (task := asyncio.current_task()) is not None and task.cancelling():
+            raise asyncio.CancelledError
 
 
 def _import(module: str) -> Any:
