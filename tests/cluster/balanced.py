@@ -44,6 +44,11 @@ class Balanced:
             async with Client(transport, mode=era, **more) as client:
                 yield client
 
+    async def count_holds(self) -> tuple[int, ...]:
+        """Return the number of calls that either gateway holds for a sleeping agent."""
+        answers = [await gateway.rest("GET", "/holds") for gateway in (self.here, self.there)]
+        return tuple(len(answer["holds"]) for _, answer in answers)
+
     async def wait_for_holds(self, count: int) -> None:
         """Return once both gateways together hold so many calls."""
         async with asyncio.timeout(60):
