@@ -25,6 +25,7 @@ EpisodeId = NewType("EpisodeId", str)
 NoteId = NewType("NoteId", str)
 PassId = NewType("PassId", str)
 AnswerId = NewType("AnswerId", str)
+DreamId = NewType("DreamId", str)
 MemberId = NewType("MemberId", str)
 
 

@@ -20,10 +20,12 @@ from circadia.gateway.hold.gate import HoldView
 from circadia.ids import AgentId, HoldId, hash_token, new_token
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.server.answers_wiring import build_answer_lookup
+from circadia.server.dream_folders import ConfiguredFolders
 from circadia.server.memory_wiring import build_memory_services
 from circadia.server.sleeptime_wiring import build_sleeptime
 from circadia.server.wake_wiring import build_agent_services, build_wake_services
 from circadia.settings import settings_from
+from circadia.sleeptime.triggers.dream_requests import DreamRequests
 from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
@@ -179,6 +181,7 @@ async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapp
     async with store.begin_write() as tx:
         await sessions.ensure_default(tx)
     memory = build_memory_services(settings, clock, ids, events, BundledEmbedder())
+    asked = DreamRequests(clock, ids, events, settings.dreams)
     identity = Identity(store, signals, admin_token_hash=hash_token(ADMIN), metrics_token_hash=hash_token(METRICS))
     return ApiParts(
         store=store,
@@ -198,4 +201,5 @@ async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapp
         memory=memory,
         lookup=build_answer_lookup(settings, clock, memory),
         sleeptime=build_sleeptime(settings, clock, ids, memory),
+        folders=ConfiguredFolders(asked, settings, (None, None), clock),
     )

@@ -73,7 +73,7 @@ def alike(shown: Any, seen: Any) -> bool:
 
 def _made(text: str) -> str:
     """Return what kind of made value it is: an id, a token or a time."""
-    ids = r"(ses|agt|thr|msg|wak|pls|bnk|epi|pas|direct_ses)_[0-9a-z_-]+"
+    ids = r"(ses|agt|thr|msg|wak|pls|bnk|epi|pas|drm|direct_ses|support-dream)[_-][0-9a-z_-]+"
     kinds = ids + r"|(circadia-(?:agent|viewer))-.+|(/ui/enter\?code=).+|(20)\d\d-\d\d-\d\dT[\d:.]+Z"
     match = re.fullmatch(kinds, text)
     return next((kind for kind in match.groups() if kind), "") if match else ""

@@ -58,6 +58,7 @@ async def sessions_and_messages(at: Live) -> None:
 async def banks(at: Live) -> None:
     await ok(at, "POST", "/banks", {"name": "support"})
     await ok(at, "PATCH", "/banks/support", {"description": "customers"})
+    await ok(at, "POST", "/dreams", {"inputs": [{"type": "bank", "name": "support"}]})
     await ok(at, "PUT", "/banks/support/blocks/human", {"value": "Ann lives in Porto."})
     episode = await ok(at, "POST", "/banks/support/episodes", {"text": "I like tea."})
     await ok(at, "POST", "/banks/support/forget", {"ids": [episode["id"]]})

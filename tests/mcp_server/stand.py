@@ -35,10 +35,12 @@ from circadia.memory.services import MemoryServices
 from circadia.records.agent import Agent, Cause, SleepEvent, WakeEvent
 from circadia.records.bank import BankPolicy
 from circadia.records.principal import Principal
+from circadia.server.dream_folders import ConfiguredFolders
 from circadia.server.memory_wiring import build_memory_services
 from circadia.server.sleeptime_wiring import build_sleeptime
 from circadia.server.wake_wiring import build_agent_services, build_wake_services
 from circadia.settings import Settings
+from circadia.sleeptime.triggers.dream_requests import DreamRequests
 from circadia.stores.base import Store, Tx
 from circadia.stores.event_log import EventLog
 from circadia.stores.locks import LockKey
@@ -289,11 +291,13 @@ async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stan
     async with store.begin_write() as tx:
         await sessions.ensure_default(tx)
     memory = build_memory_services(settings, clock, ids, events, BundledEmbedder())
+    asked = DreamRequests(clock, ids, events, settings.dreams)
     server = McpServer(
         McpParts(
             store=store, clock=clock, signals=signals, threads=threads, sleep=sleep, waits=waits, presence=presence,
             settings=settings, wake=tier, memory=memory,
             sleeptime=build_sleeptime(settings, clock, ids, memory),
+            folders=ConfiguredFolders(asked, settings, (None, None), clock),
         )
     )  # fmt: skip
     door = Door(Identity(store, signals, admin_token_hash=hash_token(ADMIN)), server)

@@ -50,7 +50,7 @@ async def test_the_prompt_asks_for_a_pass_over_the_agent_s_own_bank(tmp_path: Pa
         async with at.client("ann", era) as client:
             (prompt,) = (await client.list_prompts()).prompts
         assert prompt.name == "dream"
-        assert {each.name for each in prompt.arguments or ()} == {"instructions", "dry_run", "bank", "user"}
+        assert {each.name for each in prompt.arguments or ()} == {"instructions", "dry_run", "bank", "folder", "user"}
         told = await dreamt(at, era=era, instructions="Keep the dates.", dry_run="true")
         (run,) = await passes(at)
         assert (run.status, run.by, run.instructions, run.dry_run) == (

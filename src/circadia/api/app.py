@@ -14,7 +14,7 @@ from circadia.api.observability.event_tail import EventTail
 from circadia.api.openapi import build_openapi_document
 from circadia.api.parts import ApiParts, HoldRegistry
 from circadia.api.problems import handle_errors
-from circadia.api.sleeptime import answers, passes, status
+from circadia.api.sleeptime import answers, dreams, passes, status
 from circadia.api.waking import chains, direct_messages, pulses, wake_stats, wakes
 
 __all__ = ["ApiParts", "HoldRegistry", "create_api", "openapi_document"]
@@ -25,7 +25,7 @@ OPENAPI_PATH: Final = "/api/openapi.json"
 _NOUNS: Final = (
     sleeping, sessions, agents, threads, messages, holds, direct_messages, wakes, chains, inbox, unhandled, pulses,
     schedule, coordination, wake_stats, djinnbot, banks, episodes, search, transfer, blocks, passes,
-    status, answers, events, usage, cluster, tokens, overview, upstreams,
+    dreams, status, answers, events, usage, cluster, tokens, overview, upstreams,
 )  # fmt: skip
 
 

@@ -40,6 +40,7 @@ _NOUNS: Final = {
     "memory": "Search in a bank, and the context that it adds to prompts.",
     "memory-transfer": "Export and import of a bank.",
     "passes": "Sleep-time passes over a bank, and their changes.",
+    "dreams": "Dreams over memory folders of coding agents, and over banks.",
     "sleeptime": "Status of sleep-time compute.",
     "answers": "Ready answers of a bank.",
     "holds": "Calls held at the gateway.",
@@ -67,6 +68,8 @@ _PATH_PARAMETERS: Final = {
     "label": "Label of the block.",
     "pass": "Id of the pass.",
     "note": "Id of the note.",
+    "dream": "Id of the dream.",
+    "folder": "Name of the memory folder.",
     "answer": "Id of the ready answer.",
     "name": "Name of the person.",
 }

@@ -25,6 +25,7 @@ from circadia.memory.services import MemoryServices
 from circadia.records.principal import Principal
 from circadia.settings import Settings
 from circadia.sleeptime.engine.services import SleeptimeService
+from circadia.sleeptime.markdown.memory_folders import MemoryFolders
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 from circadia.wake.services import WakeServices
@@ -68,6 +69,7 @@ class ApiParts:
     wake: WakeServices
     memory: MemoryServices
     sleeptime: SleeptimeService
+    folders: MemoryFolders
     lookup: AnswerLookup
     judge: JudgeLimits | None = None
     """Decides whether similar questions ask the same; None without a judge."""

@@ -5,6 +5,7 @@ from contextlib import aclosing
 from typing import Any, Literal, Self
 
 from circadia.client.connection import ApiConnection
+from circadia.client.dreams import DreamCalls
 from circadia.client.memory import MemoryCalls, TransferCalls
 from circadia.client.ready_answers import AnswerCalls
 from circadia.client.sleeptime import SleeptimeCalls
@@ -24,7 +25,7 @@ from circadia.schemas.upstreams import UpstreamList, UpstreamView
 from circadia.schemas.usage import UsageReport
 
 
-class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls, TokenCalls):
+class Client(WakeCalls, MemoryCalls, SleeptimeCalls, DreamCalls, AnswerCalls, TransferCalls, TokenCalls):
     """A client for the REST API of a Circadia server.
 
     Use it as `async with Client("http://127.0.0.1:4114", token) as client`. `timeout` is in seconds, per call. Each

@@ -41,7 +41,7 @@ from circadia.mcp_server.handover import Handover
 from circadia.mcp_server.parts import McpParts
 from circadia.mcp_server.prompts import get_prompt, list_prompts
 from circadia.mcp_server.resources import Resources, instruction_text
-from circadia.mcp_server.tools import GROUPS, RETHINK_TOOLS, TOOLS, Tool
+from circadia.mcp_server.tools import DREAM_TOOLS, GROUPS, RETHINK_TOOLS, TOOLS, Tool, list_folders
 from circadia.suggestions import did_you_mean
 
 __all__ = ["McpParts", "McpServer"]
@@ -65,7 +65,8 @@ class McpServer:
         self._resources = Resources(instruction)
         self._tools = {tool.name: tool for tool in TOOLS}
         self._more = {tool.name: tool for tool in RETHINK_TOOLS}
-        self._listed = [tool.as_listed_tool() for tool in (*TOOLS, *RETHINK_TOOLS)]
+        self._dreams = {tool.name: tool for tool in DREAM_TOOLS}
+        self._listed = [tool.as_listed_tool() for tool in (*TOOLS, *RETHINK_TOOLS, *DREAM_TOOLS)]
         schemas = {tool.name: tool.input_schema for tool in self._listed}
         server: Server[Any] = Server(
             "circadia",
@@ -101,13 +102,14 @@ class McpServer:
         await self._sdk({**scope, HANDOVER: handover}, receive, send)
 
     def _tools_of(self, context: Context) -> Mapping[str, Tool]:
-        agent = caller_of(context, self._parts).principal.agent
+        caller = caller_of(context, self._parts)
+        agent, dreams = caller.principal.agent, self._dreams if list_folders(caller) else {}
         if agent is None:
-            return self._tools
+            return self._tools | dreams
         groups, tools = agent.policy.tools, self._tools
         if "*" not in groups:
             tools = {tool.name: tool for group in GROUPS if group in groups for tool in GROUPS[group]}
-        return tools | self._more if agent.policy.sleeptime_agent else tools
+        return {**tools, **(self._more if agent.policy.sleeptime_agent else {}), **dreams}
 
     async def _list_tools(self, context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
         known = self._tools_of(context)

@@ -10,6 +10,7 @@ from circadia.clock import Clock
 from circadia.memory.services import MemoryServices
 from circadia.settings import Settings
 from circadia.sleeptime.engine.services import SleeptimeService
+from circadia.sleeptime.markdown.memory_folders import MemoryFolders
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 from circadia.wake.services import WakeServices
@@ -28,3 +29,4 @@ class McpParts:
     wake: WakeServices
     memory: MemoryServices
     sleeptime: SleeptimeService
+    folders: MemoryFolders

@@ -1,4 +1,7 @@
-"""The prompt `dream`, with which a person requests a pass over an agent's bank through its client (SLEEP-02)."""
+"""The prompt `dream`, with which a person requests a pass over an agent's bank, or a dream over its memory folder.
+
+(SLEEP-02, DREAM-31)
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -7,6 +10,7 @@ from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, Te
 
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.mcp_server.caller import Caller
+from circadia.mcp_server.tools.dreams import request_dream
 from circadia.memory.episodes import is_text
 from circadia.records.end_user import shorten_name
 from circadia.records.sleep_pass import Pass, PassBlocker, Trigger
@@ -25,6 +29,7 @@ _ARGUMENTS: Final[Mapping[str, str]] = {
     "instructions": "Instructions for this pass, such as `keep all dates`.",
     "dry_run": "`true` only proposes changes.",
     "bank": "A bank of the agent's policy; by default the bound one.",
+    "folder": "A memory folder of the agent, instead of a bank.",
     "user": "The end user, if each has a bank, as with support-{user}.",
 }
 
@@ -52,6 +57,8 @@ async def get_prompt(caller: Caller, name: str, given: Mapping[str, str]) -> Get
         raise InvalidRequest(f"instructions are text of at most {MAX_INSTRUCTIONS} characters")
     if dry_run not in ("true", "false"):
         raise InvalidRequest(f"dry_run is 'true' or 'false', not {dry_run[:80]!r}")
+    if folder := given.get("folder"):
+        return await _request_dream(caller, folder, instructions, given)
     new = NewPass(trigger=Trigger.HAND, by=caller.principal.name, instructions=instructions, dry_run=dry_run == "true")
     bank, run = await _request_pass(caller, given.get("bank") or None, _user(given), new)
     dry = ", as a dry run" if run.dry_run else ""
@@ -60,8 +67,24 @@ async def get_prompt(caller: Caller, name: str, given: Mapping[str, str]) -> Get
         "while nobody waits. Tell the person so in one sentence, and that `circadia passes diff "
         f"{run.id}` shows what it changes once it has ended. Do nothing else."
     )
-    message = PromptMessage(role="user", content=TextContent(type="text", text=text))
-    return GetPromptResult(description=f"Pass {run.id} over {bank}", messages=[message])
+    return GetPromptResult(description=f"Pass {run.id} over {bank}", messages=[_build_message(text)])
+
+
+async def _request_dream(caller: Caller, folder: str, instructions: str, given: Mapping[str, str]) -> GetPromptResult:
+    if more := [key for key in ("bank", "user", "dry_run") if given.get(key)]:
+        raise InvalidRequest(f"{more[0]} is for a bank; leave it out for a memory folder")
+    job = await request_dream(caller, folder, instructions)
+    text = (
+        f"A dream over the memory folder {folder!r} is asked for: {job.id}. Tell the person so in one sentence, and "
+        "that the tool dream_diff shows what it changes once it has ended. Do nothing else."
+    )
+    return GetPromptResult(description=f"Dream {job.id} over {folder}", messages=[_build_message(text)])
+
+
+def _build_message(text: str) -> PromptMessage:
+    """Return the message in marks by which a later dream knows that no person has written it (DREAM-03)."""
+    marked = f"<circadia-dream>\n{text}\n</circadia-dream>"
+    return PromptMessage(role="user", content=TextContent(type="text", text=marked))
 
 
 def _user(given: Mapping[str, str]) -> str | None:

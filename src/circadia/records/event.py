@@ -42,6 +42,7 @@ class EventType(StrEnum):
     BLOCK = "block"
     FORGOTTEN = "forgotten"
     PASS = "pass"
+    DREAM = "dream"
     PASSES_PAUSED = "passes_paused"
     PASSES_RESUMED = "passes_resumed"
     OPERATION_PAUSED = "operation_paused"

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from circadia.records.access_token import AccessRole
 from circadia.records.agent import Cause
+from circadia.records.dream_job import DreamJobStatus, DreamSource
 from circadia.records.message import MessageType, Priority
 from circadia.records.pulse import PulseKind, PulseStatus
 from circadia.records.sleep_pass import PassStatus, Trigger
@@ -333,6 +334,17 @@ class PassChange(EventData):
     trigger: Trigger = Field(description="Trigger.")
     detail: str | None = Field(default=None, description="Explanation.")
     counts: dict[str, int] | None = Field(default=None, description="Number of changes by kind.")
+
+
+class DreamChange(EventData):
+    """The status of a dream that was asked for, or was due, changed."""
+
+    dream: str = Field(description="Id of the dream.")
+    source: DreamSource = Field(description="Whether it reads a folder or a bank.")
+    name: str = Field(description="Name of the folder or bank.")
+    status: DreamJobStatus = Field(description="Status.")
+    by: Author
+    detail: str = Field(default="", description="What it did, or why it failed.")
 
 
 class PassSwitch(BankLifecycle):

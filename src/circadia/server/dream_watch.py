@@ -9,10 +9,10 @@ from typing import Final
 
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
+from circadia.records.dream_job import DreamMode
 from circadia.server.dream_wiring import open_dream
 from circadia.settings import Settings
 from circadia.sleeptime.markdown.dream_report import DreamReport
-from circadia.sleeptime.markdown.dream_state import DreamMode
 from circadia.sleeptime.markdown.dream_status import is_due
 from circadia.sleeptime.markdown.session_intake import SessionIntake
 

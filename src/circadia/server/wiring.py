@@ -66,6 +66,8 @@ from circadia.server.cluster_wiring import (
 )
 from circadia.server.dashboard import DashboardDoor
 from circadia.server.drain import Drain
+from circadia.server.dream_folders import ConfiguredFolders
+from circadia.server.dream_runner import DreamRunner
 from circadia.server.front import DoorRouter, HostGuard, refuse_calls
 from circadia.server.gauges import register_gauges, register_sleep_gauges
 from circadia.server.memory_wiring import apply_file_banks, build_gateway_memory, build_memory
@@ -86,6 +88,7 @@ from circadia.sleeptime.budget.savings import Savings
 from circadia.sleeptime.engine.health import SleepHealth
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
+from circadia.sleeptime.triggers.dream_requests import DreamRequests
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 from circadia.stores.locks import START_KEY
@@ -170,21 +173,20 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     presence, tier = Presence(store, signals), build_wake_services(settings, clock, ids, events)
     registry, threads, sessions = build_agent_services(settings, clock, ids, events, tier)
     waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(), Ticker(clock)
-    failed = FailedTokens(clock, settings.limits.max_failed_tokens_per_minute)
-    identity = _build_identity(basis, admin_token, failed)
+    identity, failed = _build_identity(basis, admin_token)
     journal = Journal(clock, store, events, metrics.count_line)
     (spool := BodySpool(basis.data / "held", settings.limits)).clear()
     gate = Gate(clock, ids, presence, journal, ticker, spool, build_hold_places(basis))
     memory, embedding = build_memory(settings, secret, basis.session, clock, ids, store, signals, events)
     registry.bind, tier.sleep.shut = memory.banks.make_bound_banks, gate.shut
-    dreams = build_sleeptime(settings, clock, ids, memory)
+    dreams, models = build_sleeptime(settings, clock, ids, memory), build_sleep_models(settings, secret, clock, stack)
+    folders = ConfiguredFolders(DreamRequests(clock, ids, events, settings.dreams), settings, models, clock)
     await _prepare(basis, sessions, registry, waits, tier, memory)
     own = McpServer(McpParts(
         store=store, clock=clock, signals=signals, threads=threads, sleep=tier.sleep, waits=waits,
-        presence=presence, settings=settings, wake=tier, memory=memory, sleeptime=dreams,
+        presence=presence, settings=settings, wake=tier, memory=memory, sleeptime=dreams, folders=folders,
     ))  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
-    models = build_sleep_models(settings, secret, clock, stack)
     answers, lookup = build_gateway_answers(settings, clock, ids, store, memory, journal, metrics, models[0])
     door, exchanges, ahead = await _model_door(stack, basis, identity, gate, presence, journal, memory, dreams, answers)
     tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
@@ -192,7 +194,7 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         sign_in=SignIn(clock, store, identity, admin_token), threads=threads, tokens=AccessTokenService(clock, events),
         sleep=tier.sleep, presence=presence, settings=settings, holds=gate, wake=tier, memory=memory, sleeptime=dreams,
-        lookup=lookup, judge=answers[0].judge, sequencer=sequencer, member_id=basis.member_id,
+        folders=folders, lookup=lookup, judge=answers[0].judge, sequencer=sequencer, member_id=basis.member_id,
     )  # fmt: skip
     front = _build_front(basis, {"llm": door, "mcp": tools}, parts, identity, metrics)
     worker = build_wake_worker(
@@ -200,12 +202,13 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     )
     dreamer, counting = _build_dreamer(models, basis, dreams, metrics, memory, tier, ahead, lookup)
     register_gauges(metrics, gate, spool, journal, exchanges, worker, signals, failed, memory.retrieval)
-    caches = (memory, lookup, answers[1], exchanges, tier.inbox, dreams.notebook)
+    caches = memory, lookup, answers[1], exchanges, tier.inbox, dreams.notebook
     following = await start_follower(basis, identity, presence, caches)
     sweeps = Sweeps(clock, store, events, waits, sessions, settings, basis.leads, basis.due)
     tasks = list_tasks(
         basis, gate, worker, dreamer, sequencer, (ticker, waits, sweeps, *following),
-        (*counting, *embedding, _build_alerts(basis), *build_redis_bridge(basis, tier)),
+        (*counting, *embedding, _build_alerts(basis), *build_redis_bridge(basis, tier),
+         DreamRunner(basis, folders, memory, dreams)),
         partial(_apply_file_agents, basis, registry, tier),
     )  # fmt: skip
     await start_background(stack, own, stdio, (journal, exchanges, answers[1]), tasks)
@@ -215,12 +218,14 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     )  # fmt: skip
 
 
-def _build_identity(basis: ServerBasis, admin_token: str, failed: FailedTokens) -> Identity:
+def _build_identity(basis: ServerBasis, admin_token: str) -> tuple[Identity, FailedTokens]:
+    failed = FailedTokens(basis.clock, basis.settings.limits.max_failed_tokens_per_minute)
     reader = _hash_secret(basis, basis.settings.server.metrics_token_env)
-    return Identity(
+    identity = Identity(
         basis.store, basis.signals, admin_token_hash=hash_token(admin_token), metrics_token_hash=reader, failed=failed,
         contact=basis.contact,
     )  # fmt: skip
+    return identity, failed
 
 
 def _build_front(

@@ -4,6 +4,7 @@ from pydantic import Field
 
 from circadia.settings.agents import AgentSettings
 from circadia.settings.answers import AnswersSettings
+from circadia.settings.dreams import DreamSettings
 from circadia.settings.fleet import FleetSettings
 from circadia.settings.launchers import LauncherSettings, SubprocessLauncherSettings
 from circadia.settings.limits import DefaultsSettings, LimitsSettings
@@ -51,6 +52,9 @@ class Settings(Section):
     )
     sleeptime: SleeptimeSettings = Field(
         SleeptimeSettings.model_validate({}), description="Passes over banks while nobody waits."
+    )
+    dreams: dict[str, DreamSettings] = Field(
+        default_factory=dict, description="Memory folders of coding agents over which the server dreams, by name."
     )
     answers: AnswersSettings = Field(
         AnswersSettings.model_validate({}), description="Answers to expected questions, prepared ahead."

@@ -10,6 +10,7 @@ from circadia.records.agent import Agent
 from circadia.records.session import Session
 from circadia.stores.access import AccessTokens
 from circadia.stores.answers import Answers
+from circadia.stores.dream_jobs import DreamJobs
 from circadia.stores.ledger import Alerts, Calls, Conversations, Cursors, Events, Provenances, ProviderIds, Retention
 from circadia.stores.locks import LockKey
 from circadia.stores.members import DueWorks, HoldPlaceCounts, Members
@@ -153,6 +154,9 @@ class Tx(Protocol):
 
     @property
     def access_tokens(self) -> AccessTokens: ...
+
+    @property
+    def dream_jobs(self) -> DreamJobs: ...
 
     @property
     def overviews(self) -> Overviews: ...

@@ -12,11 +12,12 @@ from pydantic import BaseModel
 
 from circadia.clock import SystemClock
 from circadia.llm.chat_model import Prompt
+from circadia.records.dream_job import DreamMode
 from circadia.server.dream_wiring import open_dream
 from circadia.settings.load import settings_from
 from circadia.sleeptime.markdown.dream import Dream
 from circadia.sleeptime.markdown.dream_report import DreamReport
-from circadia.sleeptime.markdown.dream_state import DreamMode, load_state, save_state
+from circadia.sleeptime.markdown.dream_state import load_state, save_state
 from circadia.sleeptime.markdown.session_intake import SessionIntake
 from circadia.sleeptime.operations.consolidate import ConsolidationAnswer, NoteDraft
 from circadia.sleeptime.operations.contradictions import ComparisonAnswer

@@ -131,6 +131,7 @@ def test_front_matter_that_is_no_mapping_or_an_attack_says_nothing_and_stays(fro
     "piece",
     ["- a\n", "- ", "> ", "a\n\n", "<!-- ", "- <!-- ", "[a]: b\n", "|a", "```\n", "1) a\n2. b\n", "*", "[", "\t", "#"],
 )  # fmt: skip
+@pytest.mark.usefixtures("frozen_heap")
 def test_a_file_of_one_repeated_piece_takes_a_time_in_proportion_to_its_size(piece: str) -> None:
     def measure(size: int) -> float:
         data = (piece * (size // len(piece))).encode()

@@ -2,7 +2,7 @@
 
 import { client } from './client.gen.js';
 import type { Client, ClientMeta, Options as Options2, RequestResult, TDataShape } from './client/index.js';
-import type { AcceptPassData, AcceptPassErrors, AcceptPassResponses, AckMessageData, AckMessageErrors, AckMessageResponses, AddParticipantData, AddParticipantErrors, AddParticipantResponses, AnswerStatsData, AnswerStatsErrors, AnswerStatsResponses, CancelPassData, CancelPassErrors, CancelPassResponses, CancelPulseData, CancelPulseErrors, CancelPulseResponses, CancelWakeData, CancelWakeErrors, CancelWakeResponses, ChangeAgentData, ChangeAgentErrors, ChangeAgentResponses, ChangeBankData, ChangeBankErrors, ChangeBankResponses, ChangeCoordinationData, ChangeCoordinationErrors, ChangeCoordinationResponses, CloseSessionData, CloseSessionErrors, CloseSessionResponses, CloseThreadData, CloseThreadErrors, CloseThreadResponses, CreateAgentData, CreateAgentErrors, CreateAgentResponses, CreateBankData, CreateBankErrors, CreateBankResponses, CreateSessionData, CreateSessionErrors, CreateSessionResponses, CreateSignInLinkData, CreateSignInLinkErrors, CreateSignInLinkResponses, CreateThreadData, CreateThreadErrors, CreateThreadResponses, CreateTokenData, CreateTokenErrors, CreateTokenResponses, DeleteAgentData, DeleteAgentErrors, DeleteAgentResponses, DeleteBankData, DeleteBankErrors, DeleteBankResponses, DeleteBlockData, DeleteBlockErrors, DeleteBlockResponses, DemoteEpisodeData, DemoteEpisodeErrors, DemoteEpisodeResponses, DropAnswerData, DropAnswerErrors, DropAnswerResponses, DropAnswersData, DropAnswersErrors, DropAnswersResponses, DropHoldData, DropHoldErrors, DropHoldResponses, EndPulseData, EndPulseErrors, EndPulseResponses, ExplainNoteData, ExplainNoteErrors, ExplainNoteResponses, ExportBankData, ExportBankErrors, ExportBankResponses, ForgetEpisodesData, ForgetEpisodesErrors, ForgetEpisodesResponses, GetSleepingData, GetSleepingErrors, GetSleepingResponses, ImportLinesData, ImportLinesErrors, ImportLinesResponses, ListAgentsData, ListAgentsErrors, ListAgentsResponses, ListAgentStatesData, ListAgentStatesErrors, ListAgentStatesResponses, ListAnswersData, ListAnswersErrors, ListAnswersResponses, ListBanksData, ListBanksErrors, ListBanksResponses, ListBlocksData, ListBlocksErrors, ListBlocksResponses, ListChangesData, ListChangesErrors, ListChangesResponses, ListEpisodesData, ListEpisodesErrors, ListEpisodesResponses, ListEventsData, ListEventsErrors, ListEventsResponses, ListHoldsData, ListHoldsErrors, ListHoldsResponses, ListMessagesData, ListMessagesErrors, ListMessagesResponses, ListNotesData, ListNotesErrors, ListNotesResponses, ListPassesData, ListPassesErrors, ListPassesOfAllData, ListPassesOfAllErrors, ListPassesOfAllResponses, ListPassesResponses, ListPulsesData, ListPulsesErrors, ListPulsesResponses, ListSentData, ListSentErrors, ListSentResponses, ListSessionsData, ListSessionsErrors, ListSessionsResponses, ListThreadsData, ListThreadsErrors, ListThreadsResponses, ListTokensData, ListTokensErrors, ListTokensResponses, ListUnhandledMessagesData, ListUnhandledMessagesErrors, ListUnhandledMessagesResponses, ListUpstreamsData, ListUpstreamsErrors, ListUpstreamsResponses, ListVersionsData, ListVersionsErrors, ListVersionsResponses, ListViewsData, ListViewsErrors, ListViewsResponses, ListWakesData, ListWakesErrors, ListWakesResponses, PauseSleeptimeData, PauseSleeptimeErrors, PauseSleeptimeResponses, RefusePassData, RefusePassErrors, RefusePassResponses, RememberData, RememberErrors, RememberResponses, RemoveParticipantData, RemoveParticipantErrors, RemoveParticipantResponses, ReportUsageData, ReportUsageErrors, ReportUsageResponses, RequeueMessageData, RequeueMessageErrors, RequeueMessageResponses, ResetCoordinationData, ResetCoordinationErrors, ResetCoordinationResponses, RestoreBlocksData, RestoreBlocksErrors, RestoreBlocksResponses, RestoreEpisodeData, RestoreEpisodeErrors, RestoreEpisodeResponses, ResumeSleeptimeData, ResumeSleeptimeErrors, ResumeSleeptimeResponses, RevokeTokenData, RevokeTokenErrors, RevokeTokenResponses, RotateTokenData, RotateTokenErrors, RotateTokenResponses, RunPassData, RunPassErrors, RunPassResponses, SearchBankData, SearchBankErrors, SearchBankResponses, SendDirectData, SendDirectErrors, SendDirectResponses, SendMessageData, SendMessageErrors, SendMessageResponses, SetManySleepingData, SetManySleepingErrors, SetManySleepingResponses, SetScheduleData, SetScheduleErrors, SetScheduleResponses, SetSleepingData, SetSleepingErrors, SetSleepingResponses, ShowAgentData, ShowAgentErrors, ShowAgentResponses, ShowAnswerData, ShowAnswerErrors, ShowAnswerResponses, ShowBankData, ShowBankErrors, ShowBankResponses, ShowBlockData, ShowBlockErrors, ShowBlockResponses, ShowChainData, ShowChainErrors, ShowChainResponses, ShowClusterData, ShowClusterErrors, ShowClusterResponses, ShowContextData, ShowContextErrors, ShowContextResponses, ShowCoordinationData, ShowCoordinationErrors, ShowCoordinationResponses, ShowEpisodeData, ShowEpisodeErrors, ShowEpisodeResponses, ShowInboxData, ShowInboxErrors, ShowInboxResponses, ShowOverviewData, ShowOverviewErrors, ShowOverviewResponses, ShowPassData, ShowPassErrors, ShowPassResponses, ShowPrincipalData, ShowPrincipalErrors, ShowPrincipalResponses, ShowPulseData, ShowPulseErrors, ShowPulseResponses, ShowScheduleData, ShowScheduleErrors, ShowScheduleResponses, ShowSessionData, ShowSessionErrors, ShowSessionResponses, ShowSleeptimeData, ShowSleeptimeErrors, ShowSleeptimeOfAllData, ShowSleeptimeOfAllErrors, ShowSleeptimeOfAllResponses, ShowSleeptimeResponses, ShowWakeData, ShowWakeErrors, ShowWakeResponses, SnoozeMessageData, SnoozeMessageErrors, SnoozeMessageResponses, StartPulseData, StartPulseErrors, StartPulseResponses, TryAnswersData, TryAnswersErrors, TryAnswersResponses, UndoBlockData, UndoBlockErrors, UndoBlockResponses, UndoPassData, UndoPassErrors, UndoPassResponses, WakeAgentData, WakeAgentErrors, WakeAgentResponses, WakeMatrixData, WakeMatrixErrors, WakeMatrixResponses, WakeStatsData, WakeStatsErrors, WakeStatsResponses, WriteBlockData, WriteBlockErrors, WriteBlockResponses } from './types.gen.js';
+import type { AcceptDreamData, AcceptDreamErrors, AcceptDreamResponses, AcceptPassData, AcceptPassErrors, AcceptPassResponses, AckMessageData, AckMessageErrors, AckMessageResponses, AddParticipantData, AddParticipantErrors, AddParticipantResponses, AnswerStatsData, AnswerStatsErrors, AnswerStatsResponses, CancelDreamData, CancelDreamErrors, CancelDreamResponses, CancelPassData, CancelPassErrors, CancelPassResponses, CancelPulseData, CancelPulseErrors, CancelPulseResponses, CancelWakeData, CancelWakeErrors, CancelWakeResponses, ChangeAgentData, ChangeAgentErrors, ChangeAgentResponses, ChangeBankData, ChangeBankErrors, ChangeBankResponses, ChangeCoordinationData, ChangeCoordinationErrors, ChangeCoordinationResponses, CloseSessionData, CloseSessionErrors, CloseSessionResponses, CloseThreadData, CloseThreadErrors, CloseThreadResponses, CreateAgentData, CreateAgentErrors, CreateAgentResponses, CreateBankData, CreateBankErrors, CreateBankResponses, CreateSessionData, CreateSessionErrors, CreateSessionResponses, CreateSignInLinkData, CreateSignInLinkErrors, CreateSignInLinkResponses, CreateThreadData, CreateThreadErrors, CreateThreadResponses, CreateTokenData, CreateTokenErrors, CreateTokenResponses, DeleteAgentData, DeleteAgentErrors, DeleteAgentResponses, DeleteBankData, DeleteBankErrors, DeleteBankResponses, DeleteBlockData, DeleteBlockErrors, DeleteBlockResponses, DemoteEpisodeData, DemoteEpisodeErrors, DemoteEpisodeResponses, DropAnswerData, DropAnswerErrors, DropAnswerResponses, DropAnswersData, DropAnswersErrors, DropAnswersResponses, DropHoldData, DropHoldErrors, DropHoldResponses, EndPulseData, EndPulseErrors, EndPulseResponses, ExplainNoteData, ExplainNoteErrors, ExplainNoteResponses, ExportBankData, ExportBankErrors, ExportBankResponses, ForgetEpisodesData, ForgetEpisodesErrors, ForgetEpisodesResponses, GetSleepingData, GetSleepingErrors, GetSleepingResponses, ImportLinesData, ImportLinesErrors, ImportLinesResponses, ListAgentsData, ListAgentsErrors, ListAgentsResponses, ListAgentStatesData, ListAgentStatesErrors, ListAgentStatesResponses, ListAnswersData, ListAnswersErrors, ListAnswersResponses, ListBanksData, ListBanksErrors, ListBanksResponses, ListBlocksData, ListBlocksErrors, ListBlocksResponses, ListChangesData, ListChangesErrors, ListChangesResponses, ListDreamsData, ListDreamsErrors, ListDreamsResponses, ListEpisodesData, ListEpisodesErrors, ListEpisodesResponses, ListEventsData, ListEventsErrors, ListEventsResponses, ListHoldsData, ListHoldsErrors, ListHoldsResponses, ListMemoryFoldersData, ListMemoryFoldersErrors, ListMemoryFoldersResponses, ListMessagesData, ListMessagesErrors, ListMessagesResponses, ListNotesData, ListNotesErrors, ListNotesResponses, ListPassesData, ListPassesErrors, ListPassesOfAllData, ListPassesOfAllErrors, ListPassesOfAllResponses, ListPassesResponses, ListPulsesData, ListPulsesErrors, ListPulsesResponses, ListSentData, ListSentErrors, ListSentResponses, ListSessionsData, ListSessionsErrors, ListSessionsResponses, ListThreadsData, ListThreadsErrors, ListThreadsResponses, ListTokensData, ListTokensErrors, ListTokensResponses, ListUnhandledMessagesData, ListUnhandledMessagesErrors, ListUnhandledMessagesResponses, ListUpstreamsData, ListUpstreamsErrors, ListUpstreamsResponses, ListVersionsData, ListVersionsErrors, ListVersionsResponses, ListViewsData, ListViewsErrors, ListViewsResponses, ListWakesData, ListWakesErrors, ListWakesResponses, PauseSleeptimeData, PauseSleeptimeErrors, PauseSleeptimeResponses, RefuseDreamData, RefuseDreamErrors, RefuseDreamResponses, RefusePassData, RefusePassErrors, RefusePassResponses, RememberData, RememberErrors, RememberResponses, RemoveParticipantData, RemoveParticipantErrors, RemoveParticipantResponses, ReportUsageData, ReportUsageErrors, ReportUsageResponses, RequeueMessageData, RequeueMessageErrors, RequeueMessageResponses, ResetCoordinationData, ResetCoordinationErrors, ResetCoordinationResponses, RestoreBlocksData, RestoreBlocksErrors, RestoreBlocksResponses, RestoreEpisodeData, RestoreEpisodeErrors, RestoreEpisodeResponses, ResumeSleeptimeData, ResumeSleeptimeErrors, ResumeSleeptimeResponses, RevokeTokenData, RevokeTokenErrors, RevokeTokenResponses, RotateTokenData, RotateTokenErrors, RotateTokenResponses, RunDreamData, RunDreamErrors, RunDreamResponses, RunPassData, RunPassErrors, RunPassResponses, SearchBankData, SearchBankErrors, SearchBankResponses, SendDirectData, SendDirectErrors, SendDirectResponses, SendMessageData, SendMessageErrors, SendMessageResponses, SetManySleepingData, SetManySleepingErrors, SetManySleepingResponses, SetScheduleData, SetScheduleErrors, SetScheduleResponses, SetSleepingData, SetSleepingErrors, SetSleepingResponses, ShowAgentData, ShowAgentErrors, ShowAgentResponses, ShowAnswerData, ShowAnswerErrors, ShowAnswerResponses, ShowBankData, ShowBankErrors, ShowBankResponses, ShowBlockData, ShowBlockErrors, ShowBlockResponses, ShowChainData, ShowChainErrors, ShowChainResponses, ShowClusterData, ShowClusterErrors, ShowClusterResponses, ShowContextData, ShowContextErrors, ShowContextResponses, ShowCoordinationData, ShowCoordinationErrors, ShowCoordinationResponses, ShowDreamData, ShowDreamDiffData, ShowDreamDiffErrors, ShowDreamDiffResponses, ShowDreamErrors, ShowDreamResponses, ShowEpisodeData, ShowEpisodeErrors, ShowEpisodeResponses, ShowInboxData, ShowInboxErrors, ShowInboxResponses, ShowMemoryFolderData, ShowMemoryFolderErrors, ShowMemoryFolderResponses, ShowOverviewData, ShowOverviewErrors, ShowOverviewResponses, ShowPassData, ShowPassErrors, ShowPassResponses, ShowPrincipalData, ShowPrincipalErrors, ShowPrincipalResponses, ShowPulseData, ShowPulseErrors, ShowPulseResponses, ShowScheduleData, ShowScheduleErrors, ShowScheduleResponses, ShowSessionData, ShowSessionErrors, ShowSessionResponses, ShowSleeptimeData, ShowSleeptimeErrors, ShowSleeptimeOfAllData, ShowSleeptimeOfAllErrors, ShowSleeptimeOfAllResponses, ShowSleeptimeResponses, ShowWakeData, ShowWakeErrors, ShowWakeResponses, SnoozeMessageData, SnoozeMessageErrors, SnoozeMessageResponses, StartPulseData, StartPulseErrors, StartPulseResponses, TryAnswersData, TryAnswersErrors, TryAnswersResponses, UndoBlockData, UndoBlockErrors, UndoBlockResponses, UndoDreamData, UndoDreamErrors, UndoDreamResponses, UndoPassData, UndoPassErrors, UndoPassResponses, WakeAgentData, WakeAgentErrors, WakeAgentResponses, WakeMatrixData, WakeMatrixErrors, WakeMatrixResponses, WakeStatsData, WakeStatsErrors, WakeStatsResponses, WriteBlockData, WriteBlockErrors, WriteBlockResponses } from './types.gen.js';
 
 export type Options<TData extends TDataShape = TDataShape, ThrowOnError extends boolean = boolean, TResponse = unknown> = Options2<TData, ThrowOnError, TResponse> & {
     /**
@@ -1248,6 +1248,150 @@ export class Operations extends HeyApiClient {
         return (options.client ?? this.client).post<CancelPassResponses, CancelPassErrors, ThrowOnError, 'data'>({
             responseStyle: 'data',
             url: '/api/v1/passes/{pass}/cancel',
+            ...options
+        });
+    }
+    
+    /**
+     * List Dreams
+     *
+     * List the dreams that were asked for or due, newest first. Operator only.
+     */
+    public listDreams<ThrowOnError extends boolean = true>(options?: Options<ListDreamsData, ThrowOnError>): RequestResult<ListDreamsResponses, ListDreamsErrors, ThrowOnError, 'data'> {
+        return (options?.client ?? this.client).get<ListDreamsResponses, ListDreamsErrors, ThrowOnError, 'data'>({
+            responseStyle: 'data',
+            url: '/api/v1/dreams',
+            ...options
+        });
+    }
+    
+    /**
+     * Run Dream
+     *
+     * Begin a dream over a memory folder, or over a bank, which stays as it is.
+     *
+     * The result of a dream over a bank is a new bank. Operator only.
+     */
+    public runDream<ThrowOnError extends boolean = true>(options: Options<RunDreamData, ThrowOnError>): RequestResult<RunDreamResponses, RunDreamErrors, ThrowOnError, 'data'> {
+        return (options.client ?? this.client).post<RunDreamResponses, RunDreamErrors, ThrowOnError, 'data'>({
+            responseStyle: 'data',
+            url: '/api/v1/dreams',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
+        });
+    }
+    
+    /**
+     * Show Dream
+     *
+     * Show a dream. Operator only.
+     */
+    public showDream<ThrowOnError extends boolean = true>(options: Options<ShowDreamData, ThrowOnError>): RequestResult<ShowDreamResponses, ShowDreamErrors, ThrowOnError, 'data'> {
+        return (options.client ?? this.client).get<ShowDreamResponses, ShowDreamErrors, ThrowOnError, 'data'>({
+            responseStyle: 'data',
+            url: '/api/v1/dreams/{dream}',
+            ...options
+        });
+    }
+    
+    /**
+     * Cancel Dream
+     *
+     * End a dream; what it has read is kept for the next one. Operator only.
+     */
+    public cancelDream<ThrowOnError extends boolean = true>(options: Options<CancelDreamData, ThrowOnError>): RequestResult<CancelDreamResponses, CancelDreamErrors, ThrowOnError, 'data'> {
+        return (options.client ?? this.client).post<CancelDreamResponses, CancelDreamErrors, ThrowOnError, 'data'>({
+            responseStyle: 'data',
+            url: '/api/v1/dreams/{dream}/cancel',
+            ...options
+        });
+    }
+    
+    /**
+     * Show Dream Diff
+     *
+     * Show what a dream over a folder changed or proposes. Operator only.
+     */
+    public showDreamDiff<ThrowOnError extends boolean = true>(options: Options<ShowDreamDiffData, ThrowOnError>): RequestResult<ShowDreamDiffResponses, ShowDreamDiffErrors, ThrowOnError, 'data'> {
+        return (options.client ?? this.client).get<ShowDreamDiffResponses, ShowDreamDiffErrors, ThrowOnError, 'data'>({
+            responseStyle: 'data',
+            url: '/api/v1/dreams/{dream}/diff',
+            ...options
+        });
+    }
+    
+    /**
+     * Accept Dream
+     *
+     * Write what a dream over a folder proposes, all of it or what concerns some files. Operator only.
+     */
+    public acceptDream<ThrowOnError extends boolean = true>(options: Options<AcceptDreamData, ThrowOnError>): RequestResult<AcceptDreamResponses, AcceptDreamErrors, ThrowOnError, 'data'> {
+        return (options.client ?? this.client).post<AcceptDreamResponses, AcceptDreamErrors, ThrowOnError, 'data'>({
+            responseStyle: 'data',
+            url: '/api/v1/dreams/{dream}/accept',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
+        });
+    }
+    
+    /**
+     * Refuse Dream
+     *
+     * Drop what a dream over a folder proposes, all of it or what concerns some files. Operator only.
+     */
+    public refuseDream<ThrowOnError extends boolean = true>(options: Options<RefuseDreamData, ThrowOnError>): RequestResult<RefuseDreamResponses, RefuseDreamErrors, ThrowOnError, 'data'> {
+        return (options.client ?? this.client).post<RefuseDreamResponses, RefuseDreamErrors, ThrowOnError, 'data'>({
+            responseStyle: 'data',
+            url: '/api/v1/dreams/{dream}/refuse',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
+        });
+    }
+    
+    /**
+     * Undo Dream
+     *
+     * Restore what a dream over a folder has replaced; later changes of other lines stay. Operator only.
+     */
+    public undoDream<ThrowOnError extends boolean = true>(options: Options<UndoDreamData, ThrowOnError>): RequestResult<UndoDreamResponses, UndoDreamErrors, ThrowOnError, 'data'> {
+        return (options.client ?? this.client).post<UndoDreamResponses, UndoDreamErrors, ThrowOnError, 'data'>({
+            responseStyle: 'data',
+            url: '/api/v1/dreams/{dream}/undo',
+            ...options
+        });
+    }
+    
+    /**
+     * List Memory Folders
+     *
+     * List the memory folders of section `dreams`. Operator only.
+     */
+    public listMemoryFolders<ThrowOnError extends boolean = true>(options?: Options<ListMemoryFoldersData, ThrowOnError>): RequestResult<ListMemoryFoldersResponses, ListMemoryFoldersErrors, ThrowOnError, 'data'> {
+        return (options?.client ?? this.client).get<ListMemoryFoldersResponses, ListMemoryFoldersErrors, ThrowOnError, 'data'>({
+            responseStyle: 'data',
+            url: '/api/v1/memory-folders',
+            ...options
+        });
+    }
+    
+    /**
+     * Show Memory Folder
+     *
+     * Show a memory folder: its history, what the next dream waits for, and about what it will cost. Operator only.
+     */
+    public showMemoryFolder<ThrowOnError extends boolean = true>(options: Options<ShowMemoryFolderData, ThrowOnError>): RequestResult<ShowMemoryFolderResponses, ShowMemoryFolderErrors, ThrowOnError, 'data'> {
+        return (options.client ?? this.client).get<ShowMemoryFolderResponses, ShowMemoryFolderErrors, ThrowOnError, 'data'>({
+            responseStyle: 'data',
+            url: '/api/v1/memory-folders/{folder}',
             ...options
         });
     }

@@ -2418,6 +2418,353 @@ export type DirectMessageBody = {
 };
 
 /**
+ * DreamBody
+ *
+ * A dream to begin.
+ */
+export type DreamBody = {
+    /**
+     * Inputs
+     *
+     * One folder, or one bank.
+     */
+    inputs: [
+        DreamInputBody
+    ];
+    /**
+     * Instructions
+     *
+     * What to look for, in your words.
+     */
+    instructions?: string;
+    /**
+     * For a folder: `propose` waits for you, `auto` writes once you have accepted one dream, `dry-run` only shows. By default that of its settings.
+     */
+    mode?: DreamMode | null;
+};
+
+/**
+ * DreamDiffView
+ *
+ * What a dream changed or proposes.
+ */
+export type DreamDiffView = {
+    /**
+     * Diff
+     *
+     * A unified diff of the files.
+     */
+    diff: string;
+};
+
+/**
+ * DreamErrorView
+ *
+ * Why a dream failed.
+ */
+export type DreamErrorView = {
+    /**
+     * Message
+     *
+     * The reason, for people.
+     */
+    message: string;
+};
+
+/**
+ * DreamFilesBody
+ *
+ * The files to accept or refuse.
+ */
+export type DreamFilesBody = {
+    /**
+     * Files
+     *
+     * Paths in the folder; by default all that wait.
+     */
+    files?: Array<string>;
+};
+
+/**
+ * DreamHistoryView
+ *
+ * A dream or an undo in the history of a folder, whoever began it.
+ */
+export type DreamHistoryView = {
+    /**
+     * Id
+     *
+     * Id in the folder's history.
+     */
+    id: string;
+    /**
+     * Created At
+     *
+     * Time.
+     */
+    created_at: string;
+    /**
+     * Title
+     *
+     * What it did.
+     */
+    title: string;
+    /**
+     * Undoes
+     *
+     * The dream that it undid.
+     */
+    undoes: string | null;
+    /**
+     * Published
+     *
+     * Files that it has changed.
+     */
+    published: Array<string>;
+    /**
+     * Proposed
+     *
+     * Files that wait for a person.
+     */
+    proposed: Array<string>;
+    /**
+     * Commit
+     *
+     * The git commit that has the contents.
+     */
+    commit: string | null;
+};
+
+/**
+ * DreamInputBody
+ *
+ * What a dream reads.
+ */
+export type DreamInputBody = {
+    /**
+     * `folder` or `bank`.
+     */
+    type: DreamSource;
+    /**
+     * Name
+     *
+     * Name of the folder in section `dreams`, or of the bank.
+     */
+    name: string;
+};
+
+/**
+ * DreamJobStatus
+ *
+ * The names are those of Anthropic's `/v1/dreams`.
+ */
+export type DreamJobStatus = 'pending' | 'running' | 'completed' | 'failed' | 'canceled';
+
+/**
+ * DreamList
+ *
+ * Dreams over folders and banks.
+ */
+export type DreamList = {
+    /**
+     * Dreams
+     *
+     * Newest first.
+     */
+    dreams: Array<DreamView>;
+    /**
+     * Before
+     *
+     * Value of `before` for the next page; null at the end.
+     */
+    before: string | null;
+};
+
+/**
+ * DreamMode
+ */
+export type DreamMode = 'propose' | 'auto' | 'dry-run';
+
+/**
+ * DreamPlaceView
+ *
+ * A memory folder or a bank.
+ */
+export type DreamPlaceView = {
+    /**
+     * `folder` or `bank`.
+     */
+    type: DreamSource;
+    /**
+     * Name
+     *
+     * Name of the folder in section `dreams`, or of the bank. In `outputs`, a folder or branch that shows what is proposed.
+     */
+    name: string;
+};
+
+/**
+ * DreamRefusalView
+ *
+ * What was dropped of a proposal.
+ */
+export type DreamRefusalView = {
+    /**
+     * Refused
+     *
+     * Number of changes.
+     */
+    refused: number;
+};
+
+/**
+ * DreamSource
+ */
+export type DreamSource = 'folder' | 'bank';
+
+/**
+ * DreamUndoView
+ *
+ * An undo of a dream.
+ */
+export type DreamUndoView = {
+    /**
+     * Undo
+     *
+     * Its id in the folder's history, by which it can be undone too.
+     */
+    undo: string;
+    /**
+     * Files
+     *
+     * What became of each file.
+     */
+    files: {
+        [key: string]: string;
+    };
+};
+
+/**
+ * DreamUsageView
+ *
+ * What a dream has cost.
+ */
+export type DreamUsageView = {
+    /**
+     * Calls
+     *
+     * Model calls, including failed ones.
+     */
+    calls: number;
+    /**
+     * Tokens
+     *
+     * Input and output tokens.
+     */
+    tokens: number;
+    /**
+     * Usd
+     *
+     * US dollars, at list prices.
+     */
+    usd: number;
+};
+
+/**
+ * DreamView
+ *
+ * A dream over a memory folder or a bank.
+ */
+export type DreamView = {
+    /**
+     * Id
+     *
+     * Unique id.
+     */
+    id: string;
+    /**
+     * Type
+     *
+     * Always `dream`.
+     */
+    type: 'dream';
+    /**
+     * Status.
+     */
+    status: DreamJobStatus;
+    /**
+     * Inputs
+     *
+     * What it reads.
+     */
+    inputs: Array<DreamPlaceView>;
+    /**
+     * Outputs
+     *
+     * What it has made: a new bank, or a place that shows a proposal.
+     */
+    outputs: Array<DreamPlaceView>;
+    /**
+     * Mode
+     *
+     * `propose`, `auto` or `dry-run`; null for a bank.
+     */
+    mode: string | null;
+    /**
+     * Instructions
+     *
+     * Instructions from a person.
+     */
+    instructions: string;
+    /**
+     * By
+     *
+     * Requester; `circadia` if it was due.
+     */
+    by: string;
+    /**
+     * Created At
+     *
+     * Time of the request.
+     */
+    created_at: string;
+    /**
+     * Ended At
+     *
+     * Time of the end.
+     */
+    ended_at: string | null;
+    /**
+     * Why it failed.
+     */
+    error: DreamErrorView | null;
+    /**
+     * Its cost.
+     */
+    usage: DreamUsageView;
+    /**
+     * Summary
+     *
+     * What it did, in one line.
+     */
+    summary: string;
+    /**
+     * Report
+     *
+     * What it did, in numbers: entries, files, turns, or counts of a pass.
+     */
+    report: {
+        [key: string]: unknown;
+    };
+    /**
+     * Pass Id
+     *
+     * For a bank, the pass over the new one; for a folder, the entry in its history.
+     */
+    pass_id: string | null;
+};
+
+/**
  * DroppedView
  *
  * The number of dropped answers.
@@ -2693,7 +3040,7 @@ export type EventList = {
  *
  * Kinds of events (GATE-80).
  */
-export type EventType = 'session_created' | 'session_closed' | 'session_stalled' | 'agent_created' | 'agent_changed' | 'agent_deleted' | 'token_rotated' | 'access_granted' | 'access_revoked' | 'sleep_start' | 'sleep_stop' | 'held' | 'admitted' | 'dropped' | 'thread_created' | 'thread_closed' | 'participant_added' | 'participant_removed' | 'message' | 'upstream_error' | 'direct_message' | 'delivery' | 'wake' | 'pulse' | 'routine' | 'coordination' | 'alert' | 'bank_created' | 'bank_changed' | 'bank_deleted' | 'block' | 'forgotten' | 'pass' | 'passes_paused' | 'passes_resumed' | 'operation_paused' | 'answers_fell_back' | 'answers_trusted';
+export type EventType = 'session_created' | 'session_closed' | 'session_stalled' | 'agent_created' | 'agent_changed' | 'agent_deleted' | 'token_rotated' | 'access_granted' | 'access_revoked' | 'sleep_start' | 'sleep_stop' | 'held' | 'admitted' | 'dropped' | 'thread_created' | 'thread_closed' | 'participant_added' | 'participant_removed' | 'message' | 'upstream_error' | 'direct_message' | 'delivery' | 'wake' | 'pulse' | 'routine' | 'coordination' | 'alert' | 'bank_created' | 'bank_changed' | 'bank_deleted' | 'block' | 'forgotten' | 'pass' | 'dream' | 'passes_paused' | 'passes_resumed' | 'operation_paused' | 'answers_fell_back' | 'answers_trusted';
 
 /**
  * An event.
@@ -2765,6 +3112,8 @@ export type EventView = ({
 } & ForgottenEventView) | ({
     type: 'pass';
 } & PassEventView) | ({
+    type: 'dream';
+} & DreamEventView) | ({
     type: 'passes_paused';
 } & PassesPausedEventView) | ({
     type: 'passes_resumed';
@@ -3620,6 +3969,126 @@ export type MemberView = {
      * Whether it does the work that one process at a time does.
      */
     leads: boolean;
+};
+
+/**
+ * MemoryFolderDetail
+ *
+ * A memory folder: its history, and what its next dream waits for.
+ */
+export type MemoryFolderDetail = {
+    /**
+     * Name
+     *
+     * Name in section `dreams`.
+     */
+    name: string;
+    /**
+     * Mode
+     *
+     * Mode of dreams that state none.
+     */
+    mode: string;
+    /**
+     * Files
+     *
+     * Number of Markdown files.
+     */
+    files: number;
+    /**
+     * Entries
+     *
+     * Number of entries.
+     */
+    entries: number;
+    /**
+     * Dreamed At
+     *
+     * End of the last dream that did not fail.
+     */
+    dreamed_at: string | null;
+    /**
+     * Next Dream
+     *
+     * What the next dream waits for; empty if one is due.
+     */
+    next_dream: string;
+    /**
+     * Waiting
+     *
+     * The entry of its history that waits for a person.
+     */
+    waiting: string | null;
+    /**
+     * Sessions
+     *
+     * Sessions that the next dream will read.
+     */
+    sessions: number;
+    /**
+     * Excluded
+     *
+     * Numbers of other new sessions, by the reason.
+     */
+    excluded: {
+        [key: string]: number;
+    };
+    /**
+     * Tokens
+     *
+     * About how many tokens the next dream takes.
+     */
+    tokens: number;
+    /**
+     * Usd
+     *
+     * About what that costs; null if no price is known.
+     */
+    usd: number | null;
+    /**
+     * Model
+     *
+     * The model; empty without one.
+     */
+    model: string;
+    /**
+     * Failures
+     *
+     * Failed dreams in a row.
+     */
+    failures: number;
+    /**
+     * Trouble
+     *
+     * Why the last dream failed.
+     */
+    trouble: string;
+    /**
+     * Findings
+     *
+     * What the check of the folder has found.
+     */
+    findings: Array<string>;
+    /**
+     * History
+     *
+     * Dreams and undos, newest first.
+     */
+    history: Array<DreamHistoryView>;
+};
+
+/**
+ * MemoryFolderList
+ *
+ * The memory folders of a server.
+ */
+export type MemoryFolderList = {
+    /**
+     * Folders
+     *
+     * Names in section `dreams`.
+     */
+    folders: Array<string>;
 };
 
 /**
@@ -9053,6 +9522,88 @@ export type DirectMessageEventView = {
      * Further data.
      */
     data: DirectMessage;
+};
+
+/**
+ * DreamChange
+ *
+ * The status of a dream that was asked for, or was due, changed.
+ */
+export type DreamChange = {
+    /**
+     * Dream
+     *
+     * Id of the dream.
+     */
+    dream: string;
+    /**
+     * Whether it reads a folder or a bank.
+     */
+    source: DreamSource;
+    /**
+     * Name
+     *
+     * Name of the folder or bank.
+     */
+    name: string;
+    /**
+     * Status.
+     */
+    status: DreamJobStatus;
+    /**
+     * By
+     *
+     * Who did it.
+     */
+    by: string;
+    /**
+     * Detail
+     *
+     * What it did, or why it failed.
+     */
+    detail?: string;
+};
+
+/**
+ * DreamEventView
+ *
+ * The status of a dream that was asked for, or was due, changed.
+ */
+export type DreamEventView = {
+    /**
+     * Number
+     *
+     * Ascending number, with gaps.
+     */
+    number: number;
+    /**
+     * Type
+     *
+     * Kind of event.
+     */
+    type: 'dream';
+    /**
+     * At
+     *
+     * Time.
+     */
+    at: string;
+    /**
+     * Session
+     *
+     * Name of the session.
+     */
+    session: string | null;
+    /**
+     * Agent
+     *
+     * Name of the agent.
+     */
+    agent: string | null;
+    /**
+     * Further data.
+     */
+    data: DreamChange;
 };
 
 /**
@@ -16726,6 +17277,674 @@ export type CancelPassResponses = {
 };
 
 export type CancelPassResponse = CancelPassResponses[keyof CancelPassResponses];
+
+export type ListDreamsData = {
+    body?: never;
+    path?: never;
+    query?: {
+        /**
+         * Status
+         *
+         * Only with this status; may be repeated.
+         */
+        status?: Array<DreamJobStatus>;
+        /**
+         * Type
+         *
+         * Only over folders, or over banks.
+         */
+        type?: DreamSource;
+        /**
+         * Name
+         *
+         * Only over the folder or bank of this name.
+         */
+        name?: string;
+        /**
+         * Before
+         *
+         * Id of the last dream on the previous page.
+         */
+        before?: string;
+        /**
+         * Limit
+         *
+         * Maximum number of rows.
+         */
+        limit?: number;
+    };
+    url: '/api/v1/dreams';
+};
+
+export type ListDreamsErrors = {
+    /**
+     * No token, or an invalid one.
+     */
+    401: Problem;
+    /**
+     * A valid token without access.
+     */
+    403: Problem;
+    /**
+     * The body is over the limit.
+     */
+    413: Problem;
+    /**
+     * The `Host` header names no host of this server.
+     */
+    421: Problem;
+    /**
+     * Malformed JSON, an unknown key or a wrong value.
+     */
+    422: Problem;
+    /**
+     * Too many requests with a wrong token.
+     */
+    429: Problem;
+    /**
+     * A fault in Circadia; see its log.
+     */
+    500: Problem;
+    /**
+     * The database does not answer, or the server is stopping; retry.
+     */
+    503: Problem;
+};
+
+export type ListDreamsError = ListDreamsErrors[keyof ListDreamsErrors];
+
+export type ListDreamsResponses = {
+    /**
+     * Successful Response
+     */
+    200: DreamList;
+};
+
+export type ListDreamsResponse = ListDreamsResponses[keyof ListDreamsResponses];
+
+export type RunDreamData = {
+    body: DreamBody;
+    path?: never;
+    query?: never;
+    url: '/api/v1/dreams';
+};
+
+export type RunDreamErrors = {
+    /**
+     * No token, or an invalid one.
+     */
+    401: Problem;
+    /**
+     * A valid token without access.
+     */
+    403: Problem;
+    /**
+     * A name or id that does not exist.
+     */
+    404: Problem;
+    /**
+     * The current state does not allow it.
+     */
+    409: Problem;
+    /**
+     * The body is over the limit.
+     */
+    413: Problem;
+    /**
+     * The `Host` header names no host of this server.
+     */
+    421: Problem;
+    /**
+     * Malformed JSON, an unknown key or a wrong value.
+     */
+    422: Problem;
+    /**
+     * Too many requests with a wrong token.
+     */
+    429: Problem;
+    /**
+     * A fault in Circadia; see its log.
+     */
+    500: Problem;
+    /**
+     * The database does not answer, or the server is stopping; retry.
+     */
+    503: Problem;
+};
+
+export type RunDreamError = RunDreamErrors[keyof RunDreamErrors];
+
+export type RunDreamResponses = {
+    /**
+     * Successful Response
+     */
+    202: DreamView;
+};
+
+export type RunDreamResponse = RunDreamResponses[keyof RunDreamResponses];
+
+export type ShowDreamData = {
+    body?: never;
+    path: {
+        /**
+         * Dream
+         *
+         * Id of the dream.
+         */
+        dream: string;
+    };
+    query?: never;
+    url: '/api/v1/dreams/{dream}';
+};
+
+export type ShowDreamErrors = {
+    /**
+     * No token, or an invalid one.
+     */
+    401: Problem;
+    /**
+     * A valid token without access.
+     */
+    403: Problem;
+    /**
+     * A name or id that does not exist.
+     */
+    404: Problem;
+    /**
+     * The body is over the limit.
+     */
+    413: Problem;
+    /**
+     * The `Host` header names no host of this server.
+     */
+    421: Problem;
+    /**
+     * Malformed JSON, an unknown key or a wrong value.
+     */
+    422: Problem;
+    /**
+     * Too many requests with a wrong token.
+     */
+    429: Problem;
+    /**
+     * A fault in Circadia; see its log.
+     */
+    500: Problem;
+    /**
+     * The database does not answer, or the server is stopping; retry.
+     */
+    503: Problem;
+};
+
+export type ShowDreamError = ShowDreamErrors[keyof ShowDreamErrors];
+
+export type ShowDreamResponses = {
+    /**
+     * Successful Response
+     */
+    200: DreamView;
+};
+
+export type ShowDreamResponse = ShowDreamResponses[keyof ShowDreamResponses];
+
+export type CancelDreamData = {
+    body?: never;
+    path: {
+        /**
+         * Dream
+         *
+         * Id of the dream.
+         */
+        dream: string;
+    };
+    query?: never;
+    url: '/api/v1/dreams/{dream}/cancel';
+};
+
+export type CancelDreamErrors = {
+    /**
+     * No token, or an invalid one.
+     */
+    401: Problem;
+    /**
+     * A valid token without access.
+     */
+    403: Problem;
+    /**
+     * A name or id that does not exist.
+     */
+    404: Problem;
+    /**
+     * The current state does not allow it.
+     */
+    409: Problem;
+    /**
+     * The body is over the limit.
+     */
+    413: Problem;
+    /**
+     * The `Host` header names no host of this server.
+     */
+    421: Problem;
+    /**
+     * Malformed JSON, an unknown key or a wrong value.
+     */
+    422: Problem;
+    /**
+     * Too many requests with a wrong token.
+     */
+    429: Problem;
+    /**
+     * A fault in Circadia; see its log.
+     */
+    500: Problem;
+    /**
+     * The database does not answer, or the server is stopping; retry.
+     */
+    503: Problem;
+};
+
+export type CancelDreamError = CancelDreamErrors[keyof CancelDreamErrors];
+
+export type CancelDreamResponses = {
+    /**
+     * Successful Response
+     */
+    200: DreamView;
+};
+
+export type CancelDreamResponse = CancelDreamResponses[keyof CancelDreamResponses];
+
+export type ShowDreamDiffData = {
+    body?: never;
+    path: {
+        /**
+         * Dream
+         *
+         * Id of the dream.
+         */
+        dream: string;
+    };
+    query?: never;
+    url: '/api/v1/dreams/{dream}/diff';
+};
+
+export type ShowDreamDiffErrors = {
+    /**
+     * No token, or an invalid one.
+     */
+    401: Problem;
+    /**
+     * A valid token without access.
+     */
+    403: Problem;
+    /**
+     * A name or id that does not exist.
+     */
+    404: Problem;
+    /**
+     * The body is over the limit.
+     */
+    413: Problem;
+    /**
+     * The `Host` header names no host of this server.
+     */
+    421: Problem;
+    /**
+     * Malformed JSON, an unknown key or a wrong value.
+     */
+    422: Problem;
+    /**
+     * Too many requests with a wrong token.
+     */
+    429: Problem;
+    /**
+     * A fault in Circadia; see its log.
+     */
+    500: Problem;
+    /**
+     * The database does not answer, or the server is stopping; retry.
+     */
+    503: Problem;
+};
+
+export type ShowDreamDiffError = ShowDreamDiffErrors[keyof ShowDreamDiffErrors];
+
+export type ShowDreamDiffResponses = {
+    /**
+     * Successful Response
+     */
+    200: DreamDiffView;
+};
+
+export type ShowDreamDiffResponse = ShowDreamDiffResponses[keyof ShowDreamDiffResponses];
+
+export type AcceptDreamData = {
+    /**
+     * Body
+     */
+    body?: DreamFilesBody;
+    path: {
+        /**
+         * Dream
+         *
+         * Id of the dream.
+         */
+        dream: string;
+    };
+    query?: never;
+    url: '/api/v1/dreams/{dream}/accept';
+};
+
+export type AcceptDreamErrors = {
+    /**
+     * No token, or an invalid one.
+     */
+    401: Problem;
+    /**
+     * A valid token without access.
+     */
+    403: Problem;
+    /**
+     * A name or id that does not exist.
+     */
+    404: Problem;
+    /**
+     * The current state does not allow it.
+     */
+    409: Problem;
+    /**
+     * The body is over the limit.
+     */
+    413: Problem;
+    /**
+     * The `Host` header names no host of this server.
+     */
+    421: Problem;
+    /**
+     * Malformed JSON, an unknown key or a wrong value.
+     */
+    422: Problem;
+    /**
+     * Too many requests with a wrong token.
+     */
+    429: Problem;
+    /**
+     * A fault in Circadia; see its log.
+     */
+    500: Problem;
+    /**
+     * The database does not answer, or the server is stopping; retry.
+     */
+    503: Problem;
+};
+
+export type AcceptDreamError = AcceptDreamErrors[keyof AcceptDreamErrors];
+
+export type AcceptDreamResponses = {
+    /**
+     * Successful Response
+     */
+    200: DreamView;
+};
+
+export type AcceptDreamResponse = AcceptDreamResponses[keyof AcceptDreamResponses];
+
+export type RefuseDreamData = {
+    /**
+     * Body
+     */
+    body?: DreamFilesBody;
+    path: {
+        /**
+         * Dream
+         *
+         * Id of the dream.
+         */
+        dream: string;
+    };
+    query?: never;
+    url: '/api/v1/dreams/{dream}/refuse';
+};
+
+export type RefuseDreamErrors = {
+    /**
+     * No token, or an invalid one.
+     */
+    401: Problem;
+    /**
+     * A valid token without access.
+     */
+    403: Problem;
+    /**
+     * A name or id that does not exist.
+     */
+    404: Problem;
+    /**
+     * The current state does not allow it.
+     */
+    409: Problem;
+    /**
+     * The body is over the limit.
+     */
+    413: Problem;
+    /**
+     * The `Host` header names no host of this server.
+     */
+    421: Problem;
+    /**
+     * Malformed JSON, an unknown key or a wrong value.
+     */
+    422: Problem;
+    /**
+     * Too many requests with a wrong token.
+     */
+    429: Problem;
+    /**
+     * A fault in Circadia; see its log.
+     */
+    500: Problem;
+    /**
+     * The database does not answer, or the server is stopping; retry.
+     */
+    503: Problem;
+};
+
+export type RefuseDreamError = RefuseDreamErrors[keyof RefuseDreamErrors];
+
+export type RefuseDreamResponses = {
+    /**
+     * Successful Response
+     */
+    200: DreamRefusalView;
+};
+
+export type RefuseDreamResponse = RefuseDreamResponses[keyof RefuseDreamResponses];
+
+export type UndoDreamData = {
+    body?: never;
+    path: {
+        /**
+         * Dream
+         *
+         * Id of the dream.
+         */
+        dream: string;
+    };
+    query?: never;
+    url: '/api/v1/dreams/{dream}/undo';
+};
+
+export type UndoDreamErrors = {
+    /**
+     * No token, or an invalid one.
+     */
+    401: Problem;
+    /**
+     * A valid token without access.
+     */
+    403: Problem;
+    /**
+     * A name or id that does not exist.
+     */
+    404: Problem;
+    /**
+     * The current state does not allow it.
+     */
+    409: Problem;
+    /**
+     * The body is over the limit.
+     */
+    413: Problem;
+    /**
+     * The `Host` header names no host of this server.
+     */
+    421: Problem;
+    /**
+     * Malformed JSON, an unknown key or a wrong value.
+     */
+    422: Problem;
+    /**
+     * Too many requests with a wrong token.
+     */
+    429: Problem;
+    /**
+     * A fault in Circadia; see its log.
+     */
+    500: Problem;
+    /**
+     * The database does not answer, or the server is stopping; retry.
+     */
+    503: Problem;
+};
+
+export type UndoDreamError = UndoDreamErrors[keyof UndoDreamErrors];
+
+export type UndoDreamResponses = {
+    /**
+     * Successful Response
+     */
+    200: DreamUndoView;
+};
+
+export type UndoDreamResponse = UndoDreamResponses[keyof UndoDreamResponses];
+
+export type ListMemoryFoldersData = {
+    body?: never;
+    path?: never;
+    query?: never;
+    url: '/api/v1/memory-folders';
+};
+
+export type ListMemoryFoldersErrors = {
+    /**
+     * No token, or an invalid one.
+     */
+    401: Problem;
+    /**
+     * A valid token without access.
+     */
+    403: Problem;
+    /**
+     * The body is over the limit.
+     */
+    413: Problem;
+    /**
+     * The `Host` header names no host of this server.
+     */
+    421: Problem;
+    /**
+     * Malformed JSON, an unknown key or a wrong value.
+     */
+    422: Problem;
+    /**
+     * Too many requests with a wrong token.
+     */
+    429: Problem;
+    /**
+     * A fault in Circadia; see its log.
+     */
+    500: Problem;
+    /**
+     * The database does not answer, or the server is stopping; retry.
+     */
+    503: Problem;
+};
+
+export type ListMemoryFoldersError = ListMemoryFoldersErrors[keyof ListMemoryFoldersErrors];
+
+export type ListMemoryFoldersResponses = {
+    /**
+     * Successful Response
+     */
+    200: MemoryFolderList;
+};
+
+export type ListMemoryFoldersResponse = ListMemoryFoldersResponses[keyof ListMemoryFoldersResponses];
+
+export type ShowMemoryFolderData = {
+    body?: never;
+    path: {
+        /**
+         * Folder
+         *
+         * Name of the folder.
+         */
+        folder: string;
+    };
+    query?: never;
+    url: '/api/v1/memory-folders/{folder}';
+};
+
+export type ShowMemoryFolderErrors = {
+    /**
+     * No token, or an invalid one.
+     */
+    401: Problem;
+    /**
+     * A valid token without access.
+     */
+    403: Problem;
+    /**
+     * A name or id that does not exist.
+     */
+    404: Problem;
+    /**
+     * The body is over the limit.
+     */
+    413: Problem;
+    /**
+     * The `Host` header names no host of this server.
+     */
+    421: Problem;
+    /**
+     * Malformed JSON, an unknown key or a wrong value.
+     */
+    422: Problem;
+    /**
+     * Too many requests with a wrong token.
+     */
+    429: Problem;
+    /**
+     * A fault in Circadia; see its log.
+     */
+    500: Problem;
+    /**
+     * The database does not answer, or the server is stopping; retry.
+     */
+    503: Problem;
+};
+
+export type ShowMemoryFolderError = ShowMemoryFolderErrors[keyof ShowMemoryFolderErrors];
+
+export type ShowMemoryFolderResponses = {
+    /**
+     * Successful Response
+     */
+    200: MemoryFolderDetail;
+};
+
+export type ShowMemoryFolderResponse = ShowMemoryFolderResponses[keyof ShowMemoryFolderResponses];
 
 export type ShowSleeptimeOfAllData = {
     body?: never;

@@ -29,6 +29,7 @@ from circadia.cli.terminal.output import (
 )
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
+from circadia.records.dream_job import DreamMode
 from circadia.server.basis import read_secret
 from circadia.server.dream_watch import DreamWatch, WatchedFolder
 from circadia.server.dream_wiring import open_dream
@@ -38,7 +39,7 @@ from circadia.sleeptime.markdown import history
 from circadia.sleeptime.markdown.diary import read_diary
 from circadia.sleeptime.markdown.dream import Dream
 from circadia.sleeptime.markdown.dream_report import DreamOutcome, DreamReport
-from circadia.sleeptime.markdown.dream_state import DreamMode, load_state, save_state
+from circadia.sleeptime.markdown.dream_state import load_state, save_state
 from circadia.sleeptime.markdown.dream_status import DreamStatus, fetch_status
 from circadia.sleeptime.markdown.session_intake import SessionIntake
 
@@ -264,7 +265,7 @@ def _newest(folder: Path, *, published: bool) -> str:
 
 def _print_report(folder: Path, report: DreamReport, as_json: bool) -> None:
     if as_json:
-        print_json(_to_json(report))
+        print_json(report.to_json())
     else:
         _tell(folder, report)
     if report.state is DreamOutcome.FAILED:
@@ -280,16 +281,6 @@ def _tell(folder: Path, report: DreamReport) -> None:
     if report.state is DreamOutcome.PROPOSED:
         note(f"look at {report.view}, or run: circadia dream diff {folder}")
         note(f"then: circadia dream accept {folder}, or refuse")
-
-
-def _to_json(report: DreamReport) -> dict[str, Any]:
-    return {
-        "id": report.id, "state": report.state, "detail": report.detail, "added": report.added,
-        "replaced": report.replaced, "retired": report.retired, "files": list(map(str, report.files)),
-        "view": report.view, "diff": report.diff, "left_out": list(report.left_out),
-        "findings": list(report.findings), "sessions": report.sessions, "turns": report.turns,
-        "calls": report.cost.calls, "tokens": report.cost.tokens, "usd": report.cost.nanousd / 1e9,
-    }  # fmt: skip
 
 
 def _time(value: Any) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from circadia.mcp_server.tools.agents import AGENT_TOOLS
+from circadia.mcp_server.tools.dreams import DREAM_TOOLS, list_folders
 from circadia.mcp_server.tools.inbox import INBOX_TOOLS
 from circadia.mcp_server.tools.memory import MEMORY_TOOLS
 from circadia.mcp_server.tools.messages import MESSAGE_TOOLS
@@ -23,6 +24,6 @@ GROUPS: Final[Mapping[str, tuple[Tool, ...]]] = {
 }
 """The tools by the groups of a policy's `tools`, in the order of `tools/list`."""
 TOOLS: Final[tuple[Tool, ...]] = tuple(tool for group in GROUPS.values() for tool in group)
-"""All tools except `RETHINK_TOOLS`, which only sleep-time agents have."""
+"""All tools except `RETHINK_TOOLS`, which sleep-time agents have, and `DREAM_TOOLS`."""
 
-__all__ = ["GROUPS", "RETHINK_TOOLS", "TOOLS", "Tool"]
+__all__ = ["DREAM_TOOLS", "GROUPS", "RETHINK_TOOLS", "TOOLS", "Tool", "list_folders"]

@@ -391,6 +391,7 @@ class SleepWorker:
         async with self._parts.store.begin_write() as tx:
             await tx.sleep_calls.forget_answers(before)
             await tx.passes.purge(before)
+            await tx.dream_jobs.purge(before)
             await tx.answers.purge(before)
             await tx.open_turns.delete_expired(today - timedelta(seconds=FORGET_SECONDS))
             await tx.benefits.delete_before((today - timedelta(days=BENEFIT_DAYS)).date())

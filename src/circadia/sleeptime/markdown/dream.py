@@ -20,6 +20,7 @@ from circadia.errors import Conflict, NotFound
 from circadia.ids import EpisodeId, IdSource
 from circadia.records.bank import Bank, BankPolicy
 from circadia.records.change import Change, ChangeKind, ChangeState
+from circadia.records.dream_job import DreamMode
 from circadia.records.episode import Episode
 from circadia.records.sleep_call import SleepCost
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
@@ -34,7 +35,7 @@ from circadia.sleeptime.markdown import history, publication
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, RETIRED_FOLDER, hash_contents
 from circadia.sleeptime.markdown.diary import append_to_diary
 from circadia.sleeptime.markdown.dream_report import NO_COST, DreamOutcome, DreamReport
-from circadia.sleeptime.markdown.dream_state import DreamMode, DreamState, failure_changes, load_state, save_state
+from circadia.sleeptime.markdown.dream_state import DreamState, failure_changes, load_state, save_state
 from circadia.sleeptime.markdown.folder_bank import FolderBank
 from circadia.sleeptime.markdown.folder_lock import FolderLock, lock_memory_folder
 from circadia.sleeptime.markdown.folder_plan import FolderPlan, FolderPlanner

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Any, Final
 
 from circadia.records.sleep_call import SleepCost
 
@@ -57,3 +57,13 @@ class DreamReport:
             price = f", ${self.cost.nanousd / 1e9:.4f}" if self.cost.nanousd else ""
             parts.append(f"{self.cost.calls} calls, {self.cost.tokens:,} tokens{price}")
         return f"{self.state}{f' ({self.detail})' if self.detail else ''}: {'; '.join(parts)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "id": self.id, "state": self.state.value, "detail": self.detail, "added": self.added,
+            "replaced": self.replaced, "retired": self.retired, "files": list(map(str, self.files)),
+            "view": self.view, "diff": self.diff, "left_out": list(self.left_out), "findings": list(self.findings),
+            "sessions": self.sessions, "turns": self.turns, "calls": self.cost.calls, "tokens": self.cost.tokens,
+            "usd": self.cost.nanousd / 1e9,
+        }  # fmt: skip

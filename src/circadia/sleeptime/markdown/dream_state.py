@@ -11,6 +11,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from circadia.errors import InvalidRequest
+from circadia.records.dream_job import DreamMode
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER
 
 STATE_FILE: Final = "dream.json"
@@ -22,15 +23,6 @@ FEWEST_SESSIONS: Final = 5
 BACK_OFF: Final = timedelta(minutes=30)
 """Pause after a failed dream, doubled for each further one."""
 LONGEST_BACK_OFF: Final = timedelta(hours=24)
-
-
-class DreamMode(StrEnum):
-    PROPOSE = "propose"
-    """The changes wait for a person, beside the folder."""
-    AUTO = "auto"
-    """The changes are written, unless they remove more than a person should be asked about."""
-    DRY_RUN = "dry-run"
-    """The changes are shown, and nothing is written."""
 
 
 class DreamState(BaseModel):

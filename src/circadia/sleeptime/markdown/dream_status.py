@@ -49,6 +49,11 @@ class DreamStatus:
     model: str
     """Empty without a model."""
 
+    @property
+    def next_dream(self) -> str:
+        """What the next dream waits for; empty if one is due."""
+        return "" if self.verdict.is_open else self.verdict.detail
+
 
 def fetch_status(root: Path, intake: SessionIntake, clock: Clock, model: ChatModel | None) -> DreamStatus:
     """Return the status of a folder, without a change. Raises InvalidRequest: it, or that of the sessions, is none."""

@@ -45,6 +45,7 @@ from circadia.stores.base import (
     Views,
     Wakes,
 )
+from circadia.stores.dream_jobs import DreamJobs
 from circadia.stores.locks import LockKey
 from circadia.stores.overview import Overviews
 from circadia.stores.sql.access_tokens import SqlAccessTokens
@@ -59,6 +60,7 @@ from circadia.stores.sql.connection_facts import ConnectionFacts
 from circadia.stores.sql.conversations import SqlConversations
 from circadia.stores.sql.cursors import SqlCursors
 from circadia.stores.sql.deliveries import SqlDeliveries
+from circadia.stores.sql.dream_jobs import SqlDreamJobs
 from circadia.stores.sql.due_work import SqlDueWork
 from circadia.stores.sql.episodes import SqlEpisodes
 from circadia.stores.sql.events import SqlEvents
@@ -137,6 +139,7 @@ class SqlTx:
         self.retention: Retention = SqlRetention(runner)
         self.alerts: Alerts = SqlAlerts(runner)
         self.access_tokens: AccessTokens = SqlAccessTokens(runner)
+        self.dream_jobs: DreamJobs = SqlDreamJobs(runner)
         self.overviews: Overviews = SqlOverviews(runner)
         self.cursors: Cursors = SqlCursors(runner)
         self.conversations: Conversations = SqlConversations(runner)

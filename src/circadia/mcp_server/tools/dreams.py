@@ -1,0 +1,178 @@
+"""Tools for dreams over memory folders: of the operator, and of agents that section `dreams` names (DREAM-31)."""
+
+from typing import Annotated, Final
+
+from pydantic import BeforeValidator, Field
+
+from circadia.errors import Conflict, InvalidRequest, NotFound
+from circadia.mcp_server.arguments import ANSWER_CHARACTERS, Arguments, ToolResult
+from circadia.mcp_server.caller import Caller
+from circadia.mcp_server.tools.memory import as_text
+from circadia.mcp_server.tools.tool import Tool
+from circadia.records.dream_job import DreamJob, DreamSource
+from circadia.settings.dreams import DreamSettings
+
+MAX_INSTRUCTIONS: Final = 10_000
+"""Maximum length in characters, as in the other interfaces."""
+Folder = Annotated[str | None, Field(description="Name of the memory folder, if you have several.")]
+DreamKey = Annotated[str | None, Field(description="Id of a dream; the newest by default.")]
+
+
+class DreamFolderArguments(Arguments):
+    folder: Folder = None
+
+
+class RunDreamArguments(Arguments):
+    folder: Folder = None
+    instructions: Annotated[str, BeforeValidator(as_text)] = Field(
+        default="", max_length=MAX_INSTRUCTIONS, description="What to look for."
+    )
+
+
+class OneDreamArguments(Arguments):
+    folder: Folder = None
+    dream: DreamKey = None
+
+
+class DreamJobResult(ToolResult):
+    dream: str = Field(description="Id of the dream.")
+    folder: str
+    status: str
+    summary: str = Field(description="What it did.")
+
+
+class DreamFolderResult(ToolResult):
+    folder: str
+    entries: int
+    next_dream: str = Field(description="What the next dream waits for.")
+    waiting: str = Field(description="The dream that waits for a person; empty without one.")
+    sessions: int = Field(description="Sessions that the next dream will read.")
+    dreams: list[DreamJobResult] = Field(description="Newest first.")
+
+
+class DreamDiffResult(ToolResult):
+    dream: str
+    diff: str
+    cut: bool = Field(description="Whether the diff was longer.")
+
+
+class DreamUndoResult(ToolResult):
+    dream: str
+    files: dict[str, str] = Field(description="What became of each file.")
+
+
+def list_folders(caller: Caller) -> list[str]:
+    """Return the names of the memory folders that the caller may dream over."""
+    folders = caller.parts.folders.requests.folders
+    return [name for name, folder in folders.items() if _may_dream(caller, folder)]
+
+
+def choose_folder(caller: Caller, name: str | None) -> str:
+    """Return the folder of this name, or the caller's only one. Raises NotFound, InvalidRequest: it has several."""
+    own = list_folders(caller)
+    if name is None and len(own) == 1:
+        return own[0]
+    if name is None and own:
+        raise InvalidRequest(f"name one of your memory folders: {', '.join(own)}")
+    if name not in own:
+        raise NotFound(f"no memory folder {name!r} is yours; you have {', '.join(own) or 'none'}")
+    return name
+
+
+def _may_dream(caller: Caller, folder: DreamSettings) -> bool:
+    return caller.principal.agent is None or caller.principal.agent.reference in folder.agents
+
+
+async def _status(caller: Caller, arguments: DreamFolderArguments) -> ToolResult:
+    folder = choose_folder(caller, arguments.folder)
+    found = await caller.parts.folders.fetch_status(folder)
+    async with caller.parts.store.begin_read() as tx:
+        jobs = await tx.dream_jobs.find_all(source=DreamSource.FOLDER, name=folder, limit=10)
+    return DreamFolderResult(
+        folder=folder, entries=found.entries, next_dream=found.next_dream, waiting=found.waiting,
+        sessions=found.sessions, dreams=[_describe(job) for job in jobs],
+    )  # fmt: skip
+
+
+async def _run(caller: Caller, arguments: RunDreamArguments) -> ToolResult:
+    return _describe(await request_dream(caller, arguments.folder, arguments.instructions))
+
+
+async def request_dream(caller: Caller, folder: str | None, instructions: str) -> DreamJob:
+    """Ask for a dream over the caller's folder. Raises NotFound, InvalidRequest, Conflict: one has not ended."""
+    chosen = choose_folder(caller, folder)
+    async with caller.parts.store.begin_write() as tx:
+        return await caller.parts.folders.requests.request_folder(
+            tx, chosen, None, instructions, by=caller.principal.name
+        )
+
+
+async def _diff(caller: Caller, arguments: OneDreamArguments) -> ToolResult:
+    folder, dream, entry = await _find_dream(caller, arguments)
+    diff = await caller.parts.folders.show_diff(folder, entry)
+    return DreamDiffResult(dream=dream, diff=diff[:ANSWER_CHARACTERS], cut=len(diff) > ANSWER_CHARACTERS)
+
+
+async def _undo(caller: Caller, arguments: OneDreamArguments) -> ToolResult:
+    folder, dream, entry = await _find_dream(caller, arguments)
+    result = await caller.parts.folders.undo(folder, entry)
+    files = {str(path): outcome.value for path, outcome in result.outcomes.items()}
+    return DreamUndoResult(dream=dream, files=files)
+
+
+async def _find_dream(caller: Caller, arguments: OneDreamArguments) -> tuple[str, str, str]:
+    """Return folder, dream and its entry in the folder's history. Raises NotFound, Conflict: it changed nothing."""
+    folder = choose_folder(caller, arguments.folder)
+    async with caller.parts.store.begin_read() as tx:
+        jobs = await tx.dream_jobs.find_all(source=DreamSource.FOLDER, name=folder, limit=1000)
+    job = next((job for job in jobs if arguments.dream in (None, job.id) and (job.pass_id or arguments.dream)), None)
+    if job is None:
+        raise NotFound(f"no dream {arguments.dream or 'with changes'!r} over {folder!r}; dream_status lists them")
+    if not job.pass_id:
+        raise Conflict(f"dream {job.id!r} is {job.status.value} and has changed nothing")
+    return folder, job.id, job.pass_id
+
+
+def _describe(job: DreamJob) -> DreamJobResult:
+    summary = job.error or str(job.report.get("text", ""))
+    return DreamJobResult(dream=job.id, folder=job.name, status=job.status.value, summary=summary)
+
+
+DREAM_TOOLS: Final = (
+    Tool(
+        name="dream_status",
+        description=(
+            "Show your memory folder: when it was last consolidated, what the next dream waits for, and recent dreams."
+        ),
+        arguments=DreamFolderArguments,
+        answer=DreamFolderResult,
+        run=_status,
+        reads_only=True,
+    ),
+    Tool(
+        name="dream_run",
+        description=(
+            "Begin a dream: new facts of your sessions are merged into your memory folder while you go on. A person "
+            "may have to accept the changes. dream_status shows when it has ended."
+        ),
+        arguments=RunDreamArguments,
+        answer=DreamJobResult,
+        run=_run,
+    ),
+    Tool(
+        name="dream_diff",
+        description="Show what a dream changed in your memory folder, or proposes, as a unified diff.",
+        arguments=OneDreamArguments,
+        answer=DreamDiffResult,
+        run=_diff,
+        reads_only=True,
+    ),
+    Tool(
+        name="dream_undo",
+        description="Restore what a dream has replaced in your memory folder; later changes of other lines stay.",
+        arguments=OneDreamArguments,
+        answer=DreamUndoResult,
+        run=_undo,
+    ),
+)
+"""In `tools/list` of those who may use them only: each agent pays for the tools that it is shown."""

@@ -1,0 +1,155 @@
+"""Runs the dreams of a server: over folders when they are due, and over folders and banks when somebody asks.
+
+A dream may be begun again wherever it was interrupted. So a job that was running when its process ended is simply taken
+up by the next look; over folders, the folder's lock says that nobody else still dreams.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+from circadia.clock import wait_for_event
+from circadia.errors import CircadiaError, Conflict
+from circadia.ids import DreamId
+from circadia.jobs.guarded_step import run_guarded
+from circadia.memory.services import MemoryServices
+from circadia.memory.transfer.copying import copy_bank
+from circadia.records.dream_job import OPEN_DREAMS, DreamJob, DreamJobStatus, DreamMode, DreamSource
+from circadia.records.sleep_pass import Pass, PassStatus, Trigger
+from circadia.server.basis import ServerBasis
+from circadia.server.dream_folders import ConfiguredFolders
+from circadia.sleeptime.engine.services import SleeptimeService
+from circadia.sleeptime.markdown.dream_report import DreamOutcome
+from circadia.sleeptime.triggers.dream_requests import DREAM_TOPIC
+from circadia.sleeptime.triggers.pass_lifecycle import TOPIC, NewPass
+
+_logger = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 60.0
+"""Between two looks at the gates of each folder, of which the first ones read a small file each."""
+RETRY_SECONDS: Final = 1.0
+
+
+class DreamRunner:
+    def __init__(
+        self, basis: ServerBasis, folders: ConfiguredFolders, memory: MemoryServices, tier: SleeptimeService
+    ) -> None:
+        self._clock = basis.clock
+        self._store = basis.store
+        self._leads = basis.leads
+        self._requests = folders.requests
+        self._folders = folders
+        self._memory = memory
+        self._tier = tier
+        self._running: dict[DreamId, asyncio.Task[None]] = {}
+        self._bell = asyncio.Event()
+        self._pass_bell = asyncio.Event()
+        basis.signals.listen(DREAM_TOPIC, self._on_signal)
+        basis.signals.listen(TOPIC, lambda _, __: self._pass_bell.set())
+
+    async def run(self) -> None:
+        """Work until cancelled; a dream that is cut off goes on at the next start."""
+        try:
+            while True:
+                self._bell.clear()
+                await run_guarded("dreams", self._look)
+                await wait_for_event(self._clock, self._bell, LOOK_SECONDS)
+        finally:
+            for task in self._running.values():
+                task.cancel()
+            await asyncio.gather(*self._running.values(), return_exceptions=True)
+
+    def _on_signal(self, key: str, data: Mapping[str, object]) -> None:
+        self._bell.set()
+        task = self._running.get(DreamId(key))
+        if task is not None and data.get("status") == DreamJobStatus.CANCELED:
+            task.cancel()
+
+    async def _look(self) -> None:
+        for name, folder in self._requests.folders.items():
+            if folder.watch and self._folders.has(name):
+                await run_guarded(f"the dreams over {name!r}", partial(self._request_if_due, name))
+        async with self._store.begin_read() as tx:
+            jobs = await tx.dream_jobs.find_all(statuses=OPEN_DREAMS, limit=1000)
+        for job in reversed(jobs):
+            if job.id not in self._running and self._is_ours(job):
+                task = self._running[job.id] = asyncio.create_task(self._work(job))
+                task.add_done_callback(lambda _, key=job.id: self._running.pop(key, None))
+
+    def _is_ours(self, job: DreamJob) -> bool:
+        if job.source is DreamSource.BANK:
+            return self._leads()
+        return job.name in self._requests.folders and self._folders.has(job.name)
+
+    async def _request_if_due(self, name: str) -> None:
+        if (await self._folders.is_due(name)).is_open:
+            async with self._store.begin_write() as tx:
+                await self._requests.request_folder(tx, name, None, "", by="circadia")
+
+    async def _work(self, job: DreamJob) -> None:
+        moved = await self._move(job, DreamJobStatus.RUNNING)
+        if moved is None:
+            return
+        try:
+            status, changes = await (self._dream_folder if job.source is DreamSource.FOLDER else self._dream_bank)(
+                moved
+            )
+        except CircadiaError as error:
+            if isinstance(error, Conflict) and job.status is DreamJobStatus.RUNNING:
+                return  # the process that began it is still at work
+            status, changes = DreamJobStatus.FAILED, {"error": error.message}
+        except Exception:
+            _logger.exception("dream %s failed", job.id)
+            status, changes = DreamJobStatus.FAILED, {"error": "something went wrong; the server's log has the details"}
+        ending = partial(self._end, moved, status, changes)
+        while not await run_guarded(f"the result of dream {job.id}", ending):
+            await self._clock.sleep(RETRY_SECONDS)
+
+    async def _move(self, job: DreamJob, status: DreamJobStatus, **changes: Any) -> DreamJob | None:
+        async with self._store.begin_write() as tx:
+            return await self._requests.move(tx, job, status, **changes)
+
+    async def _end(self, job: DreamJob, status: DreamJobStatus, changes: Mapping[str, Any]) -> None:
+        await self._move(job, status, **changes)
+
+    async def _dream_folder(self, job: DreamJob) -> tuple[DreamJobStatus, Mapping[str, Any]]:
+        report = await self._folders.dream(job.name, DreamMode(job.mode), job.instructions)
+        changes = {
+            "output": report.view, "pass_id": report.id, "report": {"text": report.describe(), **report.to_json()},
+            "error": report.detail if report.state is DreamOutcome.FAILED else "",
+        }  # fmt: skip
+        return DreamJobStatus.FAILED if changes["error"] else DreamJobStatus.COMPLETED, changes
+
+    async def _dream_bank(self, job: DreamJob) -> tuple[DreamJobStatus, Mapping[str, Any]]:
+        """Copy the bank, run a pass over the copy, and return how that has ended."""
+        await copy_bank(self._store, self._memory.intake, self._clock, job.name, job.output, by=job.by)
+        run = await self._begin_pass(job)
+        while run.is_open:
+            self._pass_bell.clear()
+            async with self._store.begin_read() as tx:
+                run = await tx.passes.get(run.id) or run
+            if run.is_open:
+                await wait_for_event(self._clock, self._pass_bell, RETRY_SECONDS)
+        async with self._store.begin_read() as tx:
+            cost = await tx.sleep_calls.sum_cost(pass_id=run.id)
+        done = run.status in (PassStatus.SUCCEEDED, PassStatus.NO_CHANGE, PassStatus.PARTIAL)
+        report = {
+            "text": f"{run.status.value}: {run.detail}" if run.detail else run.status.value, "counts": dict(run.counts),
+            "calls": cost.calls, "tokens": cost.tokens, "usd": cost.nanousd / 1e9,
+        }  # fmt: skip
+        changes = {"pass_id": run.id, "report": report, "error": "" if done else run.detail or run.status.value}
+        return DreamJobStatus.COMPLETED if done else DreamJobStatus.FAILED, changes
+
+    async def _begin_pass(self, job: DreamJob) -> Pass:
+        """Request the pass over the copy, or return the one that an interrupted run has requested."""
+        async with self._store.begin_write() as tx:
+            bank = await self._memory.banks.get(tx, job.output)
+            begun = await tx.passes.find_all(bank_id=bank.id, limit=1)
+            if begun:
+                return begun[0]
+            new = NewPass(trigger=Trigger.HAND, by=job.by, instructions=job.instructions)
+            run = await self._tier.request_pass(tx, bank, new)
+        await self._move(job, DreamJobStatus.RUNNING, pass_id=run.id)
+        return run

@@ -1,0 +1,49 @@
+"""The memory folders of a server, by name, as its interfaces use them (DREAM-31)."""
+
+from collections.abc import Collection
+from pathlib import PurePosixPath
+from typing import Protocol
+
+from circadia.records.dream_job import DreamMode
+from circadia.sleeptime.markdown.dream_report import DreamReport
+from circadia.sleeptime.markdown.dream_status import DreamStatus
+from circadia.sleeptime.markdown.history import HistoryEntry
+from circadia.sleeptime.markdown.publication import PublicationResult
+from circadia.sleeptime.triggers.dream_requests import DreamRequests
+
+
+class MemoryFolders(Protocol):
+    """All raise NotFound for an unknown name, and InvalidRequest for a folder that is not on this machine."""
+
+    @property
+    def requests(self) -> DreamRequests: ...
+
+    def has(self, name: str) -> bool:
+        """Return whether the folder is on this machine."""
+        ...
+
+    async def fetch_status(self, name: str) -> DreamStatus: ...
+
+    async def list_history(self, name: str) -> Collection[HistoryEntry]:
+        """Return the dreams and undos, the newest first."""
+        ...
+
+    async def show_diff(self, name: str, dream_id: str) -> str:
+        """Return what a dream changed or proposes, as a unified diff. Raises NotFound: no such dream."""
+        ...
+
+    async def dream(self, name: str, mode: DreamMode, instructions: str) -> DreamReport:
+        """Dream now. Raises Conflict: another process dreams over the folder."""
+        ...
+
+    async def accept(self, name: str, files: Collection[PurePosixPath]) -> DreamReport:
+        """Publish what waits. Raises NotFound, Conflict."""
+        ...
+
+    async def refuse(self, name: str, files: Collection[PurePosixPath]) -> int:
+        """Drop what waits; return the number of changes. Raises NotFound, Conflict."""
+        ...
+
+    async def undo(self, name: str, dream_id: str) -> PublicationResult:
+        """Restore what a dream has replaced. Raises NotFound, Conflict."""
+        ...

@@ -1,0 +1,236 @@
+"""Dreams over memory folders and banks through a whole server: REST, MCP, its own routine, restarts."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import TextContent
+
+from circadia.clock import SystemClock
+from circadia.sleeptime.markdown.dream_state import load_state, save_state
+from circadia.testing.upstream import MockUpstream
+from tests.cli.test_dream import MOVED, SAID, answer
+from tests.interaction.live import KEY, Live, live
+from tests.mcp_server.stand import structured
+from tests.sleeptime.markdown.dream_stand import DreamStand
+
+pytestmark = pytest.mark.spec("DREAM-31")
+MODEL = {"model": {"upstream": "openai", "name": "gpt-5-nano"}, "when": "manual"}
+APP = {"type": "folder", "name": "app"}
+
+
+@asynccontextmanager
+async def dreaming(stand: DreamStand, **folder: object) -> AsyncGenerator[Live]:
+    """Run a server with the stand's folder as `app`."""
+    app = {"folder": str(stand.root), "transcripts": str(stand.transcripts), "watch": False, **folder}
+    async with MockUpstream(key=KEY, reply=answer) as provider:
+        data = stand.root.parent / "server"
+        async with live(data, provider=provider, sleeptime=MODEL, dreams={"app": app}) as at:
+            yield at
+
+
+@asynccontextmanager
+async def connected(at: Live, token: str) -> AsyncGenerator[Client]:
+    """Connect an official MCP client."""
+    headers = {"authorization": f"Bearer {token}"}
+    async with httpx2.AsyncClient(headers=headers, timeout=60, trust_env=False, verify=False) as http:
+        async with Client(streamable_http_client(f"{at.url}/mcp", http_client=http), mode="auto") as client:
+            yield client
+
+
+async def ended(at: Live, dream: str) -> dict[str, Any]:
+    """Return a dream when it has ended."""
+    async with asyncio.timeout(60):
+        while True:
+            shown = (await at.rest("GET", f"/dreams/{dream}"))[1]
+            if shown["ended_at"] is not None:
+                return shown
+            await asyncio.sleep(0.02)
+
+
+async def begun(at: Live, **more: object) -> str:
+    status, made = await at.rest("POST", "/dreams", {"inputs": [APP], **more})
+    assert (status, made["status"], made["type"]) == (202, "pending", "dream"), made
+    return made["id"]
+
+
+@pytest.fixture
+def stand(tmp_path: Path) -> DreamStand:
+    return DreamStand(tmp_path)
+
+
+async def test_a_dream_over_a_folder_is_asked_for_looked_at_accepted_and_undone(stand: DreamStand) -> None:
+    stand.session("s1", SAID)
+    before = stand.contents()
+    async with dreaming(stand) as at:
+        folder = (await at.rest("GET", "/memory-folders/app"))[1]
+        assert (folder["sessions"], folder["entries"], folder["model"]) == (1, 2, "gpt-5-nano")
+        dream = await begun(at)
+        shown = await ended(at, dream)
+        assert (shown["status"], shown["error"], shown["mode"]) == ("completed", None, "propose")
+        assert shown["inputs"] == [APP]
+        assert Path(shown["outputs"][0]["name"]).is_dir()
+        assert shown["usage"]["calls"] == 2
+        assert shown["report"]["replaced"] == 1
+        assert stand.contents() == before
+        assert f"+- {MOVED}" in (await at.rest("GET", f"/dreams/{dream}/diff"))[1]["diff"]
+        assert (await at.rest("GET", "/memory-folders/app"))[1]["waiting"] == shown["pass_id"]
+        assert (await at.rest("POST", f"/dreams/{dream}/accept"))[0] == 200
+        assert MOVED in stand.read("database.md")
+        status, told = await at.rest("POST", f"/dreams/{dream}/accept")
+        assert (status, "waits" in told["detail"]) == (409, True)
+        assert (await at.rest("POST", f"/dreams/{dream}/undo"))[1]["files"]["database.md"] == "published"
+        assert stand.contents() == before
+        listed = (await at.rest("GET", "/dreams?type=folder&name=app"))[1]["dreams"]
+        assert [each["id"] for each in listed] == [dream]
+        told = [event["data"]["status"] for event in await at.events("dream")]
+        assert told == ["pending", "running", "completed"]
+
+
+async def test_a_dry_run_shows_and_a_refusal_drops(stand: DreamStand) -> None:
+    stand.session("s1", SAID)
+    before = stand.contents()
+    async with dreaming(stand) as at:
+        shown = await ended(at, await begun(at, mode="dry-run"))
+        assert MOVED in (await at.rest("GET", f"/dreams/{shown['id']}/diff"))[1]["diff"]
+        assert (await at.rest("GET", "/memory-folders/app"))[1]["waiting"] is None
+        dream = (await ended(at, await begun(at)))["id"]
+        assert (await at.rest("POST", f"/dreams/{dream}/refuse", {"files": ["database.md"]}))[1]["refused"] >= 1
+        assert stand.contents() == before
+        assert (await at.rest("GET", "/memory-folders/app"))[1]["waiting"] is None
+
+
+async def test_bad_requests_are_told_what_to_do(stand: DreamStand, tmp_path: Path) -> None:
+    async with dreaming(stand) as at:
+        asked: list[tuple[dict[str, object], int, str]] = [
+            ({"inputs": []}, 422, "inputs"),
+            ({"inputs": [{"type": "folder", "name": "ap"}]}, 404, "'app'"),
+            ({"inputs": [{"type": "bank", "name": "none"}]}, 404, "none"),
+            ({"inputs": [APP], "mode": "quick"}, 422, "propose"),
+            ({"inputs": [APP], "instructions": "a\0"}, 422, "NUL"),
+            ({"inputs": [APP], "model": "x"}, 422, "unknown key"),
+        ]
+        for body, status, word in asked:
+            found, told = await at.rest("POST", "/dreams", body)
+            assert (found, word in json.dumps(told)) == (status, True), told
+        ann = await at.agent()
+        for method, path in (("POST", "/dreams"), ("GET", "/dreams"), ("GET", "/memory-folders/app")):
+            assert (await at.rest(method, path, {"inputs": [APP]}, token=ann))[0] == 403
+        assert (await at.rest("GET", "/dreams/drm_none"))[0] == 404
+        stand.root.rename(tmp_path / "away")
+        status, told = await at.rest("GET", "/memory-folders/app")
+        assert (status, "no folder on this server" in told["detail"]) == (422, True)
+
+
+async def test_a_dream_that_is_cancelled_ends_and_the_next_one_reads_the_same(stand: DreamStand) -> None:
+    stand.session("s1", SAID)
+    async with dreaming(stand) as at:
+        at.upstream.gate.clear()
+        dream = await begun(at)
+        await at.upstream.wait_for_requests(1)
+        assert (await at.rest("POST", "/dreams", {"inputs": [APP]}))[0] == 409
+        assert (await at.rest("POST", f"/dreams/{dream}/cancel"))[1]["status"] == "canceled"
+        assert (await at.rest("POST", f"/dreams/{dream}/cancel"))[0] == 409
+        at.upstream.gate.set()
+        shown = await ended(at, await begun(at))
+        assert (shown["status"], shown["report"]["replaced"]) == ("completed", 1)
+
+
+async def test_a_dream_that_is_cut_off_by_the_end_of_its_server_goes_on_at_the_next_start(stand: DreamStand) -> None:
+    stand.session("s1", SAID)
+    async with dreaming(stand) as at:
+        at.upstream.gate.clear()
+        dream = await begun(at)
+        await at.upstream.wait_for_requests(1)
+    async with dreaming(stand) as at:
+        shown = await ended(at, dream)
+        assert (shown["status"], shown["report"]["replaced"]) == ("completed", 1)
+
+
+@pytest.mark.spec("DREAM-01")
+@pytest.mark.setting("dreams.folder", "dreams.transcripts", "dreams.watch", "dreams.mode")
+async def test_the_server_dreams_when_a_dream_is_due_and_writes_if_it_may(stand: DreamStand) -> None:
+    yesterday = SystemClock().now() - timedelta(hours=25)
+    save_state(stand.root, load_state(stand.root), enabled_at=yesterday, dreamed_at=yesterday, is_accepted=True)
+    for number in range(5):
+        stand.session(f"s{number}", SAID)
+    async with dreaming(stand, watch=True, mode="auto") as at:
+        async with asyncio.timeout(60):
+            while not (dreams := (await at.rest("GET", "/dreams?status=completed"))[1]["dreams"]):
+                await asyncio.sleep(0.02)
+        assert (dreams[0]["by"], dreams[0]["mode"]) == ("circadia", "auto")
+        assert MOVED in stand.read("database.md")
+
+
+@pytest.mark.setting("dreams.project")
+async def test_sessions_of_one_project_are_read(stand: DreamStand) -> None:
+    stand.session("s1", SAID)
+    stand.session("s2", "The mail server of the project Crane is called Otto.", cwd="/srv/crane")
+    async with dreaming(stand) as at:
+        shown = await ended(at, await begun(at))
+        assert (shown["status"], "several projects" in shown["error"]["message"]) == ("failed", True)
+    async with dreaming(stand, project=str(stand.project)) as at:
+        assert (await ended(at, await begun(at)))["report"]["sessions"] == 1
+
+
+@pytest.mark.setting("dreams.agents")
+async def test_a_coding_agent_asks_for_a_dream_and_looks_at_it_by_mcp(stand: DreamStand) -> None:
+    stand.session("s1", SAID)
+    before = stand.contents()
+    async with dreaming(stand, agents=["ann"]) as at:
+        ann, bob = await at.agent(), await at.agent("bob")
+
+        async def listed(token: str) -> set[str]:
+            async with connected(at, token) as client:
+                return {tool.name for tool in (await client.list_tools()).tools}
+
+        tools = {"dream_status", "dream_run", "dream_diff", "dream_undo"}
+        assert tools <= await listed(ann)
+        assert not tools & await listed(bob)
+        async with connected(at, ann) as client:
+            status = structured(await client.call_tool("dream_status", {}))
+            assert (status["folder"], status["entries"], status["sessions"]) == ("app", 2, 1)
+            dream = structured(await client.call_tool("dream_run", {"instructions": "ports"}))["dream"]
+            await ended(at, dream)
+            assert MOVED in structured(await client.call_tool("dream_diff", {}))["diff"]
+            await at.rest("POST", f"/dreams/{dream}/accept")
+            undone = structured(await client.call_tool("dream_undo", {"dream": dream}))
+            assert undone["files"]["database.md"] == "published"
+            assert stand.contents() == before
+            prompt = await client.get_prompt("dream", {"folder": "app"})
+            said = prompt.messages[0].content
+            assert isinstance(said, TextContent)
+            assert re.fullmatch(r"<circadia-dream>\n.*drm_.*\n</circadia-dream>", said.text, re.S)
+
+
+async def texts(at: Live, bank: str) -> list[tuple[str, str]]:
+    return [(row["text"], row["at"]) for row in (await at.rest("GET", f"/banks/{bank}/episodes"))[1]["episodes"]]
+
+
+async def test_a_dream_over_a_bank_makes_another_one_and_leaves_it_as_it_is(stand: DreamStand) -> None:
+    async with dreaming(stand) as at:
+        await at.rest("POST", "/banks", {"name": "team"})
+        for text in (SAID, "The mail server of the project Crane is called Otto."):
+            assert (await at.rest("POST", "/banks/team/episodes", {"text": text, "speaker": "ann"}))[0] in (200, 201)
+        rows = await texts(at, "team")
+        status, made = await at.rest("POST", "/dreams", {"inputs": [{"type": "bank", "name": "team"}]})
+        assert status == 202, made
+        shown = await ended(at, made["id"])
+        assert (shown["status"], shown["mode"]) == ("completed", None), shown
+        copy = shown["outputs"][0]["name"]
+        assert copy.startswith("team-dream-")
+        assert await texts(at, "team") == rows
+        assert await texts(at, copy) == rows
+        assert (await at.rest("GET", f"/passes/{shown['pass_id']}"))[1]["bank"] == copy
+        assert shown["report"]["calls"] >= 1
+        status, told = await at.rest("POST", f"/dreams/{made['id']}/accept")
+        assert (status, copy in told["detail"]) == (422, True)
