@@ -201,5 +201,5 @@ async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapp
         memory=memory,
         lookup=build_answer_lookup(settings, clock, memory),
         sleeptime=build_sleeptime(settings, clock, ids, memory),
-        folders=ConfiguredFolders(asked, settings, (None, None), clock),
+        folders=ConfiguredFolders(asked, settings, {}, (None, None), clock),
     )

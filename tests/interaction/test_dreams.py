@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from mcp_types import TextContent
 
 from circadia.clock import SystemClock
 from circadia.sleeptime.markdown.dream_state import load_state, save_state
+from circadia.sleeptime.markdown.folder_lock import lock_memory_folder
 from circadia.testing.upstream import MockUpstream
 from tests.cli.test_dream import MOVED, SAID, answer
 from tests.interaction.live import KEY, Live, live
@@ -234,3 +236,35 @@ async def test_a_dream_over_a_bank_makes_another_one_and_leaves_it_as_it_is(stan
         assert shown["report"]["calls"] >= 1
         status, told = await at.rest("POST", f"/dreams/{made['id']}/accept")
         assert (status, copy in told["detail"]) == (422, True)
+
+
+async def test_a_dream_that_another_process_still_works_at_is_left_to_it(
+    stand: DreamStand, caplog: pytest.LogCaptureFixture
+) -> None:
+    """To a server, the job of another one looks like one that was cut off."""
+    stand.session("s1", SAID)
+    caplog.set_level(logging.INFO)
+    async with dreaming(stand) as at:
+        at.upstream.gate.clear()
+        dream = await begun(at)
+        await at.upstream.wait_for_requests(1)
+    with lock_memory_folder(stand.root, SystemClock()):
+        async with dreaming(stand) as at, asyncio.timeout(60):
+            while f"dream {dream}: process " not in caplog.text:
+                await asyncio.sleep(0.02)
+            assert (await at.rest("GET", f"/dreams/{dream}"))[1]["status"] == "running"
+    async with dreaming(stand) as at:
+        assert (await ended(at, dream))["status"] == "completed"
+
+
+async def test_a_cut_off_dream_whose_changes_somebody_else_has_proposed_says_so(tmp_path: Path) -> None:
+    stand = DreamStand(tmp_path, {"staging database": MOVED})
+    stand.session("s1", SAID)
+    async with dreaming(stand) as at:
+        at.upstream.gate.clear()
+        dream = await begun(at)
+        await at.upstream.wait_for_requests(1)
+    assert (await stand.dream()).replaced == 1  # by the command
+    async with dreaming(stand) as at:
+        shown = await ended(at, dream)
+        assert (shown["status"], "wait for you" in shown["error"]["message"]) == ("failed", True)

@@ -297,7 +297,7 @@ async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stan
             store=store, clock=clock, signals=signals, threads=threads, sleep=sleep, waits=waits, presence=presence,
             settings=settings, wake=tier, memory=memory,
             sleeptime=build_sleeptime(settings, clock, ids, memory),
-            folders=ConfiguredFolders(asked, settings, (None, None), clock),
+            folders=ConfiguredFolders(asked, settings, {}, (None, None), clock),
         )
     )  # fmt: skip
     door = Door(Identity(store, signals, admin_token_hash=hash_token(ADMIN)), server)

@@ -43,6 +43,8 @@ class DreamRunner:
         self._folders = folders
         self._memory = memory
         self._tier = tier
+        self._troubles: dict[str, str] = {}
+        """Why a folder could not be read at the last look, so that it is logged once."""
         self._running: dict[DreamId, asyncio.Task[None]] = {}
         self._bell = asyncio.Event()
         self._pass_bell = asyncio.Event()
@@ -70,7 +72,7 @@ class DreamRunner:
     async def _look(self) -> None:
         for name, folder in self._requests.folders.items():
             if folder.watch and self._folders.has(name):
-                await run_guarded(f"the dreams over {name!r}", partial(self._request_if_due, name))
+                await self._request_if_due(name)
         async with self._store.begin_read() as tx:
             jobs = await tx.dream_jobs.find_all(statuses=OPEN_DREAMS, limit=1000)
         for job in reversed(jobs):
@@ -84,9 +86,19 @@ class DreamRunner:
         return job.name in self._requests.folders and self._folders.has(job.name)
 
     async def _request_if_due(self, name: str) -> None:
-        if (await self._folders.is_due(name)).is_open:
-            async with self._store.begin_write() as tx:
-                await self._requests.request_folder(tx, name, None, "", by="circadia")
+        """Request a dream if one is due; a folder that cannot be read does not hold up the others."""
+        try:
+            if (await self._folders.is_due(name)).is_open:
+                async with self._store.begin_write() as tx:
+                    await self._requests.request_folder(tx, name, None, "", by="circadia")
+            trouble = ""
+        except Conflict:
+            return  # one has not ended
+        except (CircadiaError, OSError) as error:
+            trouble = str(error)
+        if trouble != self._troubles.get(name, ""):
+            _logger.warning("dreams over %r: %s", name, trouble or "go on")
+        self._troubles[name] = trouble
 
     async def _work(self, job: DreamJob) -> None:
         moved = await self._move(job, DreamJobStatus.RUNNING)
@@ -97,8 +109,9 @@ class DreamRunner:
                 moved
             )
         except CircadiaError as error:
-            if isinstance(error, Conflict) and job.status is DreamJobStatus.RUNNING:
-                return  # the process that began it is still at work
+            if job.status is DreamJobStatus.RUNNING and isinstance(error, Conflict) and await self._is_busy(job):
+                _logger.info("dream %s: %s", job.id, error.message)
+                return
             status, changes = DreamJobStatus.FAILED, {"error": error.message}
         except Exception:
             _logger.exception("dream %s failed", job.id)
@@ -106,6 +119,9 @@ class DreamRunner:
         ending = partial(self._end, moved, status, changes)
         while not await run_guarded(f"the result of dream {job.id}", ending):
             await self._clock.sleep(RETRY_SECONDS)
+
+    async def _is_busy(self, job: DreamJob) -> bool:
+        return job.source is DreamSource.FOLDER and await self._folders.is_busy(job.name)
 
     async def _move(self, job: DreamJob, status: DreamJobStatus, **changes: Any) -> DreamJob | None:
         async with self._store.begin_write() as tx:

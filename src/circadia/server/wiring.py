@@ -66,7 +66,7 @@ from circadia.server.cluster_wiring import (
 )
 from circadia.server.dashboard import DashboardDoor
 from circadia.server.drain import Drain
-from circadia.server.dream_folders import ConfiguredFolders
+from circadia.server.dream_folders import build_memory_folders
 from circadia.server.dream_runner import DreamRunner
 from circadia.server.front import DoorRouter, HostGuard, refuse_calls
 from circadia.server.gauges import register_gauges, register_sleep_gauges
@@ -88,7 +88,6 @@ from circadia.sleeptime.budget.savings import Savings
 from circadia.sleeptime.engine.health import SleepHealth
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
-from circadia.sleeptime.triggers.dream_requests import DreamRequests
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 from circadia.stores.locks import START_KEY
@@ -180,7 +179,7 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     memory, embedding = build_memory(settings, secret, basis.session, clock, ids, store, signals, events)
     registry.bind, tier.sleep.shut = memory.banks.make_bound_banks, gate.shut
     dreams, models = build_sleeptime(settings, clock, ids, memory), build_sleep_models(settings, secret, clock, stack)
-    folders = ConfiguredFolders(DreamRequests(clock, ids, events, settings.dreams), settings, models, clock)
+    folders = build_memory_folders(basis, events, models)
     await _prepare(basis, sessions, registry, waits, tier, memory)
     own = McpServer(McpParts(
         store=store, clock=clock, signals=signals, threads=threads, sleep=tier.sleep, waits=waits,
