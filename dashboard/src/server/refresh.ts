@@ -48,6 +48,7 @@ const TOPICS: Record<CircadiaEvent["type"], Topic[]> = {
   block: ["blocks"],
   forgotten: ["banks", "memory", "blocks", "answers"],
   pass: ["passes", "sleeptime", "overview", "memory", "blocks", "answers"],
+  dream: [],
   passes_paused: ["sleeptime"],
   passes_resumed: ["sleeptime"],
   operation_paused: ["sleeptime"],
