@@ -15,7 +15,7 @@ async def test_the_call_that_puts_its_agent_to_sleep_is_still_answered(tmp_path:
         ann = await at.agent("ann")
         async with at.client("ann", era) as client:
             for _ in range(2):  # the second time it changes nothing
-                assert structured(await client.call_tool("sleep_self")) == {"sleeping": True}
+                assert structured(await client.call_tool("sleep_self")) == {"sleeping": True, "actor": ""}
         row = await at.row(ann)
         assert (row.asleep, row.generation, row.cause, row.actor) == (True, 1, Cause.TOOL, "ann")
 
@@ -78,3 +78,25 @@ async def test_the_operator_sets_any_agents_sleep_and_is_told_to_use_a_token_for
                 assert "an agent's token" in refused(await operator.call_tool(tool))
             assert structured(await operator.call_tool("list_agents")) == {"agents": []}
         assert (await at.row(far)).asleep is True
+
+
+@pytest.mark.spec("GATE-33", "GATE-13")
+async def test_a_mention_that_found_its_agent_awake_wakes_it_from_the_sleep_that_it_begins_unread(
+    tmp_path: Path,
+) -> None:
+    """It wakes it once: who never reads mentions falls asleep at the next try."""
+    async with stand(tmp_path) as at:
+        ann = await at.agent("ann")
+        await at.agent("bob")
+        async with at.client("ann") as client, at.client("bob") as other:
+            made = structured(await other.call_tool("create_thread", {"name": "t", "participants": ["ann"]}))
+            said = {"thread": made["thread"]["id"], "content": "now", "mentions": ["ann"]}
+            structured(await other.call_tool("send_message", said))
+            assert structured(await client.call_tool("sleep_self")) == {"sleeping": False, "actor": "mentioned by bob"}
+            row = await at.row(ann)
+            assert (row.asleep, row.generation, row.cause) == (False, 2, Cause.EVENT)
+            assert structured(await client.call_tool("sleep_self"))["sleeping"] is True
+            await at.set_asleep(ann, False)
+            structured(await other.call_tool("send_message", said))
+            assert len(structured(await client.call_tool("wait_for_mention", {"timeout_seconds": 5}))["messages"]) == 2
+            assert structured(await client.call_tool("sleep_self"))["sleeping"] is True

@@ -8,6 +8,7 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, TargetGone
 from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent, Cause, SleepEvent, WakeEvent
+from circadia.records.coordination import RESIDENT
 from circadia.records.event import EventType
 from circadia.records.event_data import SleepChange
 from circadia.stores.base import Tx
@@ -78,6 +79,23 @@ class AgentSleepService:
         }  # fmt: skip
         self._events.signal(tx, "sleep", moved_agent.id, state)
         return moved_agent
+
+    async def sleep_self(self, tx: Tx, agent: Agent) -> Agent:
+        """Put an agent to sleep at its own wish, unless a mention came that it has not seen; return its row.
+
+        The mention found it awake, so it woke nobody; it wakes it now, and a next wish is granted. Agents whose
+        mentions pass guardrails read it at their heartbeat.
+        """
+        present = await tx.agents.get(agent.id)
+        fallen = await self.set(tx, agent, asleep=True, cause=Cause.TOOL, actor=agent.reference)
+        coordination = fallen.coordination
+        if present is None or present.asleep or coordination.guard_thread_events or coordination.launcher != RESIDENT:
+            return fallen
+        for delivery in await tx.deliveries.find_unread(agent.id, mentioned=True):
+            if delivery.seen_at is None and delivery.message.at >= present.since:
+                await self.on_event(tx, fallen, WakeEvent.MENTIONED, by=delivery.message.sender)
+                return await tx.agents.get(agent.id) or fallen
+        return fallen
 
     async def on_event(self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str) -> None:
         """Wake the agent or put it to sleep if its lists name the event; ignore other events (GATE-13)."""

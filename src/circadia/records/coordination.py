@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, Stri
 
 from circadia.records.schedule import Blackout, BlackoutPolicies
 
+RESIDENT: Final = "resident"
+"""The launcher of agents whose pulses are their times awake."""
 MOST: Final = 10**9
 """Largest allowed limit."""
 Count = Annotated[StrictInt, Field(ge=0, le=MOST)]
@@ -64,7 +66,7 @@ class WakeRules(BaseModel):
 
     wakes_enabled: StrictBool = Field(default=True, description="Allow wakes; people can always wake the agent.")
     launcher: str = Field(
-        default="resident", description="How its pulses run: `resident` opens its gate; or a name of `launchers`."
+        default=RESIDENT, description="How its pulses run: `resident` opens its gate; or a name of `launchers`."
     )
     max_concurrent_pulse_sessions: Count | None = Field(
         default=2, description="Maximum number of its concurrent pulses."

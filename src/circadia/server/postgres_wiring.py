@@ -1,4 +1,4 @@
-"""The parts of a server on PostgreSQL. Only such a server imports them: their libraries take 9 MB of memory."""
+"""The parts of a server on PostgreSQL. Only such a server imports them, which saves others 9 MB."""
 
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.postgres import NotifyCarrier

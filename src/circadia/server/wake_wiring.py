@@ -14,6 +14,7 @@ from circadia.ids import IdSource, PulseId
 from circadia.jobs.due_watch import DueWatch
 from circadia.os_user import OsUser
 from circadia.records.agent import Agent
+from circadia.records.coordination import RESIDENT
 from circadia.settings import LauncherSettings, Settings
 from circadia.settings.launchers import (
     CallableLauncherSettings,
@@ -42,7 +43,7 @@ from circadia.wake.launchers.webhook import WebhookLauncher
 from circadia.wake.pulse.attempts import WorkerParts
 from circadia.wake.pulse.reports import PulseReports
 from circadia.wake.pulse.transitions import PulseService
-from circadia.wake.pulse_lifecycle import RESIDENT, AwakePulseTracker, PulseLifecycle
+from circadia.wake.pulse_lifecycle import AwakePulseTracker, PulseLifecycle
 from circadia.wake.pulse_starter import PulseStarter
 from circadia.wake.routines import RoutineService
 from circadia.wake.services import WakeServices

@@ -9,6 +9,7 @@ from circadia.errors import Conflict
 from circadia.ids import IdSource, PulseId
 from circadia.jobs.leased_jobs import fetch_claimed
 from circadia.records.agent import Agent, Cause
+from circadia.records.coordination import RESIDENT
 from circadia.records.event import EventType
 from circadia.records.event_data import PulseChange
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseKind, PulseStatus
@@ -52,10 +53,6 @@ class ClockJumps:
     def _wall_offset(self) -> float:
         """Return how far the wall clock is ahead of the monotonic one."""
         return self._clock.now().timestamp() - self._clock.monotonic()
-
-
-RESIDENT = "resident"
-"""The launcher of agents whose pulses are their times awake."""
 
 
 class PulseLifecycle:

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 from circadia.agents.sleep import AgentSleepService
 from circadia.records.agent import Agent, Cause
+from circadia.records.coordination import RESIDENT
 from circadia.records.pulse import Pulse, PulseKind
 from circadia.records.wake import Decision, Wake
 from circadia.stores.base import Tx
-from circadia.wake.pulse_lifecycle import RESIDENT, PulseLifecycle
+from circadia.wake.pulse_lifecycle import PulseLifecycle
 
 
 class PulseStarter:

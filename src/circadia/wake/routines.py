@@ -8,7 +8,7 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, InvalidRequest
 from circadia.ids import IdSource, RoutineId
 from circadia.records.agent import Agent
-from circadia.records.coordination import Setting, SettingSource
+from circadia.records.coordination import RESIDENT, Setting, SettingSource
 from circadia.records.event import EventType
 from circadia.records.event_data import RoutineAlert, RoutineOutcome, RoutineUpdate
 from circadia.records.message import Priority
@@ -18,7 +18,6 @@ from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 from circadia.wake.admission.idleness import find_idle_reason
 from circadia.wake.admission.requests import NewWake, WakeRequests
-from circadia.wake.pulse_lifecycle import RESIDENT
 from circadia.wake.scheduling.planning import (
     SET_BACK,
     RoutineAction,

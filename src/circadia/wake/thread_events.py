@@ -2,11 +2,11 @@
 
 from circadia.agents.sleep import AgentSleepService
 from circadia.records.agent import Agent, SleepEvent, WakeEvent
+from circadia.records.coordination import RESIDENT
 from circadia.records.wake import WakeSource
 from circadia.stores.base import Tx
 from circadia.wake.admission.chains import NOWHERE, fetch_agent_place
 from circadia.wake.admission.requests import NewWake, WakeRequests
-from circadia.wake.pulse_lifecycle import RESIDENT
 
 
 class ThreadEventHandler:

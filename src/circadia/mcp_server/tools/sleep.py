@@ -20,6 +20,7 @@ class SetSleepingArguments(Arguments):
 
 class SelfAnswer(ToolResult):
     sleeping: bool
+    actor: str = Field(description="What has woken you at once: a mention that you have not read.")
 
 
 class SleepingResult(ToolResult):
@@ -30,8 +31,8 @@ class SleepingResult(ToolResult):
 async def _sleep_self(caller: Caller, _: NoArguments) -> ToolResult:
     agent = caller.agent
     async with caller.parts.store.begin_write() as tx:
-        changed = await caller.parts.sleep.set(tx, agent, asleep=True, cause=Cause.TOOL, actor=agent.reference)
-    return SelfAnswer(sleeping=changed.asleep)
+        changed = await caller.parts.sleep.sleep_self(tx, agent)
+    return SelfAnswer(sleeping=changed.asleep, actor="" if changed.asleep else changed.actor)
 
 
 async def _set_sleeping(caller: Caller, arguments: SetSleepingArguments) -> ToolResult:

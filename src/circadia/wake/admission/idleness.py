@@ -1,9 +1,9 @@
 """Whether a routine has something to do (WAKE-46)."""
 
 from circadia.records.agent import Agent
+from circadia.records.coordination import RESIDENT
 from circadia.records.schedule import Routine
 from circadia.stores.base import Tx
-from circadia.wake.pulse_lifecycle import RESIDENT
 
 
 async def find_idle_reason(tx: Tx, agent: Agent, routine: Routine) -> str | None:

@@ -13,7 +13,7 @@ from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.ids import IdSource, MessageId, PulseId, WakeId
 from circadia.records.agent import Agent
-from circadia.records.coordination import Guardrails, OnBlock
+from circadia.records.coordination import RESIDENT, Guardrails, OnBlock
 from circadia.records.event import EventType
 from circadia.records.event_data import WakeVerdict
 from circadia.records.message import DeliveryState, Priority
@@ -41,7 +41,6 @@ from circadia.wake.admission.guardrails import (
     check_guardrails,
 )
 from circadia.wake.admission.idleness import find_idle_reason
-from circadia.wake.pulse_lifecycle import RESIDENT
 from circadia.wake.pulse_starter import PulseStarter
 from circadia.wake.scheduling.blackouts import blackout_at
 from circadia.wake.scheduling.wall_clock import day_bounds

@@ -12,6 +12,7 @@ from circadia.ids import AgentId, MessageId, PulseId, WakeId, hash_token, new_to
 from circadia.jobs.leased_jobs import LEASE_SECONDS
 from circadia.memory.capture.attribution import prompt_provenance
 from circadia.records.agent import Agent, Cause
+from circadia.records.coordination import RESIDENT
 from circadia.records.event import EventType
 from circadia.records.event_data import DeadLetterAlert
 from circadia.records.message import Delivery, DeliveryState
@@ -24,7 +25,7 @@ from circadia.wake.admission.requests import remaining_run_seconds
 from circadia.wake.inbox import Inbox
 from circadia.wake.launchers.base import LaunchResult
 from circadia.wake.pulse.prompt import build_prompt
-from circadia.wake.pulse_lifecycle import RESIDENT, PulseLifecycle
+from circadia.wake.pulse_lifecycle import PulseLifecycle
 from circadia.wake.scheduling.wall_clock import day_bounds
 
 ATTEMPTS: Final = 4
