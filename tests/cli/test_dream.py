@@ -109,3 +109,19 @@ async def test_a_watch_dreams_when_there_are_five_new_sessions_and_ends_with_sig
         watching.signal(signal.SIGTERM)
         assert (await watching.ended()).status == 0
     assert load_state(stand.root).dreamed_at != yesterday
+
+
+@pytest.mark.spec("DREAM-03")
+async def test_a_project_means_its_folder_and_the_sessions_around_it(
+    stand: DreamStand, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(home))
+    stand.session("s1", SAID)
+    around = home / ".claude" / "projects" / re.sub("[^A-Za-z0-9]", "-", str(stand.project.resolve()))
+    around.parent.mkdir(parents=True)
+    stand.transcripts.rename(around)
+    stand.root.rename(around / "memory")
+    dreamt = (await run("dream", "project", "--yes", "--json")).json
+    assert (dreamt["state"], dreamt["sessions"], dreamt["replaced"]) == ("proposed", 1, 1)
+    assert (await run("dream", "accept", "project", "--json")).json["state"] == "published"
+    assert MOVED in (around / "memory" / "database.md").read_text("utf-8")

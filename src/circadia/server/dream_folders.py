@@ -20,6 +20,7 @@ from circadia.sleeptime.markdown.dream_state import DreamVerdict, load_state, sa
 from circadia.sleeptime.markdown.dream_status import DreamStatus, fetch_status, is_due
 from circadia.sleeptime.markdown.folder_lock import lock_memory_folder
 from circadia.sleeptime.markdown.history import HistoryEntry
+from circadia.sleeptime.markdown.project_folder import find_memory_folder, find_transcripts
 from circadia.sleeptime.markdown.publication import PublicationResult
 from circadia.sleeptime.markdown.session_intake import SessionIntake
 from circadia.sleeptime.triggers.dream_requests import DreamRequests
@@ -46,8 +47,9 @@ class ConfiguredFolders:
         self._models = models
         self._clock = clock
 
-    def has(self, name: str) -> bool:
-        return Path(self.requests.get_folder(name).folder).expanduser().is_dir()
+    async def has(self, name: str) -> bool:
+        """Return whether the folder is on this machine."""
+        return await asyncio.to_thread(lambda: self._find(name).is_dir())
 
     async def is_due(self, name: str) -> DreamVerdict:
         """Return whether a dream that nobody asked for may begin now."""
@@ -98,7 +100,7 @@ class ConfiguredFolders:
 
     def _root(self, name: str) -> Path:
         """Return the folder, over which dreams are switched on from now on: the settings name it (DREAM-01)."""
-        root = Path(self.requests.get_folder(name).folder).expanduser()
+        root = self._find(name)
         if not root.is_dir():
             raise InvalidRequest(f"{str(root)!r} of dreams.{name}.folder is no folder on this server's machine")
         state = load_state(root)
@@ -106,9 +108,13 @@ class ConfiguredFolders:
             save_state(root, state, enabled_at=self._clock.now())
         return root
 
+    def _find(self, name: str) -> Path:
+        return find_memory_folder(Path(self.requests.get_folder(name).folder).expanduser(), Path.home())
+
     def _build_intake(self, name: str) -> SessionIntake:
         folder = self.requests.get_folder(name)
-        transcripts = None if folder.transcripts is None else Path(folder.transcripts).expanduser()
+        given = folder.transcripts
+        transcripts = find_transcripts(self._find(name)) if given is None else Path(given).expanduser()
         return SessionIntake(self._clock, transcripts, project=folder.project)
 
 

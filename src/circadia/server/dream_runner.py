@@ -71,19 +71,19 @@ class DreamRunner:
 
     async def _look(self) -> None:
         for name, folder in self._requests.folders.items():
-            if folder.watch and self._folders.has(name):
+            if folder.watch and await self._folders.has(name):
                 await self._request_if_due(name)
         async with self._store.begin_read() as tx:
             jobs = await tx.dream_jobs.find_all(statuses=OPEN_DREAMS, limit=1000)
         for job in reversed(jobs):
-            if job.id not in self._running and self._is_ours(job):
+            if job.id not in self._running and await self._is_ours(job):
                 task = self._running[job.id] = asyncio.create_task(self._work(job))
                 task.add_done_callback(lambda _, key=job.id: self._running.pop(key, None))
 
-    def _is_ours(self, job: DreamJob) -> bool:
+    async def _is_ours(self, job: DreamJob) -> bool:
         if job.source is DreamSource.BANK:
             return self._leads()
-        return job.name in self._requests.folders and self._folders.has(job.name)
+        return job.name in self._requests.folders and await self._folders.has(job.name)
 
     async def _request_if_due(self, name: str) -> None:
         """Request a dream if one is due; a folder that cannot be read does not hold up the others."""

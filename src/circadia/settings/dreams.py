@@ -12,10 +12,13 @@ class DreamSettings(Section):
 
     folder: str = Field(
         min_length=1,
-        description="The folder, with an index `MEMORY.md` and topic files; `~` is the home of the server's user.",
+        description="The folder, with an index `MEMORY.md`, or a project that Claude Code keeps one for; `~` is the "
+        "home of the server's user.",
     )
     transcripts: str | None = Field(
-        None, min_length=1, description="Folder of the agent's sessions; without it dreams only tidy."
+        None,
+        min_length=1,
+        description="Folder of the agent's sessions; by default the one around the folder, if it has any.",
     )
     project: str | None = Field(
         None, min_length=1, description="Read only sessions of this project, if the folder has those of several."

@@ -41,6 +41,7 @@ from circadia.sleeptime.markdown.dream import Dream
 from circadia.sleeptime.markdown.dream_report import DreamOutcome, DreamReport
 from circadia.sleeptime.markdown.dream_state import load_state, save_state
 from circadia.sleeptime.markdown.dream_status import DreamStatus, fetch_status
+from circadia.sleeptime.markdown.project_folder import find_memory_folder, find_transcripts
 from circadia.sleeptime.markdown.session_intake import SessionIntake
 
 T = TypeVar("T")
@@ -52,10 +53,26 @@ CONSENT: Final = (
 
 app = typer.Typer(cls=NounGroup)
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Memory folder: an index `MEMORY.md` and topic files.")]
+
+def _find_folder(path: Path) -> Path:
+    return find_memory_folder(path, Path.home())
+
+
+Folder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR",
+        help="Memory folder: an index `MEMORY.md` and topic files; or a project that Claude Code keeps one for.",
+        callback=_find_folder,
+    ),
+]
 Transcripts = Annotated[
     Path | None,
-    typer.Option("--transcripts", metavar="DIR", help="Folder of the agent's sessions; the last one by default."),
+    typer.Option(
+        "--transcripts",
+        metavar="DIR",
+        help="Folder of the agent's sessions; by default the last one, or the one around the memory folder.",
+    ),
 ]
 Project = Annotated[str | None, typer.Option("--project", metavar="ROOT", help="Read only sessions of this project.")]
 Files = Annotated[
@@ -249,7 +266,7 @@ def _require_consent(folder: Path, yes: bool, as_json: bool) -> None:
 
 def _transcripts(folder: Path, given: Path | None) -> Path | None:
     last = load_state(folder).transcripts
-    return given or (Path(last) if last else None)
+    return given or (Path(last) if last else find_transcripts(folder))
 
 
 def _paths(files: Sequence[str] | None) -> Sequence[PurePosixPath]:

@@ -18,10 +18,6 @@ class MemoryFolders(Protocol):
     @property
     def requests(self) -> DreamRequests: ...
 
-    def has(self, name: str) -> bool:
-        """Return whether the folder is on this machine."""
-        ...
-
     async def fetch_status(self, name: str) -> DreamStatus: ...
 
     async def list_history(self, name: str) -> Collection[HistoryEntry]:
