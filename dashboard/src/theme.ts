@@ -12,6 +12,7 @@ export const theme = createTheme({
     Alert: { styles: { title: { color: "var(--mantine-color-text)" }, label: { color: "var(--mantine-color-text)" } } },
     Drawer: { defaultProps: { closeButtonProps: { "aria-label": "Close" } } },
     Modal: { defaultProps: { closeButtonProps: { "aria-label": "Close" } } },
+    Notification: { defaultProps: { closeButtonProps: { "aria-label": "Dismiss" } } },
     Tooltip: { defaultProps: { withArrow: true, multiline: true, maw: 320 } },
   },
 });

@@ -53,7 +53,13 @@ _FIND_MISSED = """() => [...(document.querySelector("[aria-modal=true]") ?? docu
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def furnished(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> AsyncGenerator[Site]:
     """A server with one of everything, under the names that nobody should choose."""
-    async with serve_site(tmp_path_factory.mktemp("furnished"), browser) as site:
+    folder = tmp_path_factory.mktemp("memory")
+    for name in ("MEMORY.md", f"{HOSTILE} <b>.md"):
+        (folder / name).write_text(f"# {MARKUP}\n\n- {MARKUP * 5}\n", "utf-8")
+    dreams = {HOSTILE: {"folder": str(folder), "watch": False}}
+    async with serve_site(tmp_path_factory.mktemp("furnished"), browser, dreams=dreams) as site:
+        asked = {"inputs": [{"type": "folder", "name": HOSTILE}], "instructions": MARKUP}
+        PARAMETERS[":dream"] = (await site.call("POST", "/dreams", asked))["id"]
         token = await site.add_agent(HOSTILE, description=MARKUP * 20, policy={"bank": "bank"})
         await site.call("POST", "/sessions", {"name": "s" * 63, "agents": [{"name": HOSTILE, "description": MARKUP}]})
         wake = {"to": HOSTILE, "message": MARKUP * 10, "reason": "user_request"}
@@ -76,6 +82,8 @@ async def furnished(tmp_path_factory: pytest.TempPathFactory, browser: Browser) 
         async with site.ask_model(held):
             async with asyncio.timeout(20):
                 while not (await site.call("GET", "/holds"))["total"]:
+                    await asyncio.sleep(0.05)
+                while (await site.call("GET", f"/dreams/{PARAMETERS[':dream']}"))["ended_at"] is None:
                     await asyncio.sleep(0.05)
             yield site
 

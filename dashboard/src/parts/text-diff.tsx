@@ -10,7 +10,10 @@ const COLOURS: Record<DiffLine["kind"], string> = {
 
 /** What changed between two texts, line by line. */
 export function TextDiff({ label, before, after }: { label: string; before: string; after: string }) {
-  const lines = compareTexts(before, after);
+  return <DiffLines label={label} lines={compareTexts(before, after)} />;
+}
+
+export function DiffLines({ label, lines }: { label: string; lines: readonly DiffLine[] }) {
   return (
     <div role="group" aria-label={label} style={{ fontSize: "var(--mantine-font-size-sm)" }}>
       {lines.length === 0 && "The text is the same."}

@@ -1,5 +1,5 @@
 import type {
-  AgentView, ChangeList, ChangeView, EpisodePage, EpisodeView, MessageList, NoteState, NoteView, PassStatus, PassView,
+  AgentView, ChangeList, ChangeView, DreamView, EpisodePage, EpisodeView, MessageList, NoteState, NoteView, PassStatus, PassView,
   ReportUsageData, SearchBankData, UnhandledMessage, UnhandledPage, UsageReport,
 } from "@circadia/client"; // prettier-ignore
 import { type InfiniteData, infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
@@ -249,6 +249,26 @@ export const allPassesQuery = (status: PassStatus[]) =>
     getNextPageParam: (page) => page.before,
     select: ({ pages }): PassView[] => pages.flatMap(({ passes }) => passes),
   });
+
+/** The dreams over folders and banks, newest first, page by page. */
+export const dreamsQuery = infiniteQueryOptions({
+  queryKey: ["dreams", "all"] as const,
+  queryFn: ({ pageParam, signal }) => circadia.listDreams({ query: { limit: 200, ...(pageParam !== null && { before: pageParam }) }, signal }),
+  initialPageParam: null as string | null,
+  getNextPageParam: (page) => page.before,
+  select: ({ pages }): DreamView[] => pages.flatMap(({ dreams }) => dreams),
+});
+
+export const dreamQuery = (dream: string) => query(["dreams", "one", dream], ({ signal }) => circadia.showDream({ path: { dream }, signal }));
+
+/** What a dream over a folder changed or proposes, as a unified diff. */
+export const dreamDiffQuery = (dream: string) =>
+  query(["dreams", "diff", dream], async ({ signal }) => (await circadia.showDreamDiff({ path: { dream }, signal })).diff);
+
+export const foldersQuery = query(["dreams", "folders"], async ({ signal }) => (await circadia.listMemoryFolders({ signal })).folders);
+
+export const folderQuery = (folder: string) =>
+  query(["dreams", "folder", folder], ({ signal }) => circadia.showMemoryFolder({ path: { folder }, signal }));
 
 export const passQuery = (pass: string) => query(["passes", "one", pass], ({ signal }) => circadia.showPass({ path: { pass }, signal }));
 

@@ -5,7 +5,7 @@ import { referenceOf } from "./reference.ts";
 
 /** First part of a query's key: what events can change. */
 export type Topic =
-  | "agent" | "agents" | "answers" | "banks" | "blocks" | "cluster" | "coordination" | "events" | "holds"
+  | "agent" | "agents" | "answers" | "banks" | "blocks" | "cluster" | "coordination" | "dreams" | "events" | "holds"
   | "inbox" | "me" | "memory" | "overview" | "passes" | "pulses" | "schedule" | "sessions" | "sleeptime" | "threads"
   | "tokens" | "usage" | "wakes"; // prettier-ignore
 
@@ -48,7 +48,7 @@ const TOPICS: Record<CircadiaEvent["type"], Topic[]> = {
   block: ["blocks"],
   forgotten: ["banks", "memory", "blocks", "answers"],
   pass: ["passes", "sleeptime", "overview", "memory", "blocks", "answers"],
-  dream: [],
+  dream: ["dreams"],
   passes_paused: ["sleeptime"],
   passes_resumed: ["sleeptime"],
   operation_paused: ["sleeptime"],

@@ -1,0 +1,45 @@
+"""Dreams over memory folders: a person asks for one, reads its diff, accepts it and takes it back."""
+
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from tests.dashboard.conftest import NARROW, check_accessibility, serve_site
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("DREAM-31", "DREAM-22")]
+
+
+async def test_a_dream_is_asked_for_read_as_a_diff_accepted_and_undone(tmp_path: Path, browser: Browser) -> None:
+    folder = tmp_path / "memory"
+    folder.mkdir()
+    (folder / "MEMORY.md").write_text("# Memory\n")
+    (folder / "database.md").write_text("# Database\n\n- The staging database is on port 5433.\n")
+    dreams = {"notes": {"folder": str(folder), "watch": False}}
+    async with serve_site(tmp_path / "site", browser, dreams=dreams) as site, site.open("/dreams") as page:
+        await expect(page.get_by_role("table", name="Memory folders")).to_contain_text("0 new sessions, of 5")
+        await page.get_by_role("button", name="Dream over notes").click()
+        row = page.get_by_role("table", name="History of dreams").get_by_role("row").nth(1)
+        await expect(row).to_contain_text("completed")
+        await expect(page.get_by_role("table", name="Memory folders")).to_contain_text("until a person has accepted")
+        await check_accessibility(page)
+        await row.get_by_role("link").click()
+        diff = page.get_by_role("group", name="Changes of the dream")
+        await expect(diff.locator("ins").last).to_contain_text("database.md")
+        await check_accessibility(page)
+        await page.set_viewport_size(NARROW)
+        assert await page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+        await page.get_by_role("button", name="Accept").click()
+        await expect(page.get_by_role("button", name="Undo")).to_be_enabled()
+        assert "database.md" in (folder / "MEMORY.md").read_text()
+        await page.get_by_role("button", name="Undo").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Undo").click()
+        await expect(page.get_by_text("is restored")).to_be_visible()
+        assert (folder / "MEMORY.md").read_text() == "# Memory\n"
+
+
+async def test_without_a_folder_the_page_shows_how_to_name_one(tmp_path: Path, browser: Browser) -> None:
+    async with serve_site(tmp_path, browser) as site, site.open("/dreams") as page:
+        await expect(page.get_by_text("names no memory folder")).to_be_visible()
+        await expect(page.get_by_text("There was no dream yet")).to_be_visible()
+        await check_accessibility(page)
