@@ -13,11 +13,12 @@ from circadia.memory.embedding.background import BackgroundEmbedder
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.search import languages
 from circadia.server.basis import read_secret
+from circadia.server.folder import DATABASE_FILE
 from circadia.server.memory_wiring import build_memory_services
 from circadia.server.scratch_store import open_scratch_store
 from circadia.server.sleeptime_wiring import SleepModels, build_sleep_models, build_sleep_worker, build_sleeptime
 from circadia.settings import Settings
-from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER
+from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, open_anchored, open_own_folder, storage_errors
 from circadia.sleeptime.markdown.dream import FOLDER_RULES, Dream, PinnedTexts, choose_folder_operations
 from circadia.sleeptime.markdown.folder_bank import FolderBank
 from circadia.stores.event_log import EventLog
@@ -31,14 +32,15 @@ async def open_dream(
 
     Raises:
         ConfigError: the key of a provider is not set. StartError: the database in the folder cannot be opened.
+        InvalidRequest: Circadia's own folder, or the database in it, is a symlink.
     """
-    own = root / OWN_FOLDER
-    own.mkdir(exist_ok=True)
+    with storage_errors(root, "no dream was started"), open_anchored(root) as folder, open_own_folder(folder) as own:
+        own.file(DATABASE_FILE).refuse_symlink()
     ids = RandomIds(system_milliseconds)
     async with AsyncExitStack() as stack:
         if models is None:
             models = build_sleep_models(settings, partial(read_secret, environment), clock, stack)
-        store, signals = await stack.enter_async_context(open_scratch_store(own))
+        store, signals = await stack.enter_async_context(open_scratch_store(root / OWN_FOLDER))
         languages.load()
         embedder = BundledEmbedder()
         memory = build_memory_services(settings, clock, ids, EventLog(clock, signals), embedder)

@@ -317,7 +317,7 @@ async def test_the_budget_holds_before_each_call_and_the_diary_has_what_a_dream_
     report = await stand.dream()
     assert report.cost.calls == 1
     assert len(stand.asked) == 1
-    assert any("1 calls, 110 tokens" in line for line in read_diary(stand.root))
+    assert any("1 call, 110 tokens" in line for line in read_diary(stand.root))
 
 
 @pytest.mark.spec("DREAM-25")

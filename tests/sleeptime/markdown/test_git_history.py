@@ -37,7 +37,7 @@ def top(tmp_path: Path) -> Path:
 def test_a_commit_of_exactly_the_published_files_takes_the_place_of_the_history_folder(top: Path) -> None:
     root = top / "memory"
     result = publish_now(root, "one", {"a.md": b"- 1\r\n", "sub/\u00e4 b.md": b"new", "g.md": None})
-    assert result.is_success
+    assert not result.problems
     assert git(top, "log", "-1", "--format=%an <%ae>: %s") == "Ada <ada@example.org>: Dream one"
     assert git(top, "diff", "-z", "--name-status", "--no-renames", "HEAD^", "HEAD").split("\0") == [
         *("M", "memory/a.md"), *("D", "memory/g.md"), *("A", "memory/sub/\u00e4 b.md"), "",
@@ -73,7 +73,7 @@ def test_an_edit_of_a_person_that_is_not_committed_gets_a_commit_of_its_own_befo
     write_all(top, {"memory/a.md": b"- a person's\n"})
     publish_now(top / "memory", "one", {"a.md": b"- a person's\n- ours\n"})
     assert git(top, "log", "--format=%s") == "Dream one\nState before dream one\nfirst"
-    assert undo(top / "memory", "one", "two", now=NOW).is_success
+    assert not undo(top / "memory", "one", "two", now=NOW).problems
     assert read(top, "memory/a.md") == b"- a person's\n"
 
 
@@ -82,7 +82,7 @@ def test_undo_is_a_commit_too_and_merges_with_later_dreams_and_edits(top: Path) 
     publish_now(root, "one", {"a.md": b"- 1\r\n- two\r\n", "g.md": None})
     publish_now(root, "two", {"a.md": b"- 1\r\n- two\r\n- three\r\n"})
     write_all(root, {"a.md": b"- 1\r\n- two\r\n- three\r\n- four"})
-    assert undo(root, "one", "three", now=NOW).is_success
+    assert not undo(root, "one", "three", now=NOW).problems
     assert read_all(root) == {
         "MEMORY.md": b"- [A](a.md)\n",
         "a.md": b"- one\r\n- two\r\n- three\r\n- four",
@@ -100,7 +100,7 @@ def test_retired_entries_stay_out_of_the_commit_and_come_back_with_undo(top: Pat
     publish_now(root, "one", {"a.md": b"", ".circadia/retired/a.md": b"- one\r\n"})
     assert git(top, "show", "--name-only", "--format=", "HEAD") == "memory/a.md"
     assert git(top, "status", "--porcelain", "--untracked-files=all") == ""
-    assert undo(root, "one", "two", now=NOW).is_success
+    assert not undo(root, "one", "two", now=NOW).problems
     assert read(root, "a.md") == OLD["memory/a.md"]
     assert read(root, ".circadia/retired/a.md") is None
 
@@ -113,7 +113,7 @@ def test_a_file_that_is_left_alone_is_not_committed(top: Path) -> None:
     assert git(top, "show", "--name-only", "--format=", "HEAD") == "memory/MEMORY.md"
     assert [(e.id, e.published, e.proposed) for e in list_history(root)] != []
     write_all(root, {"a.md": OLD["memory/a.md"]})
-    assert publish(root, "one").is_success
+    assert not publish(root, "one").problems
     assert git(top, "log", "--format=%s") == "Dream one\nDream one\nfirst"
     undo(root, "one", "two", now=NOW)
     assert {f"memory/{name}": data for name, data in read_all(root).items()} | {"code.py": b"pass\n"} == OLD
@@ -157,7 +157,7 @@ def test_without_git_the_folder_keeps_the_history(top: Path, monkeypatch: pytest
     with monkeypatch.context() as changed:
         changed.setenv("PATH", "/nowhere")
         publish_now(top / "memory", "one", {"a.md": b"new"})
-        assert undo(top / "memory", "one", "two", now=NOW).is_success
+        assert not undo(top / "memory", "one", "two", now=NOW).problems
     assert git(top, "status", "--porcelain") == ""
 
 
@@ -178,7 +178,7 @@ def test_an_index_that_a_person_uses_just_now_delays_the_commit_to_the_next_star
     assert read(top, "memory/a.md") == b"new"
     lock.unlink()
     (result,) = recover(top / "memory")
-    assert result.is_success
+    assert not result.problems
     assert git(top, "log", "--format=%s") == "Dream one\nfirst"
     assert git(top, "status", "--porcelain") == ""
 
@@ -195,4 +195,4 @@ def test_a_kill_at_any_instant_of_a_commit_leaves_one_commit_after_the_next_star
     assert recover(root) == []
     assert git(top, "log", "--format=%s") == "Dream one\nfirst"
     assert git(top, "status", "--porcelain") == ""
-    assert undo(root, "one", "two", now=NOW).is_success
+    assert not undo(root, "one", "two", now=NOW).problems

@@ -20,6 +20,8 @@ BASE = b"".join(b"- %d\n" % number for number in range(6))
         (BASE.replace(b"- 1\n", b""), BASE.replace(b"- 1\n", b""), BASE.replace(b"- 1\n", b"")),
         (b"- first\n" + BASE, BASE.replace(b"- 5\n", b"- five"), b"- first\n" + BASE.replace(b"- 5\n", b"- five")),
         (BASE, b"", b""),
+        (BASE + b"- ours\n", BASE.replace(b"- 5\n", b""), BASE.replace(b"- 5\n", b"- ours\n")),
+        (BASE.replace(b"- 2\n", b"- two\n"), BASE.replace(b"- 3\n", b""), BASE.replace(b"2\n- 3\n", b"two\n")),
         (BASE.replace(b"\n", b"\r\n"), BASE, BASE.replace(b"\n", b"\r\n")),
     ],
 )
@@ -33,9 +35,8 @@ def test_changes_of_the_same_lines_are_a_conflict_with_the_numbers_of_our_lines(
     assert apply_change(BASE, ours, BASE.replace(b"- 2\n- 3\n- 4\n", b"")).conflicts == ((4, 6),)
 
 
-@pytest.mark.parametrize("theirs", [BASE + b"- theirs\n", BASE.replace(b"- 5\n", b"")])
-def test_changes_that_touch_are_a_conflict(theirs: bytes) -> None:
-    assert apply_change(BASE, BASE + b"- ours\n", theirs).conflicts
+def test_lines_added_at_the_same_place_are_a_conflict() -> None:
+    assert apply_change(BASE, BASE + b"- ours\n", BASE + b"- theirs\n").conflicts
 
 
 texts = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"d\n", b"\n"]), max_size=8).map(b"".join)

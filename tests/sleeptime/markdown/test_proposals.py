@@ -40,14 +40,14 @@ def test_a_proposal_is_a_whole_copy_beside_the_folder_and_the_folder_stays_as_it
 
 def test_accepting_publishes_and_removes_the_view(root: Path) -> None:
     view = Path(propose(root, "one"))
-    assert publish(root, "one").is_success
+    assert not publish(root, "one").problems
     assert read_all(root) == PROPOSED
     assert not view.exists()
 
 
 def test_accepting_a_file_leaves_the_others_proposed(root: Path) -> None:
     view = Path(propose(root, "one"))
-    assert publish(root, "one", [A]).is_success
+    assert not publish(root, "one", [A]).problems
     assert read_all(root) == {**OLD, "a.md": b"- 1\n"}
     assert read_all(view) == PROPOSED
     (entry,) = list_history(root)
@@ -75,7 +75,7 @@ def test_refusing_removes_all_or_the_files_named(root: Path) -> None:
 def test_a_file_changed_since_the_proposal_is_left_alone_and_stays_proposed(root: Path) -> None:
     view = Path(propose(root, "one"))
     write_all(root, {"a.md": b"- a person's\n"})
-    assert not publish(root, "one").is_success
+    assert publish(root, "one").problems
     assert read(root, "a.md") == b"- a person's\n"
     assert read(view, "a.md") == b"- 1\n"
     assert list_history(root)[0].proposed == (A,)
@@ -123,7 +123,7 @@ def test_in_a_repository_a_proposal_is_a_branch_and_neither_files_nor_head_chang
         == "M\tmemory/a.md\nA\tmemory/new/c.md\nD\tmemory/sub/b.md"
     )
     assert list_history(root)[0].published == ()
-    assert publish(root, "one", [A]).is_success
+    assert not publish(root, "one", [A]).problems
     assert git(top, "diff", "--name-status", "HEAD", "circadia/dream-one") == "A\tmemory/new/c.md\nD\tmemory/sub/b.md"
     refuse(root, "one")
     assert git(top, "branch", "--format=%(refname:short)") == "main"

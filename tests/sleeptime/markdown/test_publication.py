@@ -36,7 +36,7 @@ def test_files_are_replaced_made_and_taken_out_and_the_rest_stays_byte_for_byte(
     result = publish_now(
         root, "one", {"topics/Gr\u00fc\u00dfe an alle.md": b"- hi", "new/deep/a b.md": b"\xff\x00", "build.md": None}
     )
-    assert result.is_success
+    assert not result.problems
     assert read_all(root) == {
         "MEMORY.md": before["MEMORY.md"], "topics/Gr\u00fc\u00dfe an alle.md": b"- hi", "new/deep/a b.md": b"\xff\x00",
     }  # fmt: skip
@@ -49,14 +49,14 @@ def test_staging_changes_no_file_of_the_folder(root: Path) -> None:
 
 
 def test_an_entry_that_leaves_its_file_goes_to_the_retired_ones(root: Path) -> None:
-    assert publish_now(root, "one", {"build.md": b"", ".circadia/retired/build.md": b"- use make\n"}).is_success
+    assert not publish_now(root, "one", {"build.md": b"", ".circadia/retired/build.md": b"- use make\n"}).problems
     assert read(root, ".circadia/retired/build.md") == b"- use make\n"
 
 
 def test_permissions_stay_and_a_new_file_has_those_of_its_folder(root: Path) -> None:
     (root / "build.md").chmod(0o640)
     root.chmod(0o700)
-    assert publish_now(root, "one", {"build.md": b"new", "topic.md": b"new"}).is_success
+    assert not publish_now(root, "one", {"build.md": b"new", "topic.md": b"new"}).problems
     assert (root / "build.md").stat().st_mode & 0o777 == 0o640
     assert (root / "topic.md").stat().st_mode & 0o777 == 0o600
 
@@ -67,7 +67,7 @@ def test_root_leaves_each_file_to_its_owner(root: Path) -> None:
         ids = dict.fromkeys(ids, (os.geteuid(), os.getegid()))
     for name, (user, group) in ids.items():
         os.chown(root / name, user, group)
-    assert publish_now(root, "one", {"build.md": b"new", "topic.md": b"new"}).is_success
+    assert not publish_now(root, "one", {"build.md": b"new", "topic.md": b"new"}).problems
     for name, like in (("build.md", "build.md"), ("topic.md", "")):
         status = (root / name).stat()
         assert (status.st_uid, status.st_gid) == ids[like]
@@ -78,7 +78,7 @@ def test_a_file_that_somebody_changed_since_is_left_alone_and_ours_stays_a_propo
     (root / "build.md").write_bytes(b"- a person's\n")
     (root / "fresh.md").write_bytes(b"an agent's")
     result = publish(root, "one")
-    assert not result.is_success
+    assert result.problems
     assert {str(path): outcome.value for path, outcome in result.outcomes.items()} == {
         "build.md": "changed meanwhile", "fresh.md": "changed meanwhile",
         "MEMORY.md": "published", "topics/x.md": "published",

@@ -37,7 +37,7 @@ def test_a_disk_that_is_full_at_staging_leaves_everything_old_and_says_so(tmp_pa
         stage_now(tmp_path, "one", NEW)
     assert read_all(tmp_path) == OLD
     assert list_history(tmp_path) == []
-    assert publish_now(tmp_path, "one", NEW).is_success
+    assert not publish_now(tmp_path, "one", NEW).problems
 
 
 def test_a_disk_that_is_full_at_publishing_leaves_everything_old_and_says_so(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_disk_that_is_full_at_publishing_leaves_everything_old_and_says_so(tmp
     assert read_all(tmp_path) == OLD
     assert recover(tmp_path) == []
     assert read_all(tmp_path) == OLD
-    assert publish(tmp_path, "one").is_success
+    assert not publish(tmp_path, "one").problems
 
 
 def fill(disk: Path) -> None:
@@ -78,4 +78,4 @@ def test_a_small_disk_that_runs_full_leaves_everything_old_and_takes_the_dream_o
     (small_disk / "filler").unlink()
     assert recover(root) == []
     assert [entry.id for entry in list_history(root)] == ["one"]
-    assert publish(root, "one").is_success
+    assert not publish(root, "one").problems

@@ -117,7 +117,7 @@ def test_an_edit_at_each_instant_of_a_swap_is_kept(
         edit = partial(write_anew if how == "anew" else add_in_place, root / "topic.md", b"- edit\n")
         result, lines = publish_with_edits(root, {line: edit})
         assert b"- edit\n" in remaining(root, result), line
-        assert not result.is_success
+        assert result.problems
         outcomes |= set(result.outcomes.values())
         line += 1
     assert lines > 5
@@ -152,7 +152,7 @@ def test_a_file_that_is_removed_at_any_instant_of_a_swap_stays_removed(quick_pat
 def test_an_edit_of_a_program_that_had_the_file_open_all_the_time_is_found_at_the_next_start(quick_path: Path) -> None:
     write_all(quick_path, {"topic.md": b"- old\n"})
     with (quick_path / "topic.md").open("ab", buffering=0) as file:
-        assert publish_now(quick_path, "one", {"topic.md": b"- new\n"}).is_success
+        assert not publish_now(quick_path, "one", {"topic.md": b"- new\n"}).problems
         file.write(b"- late\n")
     (result,) = recover(quick_path)
     assert [path.read_bytes() for path in result.rescued] == [b"- old\n- late\n"]

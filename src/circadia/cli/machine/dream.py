@@ -31,7 +31,7 @@ from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 from circadia.records.dream_job import DreamMode
 from circadia.server.basis import read_secret
-from circadia.server.dream_watch import DreamWatch, WatchedFolder
+from circadia.server.dream_watch import DreamWatch
 from circadia.server.dream_wiring import open_dream
 from circadia.server.sleeptime_wiring import build_sleep_models
 from circadia.settings import load_settings
@@ -161,11 +161,10 @@ def watch(
 ) -> None:
     """Dream whenever there are five new sessions and a day has passed, until Ctrl-C or SIGTERM."""
     _require_consent(folder, yes, False)
-    watched = WatchedFolder(
-        folder=folder, transcripts=_transcripts(folder, transcripts), project=project,
-        mode=mode or load_state(folder).mode,
-    )  # fmt: skip
-    watching = DreamWatch([watched], load_settings(config_file(config)), os.environ, SystemClock(), on_report=_tell)
+    clock = SystemClock()
+    intake = SessionIntake(clock, _transcripts(folder, transcripts), project=project)
+    chosen, settings = mode or load_state(folder).mode, load_settings(config_file(config))
+    watching = DreamWatch(folder, intake, chosen, settings, os.environ, clock, partial(_tell, folder))
 
     async def run() -> None:
         task = asyncio.ensure_future(watching.run())
@@ -198,10 +197,13 @@ def undo(folder: Folder, key: DreamKey = None, config: Config = None, as_json: A
     """Restore what a dream has replaced, also after later dreams that changed other lines."""
     chosen = key or _newest(folder, published=True)
     result = _run(folder, config, lambda opened: opened.undo(chosen), "restoring")
-    paths = [str(path) for path in result.outcomes]
-    print_result(
-        {"undone": chosen, "undo": result.id, "files": paths}, f"undid {chosen}: {', '.join(paths)}", as_json=as_json
-    )
+    paths, problems = [str(path) for path in result.published], list(result.problems)
+    values = {"undone": chosen, "undo": result.id, "files": paths, "left_out": problems}
+    print_result(values, f"undid {chosen}: {', '.join(paths) or 'no file'}", as_json=as_json)
+    for text in problems:
+        note(display_text(text))
+    if problems:
+        raise typer.Exit(1)
 
 
 @app.command(epilog="Example: circadia dream diff ~/.claude/projects/app/memory")

@@ -91,6 +91,12 @@ class FileLocation:
             return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
         return None
 
+    def refuse_symlink(self) -> None:
+        """Raise OSError if this is a symlink, for what opens the file by its path."""
+        status = self.read_status()
+        if status is not None and stat.S_ISLNK(status.st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), self.name)
+
     def read_contents(self) -> bytes | None:
         """Return the contents, or None where there is no file. Raises OSError if this is no regular file."""
         try:

@@ -9,7 +9,6 @@ does not matter where a dream is killed, nor whether a person has merged a propo
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from itertools import chain, count
 from pathlib import Path, PurePosixPath
@@ -36,13 +35,16 @@ from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, RETIRED_FOLD
 from circadia.sleeptime.markdown.diary import append_to_diary
 from circadia.sleeptime.markdown.dream_report import NO_COST, DreamOutcome, DreamReport
 from circadia.sleeptime.markdown.dream_state import DreamState, failure_changes, load_state, save_state
-from circadia.sleeptime.markdown.folder_bank import FolderBank
+from circadia.sleeptime.markdown.edits import read_as_entry
+from circadia.sleeptime.markdown.folder_bank import FolderBank, note_text
 from circadia.sleeptime.markdown.folder_lock import FolderLock, lock_memory_folder
 from circadia.sleeptime.markdown.folder_plan import FolderPlan, FolderPlanner
 from circadia.sleeptime.markdown.folder_snapshot import FolderSnapshot, take_snapshot
-from circadia.sleeptime.markdown.publication import FileOutcome, PublicationResult
+from circadia.sleeptime.markdown.git_repository import FileVersions
+from circadia.sleeptime.markdown.publication import PublicationResult
 from circadia.sleeptime.markdown.session_intake import SessionCounts, SessionIntake
-from circadia.sleeptime.markdown.upkeep import propose_upkeep
+from circadia.sleeptime.markdown.splitting import whole_name
+from circadia.sleeptime.markdown.upkeep import FolderUpkeep, propose_upkeep
 from circadia.sleeptime.operations.consolidate import Consolidate
 from circadia.sleeptime.operations.contradictions import Contradictions
 from circadia.sleeptime.operations.dedupe import Dedupe
@@ -151,10 +153,11 @@ class Dream:
             report = await self._deliver(bank, snapshot, run, DreamMode.AUTO, lock, files=files, asked=True)
             if report.state is DreamOutcome.PUBLISHED:
                 save_state(self._root, load_state(self._root), is_accepted=True)
-            if files and (rest := await self._find_staged_pass(bank)) is not None:  # what is left is shown anew
+                report = replace(report, detail="accepted")
+            if files:  # what is left is shown anew
                 now = await asyncio.to_thread(take_snapshot, self._root)
-                await self._deliver(bank, now, rest, DreamMode.PROPOSE, lock)
-            return self._note(replace(report, detail="accepted"))
+                await self._deliver(bank, now, await self._find_staged_pass(bank), DreamMode.PROPOSE, lock)
+            return self._note(report)
 
     async def refuse(self, files: Collection[PurePosixPath] = ()) -> int:
         """Drop what waits, all or what concerns these files; return the number of changes."""
@@ -163,15 +166,23 @@ class Dream:
             run = await self._find_staged_pass(bank)
             self._require_proposal(run)
             changes: Sequence[Change] = () if run is None else await self._staged_changes(run)
-            plan = await self._plan(bank, snapshot, changes)
-            chosen = _concerning(changes, plan, files)
+            chosen = _concerning(changes, await self._plan(bank, snapshot, changes), files)
+            left = await self._plan(bank, snapshot, [change for change in changes if change not in chosen])
+            _, upkeep = await self._add_upkeep(snapshot, left)
+            names = {whole_name(path) for path in files}
+            refused = {str(path): mark for path, mark in upkeep.fingerprints().items() if not files or path in names}
+            if files and not (chosen or refused):
+                raise _unconcerned(files)
             if run is not None:
                 await self._refuse(bank, run, [change.number for change in chosen])
+            state = load_state(self._root)
+            save_state(self._root, state, refused={**state.refused, **refused})
             self._drop_proposals()
             if files:
                 await self._deliver(bank, snapshot, await self._find_staged_pass(bank), DreamMode.PROPOSE, lock)
-            append_to_diary(self._root, self._clock.now(), f"refused {len(chosen)} changes")
-            return len(chosen)
+            number = len(chosen) + len(refused)
+            append_to_diary(self._root, self._clock.now(), f"refused {number} changes")
+            return number
 
     async def undo(self, dream_id: str) -> PublicationResult:
         """Restore what a dream has replaced. Raises NotFound, Conflict: later changes overlap with it."""
@@ -283,26 +294,28 @@ class Dream:
             plan = await self._plan(bank, snapshot, _concerning(changes, plan, files))
         elif run is not None and mode is not DreamMode.DRY_RUN:
             await self._refuse(bank, run, plan.left_out)
-        contents, findings = await asyncio.to_thread(_add_upkeep, snapshot, plan, self._clock.now())
+        contents, upkeep = await self._add_upkeep(snapshot, plan, files)
+        findings = [f"{each.path}{f':{each.line}' if each.line else ''}: {each.message}" for each in upkeep.findings]
         report = DreamReport(
             id="" if run is None else run.id, state=DreamOutcome.UNCHANGED, added=plan.added, replaced=plan.replaced,
-            retired=plan.retired, files=[path for path in contents if path.parts[0] != OWN_FOLDER],
-            left_out=list(plan.left_out.values()), findings=findings,
+            retired=plan.retired + len(upkeep.retired), left_out=list(plan.left_out.values()), findings=findings,
+            files=[path for path in contents if path.parts[0] != OWN_FOLDER],
         )  # fmt: skip
         if not contents:
+            if files:
+                raise _unconcerned(files)
             return report
-        report = replace(report, id=await asyncio.to_thread(self._stage, report, snapshot, contents))
-        limit = max(1, min(CEILING_NOTES, int(len(snapshot.entries) * CEILING_SHARE)))
+        report = replace(report, id=report.id or self._ids.new("drm"))
         if mode is DreamMode.DRY_RUN:
-            diff = await asyncio.to_thread(history.show_diff, self._root, report.id)
-            await asyncio.to_thread(publication.refuse, self._root, report.id)
-            return replace(report, state=DreamOutcome.SHOWN, diff=diff)
-        if mode is DreamMode.PROPOSE or (plan.moved > limit and not asked):
-            why = (
-                f"it would take {plan.moved} entries out of their files, more than {limit}"
-                if plan.moved > limit
-                else ""
-            )
+            versions = [
+                FileVersions(path=path, old=snapshot.contents_of(path), new=contents[path]) for path in contents
+            ]
+            return replace(report, state=DreamOutcome.SHOWN, diff=history.render_diff(versions))
+        report = replace(report, id=await asyncio.to_thread(self._stage, report, snapshot, contents))
+        moved = plan.moved + len(upkeep.retired)
+        limit = max(1, min(CEILING_NOTES, int(len(snapshot.entries) * CEILING_SHARE)))
+        if mode is DreamMode.PROPOSE or (moved > limit and not asked):
+            why = f"it would take {moved} entries out of their files, more than {limit}" if moved > limit else ""
             view = await asyncio.to_thread(publication.propose, self._root, report.id)
             return replace(report, state=DreamOutcome.PROPOSED, detail=why, view=view)
         lock.confirm()
@@ -310,51 +323,62 @@ class Dream:
         if run is not None:
             await self._settle(bank, run, await asyncio.to_thread(take_snapshot, self._root))
         self._note_rescued(result)
-        done = FileOutcome.PUBLISHED
-        left = [f"{path}: {outcome}" for path, outcome in result.outcomes.items() if outcome is not done]
-        left += [f"an edit that was made meanwhile is kept in {path}" for path in result.rescued]
-        return replace(report, state=DreamOutcome.PUBLISHED, left_out=[*report.left_out, *left])
+        report = replace(report, files=result.published, left_out=[*report.left_out, *result.problems])
+        if result.published:
+            return replace(report, state=DreamOutcome.PUBLISHED)
+        view = await asyncio.to_thread(publication.propose, self._root, report.id)
+        return replace(report, state=DreamOutcome.PROPOSED, detail="no file could be written", view=view)
 
     def _stage(self, report: DreamReport, snapshot: FolderSnapshot, contents: Mapping[PurePosixPath, bytes]) -> str:
         """Put new contents beside the folder, in the place of those of an earlier proposal; return their id."""
         self._drop_proposals()
         taken = {each.id for each in history.list_history(self._root)}
-        names = chain([report.id or self._ids.new("drm")], (f"{report.id}-{number}" for number in count(2)))
+        names = chain([report.id], (f"{report.id}-{number}" for number in count(2)))
         changeset_id = next(name for name in names if name not in taken)
-        expected = {path: snapshot.hashes.get(path) or hash_contents(snapshot.retired.get(path)) for path in contents}
+        expected = {path: hash_contents(snapshot.contents_of(path)) for path in contents}
         title = f"Dream: {report.added} added, {report.replaced} replaced, {report.retired} retired"
         publication.stage(self._root, changeset_id, contents, expected, now=self._clock.now(), title=title)
         return changeset_id
+
+    async def _add_upkeep(
+        self, snapshot: FolderSnapshot, plan: FolderPlan, files: Collection[PurePosixPath] = ()
+    ) -> tuple[Mapping[PurePosixPath, bytes], FolderUpkeep]:
+        """Return the contents of a plan with the upkeep of the folder that nobody has refused, and that upkeep.
+
+        With `files`, it is the upkeep of these files, and of those that the plan changes.
+        """
+        changed = {path: data for path, data in plan.contents.items() if path.parts[0] != OWN_FOLDER}
+        upkeep = await asyncio.to_thread(propose_upkeep, snapshot.folder, day=self._clock.now().date(), changed=changed)
+        refused = load_state(self._root).refused
+        wanted = {path for path, mark in upkeep.fingerprints().items() if refused.get(str(path)) != mark}
+        if files:
+            named = {*files, *changed}
+            if snapshot.folder.index is not None and named - snapshot.documents.keys():
+                named.add(snapshot.folder.index.path)  # it names each new file
+            wanted &= set(map(whole_name, named))
+        upkeep = upkeep.limit_to(wanted)
+        contents = {**plan.contents, **upkeep.contents}
+        for entry in upkeep.retired:
+            path = RETIRED_FOLDER / entry.path
+            contents[path] = contents.get(path, snapshot.retired.get(path, b"")) + entry.text
+        return contents, upkeep
 
     async def _cost_of(self, run: Pass) -> SleepCost:
         async with self._store.begin_read() as tx:
             return await tx.sleep_calls.sum_cost(pass_id=run.id)
 
 
-def _add_upkeep(
-    snapshot: FolderSnapshot, plan: FolderPlan, now: datetime
-) -> tuple[Mapping[PurePosixPath, bytes], Sequence[str]]:
-    """Return the contents of a plan with the upkeep of the whole folder, and what that has found."""
-    changed = {path: data for path, data in plan.contents.items() if path.parts[0] != OWN_FOLDER}
-    upkeep = propose_upkeep(snapshot.folder, day=now.date(), changed=changed)
-    contents = {**plan.contents, **upkeep.contents}
-    for entry in upkeep.retired:
-        path = RETIRED_FOLDER / entry.path
-        contents[path] = contents.get(path, snapshot.retired.get(path, b"")) + entry.text
-    findings = [f"{each.path}{f':{each.line}' if each.line else ''}: {each.message}" for each in upkeep.findings]
-    return contents, findings
-
-
 def _concerning(changes: Sequence[Change], plan: FolderPlan, files: Collection[PurePosixPath]) -> Sequence[Change]:
-    """Return the changes that concern any of the files; all without files. Raises NotFound: none does."""
-    chosen = [each for each in changes if not files or plan.files.get(each.number, frozenset()) & set(files)]
-    if files and not chosen:
-        raise NotFound(f"no change that waits concerns {', '.join(map(str, files))}")
-    return chosen
+    """Return the changes that concern any of the files; all without files."""
+    return [each for each in changes if not files or plan.files.get(each.number, frozenset()) & set(files)]
+
+
+def _unconcerned(files: Collection[PurePosixPath]) -> NotFound:
+    return NotFound(f"no change that waits concerns {', '.join(map(str, files))}")
 
 
 def _is_in_files(change: Change, texts: Collection[str]) -> bool:
     """Return whether the files say what a change says."""
     if change.kind is ChangeKind.ADD_NOTE:
-        return (change.after or {}).get("text") in texts
+        return note_text(read_as_entry(str((change.after or {}).get("text")))) in texts
     return change.kind is ChangeKind.RETIRE_NOTE and (change.before or {}).get("text") not in texts

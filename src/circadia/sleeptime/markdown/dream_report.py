@@ -32,6 +32,7 @@ class DreamReport:
     added: int = 0
     replaced: int = 0
     retired: int = 0
+    """Entries that leave without a new one in their place, such as those that stood twice."""
     files: Sequence[PurePosixPath] = ()
     """Files that have changed, or would."""
     view: str = ""
@@ -48,14 +49,13 @@ class DreamReport:
 
     def describe(self) -> str:
         """Return it in one line."""
-        parts = [
-            f"{self.added} facts added, {self.replaced} replaced, {self.retired} retired in {len(self.files)} files"
-        ]
+        facts, files = _count(self.added, "fact"), _count(len(self.files), "file")
+        parts = [f"{facts} added, {self.replaced} replaced, {self.retired} retired in {files}"]
         if self.turns:
-            parts.insert(0, f"read {self.turns} turns of {self.sessions} sessions")
+            parts.insert(0, f"read {_count(self.turns, 'turn')} of {_count(self.sessions, 'session')}")
         if self.cost.calls:
             price = f", ${self.cost.nanousd / 1e9:.4f}" if self.cost.nanousd else ""
-            parts.append(f"{self.cost.calls} calls, {self.cost.tokens:,} tokens{price}")
+            parts.append(f"{_count(self.cost.calls, 'call')}, {_count(self.cost.tokens, 'token')}{price}")
         return f"{self.state}{f' ({self.detail})' if self.detail else ''}: {'; '.join(parts)}"
 
     def to_json(self) -> dict[str, Any]:
@@ -67,3 +67,7 @@ class DreamReport:
             "sessions": self.sessions, "turns": self.turns, "calls": self.cost.calls, "tokens": self.cost.tokens,
             "usd": self.cost.nanousd / 1e9,
         }  # fmt: skip
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,6 +1,5 @@
 """What a folder remembers of its dreams, in `.circadia/dream.json`, and whether the next one may begin (DREAM-01)."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from circadia.errors import InvalidRequest
 from circadia.records.dream_job import DreamMode
-from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER
+from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, open_anchored, open_own_folder, storage_errors
 
 STATE_FILE: Final = "dream.json"
 BETWEEN: Final = timedelta(hours=24)
@@ -51,6 +50,8 @@ class DreamState(BaseModel):
     """Why the last dream failed."""
     is_accepted: bool = False
     """Whether a person has accepted a dream; until then dreams propose (DREAM-22)."""
+    refused: dict[str, str] = Field(default_factory=dict[str, str])
+    """Fingerprints of the upkeep that a person has refused, by file."""
 
 
 class DreamBlocker(StrEnum):
@@ -120,16 +121,17 @@ def load_state(root: Path) -> DreamState:
 
 
 def save_state(root: Path, state: DreamState, **changes: object) -> DreamState:
-    """Write the state with these changes, at once or not at all; return it."""
+    """Write the state with these changes, at once or not at all; return it.
+
+    Raises InvalidRequest: a symlink leads out. StorageUnavailable: the disk is full or cannot be written.
+    """
     changed = state.model_copy(update=changes)
-    path = root / OWN_FOLDER / STATE_FILE
-    path.parent.mkdir(exist_ok=True)
-    new = path.with_name(f"{STATE_FILE}.new")
-    with new.open("wb") as file:
-        file.write(changed.model_dump_json(indent=1).encode())
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+    with storage_errors(root, "the state of its dreams was not saved"):
+        with open_anchored(root) as folder, open_own_folder(folder) as own:
+            new = own.file(f"{STATE_FILE}.new")
+            new.remove()
+            new.create(changed.model_dump_json(indent=1).encode(), 0o600)
+            new.replace(own.file(STATE_FILE))
     return changed
 
 

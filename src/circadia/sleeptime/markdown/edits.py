@@ -113,9 +113,15 @@ def _one_line(text: str) -> str:
     return " ".join(text.replace("<!--", "&lt;!--").split())
 
 
+def read_as_entry(text: str) -> str:
+    """Return what an entry with this text reads as: without a mark such as `- ` before it."""
+    entries = parse_entries(f"- {_one_line(text)}\n".encode("utf-8", "replace")).entries
+    return entries[0].text if entries else ""
+
+
 def _render_text(text: str, source: FactSource | None) -> bytes:
     line = _one_line(text)
-    if not line:
+    if not read_as_entry(line):
         raise InvalidRequest("an entry has no text; leave it out")
     return (f"{line} {source.render()}" if source else line).encode("utf-8", "replace")
 

@@ -16,10 +16,13 @@ from circadia.sleeptime.markdown.memory_folder import MemoryFolder, read_folder
 class FolderSnapshot:
     folder: MemoryFolder
     documents: Mapping[PurePosixPath, Document]
-    hashes: Mapping[PurePosixPath, str]
     entries: Sequence[FolderEntry]
     retired: Mapping[PurePosixPath, bytes]
     """What lies below `.circadia/retired`, by path."""
+
+    def contents_of(self, path: PurePosixPath) -> bytes | None:
+        """Return what a file, or one of retired entries, held; None: there was none."""
+        return self.documents[path].data if path in self.documents else self.retired.get(path)
 
     @property
     def texts(self) -> frozenset[str]:
@@ -39,7 +42,7 @@ def take_snapshot(root: Path) -> FolderSnapshot:
     with open_anchored(folder.root) as opened:
         retired = {kept: opened.read_file(kept) for path in documents if (kept := RETIRED_FOLDER / path)}
     return FolderSnapshot(
-        folder=folder, documents=documents, hashes={file.path: file.hash for file in folder.files}, entries=entries,
+        folder=folder, documents=documents, entries=entries,
         retired={path: data for path, data in retired.items() if data is not None},
     )  # fmt: skip
 

@@ -5,13 +5,20 @@ contents before and after, so that a later undo can merge by lines.
 """
 
 import difflib
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 from circadia.errors import Conflict, NotFound
-from circadia.sleeptime.markdown.anchored_folder import AnchoredFolder, hash_contents, open_anchored, storage_errors
+from circadia.sleeptime.markdown.anchored_folder import (
+    RETIRED_FOLDER,
+    AnchoredFolder,
+    hash_contents,
+    open_anchored,
+    storage_errors,
+)
 from circadia.sleeptime.markdown.changeset import (
     Changeset,
     ReplacementStatus,
@@ -19,6 +26,7 @@ from circadia.sleeptime.markdown.changeset import (
     list_changeset_ids,
     open_changeset,
 )
+from circadia.sleeptime.markdown.entries import parse_entries
 from circadia.sleeptime.markdown.git_repository import FileVersions, GitRepository
 from circadia.sleeptime.markdown.line_merge import apply_change
 from circadia.sleeptime.markdown.publication import PublicationResult, publish, stage
@@ -81,6 +89,11 @@ def show_diff(root: Path, changeset_id: str) -> str:
         versions = _read_published(root, folder, changeset_id) + _read_proposed(folder, changeset_id)
     if not versions:
         raise _unknown(changeset_id)
+    return render_diff(versions)
+
+
+def render_diff(versions: Iterable[FileVersions]) -> str:
+    """Return a unified diff of these files, by path."""
     return "".join(_show_file_diff(each) for each in sorted(versions, key=lambda each: each.path))
 
 
@@ -125,10 +138,18 @@ def _take_back(each: FileVersions, ours: bytes | None) -> tuple[bytes | None, li
         return ours, ["(made anew since)"]
     if ours is None:
         return ours, ["(removed since)"]
-    if each.old is None:
-        return ours, ["(changed since the dream made it)"]
-    merge = apply_change(each.new, ours, each.old)
+    merge = apply_change(each.new, ours, _frame_of(each) if each.old is None else each.old)
     return merge.data, [f"lines {first}-{last}" for first, last in merge.conflicts]
+
+
+def _frame_of(each: FileVersions) -> bytes:
+    """Return what stays of a file that a dream has made, and others have added to: all but the dream's entries."""
+    if each.new is None or each.path.is_relative_to(RETIRED_FOLDER):
+        return b""
+    entries = parse_entries(each.new).entries
+    ends = [0, *(entry.end for entry in entries)]
+    starts = [*(entry.start for entry in entries), len(each.new)]
+    return b"".join(each.new[end:start] for end, start in zip(ends, starts, strict=True))
 
 
 def _read_published(root: Path, folder: AnchoredFolder, changeset_id: str) -> list[FileVersions]:

@@ -26,12 +26,15 @@ class _Hunk(NamedTuple):
     def growth(self) -> int:
         return len(self.lines) - (self.end - self.start)
 
+    def overlaps(self, other: "_Hunk") -> bool:
+        """Return whether both change a line, or add lines at the same place."""
+        return (self.start, self.end) == (other.start, other.end) or (self.start < other.end and other.start < self.end)
+
 
 def apply_change(base: bytes, ours: bytes, theirs: bytes) -> LineMerge:
     """Apply to our version what their version changes in the base.
 
-    Changes must not overlap or touch; the same change on both sides counts once. Where they do, nothing is decided;
-    `publish/merge.py` decides for one side.
+    Changes must not overlap; the same change on both sides counts once. Where they do, nothing is decided.
     """
     base_lines, our_lines, their_lines = (data.splitlines(keepends=True) for data in (base, ours, theirs))
     our_hunks = _list_hunks(base_lines, our_lines)
@@ -39,11 +42,11 @@ def apply_change(base: bytes, ours: bytes, theirs: bytes) -> LineMerge:
     merged, conflicts = list[bytes](), list[tuple[int, int]]()
     copied = shift = 0
     for hunk in _list_hunks(base_lines, their_lines):
-        while pending and pending[0].end < hunk.start:
+        while pending and pending[0].end <= hunk.start and not pending[0].overlaps(hunk):
             shift += pending.pop(0).growth
         if hunk in our_hunks:
             continue
-        overlapping = [each for each in pending if each.start <= hunk.end]
+        overlapping = [each for each in pending if each.overlaps(hunk)]
         if overlapping:
             first = min(hunk.start, overlapping[0].start) + shift + 1
             last = max(hunk.end, overlapping[-1].end) + shift + sum(each.growth for each in overlapping)

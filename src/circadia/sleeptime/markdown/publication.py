@@ -7,7 +7,7 @@ the dream read it is left alone. Call all of this with the folder's lock held.
 import errno
 import os
 import stat
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -52,9 +52,18 @@ class PublicationResult:
     """Where edits lie that were made in the old version of a file during or after the swap."""
 
     @property
-    def is_success(self) -> bool:
-        """Whether each file was read back from the disk as it was staged."""
-        return not self.rescued and all(outcome is FileOutcome.PUBLISHED for outcome in self.outcomes.values())
+    def problems(self) -> Sequence[str]:
+        """What was left alone or has an edit beside it; empty if each file was read back as it was staged."""
+        left = [f"{path}: {outcome}" for path, outcome in self.outcomes.items() if outcome is not FileOutcome.PUBLISHED]
+        return [*left, *(f"an edit that was made meanwhile is kept in {path}" for path in self.rescued)]
+
+    @property
+    def published(self) -> Sequence[PurePosixPath]:
+        """The files of the folder that hold what was staged, or did before somebody else wrote there."""
+        left_alone = (FileOutcome.CHANGED_MEANWHILE, FileOutcome.READ_ONLY)
+        return [
+            path for path, outcome in self.outcomes.items() if outcome not in left_alone and path.parts[0] != OWN_FOLDER
+        ]
 
 
 def stage(

@@ -4,11 +4,11 @@ Text is moved, never cut: what leaves a file stands in another one, or is kept a
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from itertools import count
 from pathlib import PurePosixPath
 from typing import Final
@@ -26,7 +26,15 @@ from circadia.sleeptime.markdown.memory_folder import (
     MemoryKind,
     comparable_path,
 )
-from circadia.sleeptime.markdown.splitting import SplitFile, append_part, is_part_of, part_name, part_number, split_file
+from circadia.sleeptime.markdown.splitting import (
+    SplitFile,
+    append_part,
+    is_part_of,
+    part_name,
+    part_number,
+    split_file,
+    whole_name,
+)
 
 MOST_FINDINGS: Final = 1_000
 SHORTEST_REPEATED: Final = 20
@@ -69,6 +77,21 @@ class FolderUpkeep:
     findings: Sequence[FolderFinding]
     omitted_findings: int
     """Number of findings beyond the first thousand."""
+
+    def fingerprints(self) -> Mapping[PurePosixPath, str]:
+        """Return a fingerprint of the changes by file; the parts of a file, between which entries move, are one."""
+        parts: dict[PurePosixPath, list[bytes]] = {}
+        for path, data in sorted(self.contents.items()):
+            parts.setdefault(whole_name(path), []).append(bytes(path) + b"\0" + data)
+        return {path: sha256(b"\0".join(found)).hexdigest() for path, found in parts.items()}
+
+    def limit_to(self, files: Collection[PurePosixPath]) -> "FolderUpkeep":
+        """Return the changes of these files alone, with all their parts."""
+        return replace(
+            self,
+            contents={path: data for path, data in self.contents.items() if whole_name(path) in files},
+            retired=[entry for entry in self.retired if whole_name(entry.path) in files],
+        )
 
 
 def propose_upkeep(
