@@ -33,11 +33,13 @@ async def open_dream(
     Raises:
         ConfigError: the key of a provider is not set. StartError: the database in the folder cannot be opened.
         InvalidRequest: Circadia's own folder, or the database in it, is a symlink.
+        StorageUnavailable: the disk is full, or the folder cannot be read or written.
     """
     with storage_errors(root, "no dream was started"), open_anchored(root) as folder, open_own_folder(folder) as own:
         own.file(DATABASE_FILE).refuse_symlink()
     ids = RandomIds(system_milliseconds)
     async with AsyncExitStack() as stack:
+        stack.enter_context(storage_errors(root, "the next dream finishes what this one has begun"))
         if models is None:
             models = build_sleep_models(settings, partial(read_secret, environment), clock, stack)
         store, signals = await stack.enter_async_context(open_scratch_store(root / OWN_FOLDER))

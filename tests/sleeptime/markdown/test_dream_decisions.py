@@ -1,11 +1,13 @@
 """What a person decides about a proposal, and what becomes of it."""
 
+import os
+import socket
 from contextlib import nullcontext
 from pathlib import Path, PurePosixPath
 
 import pytest
 
-from circadia.errors import InvalidRequest, NotFound
+from circadia.errors import InvalidRequest, NotFound, StartError, StorageUnavailable
 from circadia.records.dream_job import DreamMode
 from circadia.sleeptime.markdown import history, publication
 from circadia.sleeptime.markdown.dream_report import DreamOutcome
@@ -199,3 +201,54 @@ async def test_the_state_is_not_written_through_a_symlink(stand: DreamStand, tmp
     save_state(stand.root, load_state(stand.root), is_accepted=True)
     assert (tmp_path / "outside").read_bytes() == b"theirs"
     assert load_state(stand.root).is_accepted
+
+
+@pytest.mark.spec("DREAM-22", "DREAM-25")
+async def test_upkeep_that_a_person_has_merged_by_hand_waits_no_more(stand: DreamStand) -> None:
+    stand.write("user.md", TWICE)
+    view = Path((await stand.dream()).view)
+    for path in view.rglob("*.md"):
+        stand.write(str(path.relative_to(view)), path.read_bytes())
+    assert (await stand.dream()).state is DreamOutcome.UNCHANGED
+    assert not proposed_files(stand)
+    assert not view.exists()
+
+
+@pytest.mark.spec("DREAM-32")
+async def test_without_its_database_a_folder_reads_the_sessions_anew(stand: DreamStand) -> None:
+    stand.session("s1", *SAID)
+    await stand.dream()
+    database = stand.root / ".circadia" / "circadia.db"
+    database.write_bytes(b"no database" * 1000)
+    with pytest.raises(StartError, match="not a database"):
+        await stand.dream()
+    for path in database.parent.glob("circadia.db*"):
+        path.unlink()
+    assert (await stand.dream()).turns == 2
+    await stand.accept()
+    assert MOVED in stand.read("database.md")
+    assert CHECK in stand.read("learned.md")
+
+
+@pytest.mark.spec("DREAM-22", "DREAM-32")
+async def test_a_folder_with_what_cannot_be_copied_is_proposed_all_the_same(stand: DreamStand) -> None:
+    os.mkfifo(stand.root / "pipe")
+    os.mkfifo(stand.root / "pipe.md")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(os.path.relpath(stand.root / "socket"))
+        stand.session("s1", *SAID)
+        report = await stand.dream()
+    assert report.state is DreamOutcome.PROPOSED
+    assert MOVED in (Path(report.view) / "database.md").read_text("utf-8")
+
+
+@pytest.mark.spec("DREAM-32")
+async def test_what_stands_in_the_place_of_the_state_is_named(stand: DreamStand) -> None:
+    state = stand.root / ".circadia" / "dream.json"
+    state.write_bytes(b"{")
+    with pytest.raises(InvalidRequest, match=r"dream\.json is damaged.*delete it"):
+        await stand.dream()
+    state.unlink()
+    state.mkdir()
+    with pytest.raises(StorageUnavailable, match=r"Is a directory"):
+        await stand.dream()

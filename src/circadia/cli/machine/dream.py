@@ -197,7 +197,7 @@ def undo(folder: Folder, key: DreamKey = None, config: Config = None, as_json: A
     """Restore what a dream has replaced, also after later dreams that changed other lines."""
     chosen = key or _newest(folder, published=True)
     result = _run(folder, config, lambda opened: opened.undo(chosen), "restoring")
-    paths, problems = [str(path) for path in result.published], list(result.problems)
+    paths, problems = [str(path) for path in result.list_published()], list(result.problems)
     values = {"undone": chosen, "undo": result.id, "files": paths, "left_out": problems}
     print_result(values, f"undid {chosen}: {', '.join(paths) or 'no file'}", as_json=as_json)
     for text in problems:

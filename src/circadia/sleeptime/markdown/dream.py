@@ -113,6 +113,8 @@ class Dream:
         with lock_memory_folder(self._root, self._clock) as lock:
             state = load_state(self._root)
             bank, snapshot = await self._open()
+            if state.bank != bank.id:  # a new one, which has read nothing
+                state = state.model_copy(update={"bank": bank.id, "read": {}})
             waiting = await self._find_staged_pass(bank)
             if waiting is not None and mode is DreamMode.PROPOSE:
                 raise Conflict(f"the changes of {waiting.id} wait for you: accept or refuse them first")
@@ -304,6 +306,8 @@ class Dream:
         if not contents:
             if files:
                 raise _unconcerned(files)
+            if mode is not DreamMode.DRY_RUN:
+                self._drop_proposals()  # a person has merged the upkeep by hand
             return report
         report = replace(report, id=report.id or self._ids.new("drm"))
         if mode is DreamMode.DRY_RUN:
@@ -323,8 +327,8 @@ class Dream:
         if run is not None:
             await self._settle(bank, run, await asyncio.to_thread(take_snapshot, self._root))
         self._note_rescued(result)
-        report = replace(report, files=result.published, left_out=[*report.left_out, *result.problems])
-        if result.published:
+        report = replace(report, files=result.list_published(), left_out=[*report.left_out, *result.problems])
+        if report.files:
             return replace(report, state=DreamOutcome.PUBLISHED)
         view = await asyncio.to_thread(publication.propose, self._root, report.id)
         return replace(report, state=DreamOutcome.PROPOSED, detail="no file could be written", view=view)

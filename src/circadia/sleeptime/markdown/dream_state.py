@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -41,6 +41,8 @@ class DreamState(BaseModel):
     """What `sessions.scan` knows of each file of the transcripts."""
     read: dict[str, int] = Field(default_factory=dict[str, int])
     """The last line that a dream has read, by session."""
+    bank: str = ""
+    """The bank in the folder's database that has read them; another one reads them anew."""
     inputs: str = ""
     """Fingerprint of all that the last dream has read."""
     failures: int = 0
@@ -110,14 +112,12 @@ def decide_dream(state: DreamState) -> DreamVerdict:
 def load_state(root: Path) -> DreamState:
     """Return the folder's state; the initial one if it has none. Raises InvalidRequest: the file is damaged."""
     path = root / OWN_FOLDER / STATE_FILE
+    with storage_errors(root, "no dream was started"), open_anchored(root) as folder:
+        data = folder.read_file(PurePosixPath(OWN_FOLDER, STATE_FILE))
     try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return DreamState()
-    try:
-        return DreamState.model_validate_json(data)
+        return DreamState() if data is None else DreamState.model_validate_json(data)
     except ValidationError as error:
-        raise InvalidRequest(f"{path} is damaged ({error.error_count()} errors): correct it, or delete it") from error
+        raise InvalidRequest(f"{path} is damaged: {error.errors()[0]['msg']}; correct it, or delete it") from error
 
 
 def save_state(root: Path, state: DreamState, **changes: object) -> DreamState:

@@ -9,7 +9,7 @@ from circadia.sleeptime.markdown.anchored_folder import RETIRED_FOLDER, open_anc
 from circadia.sleeptime.markdown.entries import Document, MarkdownBlock
 from circadia.sleeptime.markdown.folder_bank import FolderEntry, note_text
 from circadia.sleeptime.markdown.index_lines import find_index_lines
-from circadia.sleeptime.markdown.memory_folder import MemoryFolder, read_folder
+from circadia.sleeptime.markdown.memory_folder import MemoryFile, MemoryFolder, read_folder
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +38,7 @@ def take_snapshot(root: Path) -> FolderSnapshot:
     """Read the folder. Raises InvalidRequest: it is none. Conflict: a file has changed while it was read."""
     folder = read_folder(root)
     documents = {file.path: file.read_document() for file in folder.files}
-    entries = [entry for path, document in documents.items() for entry in _entries_of(folder, path, document)]
+    entries = [entry for file in folder.files for entry in _entries_of(folder, file, documents[file.path])]
     with open_anchored(folder.root) as opened:
         retired = {kept: opened.read_file(kept) for path in documents if (kept := RETIRED_FOLDER / path)}
     return FolderSnapshot(
@@ -47,9 +47,9 @@ def take_snapshot(root: Path) -> FolderSnapshot:
     )  # fmt: skip
 
 
-def _entries_of(folder: MemoryFolder, path: PurePosixPath, document: Document) -> Iterator[FolderEntry]:
+def _entries_of(folder: MemoryFolder, file: MemoryFile, document: Document) -> Iterator[FolderEntry]:
     """Yield what a file says; the lines of an index only say where."""
-    at = datetime.fromtimestamp((folder.root / path).lstat().st_mtime, UTC)
+    path, at = file.path, datetime.fromtimestamp(file.changed_at, UTC)
     is_index = folder.index is not None and path == folder.index.path
     lines = {line.entry for line in find_index_lines(path, document)} if is_index else set[MarkdownBlock]()
     is_fixed = document.is_pinned or not document.is_writable

@@ -60,13 +60,15 @@ class MemoryFile:
     size: int
     hash: str
     """SHA-256 of its bytes, in hexadecimal digits."""
+    changed_at: float
+    """Seconds since 1970."""
     kind: MemoryKind | None
     is_writable: bool
 
     def read_data(self) -> bytes:
         """Read it again. Raises Conflict: it has changed since the folder was read, or is gone."""
         try:
-            data, _mode = _read_file(self.root, self.path)
+            data, _status = _read_file(self.root, self.path)
         except OSError as error:
             reason = f"{str(self.path)!r} cannot be read any more ({error.strerror})"
             raise Conflict(f"{reason}; read the folder again") from error
@@ -184,7 +186,7 @@ def _inspect(root: Path, path: PurePosixPath) -> MemoryFile | FolderProblem | No
     if path.suffix.lower() != ".md":
         return None
     try:
-        data, mode = _read_file(root, path)
+        data, status = _read_file(root, path)
     except OSError as error:
         return FolderProblem(path=path, reason=f"it cannot be read: {error.strerror}")
     if len(data) > MAX_FILE_BYTES:
@@ -197,20 +199,21 @@ def _inspect(root: Path, path: PurePosixPath) -> MemoryFile | FolderProblem | No
         path=path,
         size=len(data),
         hash=sha256(data).hexdigest(),
+        changed_at=status.st_mtime,
         kind=MemoryKind(kind) if kind in [*MemoryKind] else None,
-        is_writable=mode & 0o222 != 0 and os.access(root / path, os.W_OK),
+        is_writable=status.st_mode & 0o222 != 0 and os.access(root / path, os.W_OK),
     )
 
 
-def _read_file(root: Path, path: PurePosixPath) -> tuple[bytes, int]:
-    """Return the first bytes of a file, one more than it may have, and its mode."""
+def _read_file(root: Path, path: PurePosixPath) -> tuple[bytes, os.stat_result]:
+    """Return the first bytes of a file, one more than it may have, and its status."""
     descriptor = _open(root, path)
     try:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "it is no regular file")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(MAX_FILE_BYTES + 1), mode
+            return file.read(MAX_FILE_BYTES + 1), status
     finally:
         os.close(descriptor)
 

@@ -3,7 +3,9 @@
 The staged files are the truth: a view is made from them, and what is changed in it has no effect.
 """
 
+import os
 import shutil
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -52,8 +54,7 @@ def replace_view(root: Path, folder: AnchoredFolder, files: ChangesetFolder, cha
 def _copy_folder(root: Path, copy: Path, shown: list[FileVersions]) -> None:
     part = copy.with_name(f"{copy.name}.part")
     shutil.rmtree(part, ignore_errors=True)
-    own = shutil.ignore_patterns(OWN_FOLDER, ".git")
-    shutil.copytree(root, part, symlinks=True, ignore=own, copy_function=_copy_if_there)
+    shutil.copytree(root, part, symlinks=True, ignore=_find_uncopied, copy_function=_copy_if_there)
     with open_anchored(part) as top:
         for each in shown:
             with top.open_folder(each.path.parent, make_mode=top.status.st_mode & 0o777) as parent:
@@ -62,6 +63,19 @@ def _copy_folder(root: Path, copy: Path, shown: list[FileVersions]) -> None:
                 if each.new is not None:
                     file.create(each.new, each.mode)
     part.rename(copy)
+
+
+def _find_uncopied(folder: str, names: list[str]) -> set[str]:
+    """Return what a copy lacks: Circadia's and git's own, and what is no file or cannot be read."""
+    return {name for name in names if name in (OWN_FOLDER, ".git") or not _is_readable(Path(folder, name))}
+
+
+def _is_readable(path: Path) -> bool:
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISLNK(mode) or ((stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and os.access(path, os.R_OK))
 
 
 def _copy_if_there(source: str, target: str) -> None:

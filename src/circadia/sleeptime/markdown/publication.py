@@ -57,9 +57,8 @@ class PublicationResult:
         left = [f"{path}: {outcome}" for path, outcome in self.outcomes.items() if outcome is not FileOutcome.PUBLISHED]
         return [*left, *(f"an edit that was made meanwhile is kept in {path}" for path in self.rescued)]
 
-    @property
-    def published(self) -> Sequence[PurePosixPath]:
-        """The files of the folder that hold what was staged, or did before somebody else wrote there."""
+    def list_published(self) -> Sequence[PurePosixPath]:
+        """Return the files of the folder that hold what was staged, or did before somebody else wrote there."""
         left_alone = (FileOutcome.CHANGED_MEANWHILE, FileOutcome.READ_ONLY)
         return [
             path for path, outcome in self.outcomes.items() if outcome not in left_alone and path.parts[0] != OWN_FOLDER

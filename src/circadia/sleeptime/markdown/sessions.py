@@ -76,8 +76,8 @@ def find_sessions(folder: Path, seen: MutableMapping[str, Any], now: datetime) -
 
     Raises InvalidRequest: there is no such folder.
     """
-    if not folder.is_dir():
-        raise InvalidRequest(f"{str(folder)!r} is not a folder; name the folder with the transcripts")
+    if not folder.is_dir() or not os.access(folder, os.R_OK | os.X_OK):
+        raise InvalidRequest(f"{str(folder)!r} is no folder that can be read; name the folder with the transcripts")
     sessions: list[TranscriptSession] = []
     present: set[str] = set()
     for path, status in _find_files(folder):
