@@ -4,7 +4,7 @@ import json
 import re
 import signal
 from collections.abc import AsyncGenerator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +76,33 @@ async def test_a_person_dreams_looks_accepts_and_takes_it_back(stand: DreamStand
     log = (await run("dream", "log", "memory", "--json")).json
     assert [each["title"] for each in log["dreams"]] == ["Dream: 0 added, 1 replaced, 0 retired"]
     assert any("2 calls" in line for line in log["diary"])
-    assert (await run("dream", "undo", "memory", "--json")).json["files"]
+    assert datetime.fromisoformat(log["dreams"][0]["at"]).tzinfo is not None
+    undone = (await run("dream", "undo", "memory", "--json")).json
+    assert (undone["files"], undone["left_out"]) == (["database.md"], [])
     assert stand.contents() == before
     refused(await run("dream", "accept", "memory"), 4, "no dream waits")
+
+
+@pytest.mark.spec("DREAM-22", "DREAM-23")
+async def test_an_undo_names_what_it_did_not_restore(stand: DreamStand) -> None:
+    stand.session("s1", SAID)
+    await run("dream", "memory", "--transcripts", "sessions", "--yes")
+    await run("dream", "accept", "memory")
+    (stand.root / "database.md").chmod(0o444)
+    undone = await run("dream", "undo", "memory")
+    assert undone.status == 1
+    assert "no file" in undone.out
+    assert "database.md: read-only" in undone.err
+    assert MOVED in stand.read("database.md")
+
+
+@pytest.mark.spec("DREAM-22", "DREAM-25")
+async def test_a_person_refuses_the_upkeep_of_a_file(stand: DreamStand) -> None:
+    stand.write("user.md", "- Ann writes short messages.\n- Ann writes short messages.\n")
+    assert (await run("dream", "memory", "--yes", "--json")).json["retired"] == 1
+    assert (await run("dream", "refuse", "memory", "--file", "user.md")).out == "refused 1 change\n"
+    assert "user.md\n" not in (await run("dream", "diff", "memory")).out
+    refused(await run("dream", "refuse", "memory", "--file", "user.md"), 4, "user.md")
 
 
 @pytest.mark.spec("DREAM-01")

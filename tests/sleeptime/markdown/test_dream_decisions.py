@@ -252,3 +252,14 @@ async def test_what_stands_in_the_place_of_the_state_is_named(stand: DreamStand)
     state.mkdir()
     with pytest.raises(StorageUnavailable, match=r"Is a directory"):
         await stand.dream()
+
+
+@pytest.mark.spec("DREAM-22")
+async def test_merging_a_proposal_by_hand_accepts_it_so_that_later_dreams_may_write(stand: DreamStand) -> None:
+    stand.session("s1", SAID[0])
+    view = Path((await stand.dream()).view)
+    stand.write("database.md", (view / "database.md").read_bytes())
+    stand.session("s2", SAID[1])
+    report = await stand.dream(DreamMode.AUTO)
+    assert (report.state, report.added) == (DreamOutcome.PUBLISHED, 1)
+    assert CHECK in stand.read("learned.md")

@@ -157,7 +157,7 @@ def test_files_of_dreams_links_and_pipes_are_not_read(tmp_path: Path) -> None:
     (folder / "linked").symlink_to(outside.parent, target_is_directory=True)
     os.mkfifo(folder / "pipe.jsonl")
     assert find_sessions(folder, {}, NOW) == []
-    with pytest.raises(InvalidRequest, match="not a folder"):
+    with pytest.raises(InvalidRequest, match="no folder"):
         find_sessions(tmp_path / "gone", {}, NOW)
 
 

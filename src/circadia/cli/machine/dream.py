@@ -38,7 +38,7 @@ from circadia.settings import load_settings
 from circadia.sleeptime.markdown import history
 from circadia.sleeptime.markdown.diary import read_diary
 from circadia.sleeptime.markdown.dream import Dream
-from circadia.sleeptime.markdown.dream_report import DreamOutcome, DreamReport
+from circadia.sleeptime.markdown.dream_report import DreamOutcome, DreamReport, count_nouns
 from circadia.sleeptime.markdown.dream_state import load_state, save_state
 from circadia.sleeptime.markdown.dream_status import DreamStatus, fetch_status
 from circadia.sleeptime.markdown.project_folder import find_memory_folder, find_transcripts
@@ -126,7 +126,7 @@ def status(
 
     found = asyncio.run(fetch())
     if as_json:
-        state = found.state.model_dump(mode="json", exclude={"sessions", "read"})
+        state = found.state.model_dump(mode="json", exclude={"sessions", "read", "bank", "refused"})
         print_json({
             **state, "next": found.verdict.detail, "due": found.verdict.is_open, "waiting": found.waiting,
             "entries": found.entries, "files": found.files, "sessions": found.sessions,
@@ -139,12 +139,12 @@ def status(
         ("last dream", _time(found.state.dreamed_at)),
         ("next dream", "may begin now" if found.verdict.is_open else found.verdict.detail),
         ("waits for you", found.waiting or "nothing"),
-        ("folder", f"{found.entries} entries in {found.files} files"),
-        ("will read", f"{found.sessions} sessions{_excluded(found)}"),
+        ("folder", f"{found.entries} entries in {count_nouns(found.files, 'file')}"),
+        ("will read", f"{count_nouns(found.sessions, 'session')}{_excluded(found)}"),
         ("will cost", _price(found)),
     ]
     if found.state.failures:
-        rows.append(("trouble", f"{found.state.failures} failed dreams: {found.state.trouble}"))
+        rows.append(("trouble", f"{count_nouns(found.state.failures, 'failed dream')}: {found.state.trouble}"))
     console().print(table(("what", "state"), rows))
     for finding in found.findings:
         note(display_text(finding))
@@ -189,7 +189,7 @@ def accept(folder: Folder, files: Files = None, config: Config = None, as_json: 
 def refuse(folder: Folder, files: Files = None, config: Config = None, as_json: AsJson = False) -> None:
     """Drop what a dream proposes, all of it or what concerns some files; no later dream proposes the same."""
     refused = _run(folder, config, lambda opened: opened.refuse(_paths(files)), "refusing")
-    print_result({"refused": refused}, f"refused {refused} changes", as_json=as_json)
+    print_result({"refused": refused}, f"refused {count_nouns(refused, 'change')}", as_json=as_json)
 
 
 @app.command(epilog="Example: circadia dream undo ~/.claude/projects/app/memory")
@@ -220,7 +220,7 @@ def log(folder: Folder, as_json: AsJson = False) -> None:
         print_json({
             "dreams": [
                 {
-                    "id": each.id, "at": each.created_at, "title": each.title, "undoes": each.undoes,
+                    "id": each.id, "at": each.created_at.isoformat(), "title": each.title, "undoes": each.undoes,
                     "published": list(map(str, each.published)), "proposed": list(map(str, each.proposed)),
                     "commit": each.commit,
                 }

@@ -33,7 +33,7 @@ from circadia.sleeptime.grounding.wording import check_wording
 from circadia.sleeptime.markdown import history, publication
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, RETIRED_FOLDER, hash_contents
 from circadia.sleeptime.markdown.diary import append_to_diary
-from circadia.sleeptime.markdown.dream_report import NO_COST, DreamOutcome, DreamReport
+from circadia.sleeptime.markdown.dream_report import NO_COST, DreamOutcome, DreamReport, count_nouns
 from circadia.sleeptime.markdown.dream_state import DreamState, failure_changes, load_state, save_state
 from circadia.sleeptime.markdown.edits import read_as_entry
 from circadia.sleeptime.markdown.folder_bank import FolderBank, note_text
@@ -111,8 +111,8 @@ class Dream:
             InvalidRequest: the folder or the transcripts cannot be read.
         """
         with lock_memory_folder(self._root, self._clock) as lock:
-            state = load_state(self._root)
             bank, snapshot = await self._open()
+            state = load_state(self._root)
             if state.bank != bank.id:  # a new one, which has read nothing
                 state = state.model_copy(update={"bank": bank.id, "read": {}})
             waiting = await self._find_staged_pass(bank)
@@ -183,7 +183,7 @@ class Dream:
             if files:
                 await self._deliver(bank, snapshot, await self._find_staged_pass(bank), DreamMode.PROPOSE, lock)
             number = len(chosen) + len(refused)
-            append_to_diary(self._root, self._clock.now(), f"refused {number} changes")
+            append_to_diary(self._root, self._clock.now(), f"refused {count_nouns(number, 'change')}")
             return number
 
     async def undo(self, dream_id: str) -> PublicationResult:
@@ -205,10 +205,10 @@ class Dream:
         snapshot = await asyncio.to_thread(take_snapshot, self._root)
         self._pinned.texts = snapshot.pinned_texts
         run = await self._find_staged_pass(bank)
-        if run is not None:
-            await self._settle(bank, run, snapshot)
-        if run is not None and await self._find_staged_pass(bank) is None:
-            self._drop_proposals()  # a person has merged all of it
+        if run is not None and await self._settle(bank, run, snapshot):  # a person has accepted it or merged it by hand
+            save_state(self._root, load_state(self._root), is_accepted=True)
+            if await self._find_staged_pass(bank) is None:
+                self._drop_proposals()
         return bank, snapshot
 
     def _note_rescued(self, result: PublicationResult) -> None:
@@ -216,15 +216,16 @@ class Dream:
             text = f"{result.id}: an edit that was made meanwhile is kept in {path}"
             append_to_diary(self._root, self._clock.now(), text)
 
-    async def _settle(self, bank: Bank, run: Pass, snapshot: FolderSnapshot) -> None:
-        """Accept the staged changes that the files have already: those of a dream, and those that a person merged."""
+    async def _settle(self, bank: Bank, run: Pass, snapshot: FolderSnapshot) -> bool:
+        """Accept the staged changes that the files have already, a dream's and merged ones; return whether any are."""
         staged = await self._staged_changes(run)
-        visible = [change.number for change in staged if _is_in_files(change, snapshot.texts)]
+        found = visible = [change.number for change in staged if _is_in_files(change, snapshot.texts)]
         if not any(change.kind in _OF_FILES and change.number not in visible for change in staged):
             visible = [change.number for change in staged]  # what remains is about turns
         if visible:
             async with self._store.begin_write(bank_key(bank.id)) as tx:
                 await self._tier.accept(tx, bank, run, visible)
+        return bool(found)
 
     async def _refuse(self, bank: Bank, run: Pass, numbers: Collection[int]) -> None:
         if numbers:

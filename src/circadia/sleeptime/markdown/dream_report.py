@@ -49,13 +49,13 @@ class DreamReport:
 
     def describe(self) -> str:
         """Return it in one line."""
-        facts, files = _count(self.added, "fact"), _count(len(self.files), "file")
+        facts, files = count_nouns(self.added, "fact"), count_nouns(len(self.files), "file")
         parts = [f"{facts} added, {self.replaced} replaced, {self.retired} retired in {files}"]
         if self.turns:
-            parts.insert(0, f"read {_count(self.turns, 'turn')} of {_count(self.sessions, 'session')}")
+            parts.insert(0, f"read {count_nouns(self.turns, 'turn')} of {count_nouns(self.sessions, 'session')}")
         if self.cost.calls:
             price = f", ${self.cost.nanousd / 1e9:.4f}" if self.cost.nanousd else ""
-            parts.append(f"{_count(self.cost.calls, 'call')}, {_count(self.cost.tokens, 'token')}{price}")
+            parts.append(f"{count_nouns(self.cost.calls, 'call')}, {count_nouns(self.cost.tokens, 'token')}{price}")
         return f"{self.state}{f' ({self.detail})' if self.detail else ''}: {'; '.join(parts)}"
 
     def to_json(self) -> dict[str, Any]:
@@ -69,5 +69,6 @@ class DreamReport:
         }  # fmt: skip
 
 
-def _count(number: int, noun: str) -> str:
+def count_nouns(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is one."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

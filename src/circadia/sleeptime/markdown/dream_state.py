@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from circadia.errors import InvalidRequest
 from circadia.records.dream_job import DreamMode
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, open_anchored, open_own_folder, storage_errors
+from circadia.sleeptime.markdown.dream_report import count_nouns
 
 STATE_FILE: Final = "dream.json"
 BETWEEN: Final = timedelta(hours=24)
@@ -25,7 +26,7 @@ LONGEST_BACK_OFF: Final = timedelta(hours=24)
 
 
 class DreamState(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="ignore")
 
     enabled_at: datetime | None = None
     """When a person agreed to dreams over this folder."""
@@ -43,8 +44,6 @@ class DreamState(BaseModel):
     """The last line that a dream has read, by session."""
     bank: str = ""
     """The bank in the folder's database that has read them; another one reads them anew."""
-    inputs: str = ""
-    """Fingerprint of all that the last dream has read."""
     failures: int = 0
     """Failed dreams in a row."""
     failed_at: datetime | None = None
@@ -90,7 +89,7 @@ def decide_scan(state: DreamState, now: datetime) -> DreamVerdict:
     if state.failures and state.failed_at is not None:
         pause = min(LONGEST_BACK_OFF, BACK_OFF * 2.0 ** (state.failures - 1))
         if now < state.failed_at + pause:
-            detail = f"{state.failures} dreams in a row have failed: {state.trouble}"
+            detail = f"{count_nouns(state.failures, 'dream')} in a row failed: {state.trouble}"
             return DreamVerdict(blocker=DreamBlocker.BACK_OFF, detail=detail, at=state.failed_at + pause)
     if state.dreamed_at is not None and now < state.dreamed_at + BETWEEN:
         detail = "the last dream is less than 24 hours ago"
@@ -106,7 +105,7 @@ def decide_dream(state: DreamState) -> DreamVerdict:
     """Return whether a dream that nobody asked for may begin, after a scan."""
     if state.new_sessions < FEWEST_SESSIONS:
         return DreamVerdict(blocker=DreamBlocker.SESSIONS, detail=_count_sessions(state))
-    return DreamVerdict(blocker=None, detail=f"{state.new_sessions} new sessions")
+    return DreamVerdict(blocker=None, detail=count_nouns(state.new_sessions, "new session"))
 
 
 def load_state(root: Path) -> DreamState:
@@ -141,4 +140,4 @@ def failure_changes(state: DreamState, why: str, now: datetime) -> Mapping[str, 
 
 
 def _count_sessions(state: DreamState) -> str:
-    return f"{state.new_sessions} new sessions, of {FEWEST_SESSIONS} that make a dream due"
+    return f"{count_nouns(state.new_sessions, 'new session')}, of {FEWEST_SESSIONS} that make a dream due"
