@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path, PurePosixPath
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from circadia.sleeptime.markdown.entries import parse_entries
@@ -284,7 +284,11 @@ def test_a_folder_of_10_000_files_is_read_and_tidied_in_bounded_memory(tmp_path:
     assert mebibytes < 100, "its files have 10 MB"
 
 
+OPEN = b"```\ncode\n- no entry\n```\n```\ncode\n- no entry\n```\n<!-- open\n"
+
+
 @settings(max_examples=40)
+@example({"a.md": b"", "MEMORY.md": OPEN})
 @given(st.dictionaries(st.sampled_from(["MEMORY.md", "a.md", "b.md", "d/c.md"]), markdown_files(), min_size=1))
 def test_whatever_a_folder_holds_no_entry_is_lost_and_a_second_run_has_nothing_to_do(
     tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes]
@@ -296,3 +300,9 @@ def test_whatever_a_folder_holds_no_entry_is_lost_and_a_second_run_has_nothing_t
     lost = before - entries(root)
     assert sum(lost.values()) <= len(upkeep.retired)
     assert all(raw in retired for raw in lost)
+
+
+def test_an_index_with_an_open_comment_at_its_end_takes_lines_once_its_end_is_elsewhere(tmp_path: Path) -> None:
+    root = write(tmp_path, {"a.md": b"", "MEMORY.md": OPEN})
+    tidy(root, FolderLimits(index_lines=8))
+    assert (root / "MEMORY.md").read_text("utf-8").endswith("- [MEMORY (2)](MEMORY-part2.md)\n- [a](a.md)\n")

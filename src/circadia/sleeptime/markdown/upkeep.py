@@ -135,7 +135,9 @@ class _UpkeepRun:
             if document is not None:
                 self._check_file(path, document)
         self._report_repeated()
-        self._check_index()
+        if not self._check_index():  # what is open at its end may go with its end
+            self._check_sizes()
+            self._check_index()
         self._check_sizes()
         return FolderUpkeep(
             contents={path: data for path, data in self._contents.items() if data != self._before.get(path)},
@@ -239,8 +241,8 @@ class _UpkeepRun:
                 self._report(path, line, f"{number} places have the same text")
         self._places.clear()
 
-    def _check_index(self) -> None:
-        """Add a line to the index for each topic file to which no link leads from it."""
+    def _check_index(self) -> bool:
+        """Add a line to the index for each topic file to which no link leads from it; return whether it takes lines."""
         paths = sorted({*self._files, *self._contents}, key=_index_order)
         if len(paths) > self._limits.topic_files + 1:
             message = f"the folder has {len(paths)} files, more than {self._limits.topic_files}; merge some"
@@ -248,18 +250,20 @@ class _UpkeepRun:
         index = self._folder.index
         document = self._read(index.path) if index is not None else None
         if index is None or document is None:
-            return
+            return True
         missing = list(self._find_missing(index.path, paths))
         lines = list(self._lines_of(index.path, document))
         lists_files = self._lists_files([index.path, *(path for path in paths if is_part_of(path, index.path))])
         if lists_files and 0 < len(missing) <= self._limits.topic_files:
             additions = [addition for path in missing for addition in self._index_lines(index.path, path, lines)]
-            if self._edit(index.path, document, additions):
-                for path in missing:
-                    self._report(index.path, None, f"{str(path)!r} was not in the index, and now is")
+            if not self._edit(index.path, document, additions):
+                return False
+            for path in missing:
+                self._report(index.path, None, f"{str(path)!r} was not in the index, and now is")
         elif missing and lines:
             message = f"the index has no line for {len(missing)} files, such as {str(missing[0])!r}"
             self._report(index.path, None, message)
+        return True
 
     def _lines_of(self, path: PurePosixPath, document: Document) -> Iterator[IndexLine]:
         """Yield the lines of an index for topic files, without the one for its next part."""
@@ -337,6 +341,7 @@ class _UpkeepRun:
             return None
         self._contents[path], self._contents[part] = head, data
         self._names.add(comparable_path(part))
+        self._links.setdefault(comparable_path(path), set()).add(comparable_path(part))
         self._report(path, None, f"it was too long; its end is now in {str(part)!r}")
         joined = parse_entries(data)
         self._remove(part, joined, _find_repeats(part, joined))
