@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from circadia.errors import Conflict
 from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.records.dream_job import DreamMode
+from circadia.sleeptime.engine import pass_runner
 from circadia.sleeptime.markdown.dream_report import DreamOutcome
 from circadia.sleeptime.markdown.dream_state import load_state
 from circadia.sleeptime.operations.consolidate import ConsolidationAnswer
@@ -95,3 +97,34 @@ async def test_a_dream_whose_model_fails_midway_proposes_what_it_has_and_the_nex
     await stand.accept()
     assert (stand.read("learned.md").count(CHECK), stand.read("learned.md").count(tabs)) == (1, 1)
     assert (await stand.dream()).state is DreamOutcome.UNCHANGED
+
+
+@pytest.mark.spec("DREAM-02", "DREAM-22")
+async def test_an_interrupted_dream_that_had_proposed_something_is_finished_first(
+    stand: DreamStand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pass_runner, "PAGE", 3)
+    stand.session("s2", "Makefiles need tabs, always use tabs there.")
+    tabs = "Ann wants tabs in Makefiles."
+    script = FactScript({"make check": CHECK, "need tabs": tabs})
+    began = asyncio.Event()
+
+    async def answer(prompt: Prompt, output: type[BaseModel]) -> BaseModel:
+        if output is ConsolidationAnswer and "need tabs" in prompt.data:
+            began.set()
+            await asyncio.Event().wait()
+        return script(prompt, output)
+
+    stand.model = ScriptedChatModel(answer)
+    dreaming = asyncio.ensure_future(stand.dream(instructions="Look for rules."))
+    await asyncio.wait_for(began.wait(), 30)
+    dreaming.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await dreaming
+    stand.model = ScriptedChatModel(script)
+    for mode in (DreamMode.DRY_RUN, DreamMode.PROPOSE):
+        with pytest.raises(Conflict, match=r"finish it first, with the instructions 'Look for rules\.'"):
+            await stand.dream(mode)
+    assert (await stand.dream(instructions="Look for rules.")).added == 2
+    await stand.accept()
+    assert (stand.read("learned.md").count(CHECK), stand.read("learned.md").count(tabs)) == (1, 1)

@@ -243,7 +243,8 @@ class Dream:
             begun = await tx.passes.get_open(bank.id)
             if begun is not None and (begun.dry_run, begun.instructions) != (dry, instructions):
                 if not begun.dry_run and await tx.passes.find_changes(begun.id, state=ChangeState.STAGED):
-                    raise Conflict("the last dream was interrupted: finish it first, with its mode and instructions")
+                    with_what = f"with the instructions {begun.instructions!r}" if begun.instructions else "as it was"
+                    raise Conflict(f"the last dream was interrupted: finish it first, {with_what}, and no dry run")
                 await self._tier.cancel(tx, bank, begun, by=BY)
         new = NewPass(trigger=Trigger.HAND, by=BY, instructions=instructions, dry_run=dry, review=True)
         return await run_one_pass(self._store, self._signals, self._tier, self._worker, bank, new)
