@@ -1,5 +1,5 @@
 import type { DreamView } from "@circadia/client";
-import { Anchor, Code, Stack, Table, Text, Title } from "@mantine/core";
+import { Anchor, Code, Group, Paper, SimpleGrid, Stack, Text, Title } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
 
@@ -13,7 +13,7 @@ import { QueryView } from "../parts/query-view";
 import { Ago } from "../parts/time";
 import { type Column, VirtualTable } from "../parts/virtual-table";
 import { circadia } from "../server/circadia";
-import { formatCount, formatNumberOf, formatUsd } from "../server/format";
+import { formatNumberOf, formatUsd } from "../server/format";
 import { dreamsQuery, folderQuery, foldersQuery } from "../server/queries";
 
 const COLUMNS: Column<DreamView>[] = [
@@ -90,53 +90,50 @@ function Folders({ names }: { names: readonly string[] }) {
     );
   }
   return (
-    <Table withTableBorder aria-label="Memory folders">
-      <Table.Thead>
-        <Table.Tr>
-          {["Folder", "Entries", "Next dream", "Will read", "Acts"].map((header) => (
-            <Table.Th key={header}>{header}</Table.Th>
-          ))}
-        </Table.Tr>
-      </Table.Thead>
-      <Table.Tbody>
-        {names.map((name) => (
-          <Folder key={name} name={name} />
-        ))}
-      </Table.Tbody>
-    </Table>
+    <SimpleGrid cols={{ base: 1, lg: 2 }}>
+      {names.map((name) => (
+        <Folder key={name} name={name} />
+      ))}
+    </SimpleGrid>
   );
 }
 
 function Folder({ name }: { name: string }) {
   const folder = useQuery(folderQuery(name));
-  const found = folder.data;
   return (
-    <Table.Tr>
-      <Table.Td>
-        <Name text={name} />
-      </Table.Td>
-      <Table.Td>{found && formatCount(found.entries)}</Table.Td>
-      <Table.Td>
-        <Text size="sm" className="foreign-text">
-          {folder.error?.message ?? (found && describeNext(found))}
+    <Paper withBorder p="sm" component="section" aria-label={`Folder ${name}`} style={{ minWidth: 0 }}>
+      <Group justify="space-between" wrap="nowrap">
+        <Text fw={600} className="name" component="div">
+          <Name text={name} />
         </Text>
-      </Table.Td>
-      <Table.Td>{found && formatNumberOf(found.sessions, "session")}</Table.Td>
-      <Table.Td>
         <ActButton
           size="compact-xs"
           subject={`over ${name}`}
           act={() => circadia.runDream({ body: { inputs: [{ type: "folder", name }] } })}
           success={`A dream over ${name} begins.`}
-          barrier={found?.waiting ? "The changes of a dream wait for a person." : undefined}
+          barrier={folder.data?.waiting ? "The changes of a dream wait for a person." : undefined}
         >
           Dream
         </ActButton>
-      </Table.Td>
-    </Table.Tr>
+      </Group>
+      <QueryView query={folder} height={40}>
+        {(folder) => (
+          <>
+            <Text size="sm">
+              {formatNumberOf(folder.entries, "entry", "entries")} in {formatNumberOf(folder.files, "file")}; the next dream reads{" "}
+              {formatNumberOf(folder.sessions, "session")}.
+            </Text>
+            <Text size="sm" className="foreign-text">
+              {describeNext(folder)}
+            </Text>
+          </>
+        )}
+      </QueryView>
+    </Paper>
   );
 }
 
 function describeNext({ waiting, next_dream }: { waiting: string | null; next_dream: string }): string {
-  return waiting === null ? next_dream || "is due" : "waits until a person has accepted or refused the last one";
+  if (waiting !== null) return "Changes wait until a person has accepted or refused them.";
+  return next_dream === "" ? "A dream is due." : `Not yet due: ${next_dream}.`;
 }

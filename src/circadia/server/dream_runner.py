@@ -132,8 +132,10 @@ class DreamRunner:
 
     async def _dream_folder(self, job: DreamJob) -> tuple[DreamJobStatus, Mapping[str, Any]]:
         report = await self._folders.dream(job.name, DreamMode(job.mode), job.instructions)
+        left = report.state in (DreamOutcome.SHOWN, DreamOutcome.PROPOSED, DreamOutcome.PUBLISHED)
         changes = {
-            "output": report.view, "pass_id": report.id, "report": {"text": report.describe(), **report.to_json()},
+            "output": report.view, "pass_id": report.id if left else "",
+            "report": {"text": report.describe(), **report.to_json()},
             "error": report.detail if report.state is DreamOutcome.FAILED else "",
         }  # fmt: skip
         return DreamJobStatus.FAILED if changes["error"] else DreamJobStatus.COMPLETED, changes

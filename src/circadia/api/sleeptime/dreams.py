@@ -1,6 +1,7 @@
 """Dreams over memory folders and banks: ask, list, show, cancel, accept, refuse, undo (DREAM-31)."""
 
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Annotated, Final
 
@@ -10,7 +11,7 @@ from pydantic import Field
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
-from circadia.errors import Conflict, InvalidRequest
+from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.ids import DreamId, PassId
 from circadia.memory.episodes import is_text
 from circadia.records.dream_job import DreamJob, DreamJobStatus, DreamMode, DreamSource
@@ -129,7 +130,10 @@ async def cancel_dream(dream: DreamPath, who: Who, parts: Parts) -> DreamView:
 async def show_dream_diff(dream: DreamPath, who: Who, parts: Parts) -> DreamDiffView:
     """Show what a dream over a folder changed or proposes. Operator only."""
     job = await _find_folder_dream(parts, who, dream)
-    return DreamDiffView(diff=str(job.report.get("diff", "")) or await parts.folders.show_diff(job.name, job.pass_id))
+    diff = str(job.report.get("diff", ""))
+    with suppress(NotFound):  # nothing is left of a refused dream
+        diff = diff or await parts.folders.show_diff(job.name, job.pass_id)
+    return DreamDiffView(diff=diff)
 
 
 @router.post("/dreams/{dream}/accept")

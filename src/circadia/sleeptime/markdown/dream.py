@@ -311,7 +311,8 @@ class Dream:
             if mode is not DreamMode.DRY_RUN:
                 self._drop_proposals()  # a person has merged the upkeep by hand
             return report
-        report = replace(report, id=report.id or self._ids.new("drm"))
+        waiting = next((each.id for each in history.list_history(self._root) if each.proposed), "") if asked else ""
+        report = replace(report, id=report.id or waiting or self._ids.new("drm"))
         if mode is DreamMode.DRY_RUN:
             versions = [
                 FileVersions(path=path, old=snapshot.contents_of(path), new=contents[path]) for path in contents
