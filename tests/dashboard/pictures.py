@@ -5,12 +5,17 @@ import re
 import signal
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from playwright.async_api import Browser, async_playwright, expect
 
-from tests.dashboard.conftest import CHROMIUM, FLAGS
+from circadia.testing.upstream import MockUpstream
+from tests.cli.test_dream import SAID, answer
+from tests.dashboard.conftest import CHROMIUM, FLAGS, Dashboard
+from tests.fixtures.server_process import CircadiaProcess
 from tests.house.tree import DOCS
+from tests.sleeptime.markdown.dream_stand import DreamStand
 
 FOLDER: Final = DOCS / "pictures"
 DEMO: Final = ("demo", "--seconds", "30", "--stay")
@@ -30,10 +35,32 @@ async def take_pictures() -> None:
         async with async_playwright() as playwright:
             browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
             await shoot(browser, url, FOLDER)
+            await shoot_dream(browser, FOLDER)
             await browser.close()
     finally:
         demo.send_signal(signal.SIGINT)
         await demo.wait()
+
+
+async def shoot_dream(browser: Browser, folder: Path) -> None:
+    """Take a picture of what a dream proposes, of a scripted model."""
+    with TemporaryDirectory() as place:
+        stand = DreamStand(Path(place))
+        stand.session("s1", SAID)
+        dreams = {"heron": {"folder": str(stand.root), "transcripts": str(stand.transcripts), "watch": False}}
+        async with MockUpstream(reply=answer) as upstream:
+            config = {
+                "upstreams": {"openai": {"base_url": upstream.base_url}},
+                "sleeptime": {"model": {"upstream": "openai", "name": "gpt-5-nano"}},
+                "dreams": dreams,
+            }
+            async with CircadiaProcess(Path(place) / "data", config) as server:
+                site = Dashboard(url=server.url, browser=browser)
+                asked = await site.call("POST", "/dreams", {"inputs": [{"type": "folder", "name": "heron"}]})
+                async with site.open(f"/dreams/{asked['id']}", viewport={"width": WIDE, "height": 640}) as page:
+                    await page.get_by_role("button", name="Accept").wait_for()
+                    await expect(page.locator("[aria-busy=true]")).to_have_count(0)
+                    await page.screenshot(path=folder / "dashboard-dream.png")
 
 
 async def _wait_for_link(demo: asyncio.subprocess.Process) -> str:

@@ -24,7 +24,7 @@ async def test_a_dream_is_asked_for_read_as_a_diff_accepted_and_undone(tmp_path:
         await expect(page.get_by_role("region", name="Folder notes")).to_contain_text("until a person has accepted")
         await check_accessibility(page)
         await row.get_by_role("link").click()
-        diff = page.get_by_role("group", name="Changes of the dream")
+        diff = page.get_by_role("group", name="Changes of MEMORY.md")
         await expect(diff.locator("ins").last).to_contain_text("database.md")
         await check_accessibility(page)
         await page.get_by_role("button", name="Accept").click()

@@ -78,7 +78,7 @@ function Diff({ dream }: { dream: DreamView }) {
         Changes
       </Title>
       <QueryView query={diff}>
-        {(diff) => (diff === "" ? <Text size="sm">Nothing of it is left to show.</Text> : <UnifiedDiff label="Changes of the dream" diff={diff} />)}
+        {(diff) => (diff === "" ? <Text size="sm">Nothing of it is left to show.</Text> : <UnifiedDiff diff={diff} />)}
       </QueryView>
     </section>
   );
