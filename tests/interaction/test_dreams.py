@@ -5,9 +5,11 @@ import json
 import logging
 import re
 from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import httpx2
@@ -17,11 +19,15 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import TextContent
 
 from circadia.clock import SystemClock
+from circadia.memory.transfer.copying import copy_bank
+from circadia.records.member import Role
+from circadia.server import dream_runner
 from circadia.sleeptime.markdown.dream_state import load_state, save_state
 from circadia.sleeptime.markdown.folder_lock import lock_memory_folder
 from circadia.testing.upstream import MockUpstream
 from tests.cli.test_dream import MOVED, SAID, answer
 from tests.interaction.live import KEY, Live, live
+from tests.interaction.test_cluster import cluster
 from tests.mcp_server.stand import structured
 from tests.sleeptime.markdown.dream_stand import DreamStand
 
@@ -60,6 +66,7 @@ async def ended(at: Live, dream: str) -> dict[str, Any]:
 
 
 async def begun(at: Live, **more: object) -> str:
+    """Begin a dream, over the stand's folder by default."""
     status, made = await at.rest("POST", "/dreams", {"inputs": [APP], **more})
     assert (status, made["status"], made["type"]) == (202, "pending", "dream"), made
     return made["id"]
@@ -131,6 +138,7 @@ async def test_bad_requests_are_told_what_to_do(stand: DreamStand, tmp_path: Pat
         stand.root.rename(tmp_path / "away")
         status, told = await at.rest("GET", "/memory-folders/app")
         assert (status, "no folder on this server" in told["detail"]) == (422, True)
+        assert "no folder on this server" in (await ended(at, await begun(at)))["error"]["message"]
 
 
 async def test_a_dream_that_is_cancelled_ends_and_the_next_one_reads_the_same(stand: DreamStand) -> None:
@@ -201,6 +209,8 @@ async def test_a_coding_agent_asks_for_a_dream_and_looks_at_it_by_mcp(stand: Dre
         async with connected(at, ann) as client:
             status = structured(await client.call_tool("dream_status", {}))
             assert (status["folder"], status["entries"], status["sessions"]) == ("app", 2, 1)
+            await ended(at, await begun(at, mode="dry-run"))
+            assert MOVED in structured(await client.call_tool("dream_diff", {}))["diff"]
             dream = structured(await client.call_tool("dream_run", {"instructions": "ports"}))["dream"]
             await ended(at, dream)
             assert MOVED in structured(await client.call_tool("dream_diff", {}))["diff"]
@@ -234,6 +244,8 @@ async def test_a_dream_over_a_bank_makes_another_one_and_leaves_it_as_it_is(stan
         assert await texts(at, copy) == rows
         assert (await at.rest("GET", f"/passes/{shown['pass_id']}"))[1]["bank"] == copy
         assert shown["report"]["calls"] >= 1
+        told = [event["data"]["status"] for event in await at.events("dream")]
+        assert told == ["pending", "running", "completed"]
         status, told = await at.rest("POST", f"/dreams/{made['id']}/accept")
         assert (status, copy in told["detail"]) == (422, True)
 
@@ -268,3 +280,79 @@ async def test_a_cut_off_dream_whose_changes_somebody_else_has_proposed_says_so(
     async with dreaming(stand) as at:
         shown = await ended(at, dream)
         assert (shown["status"], "wait for you" in shown["error"]["message"]) == ("failed", True)
+        assert (await at.rest("POST", f"/dreams/{dream}/accept"))[0] == 200  # by REST, too
+        assert MOVED in stand.read("database.md")
+
+
+@pytest.mark.spec("DREAM-02")
+async def test_of_two_servers_that_have_the_folder_one_dreams(stand: DreamStand, postgres_url: str) -> None:
+    stand.session("s1", SAID)
+    app = {"folder": str(stand.root), "transcripts": str(stand.transcripts), "watch": False}
+    async with MockUpstream(key=KEY, reply=answer) as provider:
+        running = cluster(
+            stand.root.parent, postgres_url, Role.ALL, Role.ALL, provider=provider, sleeptime=MODEL, dreams={"app": app}
+        )
+        async with running as (here, there):
+            for at in (here, there):
+                shown = await ended(at, await begun(at, mode="dry-run"))
+                assert (shown["status"], shown["error"], shown["report"]["replaced"]) == ("completed", None, 1)
+
+
+async def test_several_folders_dream_at_once_while_the_server_answers(tmp_path: Path) -> None:
+    folders: dict[str, dict[str, str]] = {}
+    for name in ("a", "b", "c", "d"):
+        (tmp_path / name).mkdir()
+        stand = DreamStand(tmp_path / name)
+        stand.session("s1", SAID)
+        folders[name] = {"folder": str(stand.root), "transcripts": str(stand.transcripts)}
+    loop, free = asyncio.get_running_loop(), Event()
+    loop.set_default_executor(ThreadPoolExecutor(1))  # for short work of others
+    async with MockUpstream(key=KEY, reply=answer) as provider:
+        async with live(tmp_path / "server", provider=provider, sleeptime=MODEL, dreams=folders) as at:
+            at.upstream.gate.clear()
+            asked = [await begun(at, inputs=[{"type": "folder", "name": name}]) for name in folders]
+            await at.upstream.wait_for_requests(len(folders))
+            async with asyncio.timeout(30):
+                await loop.run_in_executor(None, str)  # it is free
+                busy = loop.run_in_executor(None, free.wait, 30)
+                assert (await at.rest("GET", "/memory-folders/a"))[1]["sessions"] == 1
+            free.set()
+            await busy
+            at.upstream.gate.set()
+            assert [(await ended(at, dream))["status"] for dream in asked] == ["completed"] * len(folders)
+
+
+async def test_banks_are_copied_one_at_a_time(stand: DreamStand, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy occupies one of the few connections for reading."""
+    copying = most = 0
+
+    async def counted(*given: Any, **named: Any) -> None:
+        nonlocal copying, most
+        copying += 1
+        most = max(most, copying)
+        await copy_bank(*given, **named)
+        copying -= 1
+
+    monkeypatch.setattr(dream_runner, "copy_bank", counted)
+    async with dreaming(stand) as at:
+        names = [f"team-{number}" for number in range(5)]
+        for name in names:
+            await at.rest("POST", "/banks", {"name": name})
+        asked = [await begun(at, inputs=[{"type": "bank", "name": name}]) for name in names]
+        assert {(await ended(at, dream))["status"] for dream in asked} == {"completed"}
+        assert most == 1
+
+
+async def test_a_dream_whose_new_bank_is_deleted_has_failed(stand: DreamStand) -> None:
+    async with dreaming(stand) as at:
+        await at.rest("POST", "/banks", {"name": "team"})
+        for text in (SAID, "The mail server of the project Crane is called Otto."):
+            await at.rest("POST", "/banks/team/episodes", {"text": text, "speaker": "ann"})
+        at.upstream.gate.clear()
+        dream = await begun(at, inputs=[{"type": "bank", "name": "team"}])
+        await at.upstream.wait_for_requests(1)
+        copy = (await at.rest("GET", f"/dreams/{dream}"))[1]["outputs"][0]["name"]
+        assert (await at.rest("DELETE", f"/banks/{copy}"))[0] == 204
+        at.upstream.gate.set()
+        shown = await ended(at, dream)
+        assert (shown["status"], "was deleted" in shown["error"]["message"]) == ("failed", True)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -46,14 +47,16 @@ class ConfiguredFolders:
         self._environment = environment
         self._models = models
         self._clock = clock
+        self._threads = ThreadPoolExecutor(2, "memory-folders")
+        """A look at many long sessions takes minutes: the threads of the server's loop stay free."""
 
     async def has(self, name: str) -> bool:
         """Return whether the folder is on this machine."""
-        return await asyncio.to_thread(lambda: self._find(name).is_dir())
+        return await self._look(lambda: self._find(name).is_dir())
 
     async def is_due(self, name: str) -> DreamVerdict:
         """Return whether a dream that nobody asked for may begin now."""
-        return await asyncio.to_thread(lambda: is_due(self._root(name), self._build_intake(name), self._clock.now()))
+        return await self._look(lambda: is_due(self._root(name), self._build_intake(name), self._clock.now()))
 
     async def is_busy(self, name: str) -> bool:
         """Return whether some process dreams over the folder."""
@@ -65,18 +68,18 @@ class ConfiguredFolders:
             except Conflict:
                 return True
 
-        return await asyncio.to_thread(look)
+        return await self._look(look)
 
     async def fetch_status(self, name: str) -> DreamStatus:
-        return await asyncio.to_thread(
+        return await self._look(
             lambda: fetch_status(self._root(name), self._build_intake(name), self._clock, self._models[0])
         )
 
     async def list_history(self, name: str) -> Collection[HistoryEntry]:
-        return await asyncio.to_thread(lambda: history.list_history(self._root(name)))
+        return await self._look(lambda: history.list_history(self._root(name)))
 
     async def show_diff(self, name: str, dream_id: str) -> str:
-        return await asyncio.to_thread(lambda: history.show_diff(self._root(name), dream_id))
+        return await self._look(lambda: history.show_diff(self._root(name), dream_id))
 
     async def dream(self, name: str, mode: DreamMode, instructions: str) -> DreamReport:
         intake = self._build_intake(name)
@@ -90,6 +93,9 @@ class ConfiguredFolders:
 
     async def undo(self, name: str, dream_id: str) -> PublicationResult:
         return await self._act(name, lambda opened: opened.undo(dream_id))
+
+    async def _look(self, look: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, look)
 
     async def _act(self, name: str, act: Callable[[Dream], Awaitable[T]]) -> T:
         async def work() -> T:

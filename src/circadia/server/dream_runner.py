@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from circadia.clock import wait_for_event
-from circadia.errors import CircadiaError, Conflict
+from circadia.errors import CircadiaError, Conflict, NotFound
 from circadia.ids import DreamId
 from circadia.jobs.guarded_step import run_guarded
 from circadia.memory.services import MemoryServices
@@ -39,13 +39,17 @@ class DreamRunner:
         self._clock = basis.clock
         self._store = basis.store
         self._leads = basis.leads
+        self._is_alone = basis.membership is None
         self._requests = folders.requests
         self._folders = folders
         self._memory = memory
         self._tier = tier
         self._troubles: dict[str, str] = {}
         """Why a folder could not be read at the last look, so that it is logged once."""
-        self._running: dict[DreamId, asyncio.Task[None]] = {}
+        self._running: dict[tuple[DreamSource, str], tuple[DreamId, asyncio.Task[None]]] = {}
+        """By what they read: one that is cancelled is waited for before the next one begins."""
+        self._copying = asyncio.Lock()
+        """One bank is copied at a time: a copy occupies one of the few connections for reading."""
         self._bell = asyncio.Event()
         self._pass_bell = asyncio.Event()
         basis.signals.listen(DREAM_TOPIC, self._on_signal)
@@ -59,31 +63,40 @@ class DreamRunner:
                 await run_guarded("dreams", self._look)
                 await wait_for_event(self._clock, self._bell, LOOK_SECONDS)
         finally:
-            for task in self._running.values():
+            tasks = [task for _, task in self._running.values()]
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*self._running.values(), return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def _on_signal(self, key: str, data: Mapping[str, object]) -> None:
         self._bell.set()
-        task = self._running.get(DreamId(key))
-        if task is not None and data.get("status") == DreamJobStatus.CANCELED:
-            task.cancel()
+        for dream_id, task in self._running.values():
+            if dream_id == key and data.get("status") == DreamJobStatus.CANCELED:
+                task.cancel()
 
     async def _look(self) -> None:
         for name, folder in self._requests.folders.items():
-            if folder.watch and await self._folders.has(name):
+            if folder.watch and (DreamSource.FOLDER, name) not in self._running and await self._folders.has(name):
                 await self._request_if_due(name)
         async with self._store.begin_read() as tx:
             jobs = await tx.dream_jobs.find_all(statuses=OPEN_DREAMS, limit=1000)
         for job in reversed(jobs):
-            if job.id not in self._running and await self._is_ours(job):
-                task = self._running[job.id] = asyncio.create_task(self._work(job))
-                task.add_done_callback(lambda _, key=job.id: self._running.pop(key, None))
+            place = job.source, job.name
+            if place not in self._running and await self._is_ours(job):
+                task = asyncio.create_task(self._work(job))
+                self._running[place] = job.id, task
+                task.add_done_callback(partial(self._on_done, place))
+
+    def _on_done(self, place: tuple[DreamSource, str], task: asyncio.Task[None]) -> None:
+        del self._running[place]
+        if task.cancelled():
+            self._bell.set()  # another dream may wait for its place
 
     async def _is_ours(self, job: DreamJob) -> bool:
+        """Return whether to try; a server alone tries all, so that a dream without a folder says why it fails."""
         if job.source is DreamSource.BANK:
             return self._leads()
-        return job.name in self._requests.folders and await self._folders.has(job.name)
+        return self._is_alone or (job.name in self._requests.folders and await self._folders.has(job.name))
 
     async def _request_if_due(self, name: str) -> None:
         """Request a dream if one is due; a folder that cannot be read does not hold up the others."""
@@ -109,19 +122,19 @@ class DreamRunner:
                 moved
             )
         except CircadiaError as error:
-            if job.status is DreamJobStatus.RUNNING and isinstance(error, Conflict) and await self._is_busy(job):
-                _logger.info("dream %s: %s", job.id, error.message)
-                return
-            status, changes = DreamJobStatus.FAILED, {"error": error.message}
+            waiting = ""
+            if isinstance(error, Conflict) and job.source is DreamSource.FOLDER:
+                if await self._folders.is_busy(job.name):
+                    _logger.info("dream %s: %s", job.id, error.message)
+                    return
+                waiting = next((each.id for each in await self._folders.list_history(job.name) if each.proposed), "")
+            status, changes = DreamJobStatus.FAILED, {"error": error.message, "pass_id": waiting}
         except Exception:
             _logger.exception("dream %s failed", job.id)
             status, changes = DreamJobStatus.FAILED, {"error": "something went wrong; the server's log has the details"}
         ending = partial(self._end, moved, status, changes)
         while not await run_guarded(f"the result of dream {job.id}", ending):
             await self._clock.sleep(RETRY_SECONDS)
-
-    async def _is_busy(self, job: DreamJob) -> bool:
-        return job.source is DreamSource.FOLDER and await self._folders.is_busy(job.name)
 
     async def _move(self, job: DreamJob, status: DreamJobStatus, **changes: Any) -> DreamJob | None:
         async with self._store.begin_write() as tx:
@@ -142,12 +155,16 @@ class DreamRunner:
 
     async def _dream_bank(self, job: DreamJob) -> tuple[DreamJobStatus, Mapping[str, Any]]:
         """Copy the bank, run a pass over the copy, and return how that has ended."""
-        await copy_bank(self._store, self._memory.intake, self._clock, job.name, job.output, by=job.by)
+        async with self._copying:
+            await copy_bank(self._store, self._memory.intake, self._clock, job.name, job.output, by=job.by)
         run = await self._begin_pass(job)
         while run.is_open:
             self._pass_bell.clear()
             async with self._store.begin_read() as tx:
-                run = await tx.passes.get(run.id) or run
+                found = await tx.passes.get(run.id)
+            if found is None:
+                raise NotFound(f"bank {job.output!r} was deleted")
+            run = found
             if run.is_open:
                 await wait_for_event(self._clock, self._pass_bell, RETRY_SECONDS)
         async with self._store.begin_read() as tx:
@@ -169,5 +186,6 @@ class DreamRunner:
                 return begun[0]
             new = NewPass(trigger=Trigger.HAND, by=job.by, instructions=job.instructions)
             run = await self._tier.request_pass(tx, bank, new)
-        await self._move(job, DreamJobStatus.RUNNING, pass_id=run.id)
+            if await self._requests.move(tx, job, DreamJobStatus.RUNNING, pass_id=run.id) is None:
+                raise Conflict(f"dream {job.id!r} was cancelled")
         return run

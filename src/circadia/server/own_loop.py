@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -17,10 +19,13 @@ async def run_in_own_loop(work: Coroutine[Any, Any, T]) -> T:
         with runner:
             return loop.run_until_complete(task)
 
-    running = asyncio.ensure_future(asyncio.to_thread(run))
+    thread = ThreadPoolExecutor(1, "own-loop")  # the few threads of the server's loop are for short work
+    running = asyncio.get_running_loop().run_in_executor(thread, run)
+    thread.shutdown(wait=False)
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
-        loop.call_soon_threadsafe(task.cancel)
+        with suppress(RuntimeError):  # it has just ended
+            loop.call_soon_threadsafe(task.cancel)
         await asyncio.wait([running])
         raise

@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -41,6 +41,8 @@ T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 
 _NAME: Final = "SQLite"
+_MIGRATING: Final = Lock()
+"""Alembic works with module variables."""
 _OPENINGS: Final = OpeningStatements(write=("BEGIN IMMEDIATE",), read=("BEGIN",))
 _PRAGMAS: Final = (
     "PRAGMA journal_mode = WAL",  # readers and the writer do not wait for each other
@@ -95,7 +97,7 @@ async def open_sqlite(path: Path, *, readers: int = 4) -> SqlStore:
     link = _Link(_SqliteConnection(engine), "sqlite-opening")
     try:
         await asyncio.to_thread(path.touch, 0o600)
-        await link.run(migrate, first=_OPENINGS.write, opens=True)
+        await link.run(_migrate, first=_OPENINGS.write, opens=True)
         await link.run(do_nothing, first=("COMMIT",))
     except (StorageUnavailable, OSError) as error:
         raise StartError(f"cannot open the database {str(path)!r}: {error}") from error
@@ -104,6 +106,11 @@ async def open_sqlite(path: Path, *, readers: int = 4) -> SqlStore:
 
     pool = LinkPool(lambda: _Link(_SqliteConnection(engine, *_READER_PRAGMAS), "sqlite-reader"), size=readers)
     return SqlStore(GroupCommitWriter(_WritingLink(engine, path), _OPENINGS), pool, _OPENINGS)
+
+
+def _migrate(connection: Connection) -> None:
+    with _MIGRATING:  # one at a time: dreams open the databases in their folders at any time
+        migrate(connection)
 
 
 class _SqliteConnection:

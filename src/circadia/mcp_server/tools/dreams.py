@@ -108,20 +108,20 @@ async def request_dream(caller: Caller, folder: str | None, instructions: str) -
 
 
 async def _diff(caller: Caller, arguments: OneDreamArguments) -> ToolResult:
-    folder, dream, entry = await _find_dream(caller, arguments)
-    diff = await caller.parts.folders.show_diff(folder, entry)
-    return DreamDiffResult(dream=dream, diff=diff[:ANSWER_CHARACTERS], cut=len(diff) > ANSWER_CHARACTERS)
+    job = await _find_dream(caller, arguments)
+    diff = str(job.report.get("diff", "")) or await caller.parts.folders.show_diff(job.name, job.pass_id)
+    return DreamDiffResult(dream=job.id, diff=diff[:ANSWER_CHARACTERS], cut=len(diff) > ANSWER_CHARACTERS)
 
 
 async def _undo(caller: Caller, arguments: OneDreamArguments) -> ToolResult:
-    folder, dream, entry = await _find_dream(caller, arguments)
-    result = await caller.parts.folders.undo(folder, entry)
+    job = await _find_dream(caller, arguments)
+    result = await caller.parts.folders.undo(job.name, job.pass_id)
     files = {str(path): outcome.value for path, outcome in result.outcomes.items()}
-    return DreamUndoResult(dream=dream, files=files)
+    return DreamUndoResult(dream=job.id, files=files)
 
 
-async def _find_dream(caller: Caller, arguments: OneDreamArguments) -> tuple[str, str, str]:
-    """Return folder, dream and its entry in the folder's history. Raises NotFound, Conflict: it changed nothing."""
+async def _find_dream(caller: Caller, arguments: OneDreamArguments) -> DreamJob:
+    """Return a dream that left something in the folder's history. Raises NotFound, Conflict: it changed nothing."""
     folder = choose_folder(caller, arguments.folder)
     async with caller.parts.store.begin_read() as tx:
         jobs = await tx.dream_jobs.find_all(source=DreamSource.FOLDER, name=folder, limit=1000)
@@ -130,7 +130,7 @@ async def _find_dream(caller: Caller, arguments: OneDreamArguments) -> tuple[str
         raise NotFound(f"no dream {arguments.dream or 'with changes'!r} over {folder!r}; dream_status lists them")
     if not job.pass_id:
         raise Conflict(f"dream {job.id!r} is {job.status.value} and has changed nothing")
-    return folder, job.id, job.pass_id
+    return job
 
 
 def _describe(job: DreamJob) -> DreamJobResult:

@@ -78,7 +78,8 @@ class DreamRequests:
         moved = replace(job, status=status, ended_at=ended_at, **changes)
         if not await tx.dream_jobs.save(moved, origin=OPEN_DREAMS):
             return None
-        await self._announce(tx, moved)
+        if status is not job.status:
+            await self._announce(tx, moved)
         return moved
 
     def _build(self, source: DreamSource, name: str, *, mode: str, instructions: str, by: str) -> DreamJob:
