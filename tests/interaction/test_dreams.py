@@ -93,7 +93,8 @@ async def test_a_dream_over_a_folder_is_asked_for_looked_at_accepted_and_undone(
         assert stand.contents() == before
         assert f"+- {MOVED}" in (await at.rest("GET", f"/dreams/{dream}/diff"))[1]["diff"]
         assert (await at.rest("GET", "/memory-folders/app"))[1]["waiting"] == shown["pass_id"]
-        assert (await at.rest("POST", f"/dreams/{dream}/accept"))[0] == 200
+        status, accepted = await at.rest("POST", f"/dreams/{dream}/accept")
+        assert (status, accepted["report"]) == (200, shown["report"])
         assert MOVED in stand.read("database.md")
         status, told = await at.rest("POST", f"/dreams/{dream}/accept")
         assert (status, "waits" in told["detail"]) == (409, True)

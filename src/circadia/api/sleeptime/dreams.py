@@ -191,12 +191,13 @@ async def show_memory_folder(
 
 def dream_view(job: DreamJob, *, summary: str = "") -> DreamView:
     report = dict(job.report)
+    text = report.pop("text", "")
     usage = DreamUsageView(calls=report.get("calls", 0), tokens=report.get("tokens", 0), usd=report.get("usd", 0.0))
     return DreamView.of(
         job, type="dream", inputs=[DreamPlaceView(type=job.source, name=job.name)],
         outputs=[DreamPlaceView(type=job.source, name=job.output)] if job.output else [], mode=job.mode or None,
         error=DreamErrorView(message=job.error) if job.error else None, usage=usage,
-        summary=summary or report.pop("text", ""), report=report, pass_id=job.pass_id or None,
+        summary=summary or text, report=report, pass_id=job.pass_id or None,
     )  # fmt: skip
 
 
