@@ -19,6 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import TextContent
 
 from circadia.clock import SystemClock
+from circadia.errors import ConfigError
 from circadia.memory.transfer.copying import copy_bank
 from circadia.records.member import Role
 from circadia.server import dream_runner
@@ -92,7 +93,7 @@ async def test_a_dream_over_a_folder_is_asked_for_looked_at_accepted_and_undone(
         assert shown["report"]["replaced"] == 1
         assert stand.contents() == before
         assert f"+- {MOVED}" in (await at.rest("GET", f"/dreams/{dream}/diff"))[1]["diff"]
-        assert (await at.rest("GET", "/memory-folders/app"))[1]["waiting"] == shown["pass_id"]
+        assert (await at.rest("GET", "/memory-folders/app"))[1]["waiting"] == shown["entry"]
         status, accepted = await at.rest("POST", f"/dreams/{dream}/accept")
         assert (status, accepted["report"]) == (200, shown["report"])
         assert MOVED in stand.read("database.md")
@@ -197,7 +198,7 @@ async def test_sessions_of_one_project_are_read(stand: DreamStand) -> None:
 async def test_a_coding_agent_asks_for_a_dream_and_looks_at_it_by_mcp(stand: DreamStand) -> None:
     stand.session("s1", SAID)
     before = stand.contents()
-    async with dreaming(stand, agents=["ann"]) as at:
+    async with dreaming(stand, agents=["default:ann"]) as at:
         ann, bob = await at.agent(), await at.agent("bob")
 
         async def listed(token: str) -> set[str]:
@@ -243,7 +244,7 @@ async def test_a_dream_over_a_bank_makes_another_one_and_leaves_it_as_it_is(stan
         assert copy.startswith("team-dream-")
         assert await texts(at, "team") == rows
         assert await texts(at, copy) == rows
-        assert (await at.rest("GET", f"/passes/{shown['pass_id']}"))[1]["bank"] == copy
+        assert (await at.rest("GET", f"/passes/{shown['entry']}"))[1]["bank"] == copy
         assert shown["report"]["calls"] >= 1
         told = [event["data"]["status"] for event in await at.events("dream")]
         assert told == ["pending", "running", "completed"]
@@ -357,3 +358,9 @@ async def test_a_dream_whose_new_bank_is_deleted_has_failed(stand: DreamStand) -
         at.upstream.gate.set()
         shown = await ended(at, dream)
         assert (shown["status"], "was deleted" in shown["error"]["message"]) == ("failed", True)
+
+
+async def test_two_names_for_one_folder_are_refused(stand: DreamStand) -> None:
+    with pytest.raises(ConfigError, match=r"dreams\.a and dreams\.b are over the same folder"):
+        async with live(stand.root.parent / "server", dreams={name: {"folder": str(stand.root)} for name in "ab"}):
+            pass

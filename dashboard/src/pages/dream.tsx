@@ -25,7 +25,7 @@ export default function DreamPage() {
         <Stack>
           <PageTitle acts={<Acts dream={dream} />}>{`Dream over ${dream.inputs[0]!.type} ${dream.inputs[0]!.name}`}</PageTitle>
           <Facts dream={dream} />
-          {isOfFolder(dream) && dream.pass_id !== null && <Diff dream={dream} />}
+          {isOfFolder(dream) && dream.entry !== null && <Diff dream={dream} />}
         </Stack>
       )}
     </QueryView>
@@ -97,14 +97,14 @@ function Acts({ dream }: { dream: DreamView }) {
       </ActButton>
     );
   }
-  return isOfFolder(dream) && dream.pass_id !== null ? <FolderActs dream={dream} /> : null;
+  return isOfFolder(dream) && dream.entry !== null ? <FolderActs dream={dream} /> : null;
 }
 
 function FolderActs({ dream }: { dream: DreamView }) {
   const folder = useQuery(folderQuery(dream.inputs[0]!.name));
   const path = { dream: dream.id };
   if (folder.data === undefined) return null;
-  if (folder.data.waiting === dream.pass_id) {
+  if (folder.data.waiting === dream.entry) {
     return (
       <Group gap="xs">
         <ActButton act={() => circadia.acceptDream({ path })} success="The changes are written.">
@@ -120,7 +120,7 @@ function FolderActs({ dream }: { dream: DreamView }) {
       </Group>
     );
   }
-  const entry = folder.data.history.find(({ id }) => id === dream.pass_id);
+  const entry = folder.data.history.find(({ id }) => id === dream.entry);
   return (
     <ActButton
       act={() => circadia.undoDream({ path })}

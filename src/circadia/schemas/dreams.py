@@ -51,7 +51,7 @@ class DreamView(View):
     usage: DreamUsageView = Field(description="Its cost.")
     summary: str = Field(description="What it did, in one line.")
     report: dict[str, Any] = Field(description="What it did, in numbers: entries, files, turns, or counts of a pass.")
-    pass_id: str | None = Field(
+    entry: str | None = Field(
         description="For a bank, the pass over the new one; for a folder, the entry in its history."
     )
 

@@ -1,6 +1,8 @@
 """The whole of `circadia.yaml`."""
 
-from pydantic import Field
+from pathlib import Path
+
+from pydantic import Field, model_validator
 
 from circadia.settings.agents import AgentSettings
 from circadia.settings.answers import AnswersSettings
@@ -73,6 +75,15 @@ class Settings(Section):
     signals_env: str | None = Field(
         None, description="Environment variable with the URL for `signals`, which may hold a password."
     )
+
+    @model_validator(mode="after")
+    def _require_own_folders(self) -> "Settings":
+        names: dict[Path, str] = {}
+        for name, dream in self.dreams.items():
+            other = names.setdefault(Path(dream.folder).expanduser(), name)
+            if other != name:
+                raise ValueError(f"dreams.{other} and dreams.{name} are over the same folder; leave one out")
+        return self
 
     @property
     def programs(self) -> dict[str, str | None]:

@@ -2757,11 +2757,11 @@ export type DreamView = {
         [key: string]: unknown;
     };
     /**
-     * Pass Id
+     * Entry
      *
      * For a bank, the pass over the new one; for a folder, the entry in its history.
      */
-    pass_id: string | null;
+    entry: string | null;
 };
 
 /**

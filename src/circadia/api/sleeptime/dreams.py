@@ -197,7 +197,7 @@ def dream_view(job: DreamJob, *, summary: str = "") -> DreamView:
         job, type="dream", inputs=[DreamPlaceView(type=job.source, name=job.name)],
         outputs=[DreamPlaceView(type=job.source, name=job.output)] if job.output else [], mode=job.mode or None,
         error=DreamErrorView(message=job.error) if job.error else None, usage=usage,
-        summary=summary or text, report=report, pass_id=job.pass_id or None,
+        summary=summary or text, report=report, entry=job.pass_id or None,
     )  # fmt: skip
 
 

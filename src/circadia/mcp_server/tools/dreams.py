@@ -80,7 +80,8 @@ def choose_folder(caller: Caller, name: str | None) -> str:
 
 
 def _may_dream(caller: Caller, folder: DreamSettings) -> bool:
-    return caller.principal.agent is None or caller.principal.agent.reference in folder.agents
+    agent = caller.principal.agent
+    return agent is None or not {agent.reference, f"{agent.session}:{agent.name}"}.isdisjoint(folder.agents)
 
 
 async def _status(caller: Caller, arguments: DreamFolderArguments) -> ToolResult:

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from circadia.clock import Clock
 from circadia.errors import InvalidRequest
-from circadia.memory.context import estimate_tokens
 from circadia.memory.episodes import NewEpisode
 from circadia.records.bank import Bank
 from circadia.sleeptime.markdown.dream_state import DreamState
@@ -76,7 +75,7 @@ class SessionIntake:
 
     def estimate_tokens(self, scan: SessionScan, state: DreamState) -> int:
         """Return about how many tokens the new turns have."""
-        return sum(estimate_tokens(turn.text) for turn in _gather_all(scan.new, state))
+        return round(sum(each.tokens * (1 - state.read.get(each.id, 0) / each.last_line) for each in scan.new))
 
     async def take_in(self, bank_of: FolderBank, bank: Bank, state: DreamState) -> SessionCounts:
         """Store the new turns in the bank. Raises InvalidRequest, as `scan`."""

@@ -16,6 +16,7 @@ from circadia.errors import CircadiaError, InvalidRequest
 from circadia.memory.capture.attribution import WITHIN, RecentTexts, find_origin
 from circadia.memory.capture.fingerprints import READ, fingerprints, pack_hashes
 from circadia.memory.capture.recorder import clean_and_shorten
+from circadia.memory.context import estimate_tokens
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.transfer.formats import detect_transcript, read_turns
 from circadia.memory.transfer.import_format import ImportFormat
@@ -50,6 +51,8 @@ class TranscriptSession:
     last_line: int
     """Line of the newest turn."""
     person_turns: int
+    tokens: int
+    """About how many the texts of its turns have, without tool calls and results."""
     unknown_lines: int
     broken_lines: int
     excluded: str | None
@@ -218,11 +221,14 @@ class _SessionTally:
     last_line: int = 0
     person_turns: int = 0
     facts_noted: int = 0
+    tokens: int = 0
 
     def add(self, turn: TranscriptTurn) -> None:
         self.last_line = turn.line
         self.person_turns += turn.speaker is Speaker.PERSON and turn.kind is EpisodeKind.TURN
         self.facts_noted += turn.kind is EpisodeKind.FACT
+        if turn.kind is not EpisodeKind.TOOL and turn.speaker is not Speaker.PROGRAM:
+            self.tokens += estimate_tokens(turn.text)
         if turn.at is not None:
             self.start = turn.at if self.start is None else min(self.start, turn.at)
             self.last = turn.at if self.last is None else max(self.last, turn.at)
@@ -241,7 +247,8 @@ def _scan_file(path: Path, key: str, status: os.stat_result) -> _ScannedFile:
         TranscriptSession(
             id=session_id, format=kind, path=Path(key), root=facts.root, start=tally.start,
             last=tally.last, size=status.st_size, last_line=tally.last_line, person_turns=tally.person_turns,
-            unknown_lines=facts.unknown_lines, broken_lines=facts.broken_lines, excluded=_exclusion(tally, facts),
+            tokens=tally.tokens, unknown_lines=facts.unknown_lines, broken_lines=facts.broken_lines,
+            excluded=_exclusion(tally, facts),
         )
         for session_id, tally in tallies.items()
     ]  # fmt: skip
