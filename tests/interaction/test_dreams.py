@@ -107,6 +107,17 @@ async def test_a_dream_over_a_folder_is_asked_for_looked_at_accepted_and_undone(
         assert told == ["pending", "running", "completed"]
 
 
+async def test_a_dream_is_accepted_file_by_file_under_its_id(stand: DreamStand) -> None:
+    stand.session("s1", SAID)
+    stand.write("habits.md", "# Habits\n\n- Ann writes commit messages in the imperative.\n")
+    async with dreaming(stand) as at:
+        dream = (await ended(at, await begun(at)))["id"]
+        assert (await at.rest("POST", f"/dreams/{dream}/accept", {"files": ["database.md"]}))[0] == 200
+        assert (MOVED in stand.read("database.md"), "habits.md" in stand.read("MEMORY.md")) == (True, False)
+        assert (await at.rest("POST", f"/dreams/{dream}/accept"))[0] == 200
+        assert "habits.md" in stand.read("MEMORY.md")
+
+
 async def test_a_dry_run_shows_and_a_refusal_drops(stand: DreamStand) -> None:
     stand.session("s1", SAID)
     before = stand.contents()

@@ -104,7 +104,8 @@ function FolderActs({ dream }: { dream: DreamView }) {
   const folder = useQuery(folderQuery(dream.inputs[0]!.name));
   const path = { dream: dream.id };
   if (folder.data === undefined) return null;
-  if (folder.data.waiting === dream.entry) {
+  // What is left after an answer by file is a further entry, with a number behind the first one's id.
+  if (folder.data.waiting === dream.entry || folder.data.waiting?.startsWith(`${dream.entry}-`)) {
     return (
       <Group gap="xs">
         <ActButton act={() => circadia.acceptDream({ path })} success="The changes are written.">

@@ -82,8 +82,9 @@ class ConfiguredFolders:
         return await self._look(lambda: history.show_diff(self._root(name), dream_id))
 
     async def dream(self, name: str, mode: DreamMode, instructions: str) -> DreamReport:
-        intake = self._build_intake(name)
-        return await self._act(name, lambda opened: opened.run(mode, intake, instructions=instructions))
+        return await self._act(
+            name, lambda opened: opened.run(mode, self._build_intake(name), instructions=instructions)
+        )
 
     async def accept(self, name: str, files: Collection[PurePosixPath]) -> DreamReport:
         return await self._act(name, lambda opened: opened.accept(files))

@@ -214,9 +214,13 @@ async def _find_folder_dream(parts: ApiParts, who: Who, dream: str) -> DreamJob:
 
 
 async def _find_proposal(parts: ApiParts, who: Who, dream: str) -> DreamJob:
-    """Return a dream whose changes wait for a person. Raises also Conflict: they do not."""
+    """Return a dream whose changes wait for a person. Raises also Conflict: they do not.
+
+    What is left after an answer by file is a further entry of the history, with a number behind the first one's id.
+    """
     job = await _find_folder_dream(parts, who, dream)
-    if not any(each.id == job.pass_id and each.proposed for each in await parts.folders.list_history(job.name)):
+    waiting = [each.id for each in await parts.folders.list_history(job.name) if each.proposed]
+    if not any(key == job.pass_id or key.startswith(f"{job.pass_id}-") for key in waiting):
         raise Conflict(f"nothing of dream {dream!r} waits for a person")
     return job
 

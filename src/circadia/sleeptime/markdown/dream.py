@@ -151,14 +151,17 @@ class Dream:
         with lock_memory_folder(self._root, self._clock) as lock:
             bank, snapshot = await self._open()
             run = await self._find_staged_pass(bank)
-            self._require_proposal(run)
-            report = await self._deliver(bank, snapshot, run, DreamMode.AUTO, lock, files=files, asked=True)
+            entry = self._require_proposal(run)
+            report = await self._deliver(
+                bank, snapshot, run, DreamMode.AUTO, lock, files=files, asked=True, entry=entry
+            )
             if report.state is DreamOutcome.PUBLISHED:
                 save_state(self._root, load_state(self._root), is_accepted=True)
                 report = replace(report, detail="accepted")
             if files:  # what is left is shown anew
                 now = await asyncio.to_thread(take_snapshot, self._root)
-                await self._deliver(bank, now, await self._find_staged_pass(bank), DreamMode.PROPOSE, lock)
+                left = await self._find_staged_pass(bank)
+                await self._deliver(bank, now, left, DreamMode.PROPOSE, lock, entry=entry)
             return self._note(report)
 
     async def refuse(self, files: Collection[PurePosixPath] = ()) -> int:
@@ -166,7 +169,7 @@ class Dream:
         with lock_memory_folder(self._root, self._clock) as lock:
             bank, snapshot = await self._open()
             run = await self._find_staged_pass(bank)
-            self._require_proposal(run)
+            entry = self._require_proposal(run)
             changes: Sequence[Change] = () if run is None else await self._staged_changes(run)
             chosen = _concerning(changes, await self._plan(bank, snapshot, changes), files)
             left = await self._plan(bank, snapshot, [change for change in changes if change not in chosen])
@@ -181,7 +184,8 @@ class Dream:
             save_state(self._root, state, refused={**state.refused, **refused})
             self._drop_proposals()
             if files:
-                await self._deliver(bank, snapshot, await self._find_staged_pass(bank), DreamMode.PROPOSE, lock)
+                rest = await self._find_staged_pass(bank)
+                await self._deliver(bank, snapshot, rest, DreamMode.PROPOSE, lock, entry=entry)
             number = len(chosen) + len(refused)
             append_to_diary(self._root, self._clock.now(), f"refused {count_nouns(number, 'change')}")
             return number
@@ -265,9 +269,12 @@ class Dream:
                 return None
             return newest[0] if await tx.passes.find_changes(newest[0].id, state=ChangeState.STAGED) else None
 
-    def _require_proposal(self, run: Pass | None) -> None:
-        if run is None and not any(each.proposed for each in history.list_history(self._root)):
+    def _require_proposal(self, run: Pass | None) -> str:
+        """Return the entry of the history that waits for a person. Raises NotFound."""
+        entries = [each.id for each in history.list_history(self._root) if each.proposed]
+        if run is None and not entries:
             raise NotFound("no dream waits for you in this folder; `circadia dream log` lists what was done")
+        return entries[0] if entries else ""
 
     def _drop_proposals(self) -> None:
         for each in history.list_history(self._root):
@@ -289,9 +296,12 @@ class Dream:
 
     async def _deliver(
         self, bank: Bank, snapshot: FolderSnapshot, run: Pass | None, mode: DreamMode, lock: FolderLock, *,
-        files: Collection[PurePosixPath] = (), asked: bool = False,
+        files: Collection[PurePosixPath] = (), asked: bool = False, entry: str = "",
     ) -> DreamReport:  # fmt: skip
-        """Write what a pass proposes and the folder needs, or show it; `asked` means that a person has agreed."""
+        """Write what a pass proposes and the folder needs, or show it; `asked` means that a person has agreed.
+
+        `entry` is that of the history under which it was proposed before.
+        """
         changes: Sequence[Change] = () if run is None else await self._staged_changes(run)
         plan = await self._plan(bank, snapshot, changes)
         if files:
@@ -311,8 +321,7 @@ class Dream:
             if mode is not DreamMode.DRY_RUN:
                 self._drop_proposals()  # a person has merged the upkeep by hand
             return report
-        waiting = next((each.id for each in history.list_history(self._root) if each.proposed), "") if asked else ""
-        report = replace(report, id=report.id or waiting or self._ids.new("drm"))
+        report = replace(report, id=report.id or entry or self._ids.new("drm"))
         if mode is DreamMode.DRY_RUN:
             versions = [
                 FileVersions(path=path, old=snapshot.contents_of(path), new=contents[path]) for path in contents
