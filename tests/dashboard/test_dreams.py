@@ -34,10 +34,3 @@ async def test_a_dream_is_asked_for_read_as_a_diff_accepted_and_undone(tmp_path:
         await page.get_by_role("dialog").get_by_role("button", name="Undo").click()
         await expect(page.get_by_text("is restored")).to_be_visible()
         assert (folder / "MEMORY.md").read_text() == "# Memory\n"
-
-
-async def test_without_a_folder_the_page_shows_how_to_name_one(tmp_path: Path, browser: Browser) -> None:
-    async with serve_site(tmp_path, browser) as site, site.open("/dreams") as page:
-        await expect(page.get_by_text("names no memory folder")).to_be_visible()
-        await expect(page.get_by_text("There was no dream yet")).to_be_visible()
-        await check_accessibility(page)
