@@ -99,7 +99,8 @@ async def test_a_dream_over_a_folder_is_asked_for_looked_at_accepted_and_undone(
         assert MOVED in stand.read("database.md")
         status, told = await at.rest("POST", f"/dreams/{dream}/accept")
         assert (status, "waits" in told["detail"]) == (409, True)
-        assert (await at.rest("POST", f"/dreams/{dream}/undo"))[1]["files"]["database.md"] == "published"
+        undone = (await at.rest("POST", f"/dreams/{dream}/undo"))[1]
+        assert (undone["files"]["database.md"], undone["left_out"]) == ("published", [])
         assert stand.contents() == before
         listed = (await at.rest("GET", "/dreams?type=folder&name=app"))[1]["dreams"]
         assert [each["id"] for each in listed] == [dream]

@@ -10,7 +10,7 @@ from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, Te
 
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.mcp_server.caller import Caller
-from circadia.mcp_server.tools.dreams import request_dream
+from circadia.mcp_server.tools.dreams import MAX_INSTRUCTIONS, request_dream
 from circadia.memory.episodes import is_text
 from circadia.records.end_user import shorten_name
 from circadia.records.sleep_pass import Pass, PassBlocker, Trigger
@@ -20,8 +20,6 @@ from circadia.suggestions import did_you_mean
 DREAM: Final = "dream"
 MAX_USER: Final = 1_000
 """Maximum length of an end user's name, as in the other interfaces."""
-MAX_INSTRUCTIONS: Final = 10_000
-"""Maximum length in characters."""
 _OPEN: Final = (None, PassBlocker.EMPTY, PassBlocker.NOBODY_DUE, PassBlocker.REPLYING)
 """Gates that do not block a manual request."""
 

@@ -80,6 +80,7 @@ class DreamUndoView(View):
 
     undo: str = Field(description="Its id in the folder's history, by which it can be undone too.")
     files: dict[str, str] = Field(description="What became of each file.")
+    left_out: list[str] = Field(description="What was not restored, and where an edit that was made meanwhile is kept.")
 
 
 class DreamHistoryView(View):

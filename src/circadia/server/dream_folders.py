@@ -82,6 +82,7 @@ class ConfiguredFolders:
         return await self._look(lambda: history.show_diff(self._root(name), dream_id))
 
     async def dream(self, name: str, mode: DreamMode, instructions: str) -> DreamReport:
+        """Dream now. Raises Conflict: another process dreams over the folder, or changes wait for a person."""
         return await self._act(
             name, lambda opened: opened.run(mode, self._build_intake(name), instructions=instructions)
         )

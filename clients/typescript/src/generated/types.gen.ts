@@ -2642,6 +2642,12 @@ export type DreamUndoView = {
     files: {
         [key: string]: string;
     };
+    /**
+     * Left Out
+     *
+     * What was not restored, and where an edit that was made meanwhile is kept.
+     */
+    left_out: Array<string>;
 };
 
 /**

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import PurePosixPath
-from typing import Annotated, Final
+from typing import Annotated
 
 from fastapi import Path, Query
 from pydantic import Field
@@ -11,6 +11,7 @@ from pydantic import Field
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
+from circadia.api.sleeptime.passes import MAX_INSTRUCTIONS
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.ids import DreamId, PassId
 from circadia.memory.episodes import is_text
@@ -32,8 +33,6 @@ from circadia.schemas.dreams import (
 router = noun_router("dreams")
 
 DreamPath = Annotated[str, Path(alias="dream", description="Id of the dream.")]
-MAX_INSTRUCTIONS: Final = 10_000
-"""Maximum length in characters, as for passes."""
 
 
 class DreamInputBody(Body):
@@ -158,7 +157,8 @@ async def undo_dream(dream: DreamPath, who: Who, parts: Parts) -> DreamUndoView:
     """Restore what a dream over a folder has replaced; later changes of other lines stay. Operator only."""
     job = await _find_folder_dream(parts, who, dream)
     result = await parts.folders.undo(job.name, job.pass_id)
-    return DreamUndoView(undo=result.id, files={str(path): outcome.value for path, outcome in result.outcomes.items()})
+    files = {str(path): outcome.value for path, outcome in result.outcomes.items()}
+    return DreamUndoView(undo=result.id, files=files, left_out=list(result.problems))
 
 
 @router.get("/memory-folders")

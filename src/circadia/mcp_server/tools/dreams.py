@@ -59,6 +59,7 @@ class DreamDiffResult(ToolResult):
 class DreamUndoResult(ToolResult):
     dream: str
     files: dict[str, str] = Field(description="What became of each file.")
+    left_out: list[str] = Field(description="What was not restored, and why.")
 
 
 def list_folders(caller: Caller) -> list[str]:
@@ -118,7 +119,7 @@ async def _undo(caller: Caller, arguments: OneDreamArguments) -> ToolResult:
     job = await _find_dream(caller, arguments)
     result = await caller.parts.folders.undo(job.name, job.pass_id)
     files = {str(path): outcome.value for path, outcome in result.outcomes.items()}
-    return DreamUndoResult(dream=job.id, files=files)
+    return DreamUndoResult(dream=job.id, files=files, left_out=list(result.problems))
 
 
 async def _find_dream(caller: Caller, arguments: OneDreamArguments) -> DreamJob:

@@ -4,7 +4,6 @@ from collections.abc import Collection
 from pathlib import PurePosixPath
 from typing import Protocol
 
-from circadia.records.dream_job import DreamMode
 from circadia.sleeptime.markdown.dream_report import DreamReport
 from circadia.sleeptime.markdown.dream_status import DreamStatus
 from circadia.sleeptime.markdown.history import HistoryEntry
@@ -26,10 +25,6 @@ class MemoryFolders(Protocol):
 
     async def show_diff(self, name: str, dream_id: str) -> str:
         """Return what a dream changed or proposes, as a unified diff. Raises NotFound: no such dream."""
-        ...
-
-    async def dream(self, name: str, mode: DreamMode, instructions: str) -> DreamReport:
-        """Dream now. Raises Conflict: another process dreams over the folder."""
         ...
 
     async def accept(self, name: str, files: Collection[PurePosixPath]) -> DreamReport:
