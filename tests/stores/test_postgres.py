@@ -18,6 +18,7 @@ from circadia.records.bank import Bank
 from circadia.records.coordination import Coordination
 from circadia.records.message import DeliveryState
 from circadia.records.wake import Charge
+from circadia.stores.locks import agent_key
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sql.database import SqlStore, SqlTx
 from circadia.stores.sql.index_delta import HEADS
@@ -133,24 +134,29 @@ async def test_nor_does_it_cost_a_glance_anything(store: SqlStore, postgres_serv
 async def test_a_connection_cut_under_a_block_fails_it_and_not_the_next(
     store: SqlStore, postgres_server: PostgresServer
 ) -> None:
+    key = agent_key(AgentId("agt_busy"))
     held, go_on, told = asyncio.Event(), asyncio.Event(), list[str]()
 
     async def first() -> None:
-        async with store.begin_write() as tx:
+        async with store.begin_write(key) as tx:
             tx.after_commit(lambda: told.append("first"))
             await sent(tx, "first")
             held.set()
             await go_on.wait()
             await sent(tx, "first")
 
+    async def second() -> None:
+        async with store.begin_write(key) as tx:
+            await sent(tx, "second")
+
     task = asyncio.create_task(first())
     await held.wait()
-    second = asyncio.create_task(put(store, "second"))
+    waiting = asyncio.create_task(second())
     await postgres_server.execute(CUT)
     go_on.set()
     with pytest.raises(StorageUnavailable):
         await task
-    await second
+    await waiting
     assert told == []
     assert await tags(store) == ["second"]
 
