@@ -285,10 +285,12 @@ def test_a_folder_of_10_000_files_is_read_and_tidied_in_bounded_memory(tmp_path:
 
 
 OPEN = b"```\ncode\n- no entry\n```\n```\ncode\n- no entry\n```\n<!-- open\n"
+TWO_TITLES = b"# Title\n<!-- keep -->\n# Title\n- [Title](file.md) \xe2\x80\x94 hook\n"
 
 
 @settings(max_examples=40)
 @example({"a.md": b"", "MEMORY.md": OPEN})
+@example({"a.md": b"", "MEMORY.md": TWO_TITLES})
 @given(st.dictionaries(st.sampled_from(["MEMORY.md", "a.md", "b.md", "d/c.md"]), markdown_files(), min_size=1))
 def test_whatever_a_folder_holds_no_entry_is_lost_and_a_second_run_has_nothing_to_do(
     tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes]

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from circadia.errors import Conflict, InvalidRequest
-from circadia.sleeptime.markdown.entries import BOM, BlockKind, Document, MarkdownBlock, parse_entries
+from circadia.sleeptime.markdown.entries import BOM, BlockKind, Document, MarkdownBlock, is_keep, parse_entries
 
 _SOURCE: Final = re.compile(r"<!-- circadia: session ([^\s,<>]{1,200}), line (\d{1,9}), (\d{4}-\d\d-\d\d) -->")
 _NO_ID: Final = re.compile(r"[\s,<>]")
@@ -57,6 +57,8 @@ class EntryReplacement:
 
 
 Edit = EntryAddition | EntryRemoval | EntryReplacement
+_Wanted = tuple[bytes, bool | None]
+"""An entry as it is to read, and whether it is pinned; none for a new one, which its section may pin."""
 
 
 def source_of(document: Document, entry: MarkdownBlock) -> FactSource | None:
@@ -134,7 +136,7 @@ def _change_entries(document: Document, changes: Sequence[EntryRemoval | EntryRe
             raise Conflict(f"line {entry.line} is no longer the entry {entry.text[:80]!r}; read the file again")
         if entry.is_pinned:
             raise Conflict(f"the entry {entry.text[:80]!r} in line {entry.line} is pinned with `<!-- keep -->`")
-    wanted: list[bytes] = []
+    wanted: list[_Wanted] = []
     replacements: list[tuple[MarkdownBlock, bytes | None]] = []
     for entry in document.entries:
         change = by_entry.get(entry)
@@ -142,7 +144,7 @@ def _change_entries(document: Document, changes: Sequence[EntryRemoval | EntryRe
         if isinstance(change, EntryReplacement):
             raw = _render_replacement(document, change)
         if change is None or isinstance(change, EntryReplacement):
-            wanted.append(raw)
+            wanted.append((raw, entry.is_pinned))
         if change is not None:
             replacements.append((entry, raw if isinstance(change, EntryReplacement) else None))
     for separator in (b"", document.line_end):
@@ -217,18 +219,20 @@ def _has_line_end(line: bytes | None) -> bool:
     return line is not None and line.endswith((b"\n", b"\r"))
 
 
-def _reads_as(changed: Document, wanted: Sequence[bytes], original: Document) -> bool:
-    """Return whether the entries are these bytes, and all else what it was."""
+def _reads_as(changed: Document, wanted: Sequence[_Wanted], original: Document) -> bool:
+    """Return whether the entries are these, and all else what it was."""
+    entries = changed.entries
     return (
-        [changed.raw(entry).rstrip(_LINE_ENDS) for entry in changed.entries]
-        == [raw.rstrip(_LINE_ENDS) for raw in wanted]
+        [changed.raw(entry).rstrip(_LINE_ENDS) for entry in entries] == [raw.rstrip(_LINE_ENDS) for raw, _ in wanted]
+        and all(pinned in (None, entry.is_pinned) for entry, (_, pinned) in zip(entries, wanted, strict=True))
         and _other_blocks(changed) == _other_blocks(original)
         and changed.references == original.references
     )
 
 
-def _other_blocks(document: Document) -> list[tuple[BlockKind, bytes]]:
-    return [(block.kind, document.raw(block).rstrip(_LINE_ENDS)) for block in document.blocks if not block.is_entry]
+def _other_blocks(document: Document) -> list[tuple[BlockKind, bytes, bool]]:
+    others = (block for block in document.blocks if not block.is_entry)
+    return [(block.kind, document.raw(block).rstrip(_LINE_ENDS), block.is_pinned) for block in others]
 
 
 def _add_entries(document: Document, headings: tuple[str, ...] | None, additions: Sequence[EntryAddition]) -> Document:
@@ -240,8 +244,9 @@ def _add_entries(document: Document, headings: tuple[str, ...] | None, additions
     for prefix, blank_lines, between in _styles(document, section, place):
         lines = [_numbered(prefix, number) + text for number, text in enumerate(texts)]
         changed = parse_entries(_insert_lines(document, place, lines, blank_lines, between))
-        wanted = [document.raw(entry) for entry in document.entries if entry.start < place]
-        wanted += [*lines, *(document.raw(entry) for entry in document.entries if entry.start >= place)]
+        kept = [(entry.start < place, (document.raw(entry), entry.is_pinned)) for entry in document.entries]
+        wanted: list[_Wanted] = [entry for is_before, entry in kept if is_before]
+        wanted += [*((line, None) for line in lines), *(entry for is_before, entry in kept if not is_before)]
         if _reads_as(changed, wanted, document):
             return changed
     raise InvalidRequest(
@@ -256,7 +261,10 @@ def _content_end(data: bytes) -> int:
 
 
 def _find_section(document: Document, headings: tuple[str, ...] | None) -> Sequence[MarkdownBlock]:
-    """Return the blocks of a section from its heading to the next one; without headings, those of the whole file."""
+    """Return the blocks of a section from its heading to the next one; without headings, those of the whole file.
+
+    A `<!-- keep -->` above the next heading pins the section of that one, and belongs to it.
+    """
     if headings is None:
         return document.blocks
     section: list[MarkdownBlock] = []
@@ -264,7 +272,7 @@ def _find_section(document: Document, headings: tuple[str, ...] | None) -> Seque
     for block in document.blocks:
         if block.kind == BlockKind.HEADING:
             if inside:
-                break
+                return section[:-1] if section and is_keep(document.data, section[-1]) else section
             inside = block.headings == headings
         if inside:
             section.append(block)

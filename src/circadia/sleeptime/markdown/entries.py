@@ -110,7 +110,7 @@ def parse_entries(data: bytes, *, is_writable: bool = True) -> Document:
     environment: dict[str, dict[str, dict[str, str]]] = {}
     tokens = _parser().parse(body.decode("utf-8", "replace"), environment)
     blocks = list(_BlockReader(data, lines, starts, head).read_blocks(tokens))
-    begins_pinned = bool(blocks) and _is_keep(data, blocks[0])
+    begins_pinned = bool(blocks) and is_keep(data, blocks[0])
     return Document(
         data=data,
         blocks=blocks,
@@ -158,7 +158,7 @@ class _BlockReader:
                 block = self._build_block(token, _texts(tokens, at), keep or pinned_list)
                 yield block
                 if token.type != "list_item_open":
-                    keep, pinned_list = _is_keep(self._data, block), False
+                    keep, pinned_list = is_keep(self._data, block), False
             elif token.level == 0 and token.type.endswith("list_close"):
                 pinned_list = False
 
@@ -219,7 +219,8 @@ def _texts(tokens: Sequence[Token], at: int) -> list[str]:
     return [text for text in texts if text]
 
 
-def _is_keep(data: bytes, block: MarkdownBlock) -> bool:
+def is_keep(data: bytes, block: MarkdownBlock) -> bool:
+    """Return whether a block is the comment that pins the next one."""
     return block.kind == BlockKind.STRUCTURE and _KEEP.fullmatch(data[block.start : block.end].strip()) is not None
 
 
