@@ -22,7 +22,7 @@ FIRST = ("cli/test_demo_team.py", "benchmarks", "durability", "distribution", "c
 busy while the others have nothing to do."""
 
 # The tests run on all cores at once, beside servers that they start: an example may take as long as a test, and making
-# examples may be slow. The same examples in each run: a change fails for what it does. `make test-slow` looks for others.
+# examples may be slow. Each run has the same ones: a change fails for what it does. `make test-slow` looks for others.
 settings.register_profile("circadia", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("explore", settings.get_profile("circadia"), derandomize=False, max_examples=1000)
 settings.load_profile("circadia")
