@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright, expect
+from playwright.async_api import Browser, ConsoleMessage, Page, Request, ViewportSize, async_playwright, expect
 
 from circadia.clock import SystemClock
 from circadia.ids import AgentId, MessageId
@@ -28,8 +28,8 @@ FLAGS = (
 )  # fmt: skip
 BUILT = ROOT / "src" / "circadia" / "dashboard"
 AXE = ROOT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
-WIDE = {"width": 1600, "height": 1000}
-NARROW = {"width": 400, "height": 800}
+WIDE: ViewportSize = {"width": 1600, "height": 1000}
+NARROW: ViewportSize = {"width": 400, "height": 800}
 EXPECTED_STATUS = re.compile(r"status of (401|403)\b")
 """The browser reports these in its console, although the page handles them."""
 HOSTILE = "x" * 63
