@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+# What is imported is compiled then; pip would compile all the rest, too.
+PIP := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt
 NODE := tests/clients/node
 CLIENT := clients/typescript
 GENERATOR := $(VENV)/openapi-python-client

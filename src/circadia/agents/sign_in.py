@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import secrets
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from circadia.agents.identity import Identity
@@ -23,6 +24,12 @@ _OPERATOR: Final = "operator"
 _SIGNED_OUT: Final = "you are signed out; sign in with your token"
 
 
+@lru_cache(maxsize=1)
+def _derive_key(admin_token: str) -> bytes:
+    """Return the key of all seals. Slow to compute, since whoever has a cookie could guess at a weak token."""
+    return hashlib.scrypt(admin_token.encode(), salt=b"circadia sign-in", n=2**14, r=8, p=1, dklen=32)
+
+
 class SignIn:
     """Seals cookies and the codes of links. Each names the hash of a token and ends with that token."""
 
@@ -30,8 +37,7 @@ class SignIn:
         self._clock = clock
         self._store = store
         self._identity = identity
-        # Slow to compute, since whoever has a cookie could guess at a weak token.
-        self._key = hashlib.scrypt(admin_token.encode(), salt=b"circadia sign-in", n=2**14, r=8, p=1, dklen=32)
+        self._key = _derive_key(admin_token)
         self.cookie_name: Final = f"circadia-{hashlib.sha256(self._key).hexdigest()[:8]}"
         """Its own for each installation: the servers on one host share their cookies."""
 
