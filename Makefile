@@ -21,7 +21,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help check client dashboard services browser containers image image-tools test test-slow chaos demo demo-cluster dist hashes release docs pictures bench clean
+.PHONY: help check lint types client dashboard services browser containers image image-tools test suite test-slow chaos demo demo-cluster dist hashes release docs pictures bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -52,11 +52,15 @@ $(RELEASE)/.stamp: deploy/tools.txt constraints.txt | $(BIN)/python
 	$(RELEASE)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -r $<
 	@touch $@
 
-check: $(VENV)/dev.stamp ## Lint, format, types, layers
+check: lint types ## Lint, format, layers, types
+
+lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
+
+types: $(VENV)/dev.stamp
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 client: $(VENV)/dev.stamp $(NODE)/node_modules/.stamp $(CLIENT)/node_modules/.stamp ## Generate and build the TypeScript client
 	$(BIN)/python -c 'import json; from circadia.api.app import openapi_document; print(json.dumps(openapi_document()))' \
@@ -131,9 +135,12 @@ $(IMAGE)/services.tar: tests/distribution/services.sh | image-tools
 
 image: $(IMAGE)/circadia.tar ## Build the container image without a registry, into build/image/circadia.tar and Podman's store
 
-test: ## check, then every test but the slow ones; WORKERS=1 to run them one by one
-	@$(MAKE) --no-print-directory --jobs=3 check $(NODE)/node_modules/.stamp $(GENERATOR)/.stamp \
+test: ## check, and every test but the slow ones; WORKERS=1 to run them one by one
+	@$(MAKE) --no-print-directory --jobs=3 lint $(NODE)/node_modules/.stamp $(GENERATOR)/.stamp \
 	  $(CLIENT)/node_modules/.stamp dashboard services browser containers # downloads at the same time
+	@$(MAKE) --no-print-directory --jobs=2 suite types # the first tests wait more than they compute
+
+suite:
 	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile
 
 test-slow: $(VENV)/dev.stamp $(RELEASE)/.stamp $(NODE)/node_modules/.stamp $(if $(CIRCADIA_TEST_NO_CONTAINERS),,image $(IMAGE)/services.tar) ## The slow tests (11-minute holds and the like), then random examples

@@ -6,8 +6,9 @@ it cancels the call, the tool is cancelled too.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from mcp_types import (
     ReadResourceResult,
     TextContent,
 )
+from mcp_types import Tool as Listed
 from starlette.types import Receive, Scope, Send
 
 from circadia.errors import CircadiaError
@@ -56,6 +58,12 @@ _TOOLS_FRESH: Final = CacheHint(ttl_ms=60 * 1000, scope="private")
 Context = ServerRequestContext[Any, Any]
 
 
+@cache
+def _list_all_tools() -> Sequence[Listed]:
+    """Return the entries of all tools, which take a while to build."""
+    return [tool.as_listed_tool() for tool in (*TOOLS, *RETHINK_TOOLS, *DREAM_TOOLS)]
+
+
 class McpServer:
     """ASGI application for `/mcp`; it serves requests inside `run`."""
 
@@ -66,8 +74,7 @@ class McpServer:
         self._tools = {tool.name: tool for tool in TOOLS}
         self._more = {tool.name: tool for tool in RETHINK_TOOLS}
         self._dreams = {tool.name: tool for tool in DREAM_TOOLS}
-        self._listed = [tool.as_listed_tool() for tool in (*TOOLS, *RETHINK_TOOLS, *DREAM_TOOLS)]
-        schemas = {tool.name: tool.input_schema for tool in self._listed}
+        schemas = {tool.name: tool.input_schema for tool in _list_all_tools()}
         server: Server[Any] = Server(
             "circadia",
             version=version("circadia"),
@@ -113,7 +120,7 @@ class McpServer:
 
     async def _list_tools(self, context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
         known = self._tools_of(context)
-        return ListToolsResult(tools=[tool for tool in self._listed if tool.name in known])
+        return ListToolsResult(tools=[tool for tool in _list_all_tools() if tool.name in known])
 
     async def _call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
         known = self._tools_of(context)
