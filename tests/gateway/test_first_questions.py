@@ -67,7 +67,7 @@ async def test_calls_that_come_while_answers_are_loaded_wait_a_moment_and_are_to
     timeouts, wait = list[float | None](), asyncio.wait
     monkeypatch.setattr(bundled, "_load", slowly)
     monkeypatch.setattr(lookup, "asyncio", SimpleNamespace(**{**vars(asyncio), "wait": timed}))
-    async with bound(tmp_path, answer_mode="serve") as ann:
+    async with bound(tmp_path, answer_mode="serve", inject=False) as ann:
 
         async def asked() -> tuple[str | None, str | None]:
             async with ann.at.call(ann.token, body=chat(ASKED)) as response:
