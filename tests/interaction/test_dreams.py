@@ -20,7 +20,6 @@ from mcp_types import TextContent
 
 from circadia.clock import SystemClock
 from circadia.errors import ConfigError
-from circadia.memory.transfer.copying import copy_bank
 from circadia.records.member import Role
 from circadia.server import dream_runner
 from circadia.sleeptime.markdown.dream_state import load_state, save_state
@@ -263,32 +262,6 @@ async def test_a_coding_agent_asks_for_a_dream_and_looks_at_it_by_mcp(stand: Dre
             assert re.fullmatch(r"<circadia-dream>\n.*drm_.*\n</circadia-dream>", said.text, re.S)
 
 
-async def texts(at: Live, bank: str) -> list[tuple[str, str]]:
-    return [(row["text"], row["at"]) for row in (await at.rest("GET", f"/banks/{bank}/episodes"))[1]["episodes"]]
-
-
-async def test_a_dream_over_a_bank_makes_another_one_and_leaves_it_as_it_is(stand: DreamStand) -> None:
-    async with dreaming(stand) as at:
-        await at.rest("POST", "/banks", {"name": "team"})
-        for text in (SAID, "The mail server of the project Crane is called Otto."):
-            assert (await at.rest("POST", "/banks/team/episodes", {"text": text, "speaker": "ann"}))[0] in (200, 201)
-        rows = await texts(at, "team")
-        status, made = await at.rest("POST", "/dreams", {"inputs": [{"type": "bank", "name": "team"}]})
-        assert status == 202, made
-        shown = await ended(at, made["id"])
-        assert (shown["status"], shown["mode"]) == ("completed", None), shown
-        copy = shown["outputs"][0]["name"]
-        assert copy.startswith("team-dream-")
-        assert await texts(at, "team") == rows
-        assert await texts(at, copy) == rows
-        assert (await at.rest("GET", f"/passes/{shown['entry']}"))[1]["bank"] == copy
-        assert shown["report"]["calls"] >= 1
-        told = [event["data"]["status"] for event in await at.events("dream")]
-        assert told == ["pending", "running", "completed"]
-        status, told = await at.rest("POST", f"/dreams/{made['id']}/accept")
-        assert (status, copy in told["detail"]) == (422, True)
-
-
 async def test_a_dream_that_another_process_still_works_at_is_left_to_it(
     stand: DreamStand, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -359,42 +332,6 @@ async def test_several_folders_dream_at_once_while_the_server_answers(tmp_path: 
             await busy
             at.upstream.gate.set()
             assert [(await ended(at, dream))["status"] for dream in asked] == ["completed"] * len(folders)
-
-
-async def test_banks_are_copied_one_at_a_time(stand: DreamStand, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A copy occupies one of the few connections for reading."""
-    copying = most = 0
-
-    async def counted(*given: Any, **named: Any) -> None:
-        nonlocal copying, most
-        copying += 1
-        most = max(most, copying)
-        await copy_bank(*given, **named)
-        copying -= 1
-
-    monkeypatch.setattr(dream_runner, "copy_bank", counted)
-    async with dreaming(stand) as at:
-        names = [f"team-{number}" for number in range(5)]
-        for name in names:
-            await at.rest("POST", "/banks", {"name": name})
-        asked = [await begun(at, inputs=[{"type": "bank", "name": name}]) for name in names]
-        assert {(await ended(at, dream))["status"] for dream in asked} == {"completed"}
-        assert most == 1
-
-
-async def test_a_dream_whose_new_bank_is_deleted_has_failed(stand: DreamStand) -> None:
-    async with dreaming(stand) as at:
-        await at.rest("POST", "/banks", {"name": "team"})
-        for text in (SAID, "The mail server of the project Crane is called Otto."):
-            await at.rest("POST", "/banks/team/episodes", {"text": text, "speaker": "ann"})
-        at.upstream.gate.clear()
-        dream = await begun(at, inputs=[{"type": "bank", "name": "team"}])
-        await at.upstream.wait_for_requests(1)
-        copy = (await at.rest("GET", f"/dreams/{dream}"))[1]["outputs"][0]["name"]
-        assert (await at.rest("DELETE", f"/banks/{copy}"))[0] == 204
-        at.upstream.gate.set()
-        shown = await ended(at, dream)
-        assert (shown["status"], "was deleted" in shown["error"]["message"]) == ("failed", True)
 
 
 async def test_two_names_for_one_folder_are_refused(stand: DreamStand) -> None:
