@@ -140,12 +140,8 @@ test: ## check, and every test but the slow ones; WORKERS=1 to run them one by o
 	  $(CLIENT)/node_modules/.stamp dashboard services browser containers # downloads at the same time
 	@$(MAKE) --no-print-directory --jobs=2 suite types # the first tests wait more than they compute
 
-# A server has some seconds to do what takes it milliseconds; beside all the others on a busy machine, that is not always
-# enough. What has failed runs once more alone, and is listed: a test that stands there twice has a fault to be found.
 suite:
-	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile || { [ $$? = 1 ] && \
-	  echo 'These failed beside all the others. They run once more, alone:' && \
-	  $(BIN)/python -m pytest -m 'not slow' --last-failed -v -x; }
+	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile
 
 test-slow: $(VENV)/dev.stamp $(RELEASE)/.stamp $(NODE)/node_modules/.stamp $(if $(CIRCADIA_TEST_NO_CONTAINERS),,image $(IMAGE)/services.tar) ## The slow tests (11-minute holds and the like), then random examples
 	$(BIN)/python -m pytest -m slow

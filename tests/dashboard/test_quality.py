@@ -142,6 +142,9 @@ async def test_every_page_of_an_empty_server_says_what_to_do_next(site: Site) ->
             await page.goto(f"/ui{address}")
             await settle(page)
             await check_accessibility(page)
+        await page.goto("/ui/dreams")
+        await expect(page.get_by_text("names no memory folder")).to_be_visible()
+        await expect(page.get_by_text("There was no dream yet")).to_be_visible()
 
 
 async def test_the_tab_key_reaches_all_that_a_pointer_can_act_on_and_leaves_it_again(furnished: Site) -> None:
