@@ -21,7 +21,6 @@ from mcp_types import TextContent
 from circadia.clock import SystemClock
 from circadia.errors import ConfigError
 from circadia.records.member import Role
-from circadia.server import dream_runner
 from circadia.sleeptime.markdown.dream_state import load_state, save_state
 from circadia.sleeptime.markdown.folder_lock import lock_memory_folder
 from circadia.testing.upstream import MockUpstream
@@ -181,31 +180,6 @@ async def test_a_dream_that_is_cut_off_by_the_end_of_its_server_goes_on_at_the_n
 
 @pytest.mark.spec("DREAM-01")
 @pytest.mark.setting("dreams.folder", "dreams.transcripts", "dreams.watch", "dreams.mode")
-async def test_a_dream_that_was_cut_off_after_it_had_written_can_be_undone(
-    stand: DreamStand, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stand.session("s1", SAID)
-    save_state(stand.root, load_state(stand.root), is_accepted=True)
-    before, written = stand.contents(), asyncio.Event()
-
-    async def stop_before_the_result(*_: object) -> None:
-        written.set()
-        await asyncio.Event().wait()
-
-    with monkeypatch.context() as patch:
-        patch.setattr(dream_runner.DreamRunner, "_end", stop_before_the_result)
-        async with dreaming(stand, mode="auto") as at:
-            dream = await begun(at)
-            await written.wait()
-            assert MOVED in stand.read("database.md")
-    async with dreaming(stand, mode="auto") as at:
-        shown = await ended(at, dream)
-        assert (shown["status"], shown["error"]) == ("completed", None)
-        assert f"+- {MOVED}" in (await at.rest("GET", f"/dreams/{dream}/diff"))[1]["diff"]
-        assert (await at.rest("POST", f"/dreams/{dream}/undo"))[0] == 200
-        assert stand.contents() == before
-
-
 async def test_the_server_dreams_when_a_dream_is_due_and_writes_if_it_may(stand: DreamStand) -> None:
     yesterday = SystemClock().now() - timedelta(hours=25)
     save_state(stand.root, load_state(stand.root), enabled_at=yesterday, dreamed_at=yesterday, is_accepted=True)

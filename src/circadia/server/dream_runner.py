@@ -147,17 +147,11 @@ class DreamRunner:
         report = await self._folders.dream(job.name, DreamMode(job.mode), job.instructions)
         left = report.state in (DreamOutcome.SHOWN, DreamOutcome.PROPOSED, DreamOutcome.PUBLISHED)
         changes = {
-            "output": report.view, "pass_id": report.id if left else await self._find_published(job),
+            "output": report.view, "pass_id": report.id if left else "",
             "report": {"text": report.describe(), **report.to_json()},
             "error": report.detail if report.state is DreamOutcome.FAILED else "",
         }  # fmt: skip
         return DreamJobStatus.FAILED if changes["error"] else DreamJobStatus.COMPLETED, changes
-
-    async def _find_published(self, job: DreamJob) -> str:
-        """Return what the dream had published before it was cut off and begun again, empty if nothing."""
-        history = await self._folders.list_history(job.name)
-        own = (each.id for each in history if each.published and not each.undoes and each.created_at >= job.created_at)
-        return next(own, "")
 
     async def _dream_bank(self, job: DreamJob) -> tuple[DreamJobStatus, Mapping[str, Any]]:
         """Copy the bank, run a pass over the copy, and return how that has ended."""
