@@ -43,17 +43,20 @@ async def test_an_end_user_stays_until_another_is_named(store: Store, end_users:
 
 
 @pytest.mark.spec("GATE-67", "CLU-16")
-async def test_an_agents_conversations_are_found_by_head_and_handle(store: Store) -> None:
+async def test_an_agents_conversations_are_found_by_head_handle_and_id(store: Store) -> None:
     async with store.begin_write() as tx:
-        await tx.conversations.add([conversation("v1", of=ADA, head="h1"), conversation("v2", of=ADA, head="h2")])
+        await tx.conversations.add([conversation("v0", of=ADA, head="h1")])
+        await tx.conversations.add(
+            [conversation("v1", of=ADA, head="h1", seconds=1), conversation("v2", of=ADA, head="h2")]
+        )
         await tx.conversations.add([replace(conversation("v3", of=ADA), handle="resp_3")])
         await tx.conversations.add([conversation("v4", of=EVE, head="h1")])
     async with store.begin_read() as tx:
-        for heads, handle, ids in (
+        for heads, name, ids in (
             (["h2", "h1", "h9"], None, {"v1", "v2"}), (["h1"], "resp_3", {"v1", "v3"}), (["h9"], None, set[str]()),
-            ([], "resp_3", {"v3"}), ([], None, set[str]()),
+            ([], "resp_3", {"v3"}), ([], "v2", {"v2"}), ([], None, set[str]()), (["", "h2"], "", {"v2"}),
         ):  # fmt: skip
-            assert {row.id for row in await tx.conversations.find(ADA.id, heads, handle=handle)} == ids
+            assert {row.id for row in await tx.conversations.find(ADA.id, heads, name=name)} == ids
 
 
 @pytest.mark.spec("GATE-60")

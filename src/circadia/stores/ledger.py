@@ -177,8 +177,8 @@ class Conversations(Protocol):
 
     async def get(self, agent_id: AgentId, conversation_id: ConversationId) -> Conversation | None: ...
 
-    async def find(self, agent_id: AgentId, heads: Sequence[str], *, handle: str | None) -> Sequence[Conversation]:
-        """Return the agent's conversations whose head is one of these, or whose last answer has this handle."""
+    async def find(self, agent_id: AgentId, heads: Sequence[str], *, name: str | None) -> Sequence[Conversation]:
+        """Return the agent's conversation with this id, its newest with this handle, and its newest for each head."""
         ...
 
     async def add(self, conversations: Sequence[Conversation]) -> None:

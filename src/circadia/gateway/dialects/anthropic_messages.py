@@ -49,6 +49,7 @@ class AnthropicMessages(Plain):
         request = fields.load(body)
         messages = fields.objects(request, "messages")
         container = _container(request)
+        items = list(map(_normalize_message, messages))
         return ModelRequest(
             model=fields.text(request, "model"),
             streamed=fields.flag(request, "stream"),
@@ -57,7 +58,8 @@ class AnthropicMessages(Plain):
             turn=_is_turn(messages),
             end_user=_end_user(request),
             foreign_ids=(container,) if container else (),
-            chain=hash_chain.hash_chain("", map(_normalize_message, messages)),
+            chain=hash_chain.hash_chain("", items),
+            since_answer=hash_chain.count_since_answer(items),
             output_tools=output_tools(request),
         )
 

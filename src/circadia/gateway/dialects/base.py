@@ -33,6 +33,8 @@ class ModelRequest:
     """Provider-side ids in the body. They must belong to the caller."""
     chain: tuple[str, ...] = ()
     """Rolling hashes: item k hashes messages 0 … k, empty within the leading prompt. The last is the request's."""
+    since_answer: int | None = None
+    """Number of items after the model's newest answer; None if the request holds no answer."""
     output_tools: frozenset[str] = frozenset()
     """Tools whose call is the answer itself."""
 

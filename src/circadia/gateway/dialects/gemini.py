@@ -32,13 +32,15 @@ class GenerateContent(Plain):
         contents = fields.objects(request, "contents")
         settings = fields.as_object(_json_member(request, "generationConfig"))
         limit = fields.as_count(_json_member(settings, "maxOutputTokens"))
+        items = list(map(_normalize_content, contents))
         return ModelRequest(
             model=_model(request),
             input_estimate=fields.input_estimate(body),
             output_limit=fields.product(limit, fields.as_count(_json_member(settings, "candidateCount"))),
             turn=bool(contents) and _is_turn(contents[-1]),
             foreign_ids=tuple(_foreign_ids(request, contents)),
-            chain=hashes.hash_chain("", map(_normalize_content, contents)),
+            chain=hashes.hash_chain("", items),
+            since_answer=hashes.count_since_answer(items),
         )
 
     def with_line(self, body: bytes, line: str) -> bytes:

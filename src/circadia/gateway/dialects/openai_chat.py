@@ -40,6 +40,7 @@ class ChatCompletions(Plain):
     def parse_request(self, body: bytes) -> ModelRequest:
         request = fields.load(body)
         messages = fields.objects(request, "messages")
+        items = list(_normalize_messages(messages))
         limit = fields.count(request, "max_completion_tokens")
         if limit is None:
             limit = fields.count(request, "max_tokens")
@@ -52,7 +53,8 @@ class ChatCompletions(Plain):
             output_limit=fields.product(limit, fields.count(request, "n")),
             turn=ends_in_user(messages),
             end_user=fields.text(request, "user") or fields.text(request, "safety_identifier"),
-            chain=hash_chain.hash_chain("", _normalize_messages(messages)),
+            chain=hash_chain.hash_chain("", items),
+            since_answer=hash_chain.count_since_answer(items),
             output_tools=output_tools(request),
         )
 

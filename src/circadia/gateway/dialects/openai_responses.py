@@ -46,6 +46,8 @@ class Responses(Plain):
         items = _items(request)
         previous = fields.text(request, "previous_response_id")
         conversation = _conversation(request)
+        continued = conversation or previous
+        hashed = list(_normalize_items(items, leads=continued is None))
         return ModelRequest(
             model=fields.text(request, "model"),
             streamed=fields.flag(request, "stream"),
@@ -53,11 +55,12 @@ class Responses(Plain):
             output_limit=fields.count(request, "max_output_tokens"),
             turn=bool(items) and _is_message(items[-1]) and ends_in_user(items),
             end_user=fields.text(request, "user") or fields.text(request, "safety_identifier"),
-            conversation=conversation or previous,
+            conversation=continued,
             foreign_ids=tuple(
                 name for name in (conversation, previous, _comparison_id(request), *_referenced_ids(items)) if name
             ),
-            chain=_chain(items, conversation or previous),
+            chain=_chain(hashed, continued),
+            since_answer=hashes.count_since_answer(hashed),
             output_tools=output_tools(request),
         )
 
@@ -308,10 +311,10 @@ def _referenced_ids(items: Sequence[dict[str, object]]) -> Iterator[str | None]:
             yield fields.text(item, "id")
 
 
-def _chain(items: Sequence[dict[str, object]], conversation: str | None) -> tuple[str, ...]:
+def _chain(items: Sequence[object], conversation: str | None) -> tuple[str, ...]:
     """Return the chain; the id of a continued conversation replaces its items, which are not in the request."""
     head = "" if conversation is None else hashes.hash_chain("", (("conversation", conversation),))[0]
-    return hashes.hash_chain(head, _normalize_items(items, leads=conversation is None))
+    return hashes.hash_chain(head, items)
 
 
 def _normalize_items(items: Sequence[dict[str, object]], *, leads: bool = False) -> Iterator[object]:

@@ -26,7 +26,7 @@ from circadia.records.conversation import SEVERAL, Conversation, merge_end_users
 from circadia.records.end_user import shorten_name
 from circadia.records.per_call import per_call
 from circadia.stores.base import Store, Tx
-from circadia.stores.signals.base import Signals
+from circadia.stores.signals.base import CONNECTION, Signals
 from circadia.stores.time_limit import limit_wait
 
 T = TypeVar("T")
@@ -35,6 +35,8 @@ _logger = logging.getLogger(__name__)
 
 REMEMBERED: Final = 20_000
 """Conversations kept in memory, about 1 KB each; others are read from their rows."""
+MAX_HEADS: Final = 64
+"""Newest items of a call by which its conversation is looked up if this process does not remember it."""
 READ_SECONDS: Final = 2.0
 """Maximum wait of a call for its conversation's row; after that it begins a new one."""
 TURN_ENDED: Final = "turn_ended"
@@ -142,7 +144,13 @@ class Turns:
         self._by_id: dict[tuple[str, str], Conversation] = {}
         self._by_head: dict[tuple[str, str], str] = {}
         self._heads: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._connection_number = 0
+        """Counts how often signals of other processes began or stopped to arrive."""
+        self._is_connected = False
+        self._noted_at: dict[tuple[str, str], int] = {}
+        """The number of the connection over which the last turn of each conversation was noted."""
         signals.listen(TURN_ENDED, self._on_turn_ended)
+        signals.listen(CONNECTION, self._on_connection)
 
     async def begin(
         self, agent: Agent, request: ModelRequest, headers: Sequence[tuple[bytes, bytes]]
@@ -150,9 +158,9 @@ class Turns:
         end_user = shorten_name(decode_name_header(headers, b"x-circadia-user") or request.end_user)
         name = shorten_name(decode_name_header(headers, b"x-circadia-conversation"))
         continued_name = shorten_name(request.conversation)
-        conversation = await (self.find(agent, name) if name else self._find_by_chain(agent, request, end_user))
-        if conversation is None and continued_name is not None:
-            conversation = await self.find(agent, continued_name)
+        conversation = await (
+            self.find(agent, name) if name else self._find_continued(agent, request, continued_name, end_user)
+        )
         if conversation is None:
             key = name or continued_name or self._ids.new("cnv")
             conversation = Conversation(id=ConversationId(key), agent_id=agent.id, at=self._clock.now())
@@ -176,7 +184,7 @@ class Turns:
             return
         before = turn.conversation
         latest = self._by_id.get((before.agent_id, before.id), before)
-        continued = request.conversation or ""
+        continued, handle = shorten_name(request.conversation) or "", shorten_name(handle)
         by_id = continued not in ("", before.id) and (latest.continues_by_handle or before.handle == continued)
         hashes = [item_hash for item_hash in (answer[::-1] or request.chain[-1:]) if item_hash]
         new = Conversation(
@@ -197,7 +205,7 @@ class Turns:
     async def find(self, agent: Agent, name: str) -> Conversation | None:
         """Return the agent's conversation of this name."""
         known = self._by_id.get((agent.id, name))
-        if known is not None and not self._contact.is_shared:
+        if known is not None and self._is_current(known):
             return known
         row = await self._run_read(lambda tx: tx.conversations.get(agent.id, ConversationId(name)), None)
         if row is None or known is None:
@@ -209,30 +217,42 @@ class Turns:
 
         A client that sends all messages with each call does not depend on what the provider stores.
         """
+        handle = shorten_name(handle) or ""
         known = self._by_id.get((agent.id, self._by_head.get((agent.id, handle), "")))
         if known is None:
-            rows = await self._run_read(lambda tx: tx.conversations.find(agent.id, [handle], handle=handle), ())
-            known = rows[0] if rows else None
+            rows = await self._run_read(lambda tx: tx.conversations.find(agent.id, [], name=handle), ())
+            known = next((row for row in rows if row.handle == handle), None)
         return known if known is not None and known.continues_by_handle else None
 
-    async def _find_by_chain(self, agent: Agent, request: ModelRequest, end_user: str | None) -> Conversation | None:
-        heads = [*([request.conversation] if request.conversation else []), *request.chain[::-1]]
-        place, found = len(heads), None
-        for number, head in enumerate(heads):
-            conversation_id = self._by_head.get((agent.id, head))
+    async def _find_continued(
+        self, agent: Agent, request: ModelRequest, name: str | None, end_user: str | None
+    ) -> Conversation | None:
+        """Return the conversation that the call continues: by the provider's id for it, else by its history.
+
+        At most one look-up: none if this process remembers the newest answer, or if there is none to continue.
+        """
+        keys = [*([name] if name else []), *request.chain[::-1]]
+        place, found = len(keys), None
+        for number, key in enumerate(keys):
+            conversation_id = self._by_head.get((agent.id, key))
             if conversation_id is not None:
                 place, found = number, self._by_id[(agent.id, conversation_id)]
                 break
-        # A call mostly adds one item to the last answer; another process may know more of the conversation than that.
-        if len(heads) > 1 and (found is None or (self._contact.is_shared and place > 1)):
-            newer, handle = heads[:place], request.conversation
-            rows = await self._run_read(lambda tx: tx.conversations.find(agent.id, newer, handle=handle), ())
-            by_head = {head: row for row in rows for head in (row.head, row.handle) if head}
-            found = next((by_head[head] for head in newer if head in by_head), found)
+        if name and (found is None or place > 0):
+            named = self._by_id.get((agent.id, name))
+            place, found = (0, named) if named is not None else (place, found)
+        newest = 0 if name else request.since_answer
+        if newest is not None and (found is None or (place > newest and self._contact.is_shared)):
+            newer = [key for key in keys[:place][:MAX_HEADS] if key]
+            rows = await self._run_read(lambda tx: tx.conversations.find(agent.id, newer, name=name), ())
+            by_key = {key: row for row in rows for key in (row.id, row.head, row.handle) if key}
+            found = next((by_key[key] for key in newer if key in by_key), found)
+        elif found is not None and not self._is_current(found):
+            found = await self.find(agent, found.id)
         if found is None:
             return None
         others = end_user and found.end_user is not None and found.end_user != end_user
-        return None if others and not request.conversation else found
+        return None if others and not name else found
 
     async def _run_read(self, read: Callable[[Tx], Awaitable[T]], none: T) -> T:
         """Return what the database has, or `none` if it does not answer: no call fails for its conversation."""
@@ -244,10 +264,20 @@ class Turns:
             _logger.warning("a conversation is not looked up: %s", error.message)
             return none
 
+    def _on_connection(self, _: str, data: Mapping[str, object]) -> None:
+        self._connection_number += 1
+        self._is_connected = bool(data["is_connected"])
+
+    def _is_current(self, known: Conversation) -> bool:
+        """Return whether all processes' turns of this conversation are known: no signal was lost since its last."""
+        noted_at = self._noted_at.get((known.agent_id, known.id))
+        return not self._contact.is_shared or (self._is_connected and noted_at == self._connection_number)
+
     def _on_turn_ended(self, key: str, data: Mapping[str, object]) -> None:
         """Keep what this or another process knows of a conversation's last turn."""
-        if "id" not in data:
-            return  # too large for a signal: the row has it soon
+        if "id" not in data:  # too large for a signal: the row has it soon
+            self._connection_number += 1
+            return
         end_user = cast("str | None", data["end_user"])
         conversation = Conversation(
             id=ConversationId(str(data["id"])), agent_id=AgentId(key), end_user=end_user,
@@ -260,6 +290,7 @@ class Turns:
             conversation = replace(conversation, end_user=merge_end_users(before.end_user, end_user))
         self._forget(place)  # the newest comes last
         self._by_id[place] = conversation
+        self._noted_at[place] = self._connection_number
         self._heads[place] = heads = tuple(cast("Sequence[str]", data["heads"]))
         for head in heads:
             self._by_head[(conversation.agent_id, head)] = conversation.id
@@ -268,6 +299,7 @@ class Turns:
 
     def _forget(self, key: tuple[str, str]) -> None:
         self._by_id.pop(key, None)
+        self._noted_at.pop(key, None)
         for head in self._heads.pop(key, ()):
             if self._by_head.get((key[0], head)) == key[1]:
                 del self._by_head[(key[0], head)]

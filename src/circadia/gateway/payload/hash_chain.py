@@ -7,7 +7,7 @@ the state of a folder there, and the conversation continues.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Final, cast
 
@@ -19,6 +19,8 @@ _TEXTS = frozenset({"text", "input_text", "output_text"})
 _UNSENT = frozenset({"refusal", "thinking", "redacted_thinking", "reasoning"})
 """Types of parts that clients may leave out when they send an answer back."""
 _MARKS = ("cache_control", "citations", "annotations")
+_ANSWERS = frozenset({"assistant", "model", "function_call", "item_reference"})
+"""Roles and types of the items that come from a model; so does what a provider's tool does (`web_search_call`)."""
 
 
 KEPT: Final = 256
@@ -43,6 +45,18 @@ def hash_chain(head: str, items: Iterable[object]) -> tuple[str, ...]:
     except orjson.JSONEncodeError as error:
         raise InvalidRequest("a message is nested too deeply; send at most 250 levels") from error
     return tuple(chain)
+
+
+def count_since_answer(items: Sequence[object]) -> int | None:
+    """Return the number of normalised items after the newest one that a model wrote; None without one."""
+    for number, item in enumerate(reversed(items)):
+        if isinstance(item, tuple):
+            kind = cast("tuple[object, ...]", item)[0]
+        else:
+            kind = cast("dict[str, object]", item).get("type") if isinstance(item, dict) else None
+        if isinstance(kind, str) and (kind in _ANSWERS or kind.endswith("_call")):
+            return number
+    return None
 
 
 def normalize_content(value: object, *, inner: bool = False) -> object:

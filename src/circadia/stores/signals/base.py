@@ -7,6 +7,10 @@ LOCAL_TOPICS: Final = frozenset({"wake", "turn"})
 """Topics that only the process itself hears: they count what it did, or name calls that it holds."""
 
 
+CONNECTION: Final = "connection"
+"""Topic on which a process hears that signals of others begin to arrive (`{"is_connected": true}`), or stop to."""
+
+
 class Signals(Protocol):
     """Notifies the listeners of a topic that something about a key changed.
 

@@ -9,7 +9,7 @@ import orjson
 
 from circadia.clock import Clock
 from circadia.errors import StorageUnavailable
-from circadia.stores.signals.base import LOCAL_TOPICS
+from circadia.stores.signals.base import CONNECTION, LOCAL_TOPICS
 from circadia.stores.signals.local import Listener, LocalSignals
 
 _logger = logging.getLogger(__name__)
@@ -73,17 +73,21 @@ class RemoteSignals:
             while True:
                 try:
                     await self._carrier.connect(self._receive)
-                    self.is_connected.set()
+                    self._set_connected(True)
                     await self._carry()
                 except StorageUnavailable as error:
                     _logger.warning("signals to other servers wait: %s", error.message)
-                self.is_connected.clear()
+                self._set_connected(False)
                 await self._clock.sleep(RETRY_SECONDS)
         finally:
             await self._carrier.close()
 
+    def _set_connected(self, is_connected: bool) -> None:
+        (self.is_connected.set if is_connected else self.is_connected.clear)()
+        self._every.publish(CONNECTION, "", {"is_connected": is_connected})
+
     async def _carry(self) -> None:
-        """Send what waits until the connection is lost."""
+        """Send what waits until the connection is lost; what a lost one may not have sent is sent again."""
         closed = asyncio.ensure_future(self._carrier.wait_closed())
         try:
             while not closed.done():
@@ -91,9 +95,13 @@ class RemoteSignals:
                 await asyncio.wait((closed, rung), return_when=asyncio.FIRST_COMPLETED)
                 rung.cancel()
                 self._bell.clear()
-                waiting, self._waiting = self._waiting, {}
-                if waiting and not closed.done():
-                    await self._carrier.send(_pack(list(waiting)))
+                if self._waiting and not closed.done():
+                    waiting, self._waiting = self._waiting, {}
+                    try:
+                        await self._carrier.send(_pack(list(waiting)))
+                    except StorageUnavailable:
+                        self._waiting = {**waiting, **self._waiting}
+                        raise
         finally:
             closed.cancel()
 

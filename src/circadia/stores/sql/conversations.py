@@ -1,17 +1,38 @@
-"""Conversation rows (GATE-67)."""
+"""Conversation rows (GATE-67).
+
+A call looks its conversation up while its caller waits, so every look-up is by index and reads one row for each key,
+however many conversations begin with the same words (LARGE-03).
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, String, bindparam, case, literal_column, or_, select
+import orjson
+from sqlalchemy import (
+    JSON,
+    ColumnElement,
+    Connection,
+    Row,
+    ScalarSelect,
+    Select,
+    String,
+    bindparam,
+    case,
+    cast,
+    func,
+    literal_column,
+    or_,
+    select,
+    union_all,
+)
 
 from circadia.ids import AgentId, ConversationId
 from circadia.records.conversation import SEVERAL, Conversation
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import conversations
-from circadia.stores.sql.short_reads import ShortRead
+from circadia.stores.sql.short_reads import ShortSingleRead
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Columns, Upsert
 
@@ -46,10 +67,35 @@ _GET = Statement(
         conversations.c.agent_id == bindparam("agent_id"), conversations.c.id == bindparam("key")
     )
 )
-_FIND = select(conversations).where(
-    conversations.c.agent_id == bindparam("agent_id"),
-    or_(conversations.c.head.in_(bindparam("heads", expanding=True)), conversations.c.handle == bindparam("handle")),
-)
+
+
+def _build_find(connection: Connection) -> Select[Any]:
+    """Build the query for a name and for heads, a JSON list of strings."""
+    text = bindparam("heads", type_=String)
+    is_postgres = connection.dialect.name == "postgresql"
+    listed = func.json_array_elements_text(cast(text, JSON)) if is_postgres else func.json_each(text)
+    heads = listed.table_valued("value", name="heads")
+    name = bindparam("name", type_=String)
+    ids = union_all(
+        select(name), select(_newest_id("handle", name)), select(_newest_id("head", heads.c.value)).select_from(heads)
+    )
+    return select(conversations).where(conversations.c.agent_id == bindparam("agent_id"), conversations.c.id.in_(ids))
+
+
+def _newest_id(column: str, value: ColumnElement[Any]) -> ScalarSelect[Any]:
+    rows = conversations.alias()
+    is_of_agent = rows.c.agent_id == bindparam("agent_id")
+    return (
+        select(rows.c.id)
+        .where(is_of_agent, rows.c[column] == value, rows.c[column] != literal_column("''", String))
+        .order_by(rows.c.at.desc())
+        .limit(1)
+        .correlate_except(rows)
+        .scalar_subquery()
+    )
+
+
+_FIND = Statement(_build_find)
 
 
 class SqlConversations:
@@ -58,12 +104,12 @@ class SqlConversations:
 
     async def get(self, agent_id: AgentId, conversation_id: ConversationId) -> Conversation | None:
         values = {"agent_id": agent_id, "key": conversation_id}
-        row = await self._run(ShortRead(lambda connection: _GET.first(connection, values)))
+        row = await self._run(ShortSingleRead(lambda connection: _GET.first(connection, values)))
         return None if row is None else _conversation(row)
 
-    async def find(self, agent_id: AgentId, heads: Sequence[str], *, handle: str | None) -> Sequence[Conversation]:
-        values = {"agent_id": agent_id, "heads": list(heads), "handle": handle}
-        rows = await self._run(lambda connection: connection.execute(_FIND, values).all())
+    async def find(self, agent_id: AgentId, heads: Sequence[str], *, name: str | None) -> Sequence[Conversation]:
+        values = {"agent_id": agent_id, "heads": orjson.dumps(heads).decode(), "name": name}
+        rows = await self._run(ShortSingleRead(lambda connection: _FIND.all(connection, values)))
         return [_conversation(row) for row in rows]
 
     async def add(self, conversations: Sequence[Conversation]) -> None:

@@ -252,9 +252,16 @@ conversations = Table(
     Column("at", Instant, nullable=False),
     Column("handle", String, nullable=False, server_default=""),
 )
-Index("conversations_head", conversations.c.agent_id, conversations.c.head)
-Index("conversations_handle", conversations.c.agent_id, conversations.c.handle)
-Index("conversations_at", conversations.c.agent_id, conversations.c.at)
+# Each finds the newest of equal ones: many conversations of an agent may begin with the same words.
+CONVERSATION_KEYS = [
+    Index(
+        f"conversations_by_{key.name}",
+        *(conversations.c.agent_id, key, conversations.c.at),
+        sqlite_where=key != "",
+        postgresql_where=key != "",
+    )
+    for key in (conversations.c.head, conversations.c.handle)
+]
 Index("conversations_seen", conversations.c.at)
 
 wakes = Table(
