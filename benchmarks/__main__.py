@@ -43,6 +43,7 @@ from benchmarks import (
     startup,
     state,
     views,
+    world,
 )
 from benchmarks.processes import kill_children
 from benchmarks.report import Report, save, show
@@ -100,7 +101,9 @@ def benchmarks(
 @app.command()
 def main(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Which, by their names on the page; all if left out.")
+        list[str] | None, typer.Argument(
+            help="Which, by their names on the page; all if left out. `world DIR|postgresql://…` fills an empty one."
+        )
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: shows that it runs, measures nothing.")] = False,
     data: Annotated[
@@ -121,6 +124,11 @@ def main(
     console = Console(width=None if sys.stdout.isatty() else 170)  # a log should keep the tables whole
     if write_doc:
         console.print(f"wrote {doc.write()} and {beside.write()}")
+        return
+    if names and names[0] == "world":
+        if len(names) != 2:
+            raise typer.BadParameter("name one folder or URL: `world DIR` or `world postgresql://…`")
+        world.main(names[1])
         return
     known = benchmarks(quick, data, chosen_on=chosen_on)
     for name in names or known:

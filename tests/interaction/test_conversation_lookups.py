@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from circadia.testing.upstream import MockUpstream
-from tests.fixtures.statements import SentStatement, recorded
+from tests.recording.statement_recorder import SentStatement, recorded
 from tests.interaction.live import CHAT, KEY, Live, live
 
 pytestmark = pytest.mark.spec("LARGE-03", "GATE-67")

@@ -1,0 +1,150 @@
+"""Records the statements that the program sends to a database, wherever they are built.
+
+`make test` sets `CIRCADIA_STATEMENTS` to a folder and puts this one on `PYTHONPATH`, so that all programs that tests
+start record as well: Python runs `sitecustomize.py` in each.
+"""
+
+import os
+import pickle
+import re
+import sys
+import uuid
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+FOLDER = "CIRCADIA_STATEMENTS"
+_MODULE = "circadia.stores.sql.statement"
+_LIST = re.compile(r"(\?|\$\d+(::\w+)?)(, (\?|\$\d+(::\w+)?))+")
+_NUMBER = re.compile(r"\$\d+")
+
+
+class SentStatement(NamedTuple):
+    dialect: str
+    text: str
+    values: Sequence[Any]
+
+    @property
+    def shape(self) -> tuple[str, str]:
+        """The statement with lists of any length alike."""
+        return self.dialect, _NUMBER.sub("$", _LIST.sub("…", self.text))
+
+
+@contextmanager
+def recorded(take: Callable[[SentStatement], None]) -> Generator[None]:
+    """Call `take` with each statement of this process's stores, until the block ends."""
+    stop = _listen(import_module(_MODULE), take)
+    try:
+        yield
+    finally:
+        stop()
+
+
+def record_to_folder() -> None:
+    """Write each statement once into the folder that the environment names, from the import of the stores on."""
+    folder = os.environ.get(FOLDER)
+    if folder:
+        sys.meta_path.insert(0, _Finder(Path(folder)))
+
+
+class _Finder(MetaPathFinder):
+    """Begins to record when the module is imported through which statements go."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != _MODULE:
+            return None
+        sys.meta_path.remove(self)
+        for finder in sys.meta_path:
+            found = finder.find_spec(name, path, target)
+            if found is not None and found.loader is not None:
+                found.loader = _Loader(found.loader, self._folder)
+                return found
+        return None
+
+
+class _Loader(Loader):
+    def __init__(self, loader: Loader, folder: Path) -> None:
+        self._loader = loader
+        self._folder = folder
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        _listen(module, _Writer(self._folder).take)
+
+
+class _Writer:
+    """Appends each new shape of statement to a file of this process, so that a kill loses nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._pid = 0
+        self._path = folder
+        self._seen: set[tuple[str, str]] = set()
+        self._texts: set[str] = set()
+
+    def take(self, statement: SentStatement) -> None:
+        if statement.text in self._texts:
+            return
+        self._texts.add(statement.text)
+        if statement.shape in self._seen:
+            return
+        self._seen.add(statement.shape)
+        if self._pid != os.getpid():  # forked
+            self._pid = os.getpid()
+            self._path = self._folder / f"{self._pid}-{uuid.uuid4().hex}.pickle"
+        values = [bytes(value) if type(value) is memoryview else value for value in statement.values]
+        with self._path.open("ab") as file:
+            file.write(pickle.dumps((statement.dialect, statement.text, values)))
+
+
+def load(folder: Path) -> list[SentStatement]:
+    """Return the statements that all processes recorded, one of each shape."""
+    found: dict[tuple[str, str], SentStatement] = {}
+    for path in sorted(folder.glob("*.pickle")):
+        with path.open("rb") as file:
+            while True:
+                try:
+                    statement = SentStatement(*pickle.load(file))
+                except (EOFError, pickle.UnpicklingError):  # the end, or a process killed as it wrote
+                    break
+                found.setdefault(statement.shape, statement)
+    return list(found.values())
+
+
+def _listen(module: Any, take: Callable[[SentStatement], None]) -> Callable[[], None]:
+    """Tell what the module's functions and SQLAlchemy itself send; return what ends it."""
+    sqlalchemy = import_module("sqlalchemy")
+    execute, run_batch = module._execute, module.Statement.run_batch
+
+    def taken_execute(connection: Any, text: str, values: Any, *, many: bool = False) -> Any:
+        take(SentStatement(connection.dialect.name, text, values[0] if many else values))
+        return execute(connection, text, values, many=many)
+
+    def taken_batch(connection: Any, writes: Any) -> Any:
+        if connection.info.get(module.BATCH_EXECUTOR) is not None:  # they are joined into one statement
+            for statement, rows in writes.items():
+                bound = statement._bind_rows(connection, rows[:1])
+                take(SentStatement(connection.dialect.name, bound.text, bound.rows[0]))
+        return run_batch(connection, writes)
+
+    def taken_event(connection: Any, _cursor: Any, text: str, values: Any, _context: Any, many: bool) -> None:
+        take(SentStatement(connection.dialect.name, text, values[0] if many else values))
+
+    def stop() -> None:
+        module._execute, module.Statement.run_batch = execute, staticmethod(run_batch)
+        sqlalchemy.event.remove(sqlalchemy.Engine, "before_cursor_execute", taken_event)
+
+    module._execute, module.Statement.run_batch = taken_execute, staticmethod(taken_batch)
+    sqlalchemy.event.listen(sqlalchemy.Engine, "before_cursor_execute", taken_event)
+    return stop
