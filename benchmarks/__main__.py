@@ -101,9 +101,10 @@ def benchmarks(
 @app.command()
 def main(
     names: Annotated[
-        list[str] | None, typer.Argument(
+        list[str] | None,
+        typer.Argument(
             help="Which, by their names on the page; all if left out. `world DIR|postgresql://…` fills an empty one."
-        )
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: shows that it runs, measures nothing.")] = False,
     data: Annotated[

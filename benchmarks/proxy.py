@@ -118,7 +118,7 @@ async def run(folder: Path, size: Size) -> Report:
         settings = {"upstreams": {"fast": {"base_url": f"http://127.0.0.1:{upstream}"}}}
         server = await stack.enter_async_context(circadia(folder / "circadia", settings))
         token = (await server.agents(SESSION, [AGENT]))[AGENT]
-        bare = await stack.enter_async_context(_bare(upstream))
+        bare = await stack.enter_async_context(run_bare_relay(upstream))
         path = "/v1/chat/completions"
         subjects = [
             Subject(name=DIRECT, pid=None, port=upstream, path=path, headers={}),
@@ -152,7 +152,8 @@ async def run(folder: Path, size: Size) -> Report:
 
 
 @contextlib.asynccontextmanager
-async def _bare(upstream: int) -> AsyncGenerator[Peer]:
+async def run_bare_relay(upstream: int) -> AsyncGenerator[Peer]:
+    """Run the bare relay."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "benchmarks.bare_relay", str(upstream), stdout=asyncio.subprocess.PIPE
     )

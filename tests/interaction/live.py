@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from circadia.testing.upstream import MockUpstream
 from tests.fixtures.database_file import put_database
 from tests.fixtures.documented import check_answer
 from tests.fixtures.listening import Prompt
+from tests.recording.loop_watch import LoopWatch
 
 ADMIN = "operator-token-of-the-tests"
 KEY = "sk-key-of-the-provider-0123456789"
@@ -128,6 +130,12 @@ class PromptListener(Listener, Prompt):
             yield
 
 
+def _keep_slow(kept: list[str], seconds: float, stack: str) -> None:
+    """Keep what the server does; tests themselves may take their time."""
+    if "/src/circadia/" in stack:
+        kept.append(f"{seconds * 1000:.0f} ms of the loop's thread in one callback:\n{stack}")
+
+
 @asynccontextmanager
 async def live(
     folder: Path,
@@ -167,11 +175,15 @@ async def live(
                 listener = PromptListener(server, bound, drain_seconds=min(2.0, settings.server.drain_seconds))
                 serving = asyncio.create_task(listener.serve(sockets=[bound]))
                 await listener.ready.wait()
+                slow: list[str] = []
+                watch = LoopWatch(asyncio.get_running_loop(), partial(_keep_slow, slow))
                 try:
                     yield Live(listener.url, mock, server, http)
                 finally:
                     listener.stop()
                     await serving
+                    watch.stop()
+                assert not slow, "\n".join(slow)
 
 
 __all__ = ["ADMIN", "CHAT", "FAST", "KEY", "Live", "live"]

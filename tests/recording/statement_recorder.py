@@ -7,16 +7,14 @@ start record as well: Python runs `sitecustomize.py` in each.
 import os
 import pickle
 import re
-import sys
 import uuid
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
+
+from tests.recording.module_hook import run_after_import
 
 FOLDER = "CIRCADIA_STATEMENTS"
 _MODULE = "circadia.stores.sql.statement"
@@ -49,38 +47,7 @@ def record_to_folder() -> None:
     """Write each statement once into the folder that the environment names, from the import of the stores on."""
     folder = os.environ.get(FOLDER)
     if folder:
-        sys.meta_path.insert(0, _Finder(Path(folder)))
-
-
-class _Finder(MetaPathFinder):
-    """Begins to record when the module is imported through which statements go."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name != _MODULE:
-            return None
-        sys.meta_path.remove(self)
-        for finder in sys.meta_path:
-            found = finder.find_spec(name, path, target)
-            if found is not None and found.loader is not None:
-                found.loader = _Loader(found.loader, self._folder)
-                return found
-        return None
-
-
-class _Loader(Loader):
-    def __init__(self, loader: Loader, folder: Path) -> None:
-        self._loader = loader
-        self._folder = folder
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        self._loader.exec_module(module)
-        _listen(module, _Writer(self._folder).take)
+        run_after_import(_MODULE, lambda module: _listen_forever(module, Path(folder)))
 
 
 class _Writer:
@@ -106,6 +73,10 @@ class _Writer:
         values = [bytes(value) if type(value) is memoryview else value for value in statement.values]
         with self._path.open("ab") as file:
             file.write(pickle.dumps((statement.dialect, statement.text, values)))
+
+
+def _listen_forever(module: Any, folder: Path) -> None:
+    _listen(module, _Writer(folder).take)
 
 
 def load(folder: Path) -> list[SentStatement]:

@@ -33,7 +33,7 @@ from circadia.stores.sql.group_commit import GroupCommitWriter
 from circadia.stores.sql.link import OpeningStatements, do_nothing
 from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.migrate import migrate
-from circadia.stores.sql.short_reads import ShortRead
+from circadia.stores.sql.short_reads import LongWork, ShortRead
 from circadia.stores.sql.statement import DRIVER_CONNECTION
 
 T = TypeVar("T")
@@ -207,7 +207,7 @@ class _Link:
 
 
 class _WritingLink(_Link):
-    """The writing connection. All its work is short, except copying a log that has grown large."""
+    """The writing connection. Its work is short, except long work and copying a log that has grown large."""
 
     def __init__(self, engine: Engine, path: Path) -> None:
         super().__init__(_SqliteConnection(engine, *_WRITER_PRAGMAS), "sqlite-writer")
@@ -222,7 +222,7 @@ class _WritingLink(_Link):
         self._failure: StorageUnavailable | None = None
 
     def _is_short(self, work: Callable[[Connection], Any], first: Sequence[str]) -> bool:
-        return _COPY not in first
+        return _COPY not in first and not isinstance(work, LongWork)
 
     async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
         done = await super().run(work, first=first, opens=opens)

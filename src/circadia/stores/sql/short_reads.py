@@ -1,4 +1,4 @@
-"""Reads with less overhead than a transaction, or than handing them to a thread."""
+"""Where work runs on SQLite, and what it needs: short work in the event loop, long work in the connection's thread."""
 
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
@@ -29,6 +29,15 @@ class SingleRead(_ReadWork[T]):
 
 class ShortRead(_ReadWork[T]):
     """Work in a read block that reads a few rows by key: SQLite runs it in the event loop."""
+
+    __slots__ = ()
+
+
+class LongWork(_ReadWork[T]):
+    """Work in a write block that may touch many rows: SQLite runs it in a thread, as it runs all other reads.
+
+    A write block's other work goes by key, and takes less time than the way to a thread and back.
+    """
 
     __slots__ = ()
 

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Table
 
 from circadia.errors import CircadiaError, StorageUnavailable
 from circadia.stores.locks import LockKey
+from circadia.stores.sql.short_reads import LongWork
 from circadia.stores.sql.statement import Statement
 
 T = TypeVar("T")
@@ -56,7 +57,8 @@ class WriteBlock(ABC):
         if self._ended:
             raise RuntimeError("the write block has ended")
         if self._batches and (of is None or any(write.table in of for batch in self._batches for write in batch)):
-            return await self._run(self._with_queued_writes(work))
+            both = self._with_queued_writes(work)
+            return await self._run(LongWork(both) if isinstance(work, LongWork) else both)
         return await self._run(work)
 
     @abstractmethod

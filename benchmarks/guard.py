@@ -1,0 +1,380 @@
+"""The guard: what a call, a hold, a write, a search and an idle server cost, before and after a change (LARGE-09).
+
+`make guard` runs it on a twentieth of the large world, `make guard DATABASE=postgres` on PostgreSQL. Each figure stands
+beside its bound and beside its value at the last commit of `guard.json`. What can fail is a ratio within the run, a
+count or a number of bytes; milliseconds are told with the machine.
+"""
+
+import asyncio
+import contextlib
+import json
+import re
+import sqlite3
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+import uvloop
+from rich.console import Console
+from rich.progress import Progress, TaskID
+from rich.table import Table
+
+from benchmarks import world
+from benchmarks.callers import Caller, call, good
+from benchmarks.machine import machine
+from benchmarks.postgres import connect, postgres
+from benchmarks.processes import cpu_seconds, kill_children, memory_bytes
+from benchmarks.proxy import run_bare_relay
+from benchmarks.report import number
+from benchmarks.requests import TEXT, body, wire
+from benchmarks.server import Circadia, circadia
+from benchmarks.tools import fast_upstream, load
+
+COMMITTED: Final = Path(__file__).with_name("guard.json")
+PATH: Final = "/v1/chat/completions"
+CONNECTIONS: Final = 32
+ROUNDS: Final = 5
+SECONDS: Final = 0.7
+"""Length of a run."""
+SETTLE_SECONDS: Final = 0.3
+"""After a run, until what is written behind its answers is written."""
+WARM_UP_SECONDS: Final = 1.0
+SESSION: Final = "default"
+USER: Final = "person-1"
+HOLDS: Final = 600
+REQUESTS: Final = 200
+"""Writes and searches of a round."""
+IDLE_SECONDS: Final = 5.0
+WORSE: Final = 1.5
+"""A figure without a bound of its own may be so many times its committed value."""
+
+_ARRIVED: Final = re.compile(rb'"system_fingerprint": ?"?(\d+)')
+"""When the upstream got the call, on `time.monotonic_ns`."""
+
+app = typer.Typer(add_completion=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figure:
+    what: str
+    found: float
+    unit: str
+    bound: float | None = None
+    """None for what is only told, since it depends on the machine; 0 for one that its committed value bounds."""
+
+    def limit(self, committed: float | None) -> float | None:
+        return None if committed is None and not self.bound else (self.bound or WORSE * (committed or 0.0))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Subject:
+    """What takes chat completions: a process, and the request that it gets."""
+
+    pid: int
+    port: int
+    path: str
+    headers: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Server:
+    """A server, and the tokens of its agents without and with a bank."""
+
+    circadia: Circadia
+    plain: str
+    bound: str
+
+
+async def measure(folder: Path, *, is_postgres: bool, say: Callable[[str], None]) -> list[Figure]:
+    """Return the figures, in a folder of their own."""
+    async with contextlib.AsyncExitStack() as stack:
+        say("filling the world")
+        new_url, world_url, statistics_url = await _databases(stack, folder, is_postgres=is_postgres)
+        upstream = await stack.enter_async_context(fast_upstream())
+        bare = await stack.enter_async_context(run_bare_relay(upstream))
+        new = await _server(stack, folder / "new", upstream, new_url)
+        old = await _server(stack, folder / "world", upstream, world_url)
+        say("an idle server")
+        figures = await _idle(old, folder / "world" / "data" / "circadia.db", statistics_url)
+        relay = _Subject(pid=bare.pid, port=bare.port, path=PATH, headers={})
+        say("calls")
+        calls, relay_ms = await _calls(folder, relay, new, old)
+        figures += calls
+        say("writes and searches")
+        figures += await _requests(old, relay_ms)
+        say("holds")
+        figures += await _holds(new, relay_ms)
+    return figures
+
+
+async def _databases(
+    stack: contextlib.AsyncExitStack, folder: Path, *, is_postgres: bool
+) -> tuple[str | None, str | None, str | None]:
+    """Fill the world; return the URLs of an empty database and of the world."""
+    if not is_postgres:
+        data = folder / "world" / "data"
+        data.mkdir(parents=True)
+        await world.fill_sqlite(data, world.FIXTURE)
+        return None, None, None
+    url = await stack.enter_async_context(postgres())
+    connection = await connect(url)
+    for name in ("new", "world"):
+        await connection.execute(f"CREATE DATABASE {name}")
+    await connection.close()
+    new, large = (url.replace("/postgres?", f"/{name}?") for name in ("new", "world"))
+    await world.fill_postgres(large, world.FIXTURE)
+    return new, large, url
+
+
+async def _server(stack: contextlib.AsyncExitStack, folder: Path, upstream: int, url: str | None) -> _Server:
+    settings: dict[str, Any] = {
+        "upstreams": {"fast": {"base_url": f"http://127.0.0.1:{upstream}"}},
+        "defaults": {"hold_silent_seconds": 0.5},
+        **({} if url is None else {"server": {"database_url": url}}),
+    }
+    server = await stack.enter_async_context(circadia(folder, settings))
+    agents = f"sessions/{SESSION}/agents"
+    # The agent with half of the world's conversations, or a new one of its name.
+    with contextlib.suppress(RuntimeError):
+        await server.ask("POST", agents, {"name": "agent-0"})
+    await server.ask("PATCH", f"{agents}/agent-0", {"policy": {"bank": None}})
+    plain = (await server.ask("POST", f"{agents}/agent-0/token"))["token"]
+    policy = {"bank": "user-{user}", "capture": False}
+    bound = (await server.ask("POST", agents, {"name": "bound", "policy": policy}))["token"]
+    bank = f"user-{USER}"
+    with contextlib.suppress(RuntimeError):
+        await server.ask("POST", "banks", {"name": bank})
+    await server.ask("POST", f"banks/{bank}/episodes", {"text": TEXT, "speaker": "ann"})
+    for name in ("agent-0", "bound"):
+        await server.sleeping(SESSION, name, False)
+    return _Server(circadia=server, plain=plain, bound=bound)
+
+
+async def _idle(server: _Server, file: Path, statistics_url: str | None) -> list[Figure]:
+    pid = server.circadia.pid
+    await asyncio.sleep(2.0)  # after the start
+    if statistics_url is None:
+        with closing(sqlite3.connect(file)) as connection:
+            cpu, writes = cpu_seconds(pid), connection.execute("PRAGMA data_version").fetchone()[0]
+            await asyncio.sleep(IDLE_SECONDS)
+            cpu, again = cpu_seconds(pid) - cpu, connection.execute("PRAGMA data_version").fetchone()[0]
+        return [
+            Figure(what="idle in the world: share of a core", found=100 * cpu / IDLE_SECONDS, unit="%", bound=1.0),
+            Figure(what="idle in the world: writes seen", found=float(again != writes), unit="", bound=0.5),
+        ]
+    connection = await connect(statistics_url)
+    counted = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'world'"
+    written = "SELECT tup_inserted + tup_updated + tup_deleted FROM pg_stat_database WHERE datname = 'world'"
+    try:
+        cpu, trips, rows = cpu_seconds(pid), await connection.fetchval(counted), await connection.fetchval(written)
+        await asyncio.sleep(2 * IDLE_SECONDS)  # PostgreSQL tells its counts with delay
+        cpu, seconds = cpu_seconds(pid) - cpu, 2 * IDLE_SECONDS
+        trips, rows = await connection.fetchval(counted) - trips, await connection.fetchval(written) - rows
+    finally:
+        await connection.close()
+    return [
+        Figure(what="idle in the world: share of a core", found=100 * cpu / seconds, unit="%", bound=1.0),
+        Figure(what="idle in the world: transactions a second", found=trips / seconds, unit="", bound=0.0),
+        Figure(what="idle in the world: rows written a second", found=rows / seconds, unit="", bound=0.0),
+    ]
+
+
+async def _calls(folder: Path, relay: _Subject, new: _Server, old: _Server) -> tuple[list[Figure], float]:
+    """Return the figures of proxied calls, and the milliseconds of the bare relay's plain call."""
+    history = _with_history(body(streamed=False))
+    kinds: dict[str, tuple[bytes, str, bool]] = {
+        "plain": (body(streamed=False), '"usage"', False), "SSE": (body(streamed=True), "data: [DONE]", False),
+        "plain, unknown history": (history, '"usage"', False), "plain, with a bank": (body(streamed=False), '"usage"', True),
+    }  # fmt: skip
+    cost: dict[tuple[str, str], list[float]] = {}
+    for round_number in range(ROUNDS + 1):
+        for kind, (request, mark, banked) in kinds.items():
+            for name, server in (("relay", None), ("new", new), ("world", old)):
+                subject = relay if server is None else _subject(server, banked=banked)
+                seconds = SECONDS if round_number else WARM_UP_SECONDS
+                found = await _run(folder, subject, request, mark, seconds)
+                if round_number:
+                    cost.setdefault((kind, name), []).append(found)
+
+    def ratio(kind: str, of: str, to: str) -> float:
+        return statistics.median(ours / other for ours, other in zip(cost[kind, of], cost[kind, to], strict=True))
+
+    figures = [
+        Figure(what="a call, plain: times the bare relay", found=ratio("plain", "new", "relay"), unit="×", bound=3.0),
+        Figure(what="a call, SSE: times the bare relay", found=ratio("SSE", "new", "relay"), unit="×", bound=2.8),
+        *(
+            Figure(what=f"{kind}: in the world, times a new database", found=ratio(kind, "world", "new"), unit="×",
+                   bound=1.3 if banked else 1.15)
+            for kind, (_, _, banked) in kinds.items()
+        ),
+        Figure(what="an unknown history: times the bare relay", found=ratio("plain, unknown history", "new", "relay"),
+               unit="×", bound=0.0),
+        Figure(what="a call with a bank: times the bare relay", found=ratio("plain, with a bank", "new", "relay"),
+               unit="×", bound=0.0),
+    ]  # fmt: skip
+    figures += [
+        Figure(what=f"{kind}, {name}: processor time", found=statistics.median(cost[kind, name]), unit="ms")
+        for kind, name in (("plain", "relay"), ("plain", "new"), ("SSE", "relay"), ("SSE", "new"))
+    ]
+    return figures, statistics.median(cost["plain", "relay"])
+
+
+def _subject(server: _Server, *, banked: bool) -> _Subject:
+    token = server.bound if banked else server.plain
+    headers = {"Authorization": f"Bearer {token}", "X-Circadia-User": USER}
+    return _Subject(pid=server.circadia.pid, port=server.circadia.port, path=f"/llm/fast{PATH}", headers=headers)
+
+
+def _with_history(request: bytes) -> bytes:
+    """Return the request with an answer in its history that no server knows."""
+    whole = json.loads(request)
+    system, user = whole["messages"]
+    whole["messages"] = [system, {**user, "content": "Begin."}, {"role": "assistant", "content": "Unknown."}, user]
+    return json.dumps(whole).encode()
+
+
+async def _run(folder: Path, subject: _Subject, request: bytes, mark: str, seconds: float) -> float:
+    """Return the milliseconds of processor time for each request."""
+    file = folder / "request"
+    file.write_bytes(wire(subject.port, subject.path, request, subject.headers))
+    before = cpu_seconds(subject.pid)
+    found = await load(subject.port, CONNECTIONS, seconds, file, mark)
+    if found.errors:
+        raise RuntimeError(f"{found.errors} of {found.requests} answers to {subject.path} are bad")
+    await asyncio.sleep(SETTLE_SECONDS)
+    return (cpu_seconds(subject.pid) - before) * 1000 / found.requests
+
+
+async def _requests(server: _Server, relay_ms: float) -> list[Figure]:
+    """Measure a write and a search of 10,000 episodes over REST, in the world."""
+    states = [f"sessions/{SESSION}/agents/agent-{2 * at + 2}/sleeping" for at in range(REQUESTS)]
+    words = TEXT.split()
+    asked: dict[str, Callable[[int, int], Awaitable[object]]] = {
+        "a write (PUT sleeping)": lambda round_number, at: server.circadia.ask(
+            "PUT", states[at], {"sleeping": bool(round_number % 2)}
+        ),
+        "a search of 10,000 episodes": lambda round_number, at: server.circadia.ask(
+            "GET", f"banks/team/search?q={words[at % len(words)]}%20{words[(at + round_number) % len(words)]}"
+        ),
+    }
+    figures: list[Figure] = []
+    for what, ask in asked.items():
+        found: list[float] = []
+        for round_number in range(ROUNDS + 1):
+            cpu = cpu_seconds(server.circadia.pid)
+            for at in range(0, REQUESTS, 8):
+                await asyncio.gather(*(ask(round_number, at + more) for more in range(8)))
+            await asyncio.sleep(SETTLE_SECONDS)
+            found.append((cpu_seconds(server.circadia.pid) - cpu) * 1000 / REQUESTS)
+        milliseconds = statistics.median(found[1:])
+        figures.append(
+            Figure(what=f"{what}: times a bare relay's call", found=milliseconds / relay_ms, unit="×", bound=0.0)
+        )
+        figures.append(Figure(what=f"{what}: processor time", found=milliseconds, unit="ms"))
+    return figures
+
+
+async def _holds(server: _Server, relay_ms: float) -> list[Figure]:
+    """Measure what held calls keep, and what their release takes."""
+    circadia_server = server.circadia
+    token = {"Authorization": f"Bearer {server.plain}"}
+    request = wire(circadia_server.port, f"/llm/fast{PATH}", body(streamed=False), token)
+    kept: list[float] = []
+    releases: list[float] = []
+    waits: list[float] = []
+    for _ in range(3):
+        await circadia_server.sleeping(SESSION, "agent-0", True)
+        before = memory_bytes(circadia_server.pid)
+        callers: list[Caller] = []
+        while len(callers) < HOLDS:
+            callers += await asyncio.gather(*(call(circadia_server.port, request) for _ in range(100)))
+        await asyncio.gather(*(caller.opened for caller in callers))
+        kept.append((memory_bytes(circadia_server.pid) - before) / HOLDS / 1024)
+        cpu, began = cpu_seconds(circadia_server.pid), time.monotonic_ns()
+        await circadia_server.sleeping(SESSION, "agent-0", False)
+        answers = await asyncio.gather(*(caller.done for caller in callers))
+        if not all(map(good, answers)):
+            raise RuntimeError("a held call got a bad answer")
+        waits.append((min(int(found[1]) for found in map(_ARRIVED.search, answers) if found) - began) / 1e6)
+        await asyncio.sleep(SETTLE_SECONDS)
+        releases.append((cpu_seconds(circadia_server.pid) - cpu) * 1000 / HOLDS)
+    return [
+        Figure(what="a hold: memory", found=max(0.0, statistics.median(kept)), unit="KiB", bound=24.0),
+        Figure(what="a release and its call: times a bare relay's call", found=statistics.median(releases) / relay_ms,
+               unit="×", bound=0.0),
+        Figure(what="from the wake to the first call upstream", found=statistics.median(waits), unit="ms"),
+    ]  # fmt: skip
+
+
+def load_committed(database: str) -> dict[str, float]:
+    """Return the committed figures of a database by name."""
+    return json.loads(COMMITTED.read_text("utf-8"))[database]["figures"] if COMMITTED.exists() else {}
+
+
+def _commit(database: str, figures: Sequence[Figure]) -> None:
+    kept: dict[str, Any] = json.loads(COMMITTED.read_text("utf-8")) if COMMITTED.exists() else {}
+    kept[database] = {"machine": machine(), "figures": {each.what: round(each.found, 3) for each in figures}}
+    COMMITTED.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", "utf-8")
+
+
+def _show(console: Console, figures: Sequence[Figure], committed: dict[str, float]) -> list[str]:
+    """Print the table; return the figures that are past their bound."""
+    failed: list[str] = []
+    table = Table(title="guard")
+    for column in ("figure", "found", "bound", "committed", ""):
+        table.add_column(column, justify="left" if column in ("figure", "") else "right")
+    for each in figures:
+        before, limit = committed.get(each.what), None
+        if each.bound is not None:
+            limit = each.limit(before)
+        is_bad = limit is not None and each.found > limit
+        failed += [each.what] if is_bad else []
+        verdict = "told" if limit is None else "[red]PAST ITS BOUND[/]" if is_bad else "[green]kept[/]"
+        table.add_row(
+            each.what, f"{number(each.found)} {each.unit}", "–" if limit is None else f"≤ {number(limit)}",
+            "–" if before is None else number(before), verdict,
+        )  # fmt: skip
+    console.print(table)
+    return failed
+
+
+def _say(progress: Progress, task: TaskID, what: str) -> None:
+    progress.update(task, description=what)
+
+
+@app.command()
+def main(
+    database: Annotated[str, typer.Option(help="`sqlite` or `postgres`.")] = "sqlite",
+    commit: Annotated[bool, typer.Option("--commit", help="Write the figures into benchmarks/guard.json.")] = False,
+) -> None:
+    """Measure what must not get worse, on a twentieth of the large world."""
+    if database not in ("sqlite", "postgres"):
+        raise typer.BadParameter("`sqlite` or `postgres`")
+    console, began = Console(width=None), time.monotonic()
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("", total=None)
+        try:
+            with tempfile.TemporaryDirectory(prefix="circadia-guard-") as folder:
+                is_postgres = database == "postgres"
+                say = partial(_say, progress, task)
+                figures = uvloop.run(measure(Path(folder), is_postgres=is_postgres, say=say))
+        finally:
+            kill_children()
+    failed = _show(console, figures, load_committed(database))
+    console.print(f"{time.monotonic() - began:.0f} s; {machine()['processor']}; {machine()['load']}")
+    if commit:
+        _commit(database, figures)
+    if failed:
+        console.print(f"worse than allowed: {'; '.join(failed)}", style="red")
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,117 @@
+"""Watches an event loop from a thread beside it, and keeps the stack of a turn that takes too long (LARGE-04).
+
+What counts is the processor time of the loop's thread in one callback, without garbage collection: a busy machine
+changes nothing. The fixtures watch every server that a test starts, in its own process or in the test's.
+"""
+
+import asyncio
+import gc
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import FrameType, ModuleType
+
+from tests.recording.module_hook import run_after_import
+
+FILE = "CIRCADIA_LOOP_WATCH"
+"""Environment variable with the file to which a program appends what it finds."""
+LIMIT_SECONDS = 0.05
+WARM_UP_SECONDS = 1.0
+"""After the start of a program's loop: it loads what is used first, and migrates its database."""
+_LOOK_SECONDS = 0.01
+_LOOPS = ("asyncio/runners.py", "asyncio/base_events.py", "asyncio/events.py", "cli/machine/serve.py")
+"""Below their frames is what a loop runs."""
+
+
+class LoopWatch:
+    """Watches the loop of the thread that makes it until `stop`."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, tell: Callable[[float, str], None], *, after: float = 0.0
+    ) -> None:
+        """`tell` takes the seconds and the stack of a callback, from `after` seconds on."""
+        self._loop = loop
+        self._tell = tell
+        self._begin = time.monotonic() + after
+        self._thread = threading.get_ident()
+        self._clock = time.pthread_getcpuclockid(self._thread)
+        self._turn = 0
+        self._collections = 0
+        self._stopped = threading.Event()
+        gc.callbacks.append(self._on_collection)
+        self._watcher = threading.Thread(target=self._watch, name="loop-watch", daemon=True)
+        self._watcher.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._watcher.join()
+        gc.callbacks.remove(self._on_collection)
+
+    def _watch(self) -> None:
+        begun: tuple[FrameType | None, int, int] = (None, 0, 0)
+        since = last = 0.0
+        while not self._stopped.wait(_LOOK_SECONDS):
+            now = time.clock_gettime(self._clock)
+            if now == last:
+                continue  # it waits
+            last = now
+            frame = sys._current_frames().get(self._thread)  # pyright: ignore[reportPrivateUsage] # documented
+            current = _find_callback(frame), self._turn, self._collections
+            if current[0] is None or current != begun:
+                begun, since = current, now
+                try:
+                    self._loop.call_soon_threadsafe(self._count_turn)
+                except RuntimeError:  # the loop has ended
+                    return
+            elif now - since > LIMIT_SECONDS:
+                if time.monotonic() > self._begin:
+                    self._tell(now - since, "".join(traceback.format_stack(frame)))
+                begun = (None, 0, 0)
+            del frame, current
+
+    def _count_turn(self) -> None:
+        self._turn += 1
+
+    def _on_collection(self, _phase: str, _facts: Mapping[str, object]) -> None:
+        """A callback in which garbage is collected does not count."""
+        if threading.get_ident() == self._thread:
+            self._collections += 1
+
+
+def _find_callback(frame: FrameType | None) -> FrameType | None:
+    """Return the outermost frame of what the loop runs; none if it waits."""
+    found: FrameType | None = None
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(_LOOPS):
+            return found
+        found = frame
+        frame = frame.f_back
+    return None
+
+
+def watch_to_file() -> None:
+    """Watch this program's server loop if the environment names a file."""
+    path = os.environ.get(FILE)
+    if not path:
+        return
+
+    def watch(module: ModuleType) -> None:
+        make_loop = module.new_event_loop
+
+        def make_watched_loop() -> asyncio.AbstractEventLoop:
+            loop: asyncio.AbstractEventLoop = make_loop()
+            LoopWatch(loop, lambda seconds, stack: append(Path(path), seconds, stack), after=WARM_UP_SECONDS)
+            return loop
+
+        vars(module)["new_event_loop"] = make_watched_loop
+
+    run_after_import("uvloop", watch)
+
+
+def append(path: Path, seconds: float, stack: str) -> None:
+    with path.open("a") as file:
+        file.write(f"{seconds * 1000:.0f} ms of the loop's thread in one callback:\n{stack}\n")
