@@ -21,7 +21,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help check lint types client dashboard services browser containers image image-tools test suite test-slow chaos demo demo-cluster dist hashes release docs pictures bench clean
+.PHONY: help check lint types client dashboard services browser containers image image-tools guard test suite plans test-slow chaos demo demo-cluster dist hashes release docs pictures bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -135,13 +135,26 @@ $(IMAGE)/services.tar: tests/distribution/services.sh | image-tools
 
 image: $(IMAGE)/circadia.tar ## Build the container image without a registry, into build/image/circadia.tar and Podman's store
 
-test: ## check, and every test but the slow ones; WORKERS=1 to run them one by one
+guard: $(VENV)/dev.stamp ## What a call, a hold, a write, a search and an idle server cost, beside the last commit; DATABASE=postgres
+	$(BIN)/python -m benchmarks.guard --database $(or $(DATABASE),sqlite)
+
+test: ## check, the guard, and every test but the slow ones; WORKERS=1 to run them one by one
 	@$(MAKE) --no-print-directory --jobs=3 lint $(NODE)/node_modules/.stamp $(GENERATOR)/.stamp \
 	  $(CLIENT)/node_modules/.stamp dashboard services browser containers # downloads at the same time
+	@$(MAKE) --no-print-directory guard # alone: it measures
 	@$(MAKE) --no-print-directory --jobs=2 suite types # the first tests wait more than they compute
+	@$(MAKE) --no-print-directory plans
 
+# All programs that tests start record the statements that they send; `plans` then runs each on databases of two sizes.
+suite: export CIRCADIA_STATEMENTS := $(CURDIR)/build/statements
+suite: export PYTHONPATH := $(CURDIR)/tests/recording
 suite:
-	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile
+	@rm -rf build/statements && mkdir -p build/statements
+	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile --ignore tests/plans
+
+plans: export CIRCADIA_STATEMENTS := $(CURDIR)/build/statements
+plans:
+	$(BIN)/python -m pytest tests/plans
 
 test-slow: $(VENV)/dev.stamp $(RELEASE)/.stamp $(NODE)/node_modules/.stamp $(if $(CIRCADIA_TEST_NO_CONTAINERS),,image $(IMAGE)/services.tar) ## The slow tests (11-minute holds and the like), then random examples
 	$(BIN)/python -m pytest -m slow

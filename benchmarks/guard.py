@@ -39,6 +39,12 @@ from benchmarks.tools import fast_upstream, load
 
 COMMITTED: Final = Path(__file__).with_name("guard.json")
 PATH: Final = "/v1/chat/completions"
+PLAIN, STREAMED, UNKNOWN, BANKED = (
+    "a call, plain",
+    "a call, SSE",
+    "a call with an unknown history",
+    "a call with a bank",
+)
 CONNECTIONS: Final = 32
 ROUNDS: Final = 5
 SECONDS: Final = 0.7
@@ -186,48 +192,60 @@ async def _idle(server: _Server, file: Path, statistics_url: str | None) -> list
     ]
 
 
+_Costs = dict[tuple[str, str], list[float]]
+"""Milliseconds of processor time for a call of a kind, by kind and by who takes it, of each round."""
+
+
 async def _calls(folder: Path, relay: _Subject, new: _Server, old: _Server) -> tuple[list[Figure], float]:
     """Return the figures of proxied calls, and the milliseconds of the bare relay's plain call."""
-    history = _with_history(body(streamed=False))
-    kinds: dict[str, tuple[bytes, str, bool]] = {
-        "plain": (body(streamed=False), '"usage"', False), "SSE": (body(streamed=True), "data: [DONE]", False),
-        "plain, unknown history": (history, '"usage"', False), "plain, with a bank": (body(streamed=False), '"usage"', True),
-    }  # fmt: skip
-    cost: dict[tuple[str, str], list[float]] = {}
-    for round_number in range(ROUNDS + 1):
-        for kind, (request, mark, banked) in kinds.items():
-            for name, server in (("relay", None), ("new", new), ("world", old)):
-                subject = relay if server is None else _subject(server, banked=banked)
-                seconds = SECONDS if round_number else WARM_UP_SECONDS
-                found = await _run(folder, subject, request, mark, seconds)
-                if round_number:
-                    cost.setdefault((kind, name), []).append(found)
-
-    def ratio(kind: str, of: str, to: str) -> float:
-        return statistics.median(ours / other for ours, other in zip(cost[kind, of], cost[kind, to], strict=True))
-
-    figures = [
-        Figure(what="a call, plain: times the bare relay", found=ratio("plain", "new", "relay"), unit="×", bound=3.0),
-        Figure(what="a call, SSE: times the bare relay", found=ratio("SSE", "new", "relay"), unit="×", bound=2.8),
-        *(
-            Figure(what=f"{kind}: in the world, times a new database", found=ratio(kind, "world", "new"), unit="×",
-                   bound=1.3 if banked else 1.15)
-            for kind, (_, _, banked) in kinds.items()
-        ),
-        Figure(what="an unknown history: times the bare relay", found=ratio("plain, unknown history", "new", "relay"),
-               unit="×", bound=0.0),
-        Figure(what="a call with a bank: times the bare relay", found=ratio("plain, with a bank", "new", "relay"),
-               unit="×", bound=0.0),
-    ]  # fmt: skip
-    figures += [
-        Figure(what=f"{kind}, {name}: processor time", found=statistics.median(cost[kind, name]), unit="ms")
-        for kind, name in (("plain", "relay"), ("plain", "new"), ("SSE", "relay"), ("SSE", "new"))
+    costs: _Costs = {}
+    await _call_round(folder, relay, new, old, costs, WARM_UP_SECONDS)
+    costs.clear()
+    for _ in range(2):
+        for _ in range(ROUNDS):
+            await _call_round(folder, relay, new, old, costs, SECONDS)
+        figures = _call_figures(costs)
+        if not any(figure.bound and figure.found > figure.bound for figure in figures):
+            break  # else it may be noise: as many rounds again decide
+    told = [
+        Figure(what=f"{kind}, {name}: processor time", found=statistics.median(costs[kind, name]), unit="ms")
+        for kind, name in ((PLAIN, "relay"), (PLAIN, "new"), (STREAMED, "relay"), (STREAMED, "new"))
     ]
-    return figures, statistics.median(cost["plain", "relay"])
+    return [*figures, *told], statistics.median(costs[PLAIN, "relay"])
 
 
-def _subject(server: _Server, *, banked: bool) -> _Subject:
-    token = server.bound if banked else server.plain
+async def _call_round(
+    folder: Path, relay: _Subject, new: _Server, old: _Server, costs: _Costs, seconds: float
+) -> None:  # fmt: skip
+    plain = body(streamed=False)
+    requests = {PLAIN: plain, STREAMED: body(streamed=True), UNKNOWN: _with_history(plain), BANKED: plain}
+    for kind, request in requests.items():
+        for name, server in (("relay", None), ("new", new), ("world", old)):
+            subject = relay if server is None else _subject(server, has_bank=kind == BANKED)
+            mark = "data: [DONE]" if kind == STREAMED else '"usage"'
+            costs.setdefault((kind, name), []).append(await _run(folder, subject, request, mark, seconds))
+
+
+def _call_figures(costs: _Costs) -> list[Figure]:
+    def ratio(kind: str, of: str, to: str) -> float:
+        return statistics.median(ours / other for ours, other in zip(costs[kind, of], costs[kind, to], strict=True))
+
+    bounds = {PLAIN: (3.0, 1.15), STREAMED: (2.8, 1.15), UNKNOWN: (0.0, 1.15), BANKED: (0.0, 1.3)}
+    return [
+        figure
+        for kind, (of_relay, of_new) in bounds.items()
+        for figure in (
+            Figure(what=f"{kind}: times the bare relay", found=ratio(kind, "new", "relay"), unit="×", bound=of_relay),
+            Figure(
+                what=f"{kind}: in the world, times a new database",
+                found=ratio(kind, "world", "new"), unit="×", bound=of_new,
+            ),
+        )
+    ]  # fmt: skip
+
+
+def _subject(server: _Server, *, has_bank: bool) -> _Subject:
+    token = server.bound if has_bank else server.plain
     headers = {"Authorization": f"Bearer {token}", "X-Circadia-User": USER}
     return _Subject(pid=server.circadia.pid, port=server.circadia.port, path=f"/llm/fast{PATH}", headers=headers)
 
@@ -306,7 +324,7 @@ async def _holds(server: _Server, relay_ms: float) -> list[Figure]:
         await asyncio.sleep(SETTLE_SECONDS)
         releases.append((cpu_seconds(circadia_server.pid) - cpu) * 1000 / HOLDS)
     return [
-        Figure(what="a hold: memory", found=max(0.0, statistics.median(kept)), unit="KiB", bound=24.0),
+        Figure(what="a hold: memory", found=max(kept), unit="KiB", bound=24.0),
         Figure(what="a release and its call: times a bare relay's call", found=statistics.median(releases) / relay_ms,
                unit="×", bound=0.0),
         Figure(what="from the wake to the first call upstream", found=statistics.median(waits), unit="ms"),

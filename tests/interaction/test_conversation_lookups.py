@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from circadia.testing.upstream import MockUpstream
-from tests.recording.statement_recorder import SentStatement, recorded
 from tests.interaction.live import CHAT, KEY, Live, live
+from tests.recording.statement_recorder import SentStatement, recorded
 
 pytestmark = pytest.mark.spec("LARGE-03", "GATE-67")
 

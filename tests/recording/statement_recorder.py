@@ -4,6 +4,7 @@
 start record as well: Python runs `sitecustomize.py` in each.
 """
 
+import asyncio
 import os
 import pickle
 import re
@@ -26,11 +27,13 @@ class SentStatement(NamedTuple):
     dialect: str
     text: str
     values: Sequence[Any]
+    in_loop: bool
+    """Whether the thread of an event loop sent it; on SQLite, the loop does the work."""
 
     @property
-    def shape(self) -> tuple[str, str]:
+    def shape(self) -> tuple[str, str, bool]:
         """The statement with lists of any length alike."""
-        return self.dialect, _NUMBER.sub("$", _LIST.sub("…", self.text))
+        return self.dialect, _NUMBER.sub("$", _LIST.sub("…", self.text)), self.in_loop
 
 
 @contextmanager
@@ -57,13 +60,14 @@ class _Writer:
         self._folder = folder
         self._pid = 0
         self._path = folder
-        self._seen: set[tuple[str, str]] = set()
-        self._texts: set[str] = set()
+        self._seen: set[tuple[str, str, bool]] = set()
+        self._texts: set[tuple[str, bool]] = set()
 
     def take(self, statement: SentStatement) -> None:
-        if statement.text in self._texts:
+        text = statement.text, statement.in_loop
+        if text in self._texts:
             return
-        self._texts.add(statement.text)
+        self._texts.add(text)
         if statement.shape in self._seen:
             return
         self._seen.add(statement.shape)
@@ -72,7 +76,7 @@ class _Writer:
             self._path = self._folder / f"{self._pid}-{uuid.uuid4().hex}.pickle"
         values = [bytes(value) if type(value) is memoryview else value for value in statement.values]
         with self._path.open("ab") as file:
-            file.write(pickle.dumps((statement.dialect, statement.text, values)))
+            file.write(pickle.dumps((statement.dialect, statement.text, values, statement.in_loop)))
 
 
 def _listen_forever(module: Any, folder: Path) -> None:
@@ -81,7 +85,7 @@ def _listen_forever(module: Any, folder: Path) -> None:
 
 def load(folder: Path) -> list[SentStatement]:
     """Return the statements that all processes recorded, one of each shape."""
-    found: dict[tuple[str, str], SentStatement] = {}
+    found: dict[tuple[str, str, bool], SentStatement] = {}
     for path in sorted(folder.glob("*.pickle")):
         with path.open("rb") as file:
             while True:
@@ -98,19 +102,22 @@ def _listen(module: Any, take: Callable[[SentStatement], None]) -> Callable[[], 
     sqlalchemy = import_module("sqlalchemy")
     execute, run_batch = module._execute, module.Statement.run_batch
 
+    def tell(connection: Any, text: str, values: Any) -> None:
+        take(SentStatement(connection.dialect.name, text, values, asyncio._get_running_loop() is not None))
+
     def taken_execute(connection: Any, text: str, values: Any, *, many: bool = False) -> Any:
-        take(SentStatement(connection.dialect.name, text, values[0] if many else values))
+        tell(connection, text, values[0] if many else values)
         return execute(connection, text, values, many=many)
 
     def taken_batch(connection: Any, writes: Any) -> Any:
         if connection.info.get(module.BATCH_EXECUTOR) is not None:  # they are joined into one statement
             for statement, rows in writes.items():
                 bound = statement._bind_rows(connection, rows[:1])
-                take(SentStatement(connection.dialect.name, bound.text, bound.rows[0]))
+                tell(connection, bound.text, bound.rows[0])
         return run_batch(connection, writes)
 
     def taken_event(connection: Any, _cursor: Any, text: str, values: Any, _context: Any, many: bool) -> None:
-        take(SentStatement(connection.dialect.name, text, values[0] if many else values))
+        tell(connection, text, values[0] if many else values)
 
     def stop() -> None:
         module._execute, module.Statement.run_batch = execute, staticmethod(run_batch)
