@@ -201,6 +201,7 @@ async def _calls(folder: Path, relay: _Subject, new: _Server, old: _Server) -> t
     costs: _Costs = {}
     await _call_round(folder, relay, new, old, costs, WARM_UP_SECONDS)
     costs.clear()
+    figures: list[Figure] = []
     for _ in range(2):
         for _ in range(ROUNDS):
             await _call_round(folder, relay, new, old, costs, SECONDS)

@@ -12,6 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import FrameType, ModuleType
 
@@ -20,8 +21,10 @@ from tests.recording.module_hook import run_after_import
 FILE = "CIRCADIA_LOOP_WATCH"
 """Environment variable with the file to which a program appends what it finds."""
 LIMIT_SECONDS = 0.05
+READY = ".ready"
+"""Suffix of the file that says that the program is ready; what it does before does not count."""
 WARM_UP_SECONDS = 1.0
-"""After the start of a program's loop: it loads what is used first, and migrates its database."""
+"""After that: it loads what is used first."""
 _LOOK_SECONDS = 0.01
 _LOOPS = ("asyncio/runners.py", "asyncio/base_events.py", "asyncio/events.py", "cli/machine/serve.py")
 """Below their frames is what a loop runs."""
@@ -30,13 +33,10 @@ _LOOPS = ("asyncio/runners.py", "asyncio/base_events.py", "asyncio/events.py", "
 class LoopWatch:
     """Watches the loop of the thread that makes it until `stop`."""
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, tell: Callable[[float, str], None], *, after: float = 0.0
-    ) -> None:
-        """`tell` takes the seconds and the stack of a callback, from `after` seconds on."""
+    def __init__(self, loop: asyncio.AbstractEventLoop, tell: Callable[[float, str], None]) -> None:
+        """`tell` takes the seconds and the stack of a callback."""
         self._loop = loop
         self._tell = tell
-        self._begin = time.monotonic() + after
         self._thread = threading.get_ident()
         self._clock = time.pthread_getcpuclockid(self._thread)
         self._turn = 0
@@ -68,8 +68,7 @@ class LoopWatch:
                 except RuntimeError:  # the loop has ended
                     return
             elif now - since > LIMIT_SECONDS:
-                if time.monotonic() > self._begin:
-                    self._tell(now - since, "".join(traceback.format_stack(frame)))
+                self._tell(now - since, "".join(traceback.format_stack(frame)))
                 begun = (None, 0, 0)
             del frame, current
 
@@ -104,7 +103,7 @@ def watch_to_file() -> None:
 
         def make_watched_loop() -> asyncio.AbstractEventLoop:
             loop: asyncio.AbstractEventLoop = make_loop()
-            LoopWatch(loop, lambda seconds, stack: append(Path(path), seconds, stack), after=WARM_UP_SECONDS)
+            LoopWatch(loop, partial(_append, Path(path)))
             return loop
 
         vars(module)["new_event_loop"] = make_watched_loop
@@ -112,6 +111,8 @@ def watch_to_file() -> None:
     run_after_import("uvloop", watch)
 
 
-def append(path: Path, seconds: float, stack: str) -> None:
-    with path.open("a") as file:
-        file.write(f"{seconds * 1000:.0f} ms of the loop's thread in one callback:\n{stack}\n")
+def _append(path: Path, seconds: float, stack: str) -> None:
+    ready = path.with_suffix(READY)
+    if ready.exists() and time.time() > ready.stat().st_mtime + WARM_UP_SECONDS:
+        with path.open("a") as file:
+            file.write(f"{seconds * 1000:.0f} ms of the loop's thread in one callback:\n{stack}\n")

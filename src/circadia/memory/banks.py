@@ -165,9 +165,12 @@ class BankService:
         await self._record_change(tx, BankUpdate.model_validate({"bank": changed.name, "by": by, **more}))
         return changed
 
-    async def delete(self, tx: Tx, bank: Bank, *, by: str) -> None:
-        await tx.banks.remove(bank.id)
-        await self._events.record(tx, EventType.BANK_DELETED, BankLifecycle(bank=bank.name, by=by))
+    async def delete(self, tx: Tx, bank: Bank, *, by: str) -> bool:
+        """Delete a page of the bank's contents, and the bank with the last one; return whether it is gone."""
+        is_gone = await tx.banks.remove(bank.id)
+        if is_gone:
+            await self._events.record(tx, EventType.BANK_DELETED, BankLifecycle(bank=bank.name, by=by))
+        return is_gone
 
     async def _find_allowed(
         self, tx: Tx, policy: AgentPolicy, wanted: str, user: str | None, *, make: bool

@@ -95,8 +95,8 @@ class Banks(Protocol):
         """Count a turn that the write policy skipped."""
         ...
 
-    async def remove(self, bank_id: BankId) -> None:
-        """Delete the bank with all its contents."""
+    async def remove(self, bank_id: BankId) -> bool:
+        """Delete a page of the bank's contents, and the bank with the last one; return whether it is gone."""
         ...
 
 

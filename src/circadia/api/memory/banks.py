@@ -181,10 +181,12 @@ async def change_bank(
 
 @router.delete("/banks/{bank}", status_code=204)
 async def delete_bank(bank: str, who: Who, parts: Parts, user: User = None) -> None:
-    """Delete a bank and its contents. Operator only."""
+    """Delete a bank and its contents, a page at a time. Operator only."""
     require_operator(who)
-    async with parts.store.begin_write() as tx:
-        await parts.memory.banks.delete(tx, await parts.memory.banks.get(tx, bank, user), by=who.name)
+    is_gone = False
+    while not is_gone:
+        async with parts.store.begin_write() as tx:
+            is_gone = await parts.memory.banks.delete(tx, await parts.memory.banks.get(tx, bank, user), by=who.name)
 
 
 @router.post("/banks/{bank}/forget")

@@ -29,7 +29,7 @@ from circadia.stores.sql.answer_tables import answer_frames, answer_uses, answer
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.searchable import fetch_by_ids, select_by_ids
-from circadia.stores.sql.short_reads import ShortRead
+from circadia.stores.sql.short_reads import LongWork, ShortRead
 from circadia.stores.sql.statement import Statement
 
 _SCOPE: Final = ("agent_id", "end_user", "frame")
@@ -162,7 +162,7 @@ class SqlAnswers:
         return _answer(row) if row is not None and row.bank_id == bank_id else None
 
     async def find_changed(self, bank_id: BankId, *, after: int) -> AnswerChanges:
-        return await self._run(lambda connection: _find_changed(connection, bank_id, after))
+        return await self._run(LongWork(lambda connection: _find_changed(connection, bank_id, after)))
 
     async def find_live(
         self, bank_id: BankId, *, agent_id: AgentId | None = None, after: AnswerId | None = None, limit: int = 100
@@ -172,7 +172,9 @@ class SqlAnswers:
         return await self._run(lambda connection: [_answer(row) for row in statement.all(connection, values)])
 
     async def count_live(self, bank_id: BankId, at: datetime) -> int:
-        return await self._run(lambda connection: _COUNT_LIVE.scalar(connection, {"bank": bank_id, "now": at}))
+        return await self._run(
+            LongWork(lambda connection: _COUNT_LIVE.scalar(connection, {"bank": bank_id, "now": at}))
+        )
 
     async def save_phrasings(self, bank_id: BankId, answer_id: AnswerId, phrasings: Sequence[str]) -> None:
         await self._hold(bank_key(bank_id))
@@ -191,7 +193,8 @@ class SqlAnswers:
         self, bank_id: BankId, *, most: int, most_bytes: int, most_an_agent: int
     ) -> Sequence[AnswerId]:
         values = {"bank": bank_id, "most": most, "most_bytes": most_bytes, "most_an_agent": most_an_agent}
-        return [AnswerId(row.id) for row in await self._run(lambda connection: _CROWDED.all(connection, values))]
+        rows = await self._run(LongWork(lambda connection: _CROWDED.all(connection, values)))
+        return [AnswerId(row.id) for row in rows]
 
     async def find_expired(self, bank_id: BankId, now: datetime, *, limit: int) -> Sequence[AnswerId]:
         values = {"bank": bank_id, "now": now, "most": limit}
@@ -199,7 +202,7 @@ class SqlAnswers:
 
     async def purge(self, before: datetime) -> None:
         await self._hold(RETENTION_KEY)
-        await self._run(lambda connection: _purge(connection, before))
+        await self._run(LongWork(lambda connection: _purge(connection, before)))
 
     async def record_uses(self, uses: Sequence[AnswerUse]) -> Collection[AnswerId]:
         await self._hold(*(bank_key(use.bank_id) for use in uses))
@@ -247,7 +250,12 @@ class SqlAnswers:
 
     async def clear(self, bank_id: BankId) -> None:
         await self._hold(bank_key(bank_id))
-        await self._run(lambda connection: [statement.execute(connection, {"bank": bank_id}) for statement in _CLEAR])
+        await self._run(LongWork(lambda connection: _clear(connection, bank_id)))
+
+
+def _clear(connection: Connection, bank_id: BankId) -> None:
+    for statement in _CLEAR:
+        statement.execute(connection, {"bank": bank_id})
 
 
 def _put(connection: Connection, new: Sequence[Answer]) -> Collection[AnswerId]:

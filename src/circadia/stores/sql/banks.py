@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Connection, Row, bindparam, delete, insert, or_, select, update
+from sqlalchemy import Column, Connection, Row, Table, bindparam, delete, insert, or_, select, tuple_, update
 
 from circadia.errors import Conflict
 from circadia.ids import BankId
@@ -19,7 +19,7 @@ from circadia.stores.sql.index_delta import HEADS, build_empty_delta, fetch_delt
 from circadia.stores.sql.link import Runner, fetch_held
 from circadia.stores.sql.memory_tables import banks, blocks, episodes, evidence, notes, removals, views
 from circadia.stores.sql.nearby_names import NamesNear
-from circadia.stores.sql.short_reads import FEW, ShortRead, ShortSingleRead
+from circadia.stores.sql.short_reads import FEW, LongWork, ShortRead, ShortSingleRead
 from circadia.stores.sql.sleep_tables import benefits, pass_changes, passes, sleep_calls, sleep_states
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -68,30 +68,32 @@ _TOUCH = Statement(
 )  # fmt: skip
 _EDIT = Statement(update(banks).where(banks.c.id == bindparam("key")).values(edited_at=bindparam("now")))
 _SKIPS = Statement(update(banks).where(banks.c.id == bindparam("key")).values(skipped=bindparam("new_skipped")))
-_OF_BANK = select(notes.c.id).where(notes.c.bank_id == bindparam("bank"))
+REMOVED_ROWS: Final = 2_000
+"""Rows of a table that are deleted in one block when a bank is removed: some 20 ms."""
 _OF_ANSWERS: Final = (answers, answer_uses, answer_verdicts, answer_frames, answer_days)
 _OF_SLEEP: Final = (passes, sleep_states, sleep_calls, benefits)
-_PASSES = select(passes.c.id).where(passes.c.bank_id == bindparam("bank"))
-_REMOVE = (
-    Statement(delete(evidence).where(evidence.c.note_id.in_(_OF_BANK))),
-    Statement(delete(pass_changes).where(pass_changes.c.pass_id.in_(_PASSES))),
-    *(
-        Statement(delete(table).where(table.c.bank_id == bindparam("bank")))
-        for table in (
-            notes,
-            episodes,
-            removals,
-            blocks,
-            views,
-            passes,
-            sleep_states,
-            sleep_calls,
-            benefits,
-            *_OF_ANSWERS,
-        )
-    ),
-    Statement(delete(banks).where(banks.c.id == bindparam("bank"))),
+_OF_NOTES: Final = ((evidence, evidence.c.note_id, notes), (pass_changes, pass_changes.c.pass_id, passes))
+
+
+def _delete_page(table: Table) -> Statement:
+    """Delete up to `most` rows of a bank."""
+    keys = table.primary_key.columns.values()
+    page = select(*keys).where(table.c.bank_id == bindparam("bank")).limit(bindparam("most"))
+    return Statement(delete(table).where(tuple_(*keys).in_(page)))
+
+
+def _delete_children_page(child: Table, parent_id: Column[Any], parent: Table) -> Statement:
+    """Delete up to `most` rows that belong to the notes or passes of a bank."""
+    keys = child.primary_key.columns.values()
+    of_bank = select(*keys).join(parent, parent.c.id == parent_id).where(parent.c.bank_id == bindparam("bank"))
+    return Statement(delete(child).where(tuple_(*keys).in_(of_bank.limit(bindparam("most")))))
+
+
+_REMOVE_CHILDREN: Final = tuple(_delete_children_page(*each) for each in _OF_NOTES)
+_REMOVE: Final = tuple(
+    _delete_page(table) for table in (notes, episodes, removals, blocks, views, passes, *_OF_SLEEP[1:], *_OF_ANSWERS)
 )
+_REMOVE_BANK: Final = Statement(delete(banks).where(banks.c.id == bindparam("bank")))
 LOGGED: Final = 64
 """Generations of a bank whose removed rows are recorded, for indexes that have not seen them."""
 LOGGED_ROWS: Final = 1_000
@@ -224,9 +226,9 @@ class SqlBanks:
         await self._hold(bank_key(bank_id))
         await self._run(lambda connection: _skip(connection, bank_id, why))
 
-    async def remove(self, bank_id: BankId) -> None:
+    async def remove(self, bank_id: BankId) -> bool:
         await self._hold(bank_key(bank_id))
-        await self._run(lambda connection: [statement.execute(connection, {"bank": bank_id}) for statement in _REMOVE])
+        return await self._run(LongWork(lambda connection: _remove(connection, bank_id)))
 
     async def _first(self, statement: Statement, values: Mapping[str, object]) -> Bank | None:
         query = _WITH_HEADS[statement] if self._steady else statement
@@ -237,6 +239,15 @@ class SqlBanks:
         if self._steady:
             self._heads[row.id] = row
         return _bank(row)
+
+
+def _remove(connection: Connection, bank_id: BankId) -> bool:
+    page = {"bank": bank_id, "most": REMOVED_ROWS}
+    for statements in (_REMOVE_CHILDREN, _REMOVE):  # what others refer to goes last
+        if max([statement.execute(connection, page) for statement in statements]) == REMOVED_ROWS:
+            return False
+    _REMOVE_BANK.execute(connection, page)
+    return True
 
 
 def _skip(connection: Connection, bank_id: BankId, why: str) -> None:

@@ -13,6 +13,7 @@ from circadia.records.block import Block, BlockSpan
 from circadia.stores.locks import bank_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import blocks
+from circadia.stores.sql.short_reads import LongWork
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -88,8 +89,7 @@ class SqlBlocks:
         await self._run(lambda connection: _CUT.execute(connection, values))
 
     async def _all(self, statement: Statement, values: Mapping[str, object]) -> list[Block]:
-        rows = await self._run(lambda connection: statement.all(connection, values))
-        return [_block(row) for row in rows]
+        return await self._run(LongWork(lambda connection: list(map(_block, statement.all(connection, values)))))
 
 
 def _stored(block: Block) -> list[dict[str, Any]]:

@@ -1,0 +1,30 @@
+"""Servers on a twentieth of the large world."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.world import FIXTURE, fill_postgres, fill_sqlite
+from tests.fixtures.server_process import CircadiaProcess
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def world_url(request: pytest.FixtureRequest) -> str | None:
+    """The URL of an empty database; none for SQLite."""
+    return None if request.param == "sqlite" else request.getfixturevalue("empty_postgres_url")
+
+
+@pytest.fixture
+async def world_server(world_url: str | None, tmp_path: Path) -> AsyncIterator[CircadiaProcess]:
+    """A server on each database, whose event loop is watched."""
+    config: dict[str, object] = {}
+    if world_url is not None:
+        await fill_postgres(world_url, FIXTURE)
+        config = {"server": {"database_url": world_url}}
+    else:
+        (tmp_path / "data").mkdir(mode=0o700)
+        await fill_sqlite(tmp_path / "data", FIXTURE)
+    async with CircadiaProcess(tmp_path, config) as server:
+        server.end_warm_up()
+        yield server
