@@ -12,6 +12,7 @@ import yaml
 from sqlalchemy import NullPool
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from tests.cli.terminal import run
 from tests.cluster.releases import Migration, install_release, newest_number
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.program import Program
@@ -153,3 +154,24 @@ async def test_an_index_is_built_beside_writers_and_its_build_is_taken_up_again_
         assert await execute(IS_VALID) is True
         await writers.go_on()
     assert writers.longest_wait < LONGEST_WAIT_SECONDS
+
+
+@pytest.mark.spec("CLU-30")
+async def test_a_server_that_does_not_migrate_waits_for_the_indexes(
+    tmp_path: Path, postgres_url: str, postgres_server: PostgresServer
+) -> None:
+    config = {"server": {"database_url": postgres_url}}
+    (tmp_path / "circadia.yaml").write_text(yaml.safe_dump(config), "utf-8")
+    name = postgres_url.removeprefix("postgresql://postgres@/").partition("?")[0]
+    await postgres_server.execute("DROP INDEX calls_at", database=name)
+    (tmp_path / "server").mkdir()
+    server = CircadiaProcess(tmp_path / "server", config, options=("--no-migrate",))
+    starting = asyncio.create_task(server.__aenter__())
+    async with asyncio.timeout(60):
+        while "the indexes calls_at are not built yet: waiting until `circadia migrate` has run" not in server.log:
+            await asyncio.sleep(0.05)
+    migration = await run("migrate", "--config", str(tmp_path / "circadia.yaml"), "--json")
+    assert (migration.status, migration.json["migrations"]) == (0, [])
+    assert "CREATE INDEX CONCURRENTLY calls_at" in migration.err
+    await starting
+    await server.__aexit__()

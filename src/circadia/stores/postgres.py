@@ -20,13 +20,15 @@ from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.driver_errors import wrap_driver_errors
 from circadia.stores.sql.link import OpeningStatements
 from circadia.stores.sql.link_pool import LinkPool
-from circadia.stores.sql.online_migration import migrate_online
+from circadia.stores.sql.online_migration import find_index_changes, migrate_online
 from circadia.stores.sql.pooled_writer import LOCK_SECONDS, STANDSTILL_SECONDS, PooledWriter
 from circadia.stores.sql.statement import BATCH_EXECUTOR, DRIVER_CONNECTION, BoundWrite
 
 T = TypeVar("T")
 
 _NAME: Final = "PostgreSQL"
+_MIGRATION_NAME: Final = "circadia migration"
+"""Such a connection does not count as that of a server."""
 _OPENINGS: Final = OpeningStatements(
     # Settings travel with BEGIN, not as parameters of the connection, which a pooler between would refuse or mix up.
     write=(
@@ -83,7 +85,7 @@ async def open_postgres(url: str, *, readers: int = 4, writers: int = 8) -> SqlS
         StartError: the database cannot be reached, or cannot be migrated (see `migrate_online`).
     """
     engine = create_postgres_engine(url).sync_engine
-    migrating = create_postgres_engine(url, command_seconds=None, name="circadia migration").sync_engine
+    migrating = create_postgres_engine(url, command_seconds=None, name=_MIGRATION_NAME).sync_engine
     try:
         facts = await migrate_online(lambda: _PostgresLink(migrating))
     except StartError:
@@ -97,6 +99,19 @@ async def open_postgres(url: str, *, readers: int = 4, writers: int = 8) -> SqlS
         raise StartError(f"cannot open the {_NAME} database: {reason}") from None
     writer = PooledWriter(LinkPool(lambda: _PostgresLink(engine), size=writers), _OPENINGS)
     return SqlStore(writer, LinkPool(lambda: _PostgresLink(engine), size=readers), _OPENINGS, facts)
+
+
+async def list_index_changes(url: str) -> Sequence[str]:
+    """Return the names of the indexes that a migration has yet to build or drop.
+
+    Raises:
+        StorageUnavailable: the database does not answer.
+    """
+    link = _PostgresLink(create_postgres_engine(url, name=_MIGRATION_NAME).sync_engine)
+    try:
+        return [change.name for change in await link.run(find_index_changes, opens=True)]
+    finally:
+        await link.drop()
 
 
 class _Driver(Protocol):
