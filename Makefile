@@ -14,6 +14,9 @@ DEBIAN := bookworm
 DEBIAN_OPTIONS := $(foreach folder,share/doc share/man share/locale share/info lib/*/gconv,--dpkgopt='path-exclude=/usr/$(folder)/*')
 RELEASED_IMAGE = $(if $(shell command -v podman),$(IMAGE)/circadia.tar)
 DASHBOARD_SOURCES = $(shell find $(DASHBOARD)/src $(DASHBOARD)/public $(DASHBOARD)/*.* $(CLIENT)/src -type f)
+# The tests that need no browser, Node or container; they run on each newer Python that is found. A shim of pyenv may fail.
+CORE := $(addprefix tests/,answers api contract durability gateway interaction jobs llm mcp_server memory records server settings sleeptime stores telemetry testing wake)
+find_python = $(shell for each in $$(command -v python3.$(1)) $$HOME/.pyenv/versions/3.$(1).*/bin/python; do "$$each" -c '' 2>/dev/null && { echo "$$each"; break; }; done)
 # Most tests wait for servers that they have started: twice as many at once as there are cores keep these busy.
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) \* 2)
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
@@ -21,7 +24,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help check lint types client dashboard services browser containers image image-tools guard test suite plans test-slow chaos demo demo-cluster dist hashes release docs pictures bench clean
+.PHONY: help check lint types client dashboard services browser containers image image-tools guard test suite plans test-slow interpreters chaos demo demo-cluster dist hashes release docs pictures bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -159,6 +162,20 @@ plans:
 test-slow: $(VENV)/dev.stamp $(RELEASE)/.stamp $(NODE)/node_modules/.stamp $(if $(CIRCADIA_TEST_NO_CONTAINERS),,image $(IMAGE)/services.tar) ## The slow tests (11-minute holds and the like), then random examples
 	$(BIN)/python -m pytest -m slow
 	$(BIN)/python -m pytest -m 'hypothesis and not slow' -n $(WORKERS) --hypothesis-profile=explore --timeout=1200
+	@$(MAKE) --no-print-directory interpreters
+
+interpreters: $(addprefix core-3.,$(foreach minor,12 13,$(if $(call find_python,$(minor)),$(minor)))) ## The core tests on each newer Python that is found (3.12, 3.13)
+	@echo "newer Pythons that ran the core tests: $(or $(^:core-%=%),none was found)"
+
+$(VENV)/python3.%/.stamp: pyproject.toml constraints.txt
+	$(call find_python,$*) -m venv $(@D)
+	$(@D)/bin/python -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+.PRECIOUS: $(VENV)/python3.%/.stamp
+
+core-3.%: $(VENV)/python3.%/.stamp
+	$(<D)/bin/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile $(CORE)
 
 chaos: $(VENV)/dev.stamp ## 300 random kills of a cluster under load; CIRCADIA_CHAOS_SEED repeats a run
 	$(BIN)/python -m pytest -m slow -s tests/cluster/test_kills.py

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +21,8 @@ works_with = {works_with!r}
 
 def upgrade() -> None:
     op.execute({statement!r})
+    for name, table, columns in {indexes!r}:
+        op.create_index(name, table, columns)
 """
 _START: Final = """import os, sys
 
@@ -35,6 +37,8 @@ class Migration:
     name: str
     works_with: str
     statement: str
+    indexes: Sequence[tuple[str, str, Sequence[str]]] = ()
+    """Name, table and columns of each new index."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +52,14 @@ class Release:
         folder.mkdir()
         return CircadiaProcess(folder, config, program=[str(self.program)], options=options)
 
+    async def start(self, *words: str) -> Program:
+        """Start a command."""
+        env = {**os.environ, "CIRCADIA_ADMIN_TOKEN": ADMIN_TOKEN, "NO_COLOR": "1", "COLUMNS": "200"}
+        return await Program.start([str(self.program)], *words, env=env)
+
     async def run(self, *words: str) -> tuple[int, str]:
         """Run a command and return its status and what it says."""
-        env = {**os.environ, "CIRCADIA_ADMIN_TOKEN": ADMIN_TOKEN, "NO_COLOR": "1", "COLUMNS": "200"}
-        process = await Program.start([str(self.program)], *words, env=env)
+        process = await self.start(*words)
         text = (await process.stdout.read()).decode()
         return await process.wait(), text
 
@@ -72,10 +80,13 @@ def install_release(folder: Path, version: str, *migrations: Migration) -> Relea
         number = newest_number(place + 1)
         text = _MIGRATION.format(
             name=migration.name, number=number, before=newest_number(place), works_with=migration.works_with,
-            statement=migration.statement,
+            statement=migration.statement, indexes=migration.indexes,
         )  # fmt: skip
         versions = tree / "circadia" / "stores" / "sql" / "migrations" / "versions"
         (versions / f"{number}_later.py").write_text(text, "utf-8")
+        with (tree / "circadia" / "stores" / "sql" / "schema.py").open("a", encoding="utf-8") as schema:
+            for name, table, columns in migration.indexes:
+                schema.write(f"Index({name!r}, *({table}.c[name] for name in {columns!r}))\n")
     program = tree / "run.py"
     program.write_text(_START.format(tree=str(tree)), "utf-8")
     return Release(version=version, program=program)

@@ -67,6 +67,20 @@ def test_no_file_object_is_handed_to_the_event_loop_as_a_pipe() -> None:
     assert not found, "use add_reader and add_writer, and close the descriptor once"
 
 
+def test_no_loop_gathers() -> None:
+    """Since Python 3.12 `gather` of tasks that have ended does not yield to the loop, so `while tasks` may spin for
+    ever; `asyncio.wait` always yields."""
+    found = [
+        f"{shown(path)}:{node.lineno}"
+        for path in python_files("src")
+        for loop in ast.walk(syntax(path))
+        if isinstance(loop, ast.While)
+        for node in ast.walk(loop)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "asyncio.gather"
+    ]
+    assert not found
+
+
 def test_no_module_works_while_it_is_imported() -> None:
     """At its top a module binds names; it starts no loop, opens no file and runs no bare call."""
     found: list[str] = []

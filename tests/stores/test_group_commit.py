@@ -120,6 +120,16 @@ async def test_what_a_block_keeps_goes_with_it_and_is_not_left_to_the_collector(
         gc.enable()
 
 
+async def test_a_writer_is_closed_in_the_moment_in_which_its_last_block_ends(
+    writer: GroupCommitWriter, link: FakeLink
+) -> None:
+    """Since Python 3.12 `gather` does not yield to the loop if all tasks have ended: a loop around it spins."""
+    link.at_once = True
+    await put(writer, link, "one")
+    await writer.close()
+    assert link.sent[-1] == "(closed)"
+
+
 async def test_a_block_that_sends_nothing_costs_nothing(writer: GroupCommitWriter, link: FakeLink) -> None:
     async with GroupedBlock(writer):
         pass

@@ -101,18 +101,27 @@ async def _read_schema(url: str) -> SchemaRow:
 
 
 async def _wait_for_schema(clock: Clock, url: str) -> None:
-    """Wait until the database has a schema as new as this version's; log that once a minute."""
+    """Wait until the database has a schema as new as this version's with all its indexes; log that once a minute."""
     for seconds in itertools.count():
-        present = (await _read_schema(url)).revision
-        missing = find_missing(present)
-        if not missing:
+        lack = await _describe_lack(url)
+        if lack is None:
             return
         if seconds % 60 == 0:
-            _logger.warning(
-                "the database has schema %s, and this version needs %s: waiting until `circadia migrate` has run",
-                present or "none", missing[-1].number,
-            )  # fmt: skip
+            _logger.warning("%s: waiting until `circadia migrate` has run", lack)
         await clock.sleep(1)
+
+
+async def _describe_lack(url: str) -> str | None:
+    """Return what a migration has yet to do; none if that is nothing."""
+    present = (await _read_schema(url)).revision
+    missing = find_missing(present)
+    if missing:
+        return f"the database has schema {present or 'none'}, and this version needs {missing[-1].number}"
+    try:
+        indexes: Sequence[str] = await load_postgres().list_index_changes(url)
+    except StorageUnavailable as error:
+        raise StartError(f"cannot open the PostgreSQL database: {error}") from None
+    return f"the indexes {', '.join(indexes)} are not built yet" if indexes else None
 
 
 async def join_cluster(

@@ -14,9 +14,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from circadia.errors import InvalidRequest, StartError, StorageUnavailable
 from circadia.server.folder import DATABASE_FILE, lock_folder
-from circadia.stores.postgres import BEGIN_MIGRATION, POSTGRES_ERRORS, create_postgres_engine
+from circadia.stores.postgres import POSTGRES_ERRORS, create_postgres_engine
 from circadia.stores.sql.driver_errors import wrap_driver_errors
 from circadia.stores.sql.migrate import list_revisions, migrate
+from circadia.stores.sql.online_migration import BEGIN_MIGRATION
 from circadia.stores.sql.postgres_revision import postgres_revision
 from circadia.stores.sql.revision import sqlite_revision
 from circadia.stores.sql.table_copy import copy_tables, count_rows, require_empty

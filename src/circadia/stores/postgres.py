@@ -15,18 +15,20 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import await_, greenlet_spawn
 
 from circadia.errors import CircadiaError, StartError, StorageUnavailable
-from circadia.stores.sql.connection_facts import POOLER_TOO_OLD, is_lost_statement, read_connection_facts
+from circadia.stores.sql.connection_facts import POOLER_TOO_OLD, is_lost_statement
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.driver_errors import wrap_driver_errors
-from circadia.stores.sql.link import OpeningStatements, do_nothing
+from circadia.stores.sql.link import OpeningStatements
 from circadia.stores.sql.link_pool import LinkPool
-from circadia.stores.sql.migrate import migrate
+from circadia.stores.sql.online_migration import find_index_changes, migrate_online
 from circadia.stores.sql.pooled_writer import LOCK_SECONDS, STANDSTILL_SECONDS, PooledWriter
 from circadia.stores.sql.statement import BATCH_EXECUTOR, DRIVER_CONNECTION, BoundWrite
 
 T = TypeVar("T")
 
 _NAME: Final = "PostgreSQL"
+_MIGRATION_NAME: Final = "circadia migration"
+"""Such a connection does not count as that of a server."""
 _OPENINGS: Final = OpeningStatements(
     # Settings travel with BEGIN, not as parameters of the connection, which a pooler between would refuse or mix up.
     write=(
@@ -42,8 +44,6 @@ _OPENINGS: Final = OpeningStatements(
         "SET LOCAL jit = off",
     ),
 )
-BEGIN_MIGRATION: Final = ("BEGIN", "SELECT pg_advisory_xact_lock(4114)")
-"""One process at a time migrates."""
 POSTGRES_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 _CONNECT_SECONDS: Final = 5.0
 _COMMAND_SECONDS: Final = 30.0
@@ -54,15 +54,20 @@ _FEW_ROWS: Final = 8
 _PLACE: Final = re.compile(r"\$(\d+)")
 
 
-def create_postgres_engine(url: str, *, command_seconds: float | None = _COMMAND_SECONDS) -> AsyncEngine:
-    """Return an engine whose connections begin and commit themselves; a statement may take `command_seconds`."""
+def create_postgres_engine(
+    url: str, *, command_seconds: float | None = _COMMAND_SECONDS, name: str = "circadia"
+) -> AsyncEngine:
+    """Return an engine whose connections begin and commit themselves; a statement may take `command_seconds`.
+
+    PostgreSQL shows the connections under `name`.
+    """
     return create_async_engine(
         "postgresql+asyncpg://",
         connect_args={
             "dsn": url,
             "timeout": _CONNECT_SECONDS,
             "command_timeout": command_seconds,
-            "server_settings": {"application_name": "circadia"},
+            "server_settings": {"application_name": name},
         },
         poolclass=NullPool,
         isolation_level="AUTOCOMMIT",
@@ -77,16 +82,12 @@ async def open_postgres(url: str, *, readers: int = 4, writers: int = 8) -> SqlS
     `readers` and `writers` are the most connections for reading and for writing.
 
     Raises:
-        StartError: the database cannot be reached or belongs to a newer version, or its pooler is too old.
+        StartError: the database cannot be reached, or cannot be migrated (see `migrate_online`).
     """
     engine = create_postgres_engine(url).sync_engine
-    link = _PostgresLink(engine)
+    migrating = create_postgres_engine(url, command_seconds=None, name=_MIGRATION_NAME).sync_engine
     try:
-        facts = await link.run(read_connection_facts, first=BEGIN_MIGRATION, opens=True)
-        if facts.loses_statements:
-            raise StartError(POOLER_TOO_OLD)
-        await link.run(migrate)
-        await link.run(do_nothing, first=("COMMIT",))
+        facts = await migrate_online(lambda: _PostgresLink(migrating))
     except StartError:
         raise
     except (DBAPIError, asyncpg.PostgresError) as error:
@@ -96,10 +97,21 @@ async def open_postgres(url: str, *, readers: int = 4, writers: int = 8) -> SqlS
     except (CircadiaError, ValueError) as error:  # a ValueError is a malformed URL, which may hold a password
         reason = error.message if isinstance(error, CircadiaError) else "its URL is malformed"
         raise StartError(f"cannot open the {_NAME} database: {reason}") from None
-    finally:
-        await link.drop()
     writer = PooledWriter(LinkPool(lambda: _PostgresLink(engine), size=writers), _OPENINGS)
     return SqlStore(writer, LinkPool(lambda: _PostgresLink(engine), size=readers), _OPENINGS, facts)
+
+
+async def list_index_changes(url: str) -> Sequence[str]:
+    """Return the names of the indexes that a migration has yet to build or drop.
+
+    Raises:
+        StorageUnavailable: the database does not answer.
+    """
+    link = _PostgresLink(create_postgres_engine(url, name=_MIGRATION_NAME).sync_engine)
+    try:
+        return [change.name for change in await link.run(find_index_changes, opens=True)]
+    finally:
+        await link.drop()
 
 
 class _Driver(Protocol):

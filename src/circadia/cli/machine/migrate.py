@@ -2,14 +2,17 @@
 
 import asyncio
 import importlib
+import logging
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
 from circadia.cli.machine.serve import Config, config_file
 from circadia.cli.remote.folder import Data, data_folder
-from circadia.cli.terminal.output import AsJson, print_list
+from circadia.cli.terminal.output import AsJson, note, print_list
 from circadia.settings import load_settings
 
 app = typer.Typer()
@@ -26,7 +29,9 @@ def migrate(
     settings = load_settings(config_file(config))
     # Imported here because the database libraries take a while to load.
     wiring = importlib.import_module("circadia.server.cluster_wiring")
-    revisions = asyncio.run(wiring.migrate_database(settings.server, data_folder(data, os.environ), dry_run=dry_run))
+    with _show_log():
+        work = wiring.migrate_database(settings.server, data_folder(data, os.environ), dry_run=dry_run)
+        revisions = asyncio.run(work)
     print_list(
         {"migrations": [{"number": each.number, "name": each.name} for each in revisions], "dry_run": dry_run},
         revisions,
@@ -35,3 +40,22 @@ def migrate(
         as_json=as_json,
         nothing="The database has the newest schema that this version knows.",
     )
+
+
+class _NoteHandler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        note(record.getMessage())
+
+
+@contextmanager
+def _show_log() -> Generator[None]:
+    """Print what is logged meanwhile: which index is built and how far it is, or which transaction is in the way."""
+    logger, handler = logging.getLogger("circadia"), _NoteHandler(logging.INFO)
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)

@@ -13,6 +13,7 @@ _CONFLICTS: Final = (sqlite3.IntegrityError, asyncpg.IntegrityConstraintViolatio
 _MISTAKES: Final = (sqlite3.ProgrammingError, sqlite3.NotSupportedError, asyncpg.SyntaxOrAccessError)
 _OF_VALUES: Final = (sqlite3.DataError, asyncpg.DataError, ValueError, OverflowError)
 """Values that the server refused or the driver could not encode."""
+_CONTENTION: Final = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 BUSY: Final = "another request is changing the same agent, thread or bank; send this one again"
 
 
@@ -46,11 +47,9 @@ class wrap_driver_errors:
 
 
 def is_contention(error: BaseException) -> bool:
-    """Return whether the database works, and another transaction held a lock for too long."""
-    return isinstance(error.__cause__, asyncpg.LockNotAvailableError) or (
-        isinstance(error.__cause__, exc.DBAPIError)
-        and isinstance(error.__cause__.driver_exception, asyncpg.LockNotAvailableError)
-    )
+    """Return whether the database works, and another transaction held a lock for too long or in a circle."""
+    cause = error.__cause__
+    return isinstance(cause.driver_exception if isinstance(cause, exc.DBAPIError) else cause, _CONTENTION)
 
 
 def build_unavailable_error(database: str, error: BaseException) -> StorageUnavailable:

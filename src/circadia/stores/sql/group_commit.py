@@ -236,7 +236,8 @@ class GroupCommitWriter:
             if self._taken:
                 await self._wait_in_queue()
                 self.release_turn()
-            await asyncio.gather(*self._tasks)
+            if self._tasks:
+                await asyncio.wait(self._tasks)
         await self.link.drop()
 
 

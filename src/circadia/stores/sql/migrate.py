@@ -23,6 +23,17 @@ MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
 _WORKS_WITH: Final = text("SELECT works_with FROM alembic_version")
 _KEEP_WORKS_WITH: Final = text("UPDATE alembic_version SET works_with = :number")
+_LIVE_MEMBERS: Final = text(
+    "SELECT count(*) FROM members WHERE lease_until > extract(epoch FROM clock_timestamp()) * 1000000"
+)
+# A connection that a pooler keeps has its last client's name for some time.
+_SESSIONS: Final = text(
+    "SELECT coalesce(host(client_addr), 'this machine') AS host, min(backend_start) AS since,"
+    " string_agg(pid::text, ', ' ORDER BY pid) AS pids FROM pg_stat_activity"
+    " WHERE datname = current_database() AND application_name IN ('circadia', 'circadia signals')"
+    " AND pid <> pg_backend_pid() AND coalesce(state_change, clock_timestamp()) > clock_timestamp() - interval '15 s'"
+    " GROUP BY client_addr ORDER BY since"
+)
 _OLDER_MEMBERS: Final = text(
     "SELECT address, host, version FROM members WHERE lease_until > extract(epoch FROM clock_timestamp()) * 1000000"
     " AND coalesce(schema, '') < :number ORDER BY address"
@@ -63,10 +74,11 @@ def build_config() -> Config:
     return config
 
 
-def migrate(connection: Connection) -> None:
+def migrate(connection: Connection, *, defers_indexes: bool = False) -> None:
     """Apply the missing revisions in the open transaction.
 
-    Alembic works with module variables: only one migration at a time in a process.
+    With `defers_indexes`, those of a database in use leave its indexes to `online_migration`. Alembic works with module
+    variables: only one migration at a time in a process.
 
     Raises:
         StartError: this version does not work with the schema of a newer one, or live members do not work with this
@@ -79,9 +91,11 @@ def migrate(connection: Connection) -> None:
     missing = find_missing(present)
     if not missing:
         return
-    _require_newer_members(connection, max(revision.works_with for revision in missing))
+    if present is not None and connection.dialect.name == "postgresql":  # one process has the whole of SQLite
+        _require_newer_processes(connection, present, max(revision.works_with for revision in missing))
     config = build_config()
     config.attributes["connection"] = connection
+    config.attributes["defers_indexes"] = defers_indexes and present is not None
     command.upgrade(config, "head")
     connection.execute(_KEEP_WORKS_WITH, {"number": max(revision.works_with for revision in list_revisions())})
 
@@ -96,16 +110,27 @@ def _require_tolerance(connection: Connection, present: str, newest: str) -> Non
         )
 
 
-def _require_newer_members(connection: Connection, works_with: str) -> None:
+def _require_newer_processes(connection: Connection, present: str, works_with: str) -> None:
     """Refuse a migration that would break processes that run now."""
-    if connection.dialect.name != "postgresql":  # one process has the whole database
-        return
     tables = inspect(connection)
-    if not tables.has_table("members") or all(column["name"] != "schema" for column in tables.get_columns("members")):
+    if tables.has_table("members") and any(column["name"] == "schema" for column in tables.get_columns("members")):
+        older = connection.execute(_OLDER_MEMBERS, {"number": works_with}).first()
+        if older is not None:
+            raise StartError(
+                f"{older.address} on {older.host} runs version {older.version}, which does not work with the new"
+                f" schema: upgrade or stop all processes that do not know schema {works_with!r}; one that has died"
+                " counts for 15 s"
+            )
+        if connection.scalar(_LIVE_MEMBERS):  # the connections are theirs
+            return
+    if works_with <= present:
         return
-    older = connection.execute(_OLDER_MEMBERS, {"number": works_with}).first()
-    if older is not None:
+    sessions = [
+        f"{row.host}, since {row.since:%F %T %Z} (processes {row.pids} of PostgreSQL)"
+        for row in connection.execute(_SESSIONS)
+    ]
+    if sessions:
         raise StartError(
-            f"{older.address} on {older.host} runs version {older.version}, which does not work with the new schema:"
-            f" upgrade or stop all processes that do not know schema {works_with!r}; one that has died counts for 15 s"
+            f"an older version that does not work with the new schema is connected from {'; '.join(sessions)}: stop it,"
+            " and migrate then; one that has ended may count for 15 s"
         )

@@ -161,7 +161,8 @@ class PooledWriter:
             self._idle.clear()
             if self._owners:
                 await self._idle.wait()
-            await asyncio.gather(*self._tasks)
+            if self._tasks:
+                await asyncio.wait(self._tasks)
         await self.pool.close()
 
 
