@@ -144,7 +144,7 @@ async def build_server(
         basis = ServerBasis(
             settings=settings, environment=environment, data=data, clock=clock,
             ids=ids, store=store, role=role, membership=membership,
-            due=DueWatch(clock, store, shared=True),
+            due=DueWatch(clock, store, launchers=settings.launchers, shared=True),
             signals=open_signals(settings, environment, clock, ids), session=session,
             contact=DatabaseContact(
                 clock, is_shared=membership is not None, grace_seconds=settings.server.auth_grace_seconds
