@@ -1,7 +1,6 @@
 """Opens the database, and joins the cluster of servers on it."""
 
 import importlib
-import itertools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, nullcontext
@@ -14,7 +13,7 @@ from urllib.parse import urlsplit
 from circadia.agents.change_follower import AgentChangeFollower
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
-from circadia.clock import Clock, SystemClock
+from circadia.clock import Clock
 from circadia.errors import ConfigError, StartError, StorageUnavailable
 from circadia.gateway.hold.gate import Gate
 from circadia.gateway.hold.places import HoldPlaces, LocalHoldPlaces, SharedHoldPlaces
@@ -33,6 +32,7 @@ from circadia.stores.base import Store
 from circadia.stores.signals.remote import RemoteSignals
 from circadia.stores.sql.connection_facts import ConnectionFacts
 from circadia.stores.sql.database import SqlStore
+from circadia.stores.sql.driver_errors import is_refusal
 from circadia.stores.sql.migrate import Revision, find_missing, list_revisions
 from circadia.stores.sql.revision import SchemaRow, sqlite_revision
 from circadia.stores.sqlite import open_sqlite
@@ -48,10 +48,11 @@ async def open_store(settings: Settings, data: Path, *, migrates: bool = True) -
 
     Raises:
         StartError: the database cannot be opened, or signals cannot pass a pooler before it.
+        StorageUnavailable: it does not answer, or has not been migrated yet.
     """
     server = settings.server
     if server.database_url is not None and not migrates:
-        await _wait_for_schema(SystemClock(), server.database_url)
+        await _require_schema(server.database_url)
     store = await _connect(server, data)
     by_redis = settings.signals is not None or settings.signals_env is not None
     if store.facts is not None and store.facts.is_pooled and server.direct_database_url is None and not by_redis:
@@ -83,12 +84,15 @@ async def migrate_database(settings: ServerSettings, data: Path, *, dry_run: boo
     """
     with lock_folder(data) if settings.database_url is None else nullcontext():
         file = data / DATABASE_FILE
-        if settings.database_url is not None:
-            present = await _read_schema(settings.database_url)
-        else:
-            present = (await sqlite_revision(file))[1] if file.exists() else SchemaRow()
-        if not dry_run:
-            await (await _connect(settings, data)).close()
+        try:
+            if settings.database_url is not None:
+                present = await _read_schema(settings.database_url)
+            else:
+                present = (await sqlite_revision(file))[1] if file.exists() else SchemaRow()
+            if not dry_run:
+                await (await _connect(settings, data)).close()
+        except StorageUnavailable as error:
+            raise StartError(error.message) from None
         return find_missing(present.revision)
 
 
@@ -96,23 +100,20 @@ async def _read_schema(url: str) -> SchemaRow:
     try:
         row: SchemaRow = (await load_postgres().postgres_revision(url))[1]
     except (StorageUnavailable, ValueError) as error:
-        raise StartError(f"cannot open the PostgreSQL database: {error}") from None
+        is_away = isinstance(error, StorageUnavailable) and not is_refusal(error)
+        kind = StorageUnavailable if is_away else StartError
+        raise kind(f"cannot open the PostgreSQL database: {error}") from None
     return row
 
 
-async def _wait_for_schema(clock: Clock, url: str) -> None:
-    """Wait until the database has a schema as new as this version's; log that once a minute."""
-    for seconds in itertools.count():
-        present = (await _read_schema(url)).revision
-        missing = find_missing(present)
-        if not missing:
-            return
-        if seconds % 60 == 0:
-            _logger.warning(
-                "the database has schema %s, and this version needs %s: waiting until `circadia migrate` has run",
-                present or "none", missing[-1].number,
-            )  # fmt: skip
-        await clock.sleep(1)
+async def _require_schema(url: str) -> None:
+    """Raise StorageUnavailable until the database has a schema as new as this version's."""
+    present = (await _read_schema(url)).revision
+    if missing := find_missing(present):
+        raise StorageUnavailable(
+            f"the database has schema {present or 'none'}, and this version needs {missing[-1].number}: waiting until "
+            "`circadia migrate` has run"
+        )
 
 
 async def join_cluster(

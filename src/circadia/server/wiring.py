@@ -26,7 +26,7 @@ from circadia.api.app import ApiParts, create_api
 from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.gateway.accounting.budget import CallBudgetGuard
 from circadia.gateway.accounting.id_owners import Owners
-from circadia.gateway.accounting.journal import Journal
+from circadia.gateway.accounting.journal import LINES, Journal
 from circadia.gateway.answers.answer_book import AnswerBook
 from circadia.gateway.answers.drafting import GatewayAnswerDrafter
 from circadia.gateway.answers.serving import AnswerResolver
@@ -173,7 +173,7 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     registry, threads, sessions = build_agent_services(settings, clock, ids, events, tier)
     waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(), Ticker(clock)
     identity, failed = _build_identity(basis, admin_token)
-    journal = Journal(clock, store, events, metrics.count_line)
+    journal = Journal(clock, store, basis.build_spool("journal", LINES), events, metrics.count_line)
     (spool := BodySpool(basis.data / "held", settings.limits)).clear()
     gate = Gate(clock, ids, presence, journal, ticker, spool, build_hold_places(basis))
     memory, embedding = build_memory(settings, secret, basis.session, clock, ids, store, signals, events)
@@ -186,7 +186,7 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
         presence=presence, settings=settings, wake=tier, memory=memory, sleeptime=dreams, folders=folders,
     ))  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
-    answers, lookup = build_gateway_answers(settings, clock, ids, store, memory, journal, metrics, models[0])
+    answers, lookup = build_gateway_answers(basis, memory, journal, metrics, models[0])
     door, exchanges, ahead = await _model_door(stack, basis, identity, gate, presence, journal, memory, dreams, answers)
     tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
     parts = ApiParts(
@@ -210,10 +210,12 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
          DreamRunner(basis, folders, memory, dreams)),
         partial(_apply_file_agents, basis, registry, tier),
     )  # fmt: skip
-    await start_background(stack, own, stdio, (journal, exchanges, answers[1]), tasks)
+    queues = journal, exchanges, answers[1]
+    await start_background(stack, own, stdio, queues, tasks)
     return Server(
         app=front, journal=journal, exchanges=exchanges, answers=answers[1],
-        waiting=lambda: gate.total_held + ticker.waiting, drain=Drain(front, gate, worker, dreamer, basis.membership),
+        waiting=lambda: gate.total_held + ticker.waiting,
+        drain=Drain(front, gate, worker, dreamer, queues, basis.membership),
     )  # fmt: skip
 
 
@@ -289,7 +291,7 @@ async def _model_door(
     owners = Owners(clock, store)
     budget = CallBudgetGuard(clock, store, memory.events)
     turns = Turns(clock, basis.ids, store, journal, basis.signals, basis.contact)
-    exchanges, remembering = build_gateway_memory(clock, store, basis.signals, memory, dreams, *answers, basis.contact)
+    exchanges, remembering = build_gateway_memory(basis, memory, dreams, *answers)
     dreams.behind = [writer.flush for writer in (exchanges, answers[1])]
     ledger = Ledger(clock, basis.ids, journal, budget, turns, remembering, basis.traces)
     relay = Relay(

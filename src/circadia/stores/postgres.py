@@ -17,7 +17,7 @@ from sqlalchemy.util import await_, greenlet_spawn
 from circadia.errors import CircadiaError, StartError, StorageUnavailable
 from circadia.stores.sql.connection_facts import POOLER_TOO_OLD, is_lost_statement, read_connection_facts
 from circadia.stores.sql.database import SqlStore
-from circadia.stores.sql.driver_errors import wrap_driver_errors
+from circadia.stores.sql.driver_errors import is_refusal, wrap_driver_errors
 from circadia.stores.sql.link import OpeningStatements, do_nothing
 from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.migrate import migrate
@@ -77,7 +77,8 @@ async def open_postgres(url: str, *, readers: int = 4, writers: int = 8) -> SqlS
     `readers` and `writers` are the most connections for reading and for writing.
 
     Raises:
-        StartError: the database cannot be reached or belongs to a newer version, or its pooler is too old.
+        StartError: the database refuses the connection or belongs to a newer version, or its pooler is too old.
+        StorageUnavailable: the database cannot be reached, which may pass.
     """
     engine = create_postgres_engine(url).sync_engine
     link = _PostgresLink(engine)
@@ -95,7 +96,9 @@ async def open_postgres(url: str, *, readers: int = 4, writers: int = 8) -> SqlS
         raise StartError(POOLER_TOO_OLD) from error
     except (CircadiaError, ValueError) as error:  # a ValueError is a malformed URL, which may hold a password
         reason = error.message if isinstance(error, CircadiaError) else "its URL is malformed"
-        raise StartError(f"cannot open the {_NAME} database: {reason}") from None
+        is_away = isinstance(error, StorageUnavailable) and not is_refusal(error)
+        kind = StorageUnavailable if is_away else StartError
+        raise kind(f"cannot open the {_NAME} database: {reason}") from None
     finally:
         await link.drop()
     writer = PooledWriter(LinkPool(lambda: _PostgresLink(engine), size=writers), _OPENINGS)
