@@ -49,7 +49,7 @@ async def test_a_pulse_is_taken_started_and_ended_and_its_messages_are_handled(t
 
 @pytest.mark.spec("WAKE-52")
 async def test_the_token_of_a_pulse_opens_doors_from_its_start_to_its_end_and_no_longer(team: Fleet) -> None:
-    identity = Identity(team.store, team.signals, admin_token_hash=hash_token("operator"))
+    identity = Identity(team.store, team.signals, admin_token_hashes=[hash_token("operator")])
     bob = await team.agent("bob", LAUNCHED)
     _, pulse = await running(team, bob)
     launch = team.launcher.launches[0]

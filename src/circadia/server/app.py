@@ -22,7 +22,7 @@ from circadia.clock import SystemClock
 from circadia.errors import StartError
 from circadia.os_user import PROGRAM_AS_SERVER
 from circadia.records.member import Role
-from circadia.server.folder import keep_admin_token, load_admin_token, lock_folder
+from circadia.server.folder import keep_admin_token, load_admin_tokens, lock_folder
 from circadia.server.protocol import build_http_config
 from circadia.server.starting import build_when_database_answers
 from circadia.server.wiring import Server, build_server
@@ -65,8 +65,8 @@ async def serve(
         _require_options_of_sqlite(role, migrates)
     environment = dict(os.environ)
     with lock_folder(data):
-        token, is_new = load_admin_token(data, environment)
-        set_up_logs([token, *collect_secrets(settings, environment)])
+        tokens, is_new = load_admin_tokens(data, environment)
+        set_up_logs([*tokens, *collect_secrets(settings, environment)])
         raise_file_limit()
         for program in (path for path, user in settings.programs.items() if user is None):
             _logger.warning("%s runs as the server's own user; %s", program, PROGRAM_AS_SERVER)
@@ -74,15 +74,15 @@ async def serve(
         with bind_socket(chosen.host, chosen.port) as bound:
             traces = set_up_traces(environment)
             build = partial(
-                build_server, settings, data, environment, token, address=reachable_address(bound), config=config,
+                build_server, settings, data, environment, tokens, address=reachable_address(bound), config=config,
                 traces=traces, role=role, migrates=migrates,
             )  # fmt: skip
             async with build_when_database_answers(SystemClock(), bound, build) as server:
                 if is_new:
-                    keep_admin_token(data, token)  # not earlier: a start that fails before this would never show it
+                    keep_admin_token(data, tokens[0])  # not earlier: a start that fails before this would never show it
                 tune_interpreter()
                 listener = Listener(server, bound, drain_seconds=chosen.drain_seconds)
-                announcement = asyncio.create_task(_announce_ready(listener, on_ready, token if is_new else None))
+                announcement = asyncio.create_task(_announce_ready(listener, on_ready, tokens[0] if is_new else None))
                 try:
                     await listener.serve(sockets=[bound])
                 finally:

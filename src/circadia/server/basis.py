@@ -30,6 +30,8 @@ class ServerBasis:
     clock: Clock
     ids: IdSource
     store: Store
+    admin_tokens: tuple[str, ...]
+    """Accepted tokens of the operator; keys for new seals are derived from the first."""
     signals: LocalSignals | RemoteSignals
     session: aiohttp.ClientSession
     address: tuple[str, int]

@@ -17,7 +17,7 @@ from circadia.clock import Clock
 from circadia.errors import ConfigError, StartError, StorageUnavailable
 from circadia.gateway.hold.gate import Gate
 from circadia.gateway.hold.places import HoldPlaces, LocalHoldPlaces, SharedHoldPlaces
-from circadia.ids import IdSource, MemberId
+from circadia.ids import IdSource, MemberId, hash_token
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.jobs.guarded_step import run_guarded
 from circadia.records.member import Member, Role
@@ -122,7 +122,7 @@ async def join_cluster(
     ids: IdSource,
     store: Store,
     role: Role,
-    admin_token_hash: str,
+    admin_tokens: Iterable[str],
     address: tuple[str, int],
     settings: ServerSettings,
     facts: ConnectionFacts | None,
@@ -132,7 +132,8 @@ async def join_cluster(
     member = Member(
         id=MemberId(ids.new("mem")), role=role, version=version("circadia"), schema=list_revisions()[-1].number,
         host=gethostname(),
-        address=_build_url(address), token_check=build_token_check(admin_token_hash), started_at=now, lease_until=now,
+        address=_build_url(address), token_check=build_token_check(map(hash_token, admin_tokens)), started_at=now,
+        lease_until=now,
         connections=settings.readers + settings.writers + 1 if is_direct else 1,
     )  # fmt: skip
     membership = Membership(clock, store, member)

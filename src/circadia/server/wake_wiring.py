@@ -15,6 +15,7 @@ from circadia.jobs.due_watch import DueWatch
 from circadia.os_user import OsUser
 from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT
+from circadia.server.folder import ADMIN_TOKEN_VARIABLES
 from circadia.settings import LauncherSettings, Settings
 from circadia.settings.launchers import (
     CallableLauncherSettings,
@@ -223,7 +224,7 @@ def _withheld_variables(settings: Settings) -> frozenset[str]:
             named.add(embedder.key_env)
     for server in settings.mcp_servers.values():
         named |= {*server.headers_env.values(), *server.env_from}
-    return frozenset({*(name for name in named if name), "CIRCADIA_ADMIN_TOKEN"})
+    return frozenset({*(name for name in named if name), *ADMIN_TOKEN_VARIABLES})
 
 
 def _environment_builder(
