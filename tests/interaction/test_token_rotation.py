@@ -44,7 +44,7 @@ async def test_the_token_is_rotated_by_three_rolling_restarts_and_all_that_is_se
 ) -> None:
     async with AsyncExitStack() as both:
         stacks = [await both.enter_async_context(AsyncExitStack()) for _ in range(2)]
-        tokens = [(OLD,), (OLD,)]
+        tokens: list[tuple[str, ...]] = [(OLD,), (OLD,)]
 
         async def start(place: int) -> Live:
             folder, url = tmp_path / str(place), {"database_url": postgres_url}

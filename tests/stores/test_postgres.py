@@ -341,27 +341,6 @@ async def test_a_pulse_is_found_among_all_that_are_open_before_anything_was_coun
         assert plan.count("Index Scan") == 1, plan
 
 
-@pytest.mark.spec("CLU-06")
-async def test_a_claim_reads_none_of_3000_pulses_that_wait_for_another_launcher(store: SqlStore) -> None:
-    async with store.begin_write() as tx:
-        for number in range(3_000):
-            waiting = pulse(f"pulse {number}", agent("ada"), launcher="new")
-            await tx.pulses.add(replace(waiting, agent_id=AgentId(f"agent {number}")))
-        await tx.pulses.add(pulse("mine", agent("bob"), launcher="old"))
-    await asked(store, "ANALYZE")
-    reads = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'pulses'"
-
-    def count(connection: Connection) -> int:
-        return connection.exec_driver_sql(reads).scalar_one()
-
-    for _ in range(10):  # PostgreSQL plans a statement anew for the first five times
-        async with transaction(store) as (tx, block):
-            before = await block.run(count)
-            claimed = await tx.pulses.claim("w", ["old"], now=at(9), until=at(9), limit=100)
-            assert [each.id for each in claimed] == ["mine"]
-            assert await block.run(count) - before <= 20
-
-
 @pytest.mark.spec("CLU-34")
 async def test_the_look_for_stalled_sessions_reads_none_of_the_agents_that_sleep(store: SqlStore) -> None:
     async with store.begin_write() as tx:

@@ -197,9 +197,7 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
         member_id=basis.member_id,
     )  # fmt: skip
     front = _build_front(basis, {"llm": door, "mcp": tools}, parts, identity, metrics)
-    worker = build_wake_worker(
-        tier, settings, basis.environment, basis.data, clock, ids, store, signals, basis.address, basis.leads, basis.due
-    )
+    worker = build_wake_worker(basis, tier)
     dreamer, counting = _build_dreamer(models, basis, dreams, metrics, memory, tier, ahead, lookup)
     register_gauges(metrics, gate, spool, journal, exchanges, worker, signals, failed, memory.retrieval)
     caches = memory, lookup, answers[1], exchanges, tier.inbox, dreams.notebook
@@ -211,8 +209,7 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
          DreamRunner(basis, folders, memory, dreams)),
         partial(_apply_file_agents, basis, registry, tier),
     )  # fmt: skip
-    queues = journal, exchanges, answers[1]
-    await start_background(stack, own, stdio, queues, tasks)
+    await start_background(stack, own, stdio, queues := (journal, exchanges, answers[1]), tasks)
     return Server(
         app=front, journal=journal, exchanges=exchanges, answers=answers[1],
         waiting=lambda: gate.total_held + ticker.waiting,

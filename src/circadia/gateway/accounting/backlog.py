@@ -27,7 +27,7 @@ _logger = logging.getLogger(__name__)
 NAME_PREFIX: Final = "bkl"
 
 
-class Backlog(Generic[T]):
+class QueueBacklog(Generic[T]):
     """Entries in order. The first ones are the batch that is being written, if any."""
 
     def __init__(self, name: str, *, position: int = 0, batch: Iterable[T] = (), entries: Iterable[T] = ()) -> None:
@@ -90,10 +90,10 @@ class BacklogSpool(Generic[T]):
         self._queue = queue
         self._kinds: dict[str, TypeAdapter[Any]] = {kind.__name__: TypeAdapter(kind) for kind in kinds}
 
-    def start_backlog(self) -> Backlog[T]:
-        return Backlog(self._ids.new(NAME_PREFIX))
+    def start_backlog(self) -> QueueBacklog[T]:
+        return QueueBacklog(self._ids.new(NAME_PREFIX))
 
-    def save(self, backlog: Backlog[T], entries: Iterable[T]) -> None:
+    def save(self, backlog: QueueBacklog[T], entries: Iterable[T]) -> None:
         """Write a file that survives a crash and that only its owner can read. Raises OSError.
 
         `entries` stand for those of the backlog, in its order.
@@ -113,7 +113,7 @@ class BacklogSpool(Generic[T]):
         draft.rename(path)
         self._sync_folder()
 
-    def load(self) -> Iterator[tuple[Path, Backlog[T]]]:
+    def load(self) -> Iterator[tuple[Path, QueueBacklog[T]]]:
         """Yield the files, oldest first, with their backlogs; set a damaged file aside."""
         for path in sorted(self._folder.glob(f"{self._queue}-*.jsonl")):
             try:
@@ -132,7 +132,7 @@ class BacklogSpool(Generic[T]):
         document = {name: self._kinds[name].dump_python(entry, mode="json")}
         return json.dumps(document, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
-    def _read(self, content: bytes) -> Backlog[T]:
+    def _read(self, content: bytes) -> QueueBacklog[T]:
         first, _, body = content.partition(b"\n")
         head = orjson.loads(first)
         if hashlib.sha256(body).hexdigest() != head["sha256"]:
@@ -142,7 +142,7 @@ class BacklogSpool(Generic[T]):
             ((name, document),) = orjson.loads(line).items()
             entries.append(self._kinds[name].validate_python(document))
         batch = head["batch"]
-        return Backlog(head["name"], position=head["position"], batch=entries[:batch], entries=entries[batch:])
+        return QueueBacklog(head["name"], position=head["position"], batch=entries[:batch], entries=entries[batch:])
 
     def _sync_folder(self) -> None:
         handle = os.open(self._folder, os.O_RDONLY)

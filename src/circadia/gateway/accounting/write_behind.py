@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, StorageUnavailable
-from circadia.gateway.accounting.backlog import Backlog, BacklogSpool
+from circadia.gateway.accounting.backlog import BacklogSpool, QueueBacklog
 from circadia.stores.base import Store, Tx
 
 T = TypeVar("T")
@@ -173,7 +173,7 @@ class WriteBehindQueue(ABC, Generic[T]):
                 await self._remove_cursor(backlog)
                 _logger.warning("%d %s of an earlier run are written", number, self._what)
 
-    async def _write_backlog(self, backlog: Backlog[T]) -> None:
+    async def _write_backlog(self, backlog: QueueBacklog[T]) -> None:
         """Write the entries that are there now; the caller holds the lock."""
         self._writing, self._writer = backlog, asyncio.current_task()
         try:
@@ -184,7 +184,7 @@ class WriteBehindQueue(ABC, Generic[T]):
         finally:
             self._writing, self._writer = self._backlog, None
 
-    async def _write_batch(self, backlog: Backlog[T]) -> int:
+    async def _write_batch(self, backlog: QueueBacklog[T]) -> int:
         """Write a batch; return the number of entries that are done with."""
         try:
             await self.write(backlog.batch)
@@ -199,7 +199,7 @@ class WriteBehindQueue(ABC, Generic[T]):
                 self.dropped += 1
         return backlog.finish_batch()
 
-    async def _remove_cursor(self, backlog: Backlog[T]) -> None:
+    async def _remove_cursor(self, backlog: QueueBacklog[T]) -> None:
         async with self._store.begin_write() as tx:
             await tx.cursors.remove(backlog.name)
 
