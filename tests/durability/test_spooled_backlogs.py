@@ -19,7 +19,7 @@ from tests.fixtures.server_process import PROGRAM, CircadiaProcess
 pytestmark = pytest.mark.spec("CLU-31")
 
 CALLS = 20
-SECRET = "sk-proj-Zx81Qm2nVb47Tr9Lk3Wd5Hc6Yp0As8Ef"
+SECRET = "-".join(("sk", "proj", "Zx81Qm2nVb47Tr9Lk3Wd5Hc6Yp0As8Ef"))
 REPLY = "Noted, that is what I shall remember."
 Say = Callable[[int], Awaitable[None]]
 
