@@ -87,7 +87,7 @@ async def ready(where: str) -> AdmissionServices:
     async def run(tx: Tx, wake: Wake) -> None:
         """Let the pulse of an admitted wake run at once."""
         now = clock.now()
-        claimed = await tx.pulses.claim("benchmark", now=now, until=now, limit=1)
+        claimed = await tx.pulses.claim("benchmark", ["own"], now=now, until=now, limit=1)
         taken = await tier.pulses.take(tx, claimed[0])
         assert taken is not None
         await tier.pulses.end(tx, await tier.pulses.mark_started(tx, taken.pulse), PulseStatus.SUCCEEDED)

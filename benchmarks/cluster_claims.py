@@ -25,6 +25,7 @@ from circadia.stores.signals.local import LocalSignals
 PROCESSES: Final = 2
 FREE_PLACES: Final = 4
 """Most pulses of a claim."""
+LAUNCHERS: Final = ("own",)
 _AT_ONCE: Final = 100
 
 
@@ -103,12 +104,12 @@ async def _claim_all(member: ClusterMember, owner: str) -> tuple[list[str], int,
         now = member.clock.now()
         until = now + timedelta(seconds=4 * LEASE_SECONDS)
         async with member.store.begin_write() as tx:
-            pulses = await tx.pulses.claim(owner, now=now, until=until, limit=FREE_PLACES)
+            pulses = await tx.pulses.claim(owner, LAUNCHERS, now=now, until=until, limit=FREE_PLACES)
         claims += 1
         claimed += [pulse.id for pulse in pulses]
         if not pulses:
             async with member.store.begin_single_read() as tx:
-                if not await tx.pulses.has_startable(now):
+                if not await tx.pulses.has_startable(now, LAUNCHERS):
                     return claimed, claims, empty
             empty += 1
 
@@ -133,7 +134,7 @@ async def _open_connection(member: ClusterMember) -> None:
     """Claim nothing, so that each worker has its connection and its statement."""
     now = member.clock.now()
     async with member.store.begin_write() as tx:
-        await tx.pulses.claim("nobody", now=now, until=now, limit=0)
+        await tx.pulses.claim("nobody", LAUNCHERS, now=now, until=now, limit=0)
 
 
 def main(url: str, workers: str) -> None:

@@ -46,6 +46,7 @@ from circadia.stores.signals.remote import RemoteSignals
 from circadia.stores.sql.database import SqlStore
 from circadia.wake.admission.budgets import fetch_budgets
 from circadia.wake.inbox import OutgoingMessage
+from circadia.wake.pulse.startable import StartablePulses
 
 TARGETS: Final = 16
 """Agents that each writer wakes by turns: so many that the last pulse of each has ended."""
@@ -95,8 +96,8 @@ class ClusterMember:
         self.episodes = EpisodeService(clock, ids, events)
         self.empty_claims = 0
         self._jobs = LeasedJobs[Pulse](
-            clock, store, lambda tx: tx.pulses, self._requeue, self._hold, name="the benchmark", owner=ids.new("exe"),
-            alone=False,
+            clock, store, lambda tx: StartablePulses(tx, ["own"]), self._requeue, self._hold, name="the benchmark",
+            owner=ids.new("exe"), alone=False,
         )  # fmt: skip
 
     async def decide(self, sender: Agent, target: Agent) -> None:

@@ -241,7 +241,7 @@ class FleetDay:
     async def _time_looks(self) -> list[float]:
         async def look() -> None:
             async with self._store.begin_single_read() as tx:
-                await tx.due_work.find(self._clock.now(), fleet_rule="fleet")
+                await tx.due_work.find(self._clock.now(), fleet_rule="fleet", launchers=["own"])
 
         return [await _time(look) for _ in range(LOOKS)]
 

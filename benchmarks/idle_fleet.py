@@ -253,7 +253,7 @@ async def _served(
         bound = last.enter_context(bind_socket("127.0.0.1", 0))
         last.enter_context(patch.object(wiring, "SystemClock", lambda: clock))  # all else is as operators start it
         async with wiring.build_server(
-            settings, folder, environment, ADMIN_TOKEN, address=reachable_address(bound)
+            settings, folder, environment, (ADMIN_TOKEN,), address=reachable_address(bound)
         ) as server:
             listener = Listener(server, bound, drain_seconds=1)
             serving = asyncio.create_task(listener.serve(sockets=[bound]))

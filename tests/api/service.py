@@ -182,13 +182,13 @@ async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapp
         await sessions.ensure_default(tx)
     memory = build_memory_services(settings, clock, ids, events, BundledEmbedder())
     asked = DreamRequests(clock, ids, events, settings.dreams)
-    identity = Identity(store, signals, admin_token_hash=hash_token(ADMIN), metrics_token_hash=hash_token(METRICS))
+    identity = Identity(store, signals, admin_token_hashes=[hash_token(ADMIN)], metrics_token_hash=hash_token(METRICS))
     return ApiParts(
         store=store,
         clock=clock,
         signals=signals,
         identity=identity,
-        sign_in=SignIn(clock, store, identity, ADMIN),
+        sign_in=SignIn(clock, store, identity, [ADMIN]),
         registry=registry,
         sessions=sessions,
         threads=threads,

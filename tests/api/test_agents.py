@@ -218,7 +218,7 @@ async def test_a_token_that_is_revoked_while_its_owner_is_looked_up_opens_nothin
 ) -> None:
     token = await service.agent("ann")
     store = PausedReadStore(service)
-    identity = Identity(store, service.parts.signals, admin_token_hash=hash_token(ADMIN))
+    identity = Identity(store, service.parts.signals, admin_token_hashes=[hash_token(ADMIN)])
     looking = asyncio.create_task(identity.authenticate(token))
     await store.seen.wait()
     await service.ok("POST", f"{AGENTS}/ann/token")

@@ -22,7 +22,7 @@ async def test_a_report_that_was_accepted_is_the_end_of_the_pulse_though_no_proc
         assert (await service.call("POST", end, done)).code == "conflict"  # nobody has taken it
         async with store.begin_write() as tx:
             now = service.clock.now()
-            (pulse,) = await tx.pulses.claim("exe_that_is_killed", now=now, until=now, limit=1)
+            (pulse,) = await tx.pulses.claim("exe_that_is_killed", ["away"], now=now, until=now, limit=1)
             assert pulse.id == asked["pulse"]
             taken = await pulses.take(tx, pulse)
         assert taken is not None

@@ -25,7 +25,7 @@ async def test_a_pulse_is_cancelled_although_a_worker_claims_it_meanwhile(team: 
     async def claim() -> None:
         async with team.store.begin_write() as tx:
             now = team.clock.now()
-            assert await tx.pulses.claim("exe_2", now=now, until=now + timedelta(seconds=15), limit=1)
+            assert await tx.pulses.claim("exe_2", ["fake"], now=now, until=now + timedelta(seconds=15), limit=1)
 
     wake = await team.ask(None, await team.agent("bob", LAUNCHED, FREE))
     assert wake.pulse_id is not None

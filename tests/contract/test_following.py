@@ -74,7 +74,7 @@ async def elsewhere(store: Store) -> OtherServer:
 @pytest.fixture
 async def here(open_store: Opener, elsewhere: OtherServer) -> LocalServer:
     own, signals = await open_store(), LocalSignals()
-    identity, presence = Identity(own, signals, admin_token_hash="none"), Presence(own, signals)
+    identity, presence = Identity(own, signals, admin_token_hashes=["none"]), Presence(own, signals)
     clock = ManualClock(T0)
     contact = DatabaseContact(clock, is_shared=True, grace_seconds=30)
     following = AgentChangeFollower(clock, own, identity, presence, signals, DueWatch(clock, own), contact)

@@ -158,7 +158,7 @@ async def test_fifty_workers_claim_each_job_once_and_leave_none(open_store: Open
         nonlocal empty
         while claimed.total() < jobs:
             async with stores[worker % 2].begin_write() as tx:
-                new = await tx.pulses.claim(f"w{worker}", now=at(999), until=at(1_020), limit=4)
+                new = await tx.pulses.claim(f"w{worker}", ["resident"], now=at(999), until=at(1_020), limit=4)
             claimed.update(job.id for job in new)
             empty += not new
             assert all((job.status, job.epoch, job.owner) == (PulseStatus.PENDING, 1, f"w{worker}") for job in new)
@@ -168,8 +168,10 @@ async def test_fifty_workers_claim_each_job_once_and_leave_none(open_store: Open
     assert sorted(claimed.elements()) == [f"p{number:03}" for number in range(jobs)]
     assert empty <= 2 * jobs
     async with stores[0].begin_write() as tx:  # a claim lapses with its lease
-        assert await tx.pulses.claim("w", now=at(1_019), until=at(1_100), limit=9) == []
-        again = await tx.pulses.claim("w", now=at(1_020), until=at(1_020) + timedelta(seconds=15), limit=1)
+        assert await tx.pulses.claim("w", ["resident"], now=at(1_019), until=at(1_100), limit=9) == []
+        again = await tx.pulses.claim(
+            "w", ["resident"], now=at(1_020), until=at(1_020) + timedelta(seconds=15), limit=1
+        )
     assert [(job.id, job.epoch) for job in again] == [("p000", 2)]
 
 

@@ -18,12 +18,14 @@ from tests.contract.wake_rows import pulse
 ANN, BOB = agent("ann"), agent("bob")
 
 
-async def claimable(store: Store, now: datetime, *, limit: int) -> Sequence[str]:
+async def claimable(
+    store: Store, now: datetime, *, limit: int, launchers: Sequence[str] = ("resident",)
+) -> Sequence[str]:
     """Return what a claim takes, and undo it."""
     claimed: Sequence[str] = ()
     with suppress(LookupError):
         async with store.begin_write() as tx:
-            claimed = [job.id for job in await tx.pulses.claim("w", now=now, until=now, limit=limit)]
+            claimed = [job.id for job in await tx.pulses.claim("w", launchers, now=now, until=now, limit=limit)]
             raise LookupError
     return claimed
 
@@ -79,6 +81,21 @@ async def test_what_can_be_started_comes_oldest_first_once_its_time_has_come(sto
     assert await claimable(store, at(10), limit=2) == ["p1", "p2"]
     async with store.begin_read() as tx:
         assert [each.id for each in await tx.pulses.find_open(BOB.id)] == ["p4", "p1", "p2", "p3"]
+
+
+@pytest.mark.spec("CLU-06")
+async def test_a_claim_takes_pulses_of_its_launchers_and_the_others_are_seen_to_wait(store: Store) -> None:
+    rows = [pulse(f"p{number}", BOB, seconds=number, launcher=name) for number, name in enumerate("abac")]
+    await kept(store, *rows, pulse("p4", BOB, seconds=1, launcher="a", owner="exe", lease_until=at(99)))
+    now = at(10)
+    for launchers, claimed in (((), []), (["b"], ["p1"]), (["c", "a"], ["p0", "p2", "p3"]), (["none"], [])):
+        assert await claimable(store, now, limit=9, launchers=launchers) == claimed
+        async with store.begin_read() as tx:
+            assert await tx.pulses.has_startable(now, launchers) is bool(claimed)
+            assert (await tx.due_work.find(now, fleet_rule="fleet", launchers=launchers)).pulses is bool(claimed)
+    async with store.begin_read() as tx:
+        assert [each.id for each in await tx.pulses.find_unclaimed(now, before=at(1), limit=9)] == ["p0", "p1"]
+        assert [each.id for each in await tx.pulses.find_unclaimed(now, before=now, limit=3)] == ["p0", "p1", "p2"]
 
 
 @pytest.mark.spec("WAKE-53", "WAKE-56")

@@ -9,7 +9,9 @@ import pytest
 
 from circadia.answers.judge import JudgeVerdict
 from circadia.answers.services import Match
-from circadia.gateway.accounting.journal import Journal, Line
+from circadia.clock import system_milliseconds
+from circadia.gateway.accounting.backlog import BacklogSpool
+from circadia.gateway.accounting.journal import LINES, Journal, Line
 from circadia.gateway.answers.judging import JudgeLimits, ModelJudge, SameQuestions
 from circadia.ids import AgentId, AnswerId, BankId, RandomIds, SessionId
 from circadia.llm.chat_model import ModelAnswerError
@@ -174,9 +176,12 @@ async def test_after_three_time_outs_in_a_row_nobody_is_asked_for_a_minute(leap:
 
 
 @pytest.mark.spec("ANS-13")
-async def test_the_model_is_asked_with_the_date_as_data_within_a_budget_that_is_reserved_first(store: Store) -> None:
+async def test_the_model_is_asked_with_the_date_as_data_within_a_budget_that_is_reserved_first(
+    store: Store, tmp_path: Path
+) -> None:
     clock, lines = ManualClock(), list[Line]()
-    journal = Journal(clock, store, EventLog(clock, LocalSignals()), lines.append)
+    spool = BacklogSpool[Line](tmp_path, RandomIds(system_milliseconds), "journal", LINES)
+    journal = Journal(clock, store, spool, EventLog(clock, LocalSignals()), lines.append)
     used = Usage(input_tokens=7)
     mind = ScriptedChatModel(
         [SameQuestions(same=[2]), ModelAnswerError("prose", used=used), ValueError("a fault"), SameQuestions(same=[1])]

@@ -14,7 +14,8 @@ from starlette.types import Message
 from circadia.agents.presence import Presence
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.errors import CircadiaError, LimitReached, StillAsleep, StorageUnavailable, TargetGone
-from circadia.gateway.accounting.journal import Journal
+from circadia.gateway.accounting.backlog import BacklogSpool
+from circadia.gateway.accounting.journal import LINES, Journal, Line
 from circadia.gateway.hold.bodies import BodyRef, BodySpool
 from circadia.gateway.hold.gate import Admission, AsleepAgain, Gate, GateCall
 from circadia.gateway.hold.keep_alive import Ticker
@@ -98,8 +99,10 @@ async def bench(folder: Path, store: Store, agents: list[Agent], **limits: int) 
     presence = Presence(store, signals)
     parking = BodySpool(folder / "held", settings)
     ticker = Ticker(CLOCK)
-    journal = Journal(CLOCK, store, EventLog(CLOCK, signals), lines.append)
-    gate = Gate(CLOCK, RandomIds(system_milliseconds), presence, journal, ticker, parking, LocalHoldPlaces(settings))
+    ids = RandomIds(system_milliseconds)
+    backlogs = BacklogSpool[Line](folder / "spool", ids, "journal", LINES)
+    journal = Journal(CLOCK, store, backlogs, EventLog(CLOCK, signals), lines.append)
+    gate = Gate(CLOCK, ids, presence, journal, ticker, parking, LocalHoldPlaces(settings))
     made = Bench(gate, presence, parking, signals, ticker, lines, journal)
     for agent in agents:
         cell = presence.ensure_cell(agent.id)

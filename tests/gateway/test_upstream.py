@@ -176,6 +176,6 @@ def test_a_key_that_no_header_can_hold_is_the_operators_error_and_is_not_repeate
 async def test_a_password_in_a_base_url_stops_the_start_and_is_not_repeated(tmp_path: Path) -> None:
     settings = settings_from({"upstreams": {"it": {"base_url": "https://user:secret@h"}}})
     with pytest.raises(ConfigError, match=r"upstreams\.it\.base_url") as caught:
-        async with build_server(settings, tmp_path, {}, "token"):
+        async with build_server(settings, tmp_path, {}, ("token",)):
             pass
     assert "secret" not in str(caught.value)

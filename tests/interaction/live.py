@@ -148,6 +148,7 @@ async def live(
     timings: Mapping[str, object] = FAST,
     provider: MockUpstream | None = None,
     role: Role = Role.ALL,
+    admin_tokens: tuple[str, ...] = (ADMIN,),
     **sections: Any,
 ) -> AsyncGenerator[Live]:
     """Run a server with the mock provider as `openai` and `anthropic`, with short timings.
@@ -168,7 +169,7 @@ async def live(
         with bind_socket("127.0.0.1", 0) as bound:
             settings = settings_from(given)
             building = build_server(
-                settings, folder, secrets, ADMIN,
+                settings, folder, secrets, admin_tokens,
                 address=reachable_address(bound), traces=traces, clock=clock, role=role,
             )  # fmt: skip
             async with building as server:

@@ -148,7 +148,7 @@ async def test_a_member_that_died_is_gone_after_its_lease_and_the_lead_goes_to_a
     now, until = clock.now(), clock.now() + timedelta(seconds=15)
     dead = Member(
         id=MemberId("mem_dead"), role=Role.WORKER, version="0", host="away", address="http://away:4114",
-        token_check=build_token_check(hash_token(ADMIN)), started_at=now, lease_until=until,
+        token_check=build_token_check([hash_token(ADMIN)]), started_at=now, lease_until=until,
     )  # fmt: skip
     async with seen(postgres_url) as store, store.begin_write() as tx:
         await tx.members.put(dead)

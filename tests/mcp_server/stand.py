@@ -300,7 +300,7 @@ async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stan
             folders=ConfiguredFolders(asked, settings, {}, (None, None), clock),
         )
     )  # fmt: skip
-    door = Door(Identity(store, signals, admin_token_hash=hash_token(ADMIN)), server)
+    door = Door(Identity(store, signals, admin_token_hashes=[hash_token(ADMIN)]), server)
     try:
         async with server.run(), listening(door) as url:
             yield Stand(url, door, store, registry, sessions, sleep, threads, waits, tier.inbox, memory)

@@ -140,7 +140,7 @@ class Fleet:
         """Claim the only pulse that may start, as a worker does."""
         now = self.clock.now()
         async with self.store.begin_write() as tx:
-            (pulse,) = await tx.pulses.claim(owner, now=now, until=now, limit=1)
+            (pulse,) = await tx.pulses.claim(owner, self.launchers, now=now, until=now, limit=1)
         assert pulse.id == pulse_id
         return pulse
 

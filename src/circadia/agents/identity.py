@@ -1,7 +1,7 @@
 """Authentication: find the principal of a token."""
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from circadia.agents.database_contact import DatabaseContact
@@ -30,14 +30,14 @@ class Identity:
         store: Store,
         signals: Signals,
         *,
-        admin_token_hash: str,
+        admin_token_hashes: Collection[str],
         metrics_token_hash: str | None = None,
         failed: FailedTokens | None = None,
         contact: DatabaseContact | None = None,
     ) -> None:
         self._store = store
         self._contact = contact
-        self._admin = admin_token_hash
+        self._admin = admin_token_hashes
         self._metrics = metrics_token_hash
         self._failed = failed
         self._known: dict[str, Principal] = {}
@@ -67,7 +67,7 @@ class Identity:
             if self._contact is not None:
                 self._contact.require_cache()
             return known
-        if hmac.compare_digest(hashed, self._admin):
+        if any(hmac.compare_digest(hashed, admin) for admin in self._admin):
             return Principal()
         if self._metrics is not None and hmac.compare_digest(hashed, self._metrics):
             return Principal(metrics_only=True)

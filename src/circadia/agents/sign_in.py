@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import secrets
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
@@ -24,7 +25,7 @@ _OPERATOR: Final = "operator"
 _SIGNED_OUT: Final = "you are signed out; sign in with your token"
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def _derive_key(admin_token: str) -> bytes:
     """Return the key of all seals. Slow to compute, since whoever has a cookie could guess at a weak token."""
     return hashlib.scrypt(admin_token.encode(), salt=b"circadia sign-in", n=2**14, r=8, p=1, dklen=32)
@@ -33,13 +34,14 @@ def _derive_key(admin_token: str) -> bytes:
 class SignIn:
     """Seals cookies and the codes of links. Each names the hash of a token and ends with that token."""
 
-    def __init__(self, clock: Clock, store: Store, identity: Identity, admin_token: str) -> None:
+    def __init__(self, clock: Clock, store: Store, identity: Identity, admin_tokens: Sequence[str]) -> None:
+        """The first of the operator's tokens seals; what any of them has sealed is opened."""
         self._clock = clock
         self._store = store
         self._identity = identity
-        self._key = _derive_key(admin_token)
-        self.cookie_name: Final = f"circadia-{hashlib.sha256(self._key).hexdigest()[:8]}"
-        """Its own for each installation: the servers on one host share their cookies."""
+        self._keys = [_derive_key(token) for token in admin_tokens]
+        self.cookie_names: Final = [f"circadia-{hashlib.sha256(key).hexdigest()[:8]}" for key in self._keys]
+        """Those of this installation: the servers on one host share their cookies. New ones get the first."""
 
     async def create_cookie(self, token: str) -> tuple[Principal, str]:
         """Return the owner of a person's token and the value of a cookie.
@@ -74,7 +76,7 @@ class SignIn:
             As `Identity.authenticate_hash`.
         """
         pairs = (cookie.strip().partition("=") for cookie in cookies.split(";"))
-        value = next((value.strip('"') for name, _, value in pairs if name == self.cookie_name), None)
+        value = next((value.strip('"') for name, _, value in pairs if name in self.cookie_names), None)
         if value is None:
             return None
         return await self._find_principal(self._open("cookie", value, _SIGNED_OUT)[0])
@@ -84,12 +86,13 @@ class SignIn:
 
     def _seal(self, purpose: str, owner: str, lifetime: timedelta) -> str:
         text = f"{owner}.{int((self._clock.now() + lifetime).timestamp())}"
-        return f"{text}.{self._sign(purpose, text)}"
+        return f"{text}.{_sign(self._keys[0], purpose, text)}"
 
     def _open(self, purpose: str, sealed: str, why_not: str) -> tuple[str, datetime]:
         """Return the owner and the end of what was sealed for the purpose. Raises Unauthenticated."""
         text, _, signature = sealed.rpartition(".")
-        if not hmac.compare_digest(signature.encode(), self._sign(purpose, text).encode()):
+        signatures = [_sign(key, purpose, text) for key in self._keys]
+        if not any(hmac.compare_digest(signature.encode(), each.encode()) for each in signatures):
             raise Unauthenticated(why_not)
         owner, _, ends = text.rpartition(".")
         expires_at = datetime.fromtimestamp(int(ends), UTC)
@@ -97,9 +100,10 @@ class SignIn:
             raise Unauthenticated(why_not)
         return owner, expires_at
 
-    def _sign(self, purpose: str, text: str) -> str:
-        digest = hmac.digest(self._key, f"{purpose}\n{text}".encode("utf-8", "surrogateescape"), hashlib.sha256)
-        return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+def _sign(key: bytes, purpose: str, text: str) -> str:
+    digest = hmac.digest(key, f"{purpose}\n{text}".encode("utf-8", "surrogateescape"), hashlib.sha256)
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 def _owner_of(principal: Principal) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from collections.abc import Collection
 from typing import Final
 
 from circadia.clock import Clock
@@ -16,9 +17,11 @@ TICK_SECONDS: Final = 1.0
 class DueWatch:
     """Looks at most once in a tick, if it is `shared`; sweeps that wait for the next tick all get the same answer."""
 
-    def __init__(self, clock: Clock, store: Store, *, shared: bool = False) -> None:
+    def __init__(self, clock: Clock, store: Store, *, launchers: Collection[str] = (), shared: bool = False) -> None:
+        """`launchers` are those whose pulses this process can start."""
         self._clock = clock
         self._store = store
+        self._launchers = launchers
         self._shared = shared
         self._last: DueWork | None = None
         self._looked_in = -1
@@ -38,7 +41,7 @@ class DueWatch:
             tick = self._count_ticks()
             if self._last is None or not self._shared or tick != self._looked_in:
                 async with self._store.begin_single_read() as tx:
-                    self._last = await tx.due_work.find(self._clock.now(), fleet_rule=FLEET)
+                    self._last = await tx.due_work.find(self._clock.now(), fleet_rule=FLEET, launchers=self._launchers)
                 self._looked_in = tick
             return self._last
 

@@ -1,4 +1,4 @@
-"""Alerts: the budget threshold, and alerts that are not posted yet."""
+"""Alerts: the budget threshold, a cause, and alerts that are not posted yet."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,6 +7,8 @@ from typing import Final
 
 BUDGET_SHARE: Final = 0.8
 """Share of a budget at which people are alerted (WAKE-76)."""
+NO_LAUNCHER: Final = "no_launcher"
+"""Cause: no live worker has the launcher of a pulse."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

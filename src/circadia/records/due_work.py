@@ -9,7 +9,7 @@ class DueWork:
     """Whether there is any of each kind of work."""
 
     pulses: bool
-    """Pulses that may start, claimed by nobody."""
+    """Pulses that this process may start, claimed by nobody."""
     passes: bool
     claimed_pulses: bool
     """Pulses that some process runs, which may have died."""

@@ -28,7 +28,7 @@ class Member:
     address: str
     """URL at which the machine itself reaches it."""
     token_check: str
-    """Part of a hash of the operator's token, which all members share."""
+    """Parts of hashes of the operator's tokens, of which any two members share one."""
     started_at: datetime
     lease_until: datetime
     """It counts as dead from then on, unless it renews its lease."""

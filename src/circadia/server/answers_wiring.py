@@ -10,18 +10,17 @@ from circadia.answers.pair_classifier import load_classifier
 from circadia.clock import Clock
 from circadia.errors import StartError
 from circadia.gateway.accounting.journal import Journal
-from circadia.gateway.answers.answer_book import AnswerBook
+from circadia.gateway.answers.answer_book import ENTRIES, AnswerBook
 from circadia.gateway.answers.judging import JudgeLimits, ModelJudge
 from circadia.gateway.answers.serving import AnswerResolver
 from circadia.gateway.answers.trust import AnswerAccuracy
 from circadia.gateway.codecs.frame import VolatileSpans
-from circadia.ids import IdSource
 from circadia.llm import local_weights
 from circadia.llm.chat_model import ChatModel
 from circadia.llm.local_encoder import LocalEncoder
 from circadia.memory.services import MemoryServices
+from circadia.server.basis import ServerBasis
 from circadia.settings import Settings
-from circadia.stores.base import Store
 from circadia.telemetry.metrics import Metrics
 
 
@@ -30,14 +29,7 @@ def build_answer_lookup(settings: Settings, clock: Clock, memory: MemoryServices
 
 
 def build_gateway_answers(
-    settings: Settings,
-    clock: Clock,
-    ids: IdSource,
-    store: Store,
-    memory: MemoryServices,
-    journal: Journal,
-    metrics: Metrics,
-    mind: ChatModel | None,
+    basis: ServerBasis, memory: MemoryServices, journal: Journal, metrics: Metrics, mind: ChatModel | None
 ) -> tuple[tuple[AnswerResolver, AnswerBook], AnswerLookup]:
     """Build what decides about calls and what records them, and the lookup that both the gateway and passes use.
 
@@ -46,6 +38,7 @@ def build_gateway_answers(
     Raises:
         StartError: `check` is `local`, and the encoder's weights are missing.
     """
+    settings, clock, ids, store = basis.settings, basis.clock, basis.ids, basis.store
     chosen = settings.answers
     judge: Judge | None = None
     if chosen.check == "local":
@@ -53,7 +46,8 @@ def build_gateway_answers(
     elif chosen.check == "model" and mind is not None:
         judge = ModelJudge(clock, ids, store, journal, mind, calls_per_hour=chosen.check_calls_per_hour)
     trust, lookup = AnswerAccuracy(clock, memory.events, chosen), build_answer_lookup(settings, clock, memory)
-    book = AnswerBook(clock, ids, store, trust, metrics.count_lookup, frames=mind is not None)
+    spool = basis.build_spool("answers", ENTRIES)
+    book = AnswerBook(clock, ids, store, spool, trust, metrics.count_lookup, frames=mind is not None)
     limits = None if judge is None else JudgeLimits(clock, judge, book.put)
     answering = AnswerResolver(
         clock, ids, lookup, trust, VolatileSpans(chosen.volatile), limits, chosen.volatile_headers

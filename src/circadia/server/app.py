@@ -11,17 +11,20 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, cast
 
 import uvicorn
 
+from circadia.clock import SystemClock
 from circadia.errors import StartError
 from circadia.os_user import PROGRAM_AS_SERVER
 from circadia.records.member import Role
-from circadia.server.folder import keep_admin_token, load_admin_token, lock_folder
-from circadia.server.protocol import GatewayHttpProtocol
+from circadia.server.folder import keep_admin_token, load_admin_tokens, lock_folder
+from circadia.server.protocol import build_http_config
+from circadia.server.starting import build_when_database_answers
 from circadia.server.wiring import Server, build_server
 from circadia.settings import ConfigFile, Settings
 from circadia.telemetry.logs import set_up_logs
@@ -34,8 +37,6 @@ SWITCH_SECONDS: Final = 0.0005
 
 A tenth of the default: a call that arrives while a pass works in a thread would wait that long at each of its steps.
 """
-END_SECONDS: Final = 1
-"""How long requests may still write after the drain; then they are cancelled."""
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 OnReady = Callable[[str, str | None], None]
@@ -50,7 +51,7 @@ async def serve(
     migrates: bool = True,
     config: ConfigFile | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT.
+    """Serve until SIGTERM or SIGINT; while PostgreSQL is away at the start, wait for it.
 
     `on_ready` is called once with the URL, and with the operator's token if it is new. A server that does not `migrate`
     the database waits until another process has done so. `config` is the source file of
@@ -64,24 +65,24 @@ async def serve(
         _require_options_of_sqlite(role, migrates)
     environment = dict(os.environ)
     with lock_folder(data):
-        token, is_new = load_admin_token(data, environment)
-        set_up_logs([token, *collect_secrets(settings, environment)])
+        tokens, is_new = load_admin_tokens(data, environment)
+        set_up_logs([*tokens, *collect_secrets(settings, environment)])
         raise_file_limit()
         for program in (path for path, user in settings.programs.items() if user is None):
             _logger.warning("%s runs as the server's own user; %s", program, PROGRAM_AS_SERVER)
         chosen = settings.server
         with bind_socket(chosen.host, chosen.port) as bound:
             traces = set_up_traces(environment)
-            building = build_server(
-                settings, data, environment, token, address=reachable_address(bound), config=config, traces=traces,
-                role=role, migrates=migrates,
+            build = partial(
+                build_server, settings, data, environment, tokens, address=reachable_address(bound), config=config,
+                traces=traces, role=role, migrates=migrates,
             )  # fmt: skip
-            async with building as server:
+            async with build_when_database_answers(SystemClock(), bound, build) as server:
                 if is_new:
-                    keep_admin_token(data, token)  # not earlier: a start that fails before this would never show it
+                    keep_admin_token(data, tokens[0])  # not earlier: a start that fails before this would never show it
                 tune_interpreter()
                 listener = Listener(server, bound, drain_seconds=chosen.drain_seconds)
-                announcement = asyncio.create_task(_announce_ready(listener, on_ready, token if is_new else None))
+                announcement = asyncio.create_task(_announce_ready(listener, on_ready, tokens[0] if is_new else None))
                 try:
                     await listener.serve(sockets=[bound])
                 finally:
@@ -99,24 +100,7 @@ class Listener(uvicorn.Server):
     """A uvicorn server that drains on SIGTERM, and stops on SIGINT or a second signal (GATE-49, CLU-31)."""
 
     def __init__(self, server: Server, bound: socket.socket, *, drain_seconds: float) -> None:
-        super().__init__(
-            uvicorn.Config(
-                server.app,
-                loop="none",
-                http=GatewayHttpProtocol,
-                ws="none",
-                interface="asgi3",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                headers=[("x-content-type-options", "nosniff")],
-                proxy_headers=False,
-                backlog=4096,
-                timeout_keep_alive=75,
-                timeout_graceful_shutdown=END_SECONDS,
-            )
-        )
+        super().__init__(build_http_config(server.app))
         self._loop = asyncio.get_running_loop()
         self._drain = server.drain
         self._drain_seconds = drain_seconds

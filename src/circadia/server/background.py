@@ -1,4 +1,4 @@
-"""The tasks of a server: started together, cancelled in order, and what waits to be written is written last."""
+"""The tasks of a server, started together and cancelled in order; what is queued is written or spooled last."""
 
 import asyncio
 import logging
@@ -13,19 +13,14 @@ from circadia.mcp_server.app import McpServer
 _logger = logging.getLogger(__name__)
 
 
-async def _flush_backlog(backlog: WriteBehindQueue[Any], writing: asyncio.Task[None]) -> None:
-    backlog.stop()
-    await asyncio.gather(writing, return_exceptions=True)
-    await backlog.last_flush()
-
-
 async def start_background(
-    stack: AsyncExitStack, own: McpServer, stdio: StdioServers, backlogs: Sequence[WriteBehindQueue[Any]],
+    stack: AsyncExitStack, own: McpServer, stdio: StdioServers, queues: Sequence[WriteBehindQueue[Any]],
     works: Sequence[Coroutine[Any, Any, None]],
 ) -> None:  # fmt: skip
     """Start the background tasks; they end in reverse order."""
-    for backlog in backlogs:
-        stack.push_async_callback(_flush_backlog, backlog, asyncio.create_task(backlog.run()))
+    for queue in queues:
+        stack.push_async_callback(queue.close)
+        stack.push_async_callback(_cancel_task, asyncio.create_task(queue.run()))
     await stack.enter_async_context(own.run())
     await stack.enter_async_context(stdio.run())
     for work in works:

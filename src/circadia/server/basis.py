@@ -1,14 +1,16 @@
 """What all parts of a server are built on."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 
 from circadia.agents.database_contact import DatabaseContact
 from circadia.clock import Clock
 from circadia.errors import ConfigError
+from circadia.gateway.accounting.backlog import BacklogSpool
 from circadia.ids import IdSource, MemberId
 from circadia.jobs.due_watch import DueWatch
 from circadia.records.member import Role
@@ -28,6 +30,8 @@ class ServerBasis:
     clock: Clock
     ids: IdSource
     store: Store
+    admin_tokens: tuple[str, ...]
+    """Accepted tokens of the operator; keys for new seals are derived from the first."""
     signals: LocalSignals | RemoteSignals
     session: aiohttp.ClientSession
     address: tuple[str, int]
@@ -44,6 +48,10 @@ class ServerBasis:
     @property
     def member_id(self) -> MemberId | None:
         return None if self.membership is None else self.membership.member_id
+
+    def build_spool(self, queue: str, kinds: Collection[type[Any]]) -> BacklogSpool[Any]:
+        """Return where a queue of such entries keeps what it cannot write before its process ends."""
+        return BacklogSpool(self.data / "spool", self.ids, queue, kinds)
 
     def leads(self) -> bool:
         """Return whether this process does what one at a time does."""

@@ -1,7 +1,6 @@
 """Opens the database, and joins the cluster of servers on it."""
 
 import importlib
-import itertools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, nullcontext
@@ -14,11 +13,11 @@ from urllib.parse import urlsplit
 from circadia.agents.change_follower import AgentChangeFollower
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
-from circadia.clock import Clock, SystemClock
+from circadia.clock import Clock
 from circadia.errors import ConfigError, StartError, StorageUnavailable
 from circadia.gateway.hold.gate import Gate
 from circadia.gateway.hold.places import HoldPlaces, LocalHoldPlaces, SharedHoldPlaces
-from circadia.ids import IdSource, MemberId
+from circadia.ids import IdSource, MemberId, hash_token
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.jobs.guarded_step import run_guarded
 from circadia.records.member import Member, Role
@@ -33,6 +32,7 @@ from circadia.stores.base import Store
 from circadia.stores.signals.remote import RemoteSignals
 from circadia.stores.sql.connection_facts import ConnectionFacts
 from circadia.stores.sql.database import SqlStore
+from circadia.stores.sql.driver_errors import is_refusal
 from circadia.stores.sql.migrate import Revision, find_missing, list_revisions
 from circadia.stores.sql.revision import SchemaRow, sqlite_revision
 from circadia.stores.sqlite import open_sqlite
@@ -48,10 +48,11 @@ async def open_store(settings: Settings, data: Path, *, migrates: bool = True) -
 
     Raises:
         StartError: the database cannot be opened, or signals cannot pass a pooler before it.
+        StorageUnavailable: it does not answer, or has not been migrated yet.
     """
     server = settings.server
     if server.database_url is not None and not migrates:
-        await _wait_for_schema(SystemClock(), server.database_url)
+        await _require_schema(server.database_url)
     store = await _connect(server, data)
     by_redis = settings.signals is not None or settings.signals_env is not None
     if store.facts is not None and store.facts.is_pooled and server.direct_database_url is None and not by_redis:
@@ -83,12 +84,15 @@ async def migrate_database(settings: ServerSettings, data: Path, *, dry_run: boo
     """
     with lock_folder(data) if settings.database_url is None else nullcontext():
         file = data / DATABASE_FILE
-        if settings.database_url is not None:
-            present = await _read_schema(settings.database_url)
-        else:
-            present = (await sqlite_revision(file))[1] if file.exists() else SchemaRow()
-        if not dry_run:
-            await (await _connect(settings, data)).close()
+        try:
+            if settings.database_url is not None:
+                present = await _read_schema(settings.database_url)
+            else:
+                present = (await sqlite_revision(file))[1] if file.exists() else SchemaRow()
+            if not dry_run:
+                await (await _connect(settings, data)).close()
+        except StorageUnavailable as error:
+            raise StartError(error.message) from None
         return find_missing(present.revision)
 
 
@@ -96,19 +100,17 @@ async def _read_schema(url: str) -> SchemaRow:
     try:
         row: SchemaRow = (await load_postgres().postgres_revision(url))[1]
     except (StorageUnavailable, ValueError) as error:
-        raise StartError(f"cannot open the PostgreSQL database: {error}") from None
+        is_away = isinstance(error, StorageUnavailable) and not is_refusal(error)
+        kind = StorageUnavailable if is_away else StartError
+        raise kind(f"cannot open the PostgreSQL database: {error}") from None
     return row
 
 
-async def _wait_for_schema(clock: Clock, url: str) -> None:
-    """Wait until the database has a schema as new as this version's with all its indexes; log that once a minute."""
-    for seconds in itertools.count():
-        lack = await _describe_lack(url)
-        if lack is None:
-            return
-        if seconds % 60 == 0:
-            _logger.warning("%s: waiting until `circadia migrate` has run", lack)
-        await clock.sleep(1)
+async def _require_schema(url: str) -> None:
+    """Raise StorageUnavailable until the database has a schema as new as this version's, with all its indexes."""
+    lack = await _describe_lack(url)
+    if lack is not None:
+        raise StorageUnavailable(f"{lack}: waiting until `circadia migrate` has run")
 
 
 async def _describe_lack(url: str) -> str | None:
@@ -117,10 +119,7 @@ async def _describe_lack(url: str) -> str | None:
     missing = find_missing(present)
     if missing:
         return f"the database has schema {present or 'none'}, and this version needs {missing[-1].number}"
-    try:
-        indexes: Sequence[str] = await load_postgres().list_index_changes(url)
-    except StorageUnavailable as error:
-        raise StartError(f"cannot open the PostgreSQL database: {error}") from None
+    indexes: Sequence[str] = await load_postgres().list_index_changes(url)
     return f"the indexes {', '.join(indexes)} are not built yet" if indexes else None
 
 
@@ -130,7 +129,7 @@ async def join_cluster(
     ids: IdSource,
     store: Store,
     role: Role,
-    admin_token_hash: str,
+    admin_tokens: Iterable[str],
     address: tuple[str, int],
     settings: ServerSettings,
     facts: ConnectionFacts | None,
@@ -140,7 +139,8 @@ async def join_cluster(
     member = Member(
         id=MemberId(ids.new("mem")), role=role, version=version("circadia"), schema=list_revisions()[-1].number,
         host=gethostname(),
-        address=_build_url(address), token_check=build_token_check(admin_token_hash), started_at=now, lease_until=now,
+        address=_build_url(address), token_check=build_token_check(map(hash_token, admin_tokens)), started_at=now,
+        lease_until=now,
         connections=settings.readers + settings.writers + 1 if is_direct else 1,
     )  # fmt: skip
     membership = Membership(clock, store, member)

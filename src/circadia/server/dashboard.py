@@ -76,7 +76,8 @@ class DashboardDoor:
 
     async def _end_session(self, request: Request) -> Response:
         response = Response(status_code=204)
-        response.delete_cookie(self._sign_in.cookie_name, path="/", httponly=True, samesite="strict")
+        for name in self._sign_in.cookie_names:
+            response.delete_cookie(name, path="/", httponly=True, samesite="strict")
         return response
 
     async def _follow_link(self, request: Request) -> Response:
@@ -88,7 +89,7 @@ class DashboardDoor:
     def _set_cookie(self, request: Request, response: Response, value: str) -> Response:
         secure = "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
         response.set_cookie(
-            self._sign_in.cookie_name, value, max_age=int(COOKIE_LIFETIME.total_seconds()), path="/", secure=secure,
+            self._sign_in.cookie_names[0], value, max_age=int(COOKIE_LIFETIME.total_seconds()), path="/", secure=secure,
             httponly=True, samesite="strict",
         )  # fmt: skip
         response.headers["cache-control"] = "no-store"

@@ -1,10 +1,11 @@
 """The end of a server's life, step by step (CLU-31)."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from circadia.errors import TargetGone
+from circadia.gateway.accounting.write_behind import WriteBehindQueue
 from circadia.gateway.hold.gate import Gate
 from circadia.jobs.guarded_step import run_guarded
 from circadia.server.front import DoorRouter
@@ -21,17 +22,21 @@ class Drain:
     """Lets the work of a server end, then ends what is left."""
 
     def __init__(
-        self, front: DoorRouter, gate: Gate, worker: WakeWorker, dreamer: SleepWorker, membership: Membership | None
-    ) -> None:
+        self, front: DoorRouter, gate: Gate, worker: WakeWorker, dreamer: SleepWorker,
+        queues: Sequence[WriteBehindQueue[Any]], membership: Membership | None,
+    ) -> None:  # fmt: skip
         """`membership` is None if no other process can wake the agents of held calls."""
         self._front = front
         self._gate = gate
         self._worker = worker
         self._dreamer = dreamer
+        self._queues = queues
         self._membership = membership
 
     async def run(self, requests: Collection[asyncio.Task[Any]]) -> None:
         """Let pulses end, whose calls are still served; then take no more calls, and let the running `requests` end.
+
+        What is queued for the database is written, or kept while the database is away.
 
         It has no limit of its own. Passes are put back at once; another process goes on with them.
         """
@@ -47,9 +52,14 @@ class Drain:
             self._gate.hand_over(error)
         if running := tuple(requests):
             await asyncio.wait(running)
+        await asyncio.gather(*(queue.drain() for queue in self._queues))
 
     async def stop(self) -> None:
-        """Put back the pulses that still run, and end all holds."""
+        """Put back the pulses that still run, and end all holds.
+
+        What is queued goes to the disk first: a database that hangs could delay the rest until the process is killed.
+        """
+        await asyncio.gather(*(queue.close() for queue in self._queues))
         await asyncio.gather(self._worker.drain(0.0), self._dreamer.drain())
         self._front.refusal = error = TargetGone(SERVER_STOPS)
         self._gate.presence.stop(error)

@@ -10,6 +10,7 @@ from typing import Final
 from circadia.errors import StartError
 from circadia.ids import new_token
 
+ADMIN_TOKEN_VARIABLES: Final = ("CIRCADIA_ADMIN_TOKEN", "CIRCADIA_ADMIN_TOKEN_SECONDARY")
 DATABASE_FILE: Final = "circadia.db"
 """Name of the SQLite database in the data folder."""
 
@@ -47,19 +48,27 @@ def _lock_file(handle: int, folder: Path) -> None:
         raise StartError(f"cannot write to the data folder {str(folder)!r}: {error.strerror}") from error
 
 
-def load_admin_token(folder: Path, environment: Mapping[str, str]) -> tuple[str, bool]:
-    """Return the operator's token and whether it is new: from CIRCADIA_ADMIN_TOKEN, else from `admin.token`.
+def load_admin_tokens(folder: Path, environment: Mapping[str, str]) -> tuple[tuple[str, ...], bool]:
+    """Return the operator's tokens and whether the first is new: from the environment, else from `admin.token`.
 
-    Store a new one with `keep_admin_token` once the server can show it.
+    Store a new one with `keep_admin_token` once the server can show it. A second one is accepted too, for a rotation.
 
     Raises:
-        StartError: the file cannot be read, or the given token is too short to be safe.
+        StartError: the file cannot be read, or a given token is too short to be safe.
     """
-    token = environment.get("CIRCADIA_ADMIN_TOKEN")
-    if token:
+    given = {name: token for name in ADMIN_TOKEN_VARIABLES if (token := environment.get(name))}
+    for name, token in given.items():
         if len(token) < 16:
-            raise StartError("CIRCADIA_ADMIN_TOKEN has fewer than 16 characters; use `openssl rand -hex 32`")
-        return token, False
+            raise StartError(f"{name} has fewer than 16 characters; use `openssl rand -hex 32`")
+    first, second = ADMIN_TOKEN_VARIABLES
+    others = (given[second],) if second in given else ()
+    if first in given:
+        return (given[first], *others), False
+    token, is_new = _load_token_file(folder)
+    return (token, *others), is_new
+
+
+def _load_token_file(folder: Path) -> tuple[str, bool]:
     path = folder / "admin.token"
     try:
         if path.exists():

@@ -112,10 +112,10 @@ class DoorRouter:
             if origin is not None:
                 send = _add_cors(send, origin, first_value(scope["headers"], b"access-control-request-headers"))
                 if scope["method"] == "OPTIONS":
-                    await _send_answer(send, 204, b"", b"text/plain")
+                    await send_answer(send, 204, b"", b"text/plain")
                     return
             if self.refusal is not None and scope["path"] not in _PROBES:
-                await _build_refusal(self.refusal, scope["path"])(scope, receive, send)
+                await build_refusal(self.refusal, scope["path"])(scope, receive, send)
                 return
             door = self._doors.get(scope["path"][1:].split("/", 1)[0])
             await (self._dispatch if door is None else door)(scope, receive, send)
@@ -127,14 +127,14 @@ class DoorRouter:
     async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
         if path == "/healthz":
-            await _send_answer(send, 200, b"ok\n", b"text/plain")
+            await send_answer(send, 200, b"ok\n", b"text/plain")
         elif path == "/readyz":
             await self._answer_readiness(send)
         elif path == "/metrics":
             principal = await self._identity.authenticate(bearer(scope["headers"]))
             if principal.agent is not None:
                 raise Forbidden("/metrics takes the operator's token, or the one of server.metrics_token_env")
-            await _send_answer(send, 200, self._metrics.render(), CONTENT_TYPE.encode())
+            await send_answer(send, 200, self._metrics.render(), CONTENT_TYPE.encode())
         elif path.endswith(_STRAY) and not path.startswith("/api/"):
             await self._identity.authenticate(bearer(scope["headers"]))
             raise NotFound(
@@ -146,21 +146,24 @@ class DoorRouter:
 
     async def _answer_readiness(self, send: Send) -> None:
         if self.is_draining:
-            await _send_answer(send, 503, b"draining: the server is stopping\n", b"text/plain")
+            await send_answer(send, 503, b"draining: the server is stopping\n", b"text/plain")
             return
         try:
             async with asyncio.timeout(5):
                 await self._ping()
         except TimeoutError:
-            await _send_answer(
+            await send_answer(
                 send, 503, b"the database does not answer within 5 s; check whether it runs\n", b"text/plain"
             )
         except StorageUnavailable as error:
-            # Without the driver's words in brackets: they may name addresses, and the caller has shown no token.
-            message = re.sub(r" \(.*\)", "", error.message, flags=re.DOTALL)
-            await _send_answer(send, 503, f"{message}\n".encode(), b"text/plain; charset=utf-8")
+            await send_answer(send, 503, f"{without_address(error)}\n".encode(), b"text/plain; charset=utf-8")
         else:
-            await _send_answer(send, 200, b"ready\n", b"text/plain")
+            await send_answer(send, 200, b"ready\n", b"text/plain")
+
+
+def without_address(error: StorageUnavailable) -> str:
+    """Return the message for callers without a token: the driver's words in brackets may name addresses."""
+    return re.sub(r" \(.*\)", "", error.message, flags=re.DOTALL)
 
 
 async def refuse_calls(scope: Scope, receive: Receive, send: Send) -> None:
@@ -187,7 +190,7 @@ def _add_cors(send: Send, origin: str, asked: str | None) -> Send:
     return send_with_cors
 
 
-def _build_refusal(error: CircadiaError, path: str) -> Response:
+def build_refusal(error: CircadiaError, path: str) -> Response:
     """Return an error that makes SDKs try again, over another connection: a balancer leads it to another server."""
     response = _build_problem(error, path)
     response.headers.update({"x-circadia-error": error.code, "x-should-retry": "true", "connection": "close"})
@@ -200,7 +203,7 @@ def _build_problem(error: CircadiaError, path: str, *, status: int | None = None
     return problem_response(error, path, status=status, more={"error": openai_error})
 
 
-async def _send_answer(send: Send, status: int, body: bytes, kind: bytes) -> None:
+async def send_answer(send: Send, status: int, body: bytes, kind: bytes) -> None:
     headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body))] if status != 204 else []
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -6,7 +6,7 @@ lead. When a leader dies, another member leads once its lease has run out; one t
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
@@ -16,7 +16,8 @@ from circadia.errors import StartError
 from circadia.ids import MemberId
 from circadia.jobs.guarded_step import run_guarded
 from circadia.records.member import Member, Role
-from circadia.stores.base import Store
+from circadia.stores.base import Store, Tx
+from circadia.stores.locks import MEMBERS_KEY
 
 _logger = logging.getLogger(__name__)
 
@@ -26,9 +27,10 @@ _SLOWEST_SECONDS: Final = 0.5
 """An answer that took longer says too little about the database's clock."""
 
 
-def build_token_check(admin_token_hash: str) -> str:
-    """Return what members compare: too short to tell the token by."""
-    return hashlib.sha256(f"circadia member {admin_token_hash}".encode()).hexdigest()[:8]
+def build_token_check(admin_token_hashes: Iterable[str]) -> str:
+    """Return what members compare: for each token, too little to tell it by."""
+    digests = (hashlib.sha256(f"circadia member {each}".encode()) for each in admin_token_hashes)
+    return ",".join(digest.hexdigest()[:8] for digest in digests)
 
 
 class Membership:
@@ -55,20 +57,26 @@ class Membership:
         """Write the member's row for the first time.
 
         Raises:
-            StartError: the other members have another operator's token, or all members together could open more than
+            StartError: a member has none of this one's operator's tokens, or all members together could open more than
                 `most_connections`. StorageUnavailable: no database answers.
         """
         await self._set_clock()
-        async with self._store.begin_read() as tx:
+        began = self._clock.monotonic()
+        async with self._store.begin_write(MEMBERS_KEY) as tx:  # of several that join at once, each sees those before
             others = await tx.members.find_all(self._clock.now())
+            self._check_tokens(others)
+            self._check_connections(others, most_connections)
+            leads = await self._renew(tx)
+        self._leads_until = began + LEASE_SECONDS if leads else 0.0
+
+    def _check_tokens(self, others: Sequence[Member]) -> None:
+        own = set(self._member.token_check.split(","))
         for other in others:
-            if other.token_check != self._member.token_check:
+            if own.isdisjoint(other.token_check.split(",")):
                 raise StartError(
                     f"{other.address} on {other.host} uses the same database with another operator's token; start all "
-                    "servers with the same CIRCADIA_ADMIN_TOKEN"
+                    "servers with the same CIRCADIA_ADMIN_TOKEN, and change it with CIRCADIA_ADMIN_TOKEN_SECONDARY"
                 )
-        self._check_connections(others, most_connections)
-        await self.beat()
 
     def _check_connections(self, others: Sequence[Member], most: int | None) -> None:
         """Count the members' connections; of several at one address only the last has not died."""
@@ -90,14 +98,19 @@ class Membership:
 
     async def beat(self) -> None:
         """Renew the member's lease, and take or keep the lead."""
-        now, began = self._clock.now(), self._clock.monotonic()
+        began = self._clock.monotonic()
+        async with self._store.begin_write() as tx:
+            leads = await self._renew(tx)
+        self._leads_until = began + LEASE_SECONDS if leads else 0.0
+
+    async def _renew(self, tx: Tx) -> bool:
+        """Renew the row; return whether the member leads."""
+        now = self._clock.now()
         until = now + timedelta(seconds=LEASE_SECONDS)
         holds, running = self.count_load()
-        async with self._store.begin_write() as tx:
-            await tx.members.put(replace(self._member, lease_until=until, holds=holds, running=running))
-            await tx.members.delete_expired(now - timedelta(seconds=LEASE_SECONDS))
-            leads = self._may_lead and await tx.members.lead(self._member.id, now=now, until=until)
-        self._leads_until = began + LEASE_SECONDS if leads else 0.0
+        await tx.members.put(replace(self._member, lease_until=until, holds=holds, running=running))
+        await tx.members.delete_expired(now - timedelta(seconds=LEASE_SECONDS))
+        return self._may_lead and await tx.members.lead(self._member.id, now=now, until=until)
 
     async def resign(self) -> None:
         """Give up the lead for good; the row stays."""

@@ -7,7 +7,6 @@ from functools import partial
 
 import aiohttp
 
-from circadia.agents.database_contact import DatabaseContact
 from circadia.clock import Clock
 from circadia.gateway.answers.answer_book import AnswerBook
 from circadia.gateway.answers.serving import AnswerResolver
@@ -19,7 +18,7 @@ from circadia.llm import local_weights
 from circadia.memory.banks import USER, BankService, NewBank
 from circadia.memory.blocks import BlockService
 from circadia.memory.capture.attribution import Attribution
-from circadia.memory.capture.recorder import ExchangeRecorder
+from circadia.memory.capture.recorder import Exchange, ExchangeRecorder
 from circadia.memory.context import ContextBuilder
 from circadia.memory.embedding.background import BackgroundEmbedder
 from circadia.memory.embedding.base import Embedder
@@ -32,6 +31,7 @@ from circadia.memory.search import languages
 from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.services import MemoryServices
 from circadia.memory.transfer.importer import BankImporter
+from circadia.server.basis import ServerBasis
 from circadia.settings import Settings
 from circadia.settings.memory import (
     BundledEmbedderSettings,
@@ -122,18 +122,15 @@ def build_embedder(
 
 
 def build_gateway_memory(
-    clock: Clock,
-    store: Store,
-    signals: Signals,
-    memory: MemoryServices,
-    dreams: SleeptimeService,
-    answering: AnswerResolver,
-    book: AnswerBook,
-    contact: DatabaseContact,
+    basis: ServerBasis, memory: MemoryServices, dreams: SleeptimeService, answering: AnswerResolver, book: AnswerBook
 ) -> tuple[ExchangeQueue, CallMemory]:
-    exchanges = ExchangeQueue(clock, store, ExchangeRecorder(clock, memory.banks, memory.episodes), Attribution(clock))
+    clock, store, signals = basis.clock, basis.store, basis.signals
+    exchanges = ExchangeQueue(
+        clock, store, basis.build_spool("exchanges", [Exchange]),
+        ExchangeRecorder(clock, memory.banks, memory.episodes), Attribution(clock),
+    )  # fmt: skip
     injection = Injection(store, memory, ChangeNotice(signals, dreams), answering)
-    return exchanges, CallMemory(clock, signals, injection, exchanges, memory.uses, answering, book, contact)
+    return exchanges, CallMemory(clock, signals, injection, exchanges, memory.uses, answering, book, basis.contact)
 
 
 async def apply_file_banks(settings: Settings, store: Store, memory: MemoryServices) -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from circadia.agents.sessions import SessionService
 from circadia.agents.waits import Waits
 from circadia.clock import Clock
+from circadia.gateway.accounting.backlog import NAME_PREFIX
 from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.guarded_step import run_guarded
 from circadia.memory.forgetting import find_expired_episodes, forget_expired_episodes
@@ -25,6 +26,8 @@ RETIRED_AT_ONCE = 500
 EXPIRE_EVERY_SECONDS = 60.0
 RETIRE_EVERY_SECONDS = 3600.0
 """From the begin of one look to the next: what comes due while a look lasts waits no longer than that."""
+ABANDONED_AFTER = timedelta(days=90)
+"""Age of a killed process's backlog whose cursor is deleted."""
 FORGOTTEN_AT_ONCE = 200
 """Episodes of a bank deleted per sweep, in one transaction; each takes its notes and parts of blocks with it."""
 
@@ -109,6 +112,9 @@ class Sweeps:
         if began < self._retire_records_at:
             return
         more, now = False, self._clock.now()
+        first, last = (f"{NAME_PREFIX}_{int(at):012x}" for at in (0, (now - ABANDONED_AFTER).timestamp() * 1000))
+        async with self._store.begin_write() as tx:
+            await tx.cursors.retire(first, last)
         for what, days in self._records:
             async with self._store.begin_write() as tx:
                 retired = await tx.retention.delete_expired(what, now - timedelta(days=days), limit=RETIRED_AT_ONCE)

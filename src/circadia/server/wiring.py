@@ -26,7 +26,7 @@ from circadia.api.app import ApiParts, create_api
 from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.gateway.accounting.budget import CallBudgetGuard
 from circadia.gateway.accounting.id_owners import Owners
-from circadia.gateway.accounting.journal import Journal
+from circadia.gateway.accounting.journal import LINES, Journal
 from circadia.gateway.answers.answer_book import AnswerBook
 from circadia.gateway.answers.drafting import GatewayAnswerDrafter
 from circadia.gateway.answers.serving import AnswerResolver
@@ -115,7 +115,7 @@ async def build_server(
     settings: Settings,
     data: Path,
     environment: Mapping[str, str],
-    admin_token: str,
+    admin_tokens: tuple[str, ...],
     *,
     address: tuple[str, int] | None = None,
     config: ConfigFile | None = None,
@@ -139,19 +139,19 @@ async def build_server(
         membership = None
         if settings.server.database_url is not None:
             membership = await join_cluster(
-                stack, clock, ids, store, role, hash_token(admin_token), address, settings.server, facts
+                stack, clock, ids, store, role, admin_tokens, address, settings.server, facts
             )
         basis = ServerBasis(
             settings=settings, environment=environment, data=data, clock=clock,
-            ids=ids, store=store, role=role, membership=membership,
-            due=DueWatch(clock, store, shared=True),
+            ids=ids, store=store, role=role, membership=membership, admin_tokens=admin_tokens,
+            due=DueWatch(clock, store, launchers=settings.launchers, shared=True),
             signals=open_signals(settings, environment, clock, ids), session=session,
             contact=DatabaseContact(
                 clock, is_shared=membership is not None, grace_seconds=settings.server.auth_grace_seconds
             ),
             address=find_gateway_address(settings.server, address), config=config, traces=traces or Traces(),
         )  # fmt: skip
-        yield await _assemble_server(basis, admin_token, stack)
+        yield await _assemble_server(basis, stack)
 
 
 def _open_http_session() -> aiohttp.ClientSession:
@@ -165,15 +165,15 @@ def _open_http_session() -> aiohttp.ClientSession:
     )
 
 
-async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExitStack) -> Server:
+async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     settings, clock, ids, store, signals = basis.settings, basis.clock, basis.ids, basis.store, basis.signals
     sequencer = None if store.commits_in_order else EventSequencer(clock, store, signals, basis.due)
     events, secret = EventLog(clock, signals, sequencer and sequencer.announce), partial(read_secret, basis.environment)
     presence, tier = Presence(store, signals), build_wake_services(settings, clock, ids, events)
     registry, threads, sessions = build_agent_services(settings, clock, ids, events, tier)
     waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(), Ticker(clock)
-    identity, failed = _build_identity(basis, admin_token)
-    journal = Journal(clock, store, events, metrics.count_line)
+    identity, failed = _build_identity(basis)
+    journal = Journal(clock, store, basis.build_spool("journal", LINES), events, metrics.count_line)
     (spool := BodySpool(basis.data / "held", settings.limits)).clear()
     gate = Gate(clock, ids, presence, journal, ticker, spool, build_hold_places(basis))
     memory, embedding = build_memory(settings, secret, basis.session, clock, ids, store, signals, events)
@@ -186,19 +186,18 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
         presence=presence, settings=settings, wake=tier, memory=memory, sleeptime=dreams, folders=folders,
     ))  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
-    answers, lookup = build_gateway_answers(settings, clock, ids, store, memory, journal, metrics, models[0])
+    answers, lookup = build_gateway_answers(basis, memory, journal, metrics, models[0])
     door, exchanges, ahead = await _model_door(stack, basis, identity, gate, presence, journal, memory, dreams, answers)
-    tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
+    tools = _mcp_door(basis, identity, gate, ticker, own, stdio)
     parts = ApiParts(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
-        sign_in=SignIn(clock, store, identity, admin_token), threads=threads, tokens=AccessTokenService(clock, events),
-        sleep=tier.sleep, presence=presence, settings=settings, holds=gate, wake=tier, memory=memory, sleeptime=dreams,
-        folders=folders, lookup=lookup, judge=answers[0].judge, sequencer=sequencer, member_id=basis.member_id,
+        sign_in=SignIn(clock, store, identity, basis.admin_tokens), threads=threads, sequencer=sequencer,
+        tokens=AccessTokenService(clock, events), sleep=tier.sleep, presence=presence, settings=settings, holds=gate,
+        wake=tier, memory=memory, sleeptime=dreams, folders=folders, lookup=lookup, judge=answers[0].judge,
+        member_id=basis.member_id,
     )  # fmt: skip
     front = _build_front(basis, {"llm": door, "mcp": tools}, parts, identity, metrics)
-    worker = build_wake_worker(
-        tier, settings, basis.environment, basis.data, clock, ids, store, signals, basis.address, basis.leads, basis.due
-    )
+    worker = build_wake_worker(basis, tier)
     dreamer, counting = _build_dreamer(models, basis, dreams, metrics, memory, tier, ahead, lookup)
     register_gauges(metrics, gate, spool, journal, exchanges, worker, signals, failed, memory.retrieval)
     caches = memory, lookup, answers[1], exchanges, tier.inbox, dreams.notebook
@@ -210,19 +209,20 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
          DreamRunner(basis, folders, memory, dreams)),
         partial(_apply_file_agents, basis, registry, tier),
     )  # fmt: skip
-    await start_background(stack, own, stdio, (journal, exchanges, answers[1]), tasks)
+    await start_background(stack, own, stdio, queues := (journal, exchanges, answers[1]), tasks)
     return Server(
         app=front, journal=journal, exchanges=exchanges, answers=answers[1],
-        waiting=lambda: gate.total_held + ticker.waiting, drain=Drain(front, gate, worker, dreamer, basis.membership),
+        waiting=lambda: gate.total_held + ticker.waiting,
+        drain=Drain(front, gate, worker, dreamer, queues, basis.membership),
     )  # fmt: skip
 
 
-def _build_identity(basis: ServerBasis, admin_token: str) -> tuple[Identity, FailedTokens]:
+def _build_identity(basis: ServerBasis) -> tuple[Identity, FailedTokens]:
     failed = FailedTokens(basis.clock, basis.settings.limits.max_failed_tokens_per_minute)
     reader = _hash_secret(basis, basis.settings.server.metrics_token_env)
     identity = Identity(
-        basis.store, basis.signals, admin_token_hash=hash_token(admin_token), metrics_token_hash=reader, failed=failed,
-        contact=basis.contact,
+        basis.store, basis.signals, admin_token_hashes=[hash_token(token) for token in basis.admin_tokens],
+        metrics_token_hash=reader, failed=failed, contact=basis.contact,
     )  # fmt: skip
     return identity, failed
 
@@ -289,7 +289,7 @@ async def _model_door(
     owners = Owners(clock, store)
     budget = CallBudgetGuard(clock, store, memory.events)
     turns = Turns(clock, basis.ids, store, journal, basis.signals, basis.contact)
-    exchanges, remembering = build_gateway_memory(clock, store, basis.signals, memory, dreams, *answers, basis.contact)
+    exchanges, remembering = build_gateway_memory(basis, memory, dreams, *answers)
     dreams.behind = [writer.flush for writer in (exchanges, answers[1])]
     ledger = Ledger(clock, basis.ids, journal, budget, turns, remembering, basis.traces)
     relay = Relay(
@@ -303,20 +303,14 @@ async def _model_door(
 
 
 def _mcp_door(
-    basis: ServerBasis,
-    identity: Identity,
-    gate: Gate,
-    ticker: Ticker,
-    admin_token: str,
-    own: ASGIApp,
-    stdio: StdioServers,
+    basis: ServerBasis, identity: Identity, gate: Gate, ticker: Ticker, own: ASGIApp, stdio: StdioServers
 ) -> McpDoor:
     configured = basis.settings.mcp_servers
     over_http: dict[str, ASGIApp] = {
         name: McpHttp(name, entry, basis.environment, basis.session) for name, entry in configured.items() if entry.url
     }
     children: dict[str, ASGIApp] = {name: stdio.server(name) for name, entry in configured.items() if not entry.url}
-    seal = Seal(hashlib.sha256(b"circadia mcp sessions\n" + admin_token.encode()).digest())
+    seal = Seal([hashlib.sha256(b"circadia mcp sessions\n" + token.encode()).digest() for token in basis.admin_tokens])
     return McpDoor(
         basis.clock, identity, gate, basis.signals, ticker, seal, {OWN: own, **over_http, **children},
         frozenset(over_http), basis.settings.defaults, basis.settings.limits,

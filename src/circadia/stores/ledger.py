@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from circadia.errors import Conflict
 from circadia.ids import AgentId, CallId, ConversationId, PulseId
 from circadia.records.alert import PendingAlertPost
 from circadia.records.call import AgentSpend, Call, UsageGroup
@@ -165,11 +166,21 @@ class Alerts(Protocol):
 
 
 class Cursors(Protocol):
-    """How far readers of the event log came, by their name."""
+    """How far readers of the event log came, and how far backlogs are written, by their name."""
 
     async def get(self, name: str) -> int | None: ...
 
     async def save(self, name: str, number: int) -> None: ...
+
+    async def advance(self, name: str, number: int, *, or_raise: Conflict) -> None:
+        """Set a number that ascends; if it is there already, the block raises `or_raise` by its end."""
+        ...
+
+    async def remove(self, name: str) -> None: ...
+
+    async def retire(self, first: str, last: str) -> None:
+        """Remove the cursors with names from `first` to `last`."""
+        ...
 
 
 class Conversations(Protocol):

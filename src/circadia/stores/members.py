@@ -58,6 +58,9 @@ class HoldPlaceCounts(Protocol):
 
 
 class DueWorks(Protocol):
-    async def find(self, now: datetime, *, fleet_rule: str) -> DueWork:
-        """Return what is due; `fleet_rule` is the rule of wakes that wait for a place in the fleet. One statement."""
+    async def find(self, now: datetime, *, fleet_rule: str, launchers: Collection[str] = ()) -> DueWork:
+        """Return what is due, in one statement: of pulses, those of `launchers`.
+
+        `fleet_rule` is the rule of wakes that wait for a place in the fleet.
+        """
         ...

@@ -17,7 +17,7 @@ from sqlalchemy.util import await_, greenlet_spawn
 from circadia.errors import CircadiaError, StartError, StorageUnavailable
 from circadia.stores.sql.connection_facts import POOLER_TOO_OLD, is_lost_statement
 from circadia.stores.sql.database import SqlStore
-from circadia.stores.sql.driver_errors import wrap_driver_errors
+from circadia.stores.sql.driver_errors import is_refusal, wrap_driver_errors
 from circadia.stores.sql.link import OpeningStatements
 from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.online_migration import find_index_changes, migrate_online
@@ -82,7 +82,8 @@ async def open_postgres(url: str, *, readers: int = 4, writers: int = 8) -> SqlS
     `readers` and `writers` are the most connections for reading and for writing.
 
     Raises:
-        StartError: the database cannot be reached, or cannot be migrated (see `migrate_online`).
+        StartError: the database refuses the connection, or cannot be migrated (see `migrate_online`).
+        StorageUnavailable: the database cannot be reached, which may pass.
     """
     engine = create_postgres_engine(url).sync_engine
     migrating = create_postgres_engine(url, command_seconds=None, name=_MIGRATION_NAME).sync_engine
@@ -96,7 +97,9 @@ async def open_postgres(url: str, *, readers: int = 4, writers: int = 8) -> SqlS
         raise StartError(POOLER_TOO_OLD) from error
     except (CircadiaError, ValueError) as error:  # a ValueError is a malformed URL, which may hold a password
         reason = error.message if isinstance(error, CircadiaError) else "its URL is malformed"
-        raise StartError(f"cannot open the {_NAME} database: {reason}") from None
+        is_away = isinstance(error, StorageUnavailable) and not is_refusal(error)
+        kind = StorageUnavailable if is_away else StartError
+        raise kind(f"cannot open the {_NAME} database: {reason}") from None
     writer = PooledWriter(LinkPool(lambda: _PostgresLink(engine), size=writers), _OPENINGS)
     return SqlStore(writer, LinkPool(lambda: _PostgresLink(engine), size=readers), _OPENINGS, facts)
 

@@ -154,15 +154,21 @@ class Pulses(Protocol):
         """Return the pulses of a chain in order."""
         ...
 
-    async def has_startable(self, now: datetime) -> bool:
-        """Return whether a pending pulse that nobody has claimed may start."""
+    async def has_startable(self, now: datetime, launchers: Collection[str]) -> bool:
+        """Return whether a pending pulse of these launchers that nobody has claimed may start."""
         ...
 
-    async def claim(self, owner: str, *, now: datetime, until: datetime, limit: int) -> Sequence[Pulse]:
-        """Claim the oldest pending pulses that may start and that nobody else is claiming; return them.
+    async def claim(
+        self, owner: str, launchers: Collection[str], *, now: datetime, until: datetime, limit: int
+    ) -> Sequence[Pulse]:
+        """Claim the oldest pending pulses of these launchers that may start and that nobody else is claiming.
 
         A claimed pulse stays pending, with the next epoch and a lease `until` then.
         """
+        ...
+
+    async def find_unclaimed(self, now: datetime, *, before: datetime, limit: int) -> Sequence[Pulse]:
+        """Return pulses of any launcher that may start, that nobody has claimed, and that were made before then."""
         ...
 
     async def find_overdue(self, now: datetime) -> Sequence[Pulse]:

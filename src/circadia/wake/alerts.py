@@ -14,13 +14,13 @@ from typing import Any, Final
 
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
-from circadia.ids import IdSource
+from circadia.ids import IdSource, PulseId
 from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.guarded_step import run_guarded
 from circadia.records.agent import Agent
-from circadia.records.alert import BUDGET_SHARE, PendingAlertPost
+from circadia.records.alert import BUDGET_SHARE, NO_LAUNCHER, PendingAlertPost
 from circadia.records.event import Event, EventType
-from circadia.records.pulse import PulseStatus
+from circadia.records.pulse import Pulse, PulseStatus
 from circadia.records.wake import Decision
 from circadia.stores.base import Store, Tx
 from circadia.stores.locks import ALERTS_KEY
@@ -52,7 +52,8 @@ AlertPoster = Callable[[Mapping[str, object]], Coroutine[Any, Any, None]]
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alert:
     cause: str
-    """`dead_letter`, `circuit_open`, `failure_streak`, `budget`, `stalled_session`, `backlog`, `routine_skipped`."""
+    """`dead_letter`, `circuit_open`, `failure_streak`, `budget`, `stalled_session`, `backlog`, `routine_skipped`,
+    `no_launcher`."""
     session: str | None
     agent: str | None
     at: datetime
@@ -86,6 +87,8 @@ class AlertNotifier:
         self._last_event = -1
         self._posting: set[asyncio.Task[None]] = set()
         self._seldom_at = 0.0
+        self._unclaimed: Mapping[PulseId, Pulse] = {}
+        """Pulses that nobody had claimed at the last look."""
         self._read_up_to: int | None = None
 
     async def run(self) -> None:
@@ -114,6 +117,7 @@ class AlertNotifier:
             if self._clock.monotonic() >= self._seldom_at:
                 self._seldom_at = self._clock.monotonic() + _SELDOM_SECONDS
                 alerts += await self._backlog_alerts(tx)
+                alerts += await self._launcher_alerts(tx)
                 left = await self._fetch_abandoned(tx)
             new_alerts = await self._drop_repeated(tx, alerts)
         new_alerts, to_post = await self._claim_alerts(new_alerts) if new_alerts or left else ((), ())
@@ -211,6 +215,19 @@ class AlertNotifier:
             if agent is not None and waiting and now - waiting[0].at >= BACKLOG:
                 detail = {"waiting": len(waiting), "oldest": waiting[0].id, "since": waiting[0].at.isoformat()}
                 alerts.append(Alert(cause="backlog", session=agent.session, agent=agent.name, at=now, detail=detail))
+        return alerts
+
+    async def _launcher_alerts(self, tx: Tx) -> list[Alert]:
+        """Return an alert for each agent whose pulse nobody has claimed over two looks: no live worker can start it."""
+        now = self._clock.now()
+        before, pulses = self._unclaimed, await tx.pulses.find_unclaimed(now, before=now, limit=_AT_ONCE)
+        self._unclaimed = {pulse.id: pulse for pulse in pulses}
+        alerts: list[Alert] = []
+        for pulse in pulses:
+            agent = await tx.agents.get(pulse.agent_id) if before.get(pulse.id) == pulse else None
+            if agent is not None:
+                detail = {"launcher": pulse.launcher, "pulse": pulse.id, "since": pulse.created_at.isoformat()}
+                alerts.append(Alert(cause=NO_LAUNCHER, session=agent.session, agent=agent.name, at=now, detail=detail))
         return alerts
 
     async def _find_agent(self, tx: Tx, event: Event) -> Agent | None:

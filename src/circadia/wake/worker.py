@@ -28,6 +28,7 @@ from circadia.stores.base import Tx
 from circadia.stores.locks import agent_key
 from circadia.wake.admission.requests import AGEING_SECONDS, FLEET
 from circadia.wake.pulse.attempts import Attempt, WorkerParts
+from circadia.wake.pulse.startable import StartablePulses
 from circadia.wake.pulse.transitions import LeasedPulse
 
 _logger = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class WakeWorker:
         self._owner = owner
         self._alone = alone
         self._leads = leads
-        self._due = due or DueWatch(clock, parts.store)
+        self._due = due or DueWatch(clock, parts.store, launchers=parts.launchers)
         self._led = False
         self._rung: set[Callable[[], Awaitable[None]]] = set()
         self._ended: set[AgentId] = set()
@@ -67,7 +68,7 @@ class WakeWorker:
         self._jobs = LeasedJobs[Pulse](
             clock,
             parts.store,
-            lambda tx: tx.pulses,
+            lambda tx: StartablePulses(tx, parts.launchers),
             self._put_back,
             self._hold_agents,
             name="the wake worker",
@@ -340,12 +341,7 @@ class WakeWorker:
         self._jobs.start(pulse.id, self._run(leased))
 
     async def _run(self, taken: LeasedPulse) -> None:
-        launcher = self._parts.launchers.get(taken.pulse.launcher)
-        if launcher is None:
-            detail = f"there is no launcher {taken.pulse.launcher!r} in the configuration"
-            await asyncio.shield(self._end(taken, taken.pulse, PulseStatus.FAILED, detail))
-            return
-        attempt = Attempt(self._parts, taken, launcher)
+        attempt = Attempt(self._parts, taken, self._parts.launchers[taken.pulse.launcher])
         try:
             status, detail = await attempt.run()
         except asyncio.CancelledError:

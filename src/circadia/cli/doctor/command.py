@@ -147,11 +147,11 @@ def _variables(settings: Settings) -> dict[str, str | None]:
 
 
 def _check_token(environment: Mapping[str, str]) -> list[Check]:
-    token = environment.get("CIRCADIA_ADMIN_TOKEN")
-    if token and len(token) < SHORTEST_TOKEN:
-        message = f"CIRCADIA_ADMIN_TOKEN has fewer than {SHORTEST_TOKEN} characters"
-        return [fail("admin token", message, "use `openssl rand -hex 32`")]
-    return []
+    return [
+        fail("admin token", f"{name} has fewer than {SHORTEST_TOKEN} characters", "use `openssl rand -hex 32`")
+        for name in ("CIRCADIA_ADMIN_TOKEN", "CIRCADIA_ADMIN_TOKEN_SECONDARY")
+        if (token := environment.get(name)) and len(token) < SHORTEST_TOKEN
+    ]
 
 
 def _print(each: Check) -> None:

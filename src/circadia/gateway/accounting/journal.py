@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from circadia.clock import Clock
+from circadia.gateway.accounting.backlog import BacklogSpool
 from circadia.gateway.accounting.write_behind import WriteBehindQueue
 from circadia.records.agent import Agent
 from circadia.records.call import Call
@@ -18,12 +19,14 @@ BOUND: Final = 200_000
 _BATCH: Final = 2_000
 
 Line = Event | Call | Conversation
+LINES: Final = (Event, Call, Conversation)
 
 
 class Journal(WriteBehindQueue[Line]):
-    def __init__(self, clock: Clock, store: Store, events: EventLog, saw: Callable[[Line], None]) -> None:
-        super().__init__(clock, what="lines of events and usage", bound=BOUND, batch=_BATCH)
-        self._store = store
+    def __init__(
+        self, clock: Clock, store: Store, spool: BacklogSpool[Line], events: EventLog, saw: Callable[[Line], None]
+    ) -> None:
+        super().__init__(clock, store, spool, what="lines of events and usage", bound=BOUND, batch=_BATCH)
         self._events = events
         self._saw = saw
 
@@ -47,7 +50,7 @@ class Journal(WriteBehindQueue[Line]):
 
     async def write(self, batch: Sequence[Line]) -> None:
         async with self._store.begin_write() as tx:
-            self._begun = True  # from now on `write_agent_events` cannot take lines out of this batch
+            await self.mark_written(tx)  # from now on `write_agent_events` cannot take lines out of this batch
             events = [line for line in batch if isinstance(line, Event)]
             calls = [line for line in batch if isinstance(line, Call)]
             conversations = [line for line in batch if isinstance(line, Conversation)]

@@ -1,7 +1,8 @@
 """Background writes, in ordered batches.
 
 Acknowledged work goes through the store's own transactions instead. A failed batch is kept and retried. Above a
-bound the oldest entries are dropped and counted, so that a dead database never fills the memory.
+bound the oldest entries are dropped and counted, so that a dead database never fills the memory. What is left at the
+end of the process goes into a file, which the next start writes first.
 """
 
 import asyncio
@@ -9,10 +10,13 @@ import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, Generic, TypeVar
+from contextlib import suppress
+from typing import Any, Final, Generic, TypeVar
 
 from circadia.clock import Clock
-from circadia.errors import StorageUnavailable
+from circadia.errors import CircadiaError, StorageUnavailable
+from circadia.gateway.accounting.backlog import BacklogSpool, QueueBacklog
+from circadia.stores.base import Store, Tx
 
 T = TypeVar("T")
 
@@ -21,126 +25,188 @@ _logger = logging.getLogger(__name__)
 PAUSE_SECONDS: Final = 0.05
 """Time that entries gather before a write, and so the usual maximum lag of a reader."""
 RETRY_SECONDS: Final = 1.0
+LAST_SECONDS: Final = 3.0
+"""Time for the last write at the end of the process, before the rest is spooled."""
 
 
 class WriteBehindQueue(ABC, Generic[T]):
     """A bounded queue in front of the store."""
 
     def __init__(
-        self, clock: Clock, *, what: str, bound: int, batch: int, pause_seconds: float = PAUSE_SECONDS
+        self,
+        clock: Clock,
+        store: Store,
+        spool: BacklogSpool[T],
+        *,
+        what: str,
+        bound: int,
+        batch: int,
+        pause_seconds: float = PAUSE_SECONDS,
     ) -> None:
         """`what` names the entries in the log; `bound` limits the queue, `batch` one write."""
         self._clock = clock
+        self._store = store
+        self._spool = spool
         self._what = what
         self._bound = bound
-        self._batch = batch
-        self._entries: deque[T] = deque()
+        self._batch_size = batch
+        self._backlog = spool.start_backlog()
+        self._writing = self._backlog
+        """The backlog that `write` belongs to: the queue's own, or one of an earlier process."""
         self._some = asyncio.Event()
         self._write_lock = asyncio.Lock()  # protects the order of the entries: one batch after the other
+        self._writer: asyncio.Task[Any] | None = None
+        """The task that holds the lock."""
         self._pause_seconds = pause_seconds
-        self._pause: asyncio.Future[None] | None = None
-        self._stopping = False
-        self._batch_now: list[T] = []
-        self._begun = False
-        """Whether the batch is being written, not only waiting; set by a `write` that allows `take_out` until then."""
         self.dropped = 0
         self.taken = 0
         """Entries ever queued."""
 
     def put(self, entry: T) -> None:
-        if len(self._entries) >= self._bound:
-            self._entries.popleft()
+        if len(self._backlog.entries) >= self._bound:
+            self._backlog.entries.popleft()
             self.dropped += 1
-        self._entries.append(entry)
+        self._backlog.entries.append(entry)
         self.taken += 1
         self._some.set()
 
     def take_out(self, wanted: Callable[[T], bool]) -> list[T]:
         """Remove and return matching entries whose write has not begun, in order. The caller must write them."""
-        batch = [] if self._begun else self._batch_now
-        taken_entries = [entry for entry in (*batch, *self._entries) if wanted(entry)]
+        backlog = self._backlog
+        batch = [] if backlog.has_begun else backlog.batch
+        taken_entries = [entry for entry in (*batch, *backlog.entries) if wanted(entry)]
         if taken_entries:
             batch[:] = [entry for entry in batch if not wanted(entry)]
-            self._entries = deque(entry for entry in self._entries if not wanted(entry))
+            backlog.entries = deque(entry for entry in backlog.entries if not wanted(entry))
         return taken_entries
 
     def put_back(self, entries: Sequence[T]) -> None:
-        self._entries.extendleft(reversed(entries))
+        self._backlog.entries.extendleft(reversed(entries))
         self._some.set()
 
     @property
     def waiting(self) -> int:
-        return len(self._entries)
+        return len(self._backlog)
 
     @property
     def finished_count(self) -> int:
-        """Return the number of entries that were written, taken out or dropped."""
-        return self.taken - len(self._entries) - len(self._batch_now)
-
-    def stop(self) -> None:
-        """Let `run` end after the current write; cancelling it could leave a batch both written and queued."""
-        self._stopping = True
-        self._some.set()
-        if self._pause is not None:
-            self._pause.cancel()
+        """Return the number of entries that were written, taken out, spooled or dropped."""
+        return self.taken - len(self._backlog)
 
     async def run(self) -> None:
-        while not self._stopping:
+        """Write what earlier processes have left, then what is queued, until cancelled."""
+        while not await self._try(self._recover):
+            await self._clock.sleep(RETRY_SECONDS)
+        while True:
             await self._some.wait()
-            await self._gather()
-            try:
-                await self.flush()
-            except StorageUnavailable as error:
-                _logger.warning("cannot write %d %s yet: %s", len(self._entries), self._what, error)
+            await self._clock.sleep(self._pause_seconds)
+            if not await self._try(self.flush):
                 await self._clock.sleep(RETRY_SECONDS)
 
-    async def _gather(self) -> None:
-        self._pause = asyncio.ensure_future(self._clock.sleep(0 if self._stopping else self._pause_seconds))
+    async def _try(self, work: Callable[[], Any]) -> bool:
         try:
-            await asyncio.wait((self._pause,))
-        finally:
-            self._pause.cancel()
+            await work()
+        except StorageUnavailable as error:
+            _logger.warning("cannot write %d %s yet: %s", len(self._writing), self._what, error)
+            return False
+        return True
 
     async def flush(self) -> None:
         """Write all entries queued now, while later ones gather. Raises StorageUnavailable and keeps the entries."""
         async with self._write_lock:
-            due = len(self._entries)
-            while due > 0 and self._entries:
-                batch = [self._entries.popleft() for _ in range(min(due, len(self._entries), self._batch))]
-                due -= len(batch)
-                self._batch_now, self._begun = batch, False
-                try:
-                    await self.write(batch)
-                except StorageUnavailable:
-                    self._entries.extendleft(reversed(batch))
-                    raise
-                except Exception:  # an entry that the database rejects must not cost the others or the queue
-                    _logger.exception("%d %s cannot be written together", len(batch), self._what)
-                    self._begun = True
-                    await self._write_one_by_one(batch)
-                finally:
-                    self._batch_now = []
-            if not self._entries:
+            await self._write_backlog(self._backlog)
+            if not self._backlog:
                 self._some.clear()
 
-    async def last_flush(self) -> None:
-        """Write the rest once; an unavailable database is not waited for."""
-        try:
-            await self.flush()
-        except StorageUnavailable as error:
-            _logger.warning("%d %s are lost: %s", self.waiting, self._what, error)
+    async def drain(self) -> None:
+        """Return once nothing is left, however long the database is away."""
+        while self._backlog:
+            if not await self._try(self.flush):
+                await self._clock.sleep(RETRY_SECONDS)
 
-    async def _write_one_by_one(self, batch: Sequence[T]) -> None:
-        for index, entry in enumerate(batch):
-            try:
-                await self.write([entry])
-            except StorageUnavailable:
-                self._entries.extendleft(reversed(batch[index:]))
-                raise
-            except Exception:
-                _logger.exception("one of the %s cannot be written and is dropped", self._what)
+    async def close(self) -> None:
+        """Write the rest, or spool it if the database does not take it in time.
+
+        Entries may still be put, and closed again.
+        """
+        why = "the database does not answer in time"
+        try:
+            async with asyncio.timeout(LAST_SECONDS):
+                await self.flush()
+                with suppress(CircadiaError):
+                    await self._remove_cursor(self._backlog)
+            return
+        except TimeoutError:
+            pass
+        except StorageUnavailable as error:
+            why = error.message
+        if self._writer is not None:
+            self._writer.cancel()
+        async with self._write_lock:
+            self._spool_rest(why)
+
+    def _spool_rest(self, why: str) -> None:
+        rest, self._backlog = self._backlog, self._spool.start_backlog()
+        if not rest:
+            return
+        try:
+            self._spool.save(rest, self.prepare_spool([*rest.batch, *rest.entries]))
+        except Exception:
+            _logger.exception("%d %s are lost: %s, and they cannot be spooled", len(rest), self._what, why)
+            self.dropped += len(rest)
+        else:
+            _logger.warning("%d %s are spooled for the next start: %s", len(rest), self._what, why)
+
+    def prepare_spool(self, entries: Sequence[T]) -> Sequence[T]:
+        """Return the entries as they may lie on the disk, in the same order."""
+        return entries
+
+    async def _recover(self) -> None:
+        """Write the spooled backlogs of earlier processes."""
+        async with self._write_lock:
+            for path, backlog in self._spool.load():
+                async with self._store.begin_read() as tx:
+                    backlog.skip_written(await tx.cursors.get(backlog.name) or 0)
+                number = len(backlog)
+                await self._write_backlog(backlog)
+                self._spool.remove(path)
+                await self._remove_cursor(backlog)
+                _logger.warning("%d %s of an earlier run are written", number, self._what)
+
+    async def _write_backlog(self, backlog: QueueBacklog[T]) -> None:
+        """Write the entries that are there now; the caller holds the lock."""
+        self._writing, self._writer = backlog, asyncio.current_task()
+        try:
+            due = len(backlog)
+            while due > 0 and backlog:
+                backlog.fill_batch(min(due, self._batch_size))
+                due -= await self._write_batch(backlog)
+        finally:
+            self._writing, self._writer = self._backlog, None
+
+    async def _write_batch(self, backlog: QueueBacklog[T]) -> int:
+        """Write a batch; return the number of entries that are done with."""
+        try:
+            await self.write(backlog.batch)
+        except StorageUnavailable:
+            raise
+        except Exception as error:  # an entry that the database rejects must not cost the others or the queue
+            if error is not backlog.written:
+                _logger.exception("%d %s cannot be written", len(backlog.batch), self._what)
+                if len(backlog.batch) > 1:
+                    backlog.split_batch()
+                    return 0
                 self.dropped += 1
+        return backlog.finish_batch()
+
+    async def _remove_cursor(self, backlog: QueueBacklog[T]) -> None:
+        async with self._store.begin_write() as tx:
+            await tx.cursors.remove(backlog.name)
+
+    async def mark_written(self, tx: Tx) -> None:
+        """Store with the batch that it is written. Raises Conflict, which `write` passes on, if it was before."""
+        await self._writing.advance(tx)
 
     @abstractmethod
     async def write(self, batch: Sequence[T]) -> None:
-        """Write entries in one transaction. Raises StorageUnavailable to have them retried later."""
+        """Write entries in one transaction, with `mark_written`. Raises StorageUnavailable to have them retried."""

@@ -13,6 +13,7 @@ from typing import Final
 from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import StorageUnavailable
+from circadia.gateway.accounting.backlog import BacklogSpool
 from circadia.gateway.accounting.write_behind import WriteBehindQueue
 from circadia.gateway.answers.serving import Lookup
 from circadia.gateway.answers.trust import AnswerAccuracy
@@ -74,6 +75,10 @@ class AnswerBookEntry:
     rests: AnswerBasis | None = None
 
 
+BookEntry = AnswerBookEntry | SameQuestionVerdict
+ENTRIES: Final = (AnswerBookEntry, SameQuestionVerdict)
+
+
 @dataclass(kw_only=True, slots=True)
 class _FrameEntry:
     at: datetime
@@ -82,16 +87,17 @@ class _FrameEntry:
     asked: int = 0
 
 
-class AnswerBook(WriteBehindQueue[AnswerBookEntry | SameQuestionVerdict]):
+class AnswerBook(WriteBehindQueue[BookEntry]):
     def __init__(
-        self, clock: Clock, ids: IdSource, store: Store, trust: AnswerAccuracy, saw: OnLookup, *, frames: bool
+        self, clock: Clock, ids: IdSource, store: Store, spool: BacklogSpool[BookEntry], trust: AnswerAccuracy,
+        saw: OnLookup, *, frames: bool,
     ) -> None:  # fmt: skip
         """`frames` enables recording frames, for banks that ask ahead."""
         super().__init__(
-            clock, what="questions for ready answers", bound=BOUND, batch=BATCH, pause_seconds=PAUSE_SECONDS
-        )
+            clock, store, spool, what="questions for ready answers", bound=BOUND, batch=BATCH,
+            pause_seconds=PAUSE_SECONDS,
+        )  # fmt: skip
         self._ids = ids
-        self._store = store
         self._trust = trust
         self._saw = saw
         self._keeps_frames = frames
@@ -124,7 +130,7 @@ class AnswerBook(WriteBehindQueue[AnswerBookEntry | SameQuestionVerdict]):
             )
         )  # fmt: skip
 
-    async def write(self, batch: Sequence[AnswerBookEntry | SameQuestionVerdict]) -> None:
+    async def write(self, batch: Sequence[BookEntry]) -> None:
         frames, self._frames = self._frames, {}
         entries = [line for line in batch if isinstance(line, AnswerBookEntry)]
         try:
@@ -132,6 +138,7 @@ class AnswerBook(WriteBehindQueue[AnswerBookEntry | SameQuestionVerdict]):
                 bank_ids = {line.bank_id if isinstance(line, SameQuestionVerdict) else line.bank for line in batch}
                 bank_ids |= {bank_id for bank_id, _ in frames}
                 await tx.hold(*map(bank_key, bank_ids), *(agent_key(entry.agent.id) for entry in entries))
+                await self.mark_written(tx)
                 banks = {bank_id: bank for bank_id in bank_ids if (bank := await tx.banks.get(bank_id)) is not None}
                 new_frames = [frame for (bank, _), (was, frame) in frames.items() if _is_current(banks.get(bank), was)]
                 if new_frames:

@@ -9,6 +9,7 @@ import base64
 import hashlib
 import hmac
 import secrets
+from collections.abc import Sequence
 
 from circadia.errors import NotFound
 
@@ -16,10 +17,10 @@ _MAC_BYTES = 16
 
 
 class Seal:
-    """Makes and opens session ids; `key` is a secret of this server that survives restarts."""
+    """Makes session ids with the first key and opens them with any; keys are secrets that survive restarts."""
 
-    def __init__(self, key: bytes) -> None:
-        self._key = key
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        self._keys = keys
 
     def fresh(self, owner: str, server: str) -> str:
         """Return a new session id for a server that issues none."""
@@ -27,16 +28,18 @@ class Seal:
 
     def close(self, owner: str, server: str, inner: str) -> str:
         """Return the owner's id for the server's `inner` id; `owner` is a token hash."""
-        return f"{inner}.{self._mac(owner, server, inner)}"
+        return f"{inner}.{_mac(self._keys[0], owner, server, inner)}"
 
     def open(self, owner: str, server: str, outer: str) -> str:
         """Return the inner id. Raises NotFound if it is not this owner's; MCP clients then start a new session."""
         inner, _, mac = outer.rpartition(".")
-        if not inner or not hmac.compare_digest(mac.encode(), self._mac(owner, server, inner).encode()):
+        macs = [_mac(key, owner, server, inner) for key in self._keys]
+        if not inner or not any(hmac.compare_digest(mac.encode(), each.encode()) for each in macs):
             raise NotFound("no such MCP session for this token; initialize again")
         return inner
 
-    def _mac(self, owner: str, server: str, inner: str) -> str:
-        text = "\n".join((owner, server, inner)).encode("utf-8", "surrogateescape")
-        digest = hmac.digest(self._key, text, hashlib.sha256)[:_MAC_BYTES]
-        return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+def _mac(key: bytes, owner: str, server: str, inner: str) -> str:
+    text = "\n".join((owner, server, inner)).encode("utf-8", "surrogateescape")
+    digest = hmac.digest(key, text, hashlib.sha256)[:_MAC_BYTES]
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()

@@ -18,6 +18,7 @@ from circadia.agents.database_contact import DatabaseContact
 from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
+from circadia.gateway.accounting.backlog import BacklogSpool
 from circadia.gateway.accounting.write_behind import WriteBehindQueue
 from circadia.gateway.answers.answer_book import AnswerBook
 from circadia.gateway.answers.serving import AnswerResolver, Lookup, wants_lookups
@@ -39,6 +40,7 @@ from circadia.ids import AgentId
 from circadia.memory.banks import USER, is_stranger
 from circadia.memory.capture.attribution import Attribution
 from circadia.memory.capture.recorder import Exchange, ExchangeRecorder, Utterance
+from circadia.memory.redaction import redact
 from circadia.memory.uses import UseQueue
 from circadia.records.agent import AgentPolicy
 from circadia.records.answer import LookupOutcome
@@ -70,12 +72,13 @@ _FROM_AGENTS: Final = re.compile(r"^<<<message .*>>>$", re.M)
 
 
 class ExchangeQueue(WriteBehindQueue[Exchange]):
-    def __init__(self, clock: Clock, store: Store, recorder: ExchangeRecorder, attribution: Attribution) -> None:
-        super().__init__(clock, what="exchanges for memory", bound=BOUND, batch=_BATCH)
-        self._store = store
+    def __init__(
+        self, clock: Clock, store: Store, spool: BacklogSpool[Exchange], recorder: ExchangeRecorder,
+        attribution: Attribution,
+    ) -> None:  # fmt: skip
+        super().__init__(clock, store, spool, what="exchanges for memory", bound=BOUND, batch=_BATCH)
         self._recorder = recorder
         self._attribution = attribution
-        self._clock = clock
         self._last_entries: dict[tuple[str | None, str | None], int] = {}
         """The number of the last entry of each bank's or template's end user, or of unnamed users."""
         self.has_banks = True
@@ -106,6 +109,13 @@ class ExchangeQueue(WriteBehindQueue[Exchange]):
             await asyncio.wait((writing,), timeout=SETTLE_SECONDS)
         return self.is_settled(policy, user)
 
+    def prepare_spool(self, entries: Sequence[Exchange]) -> Sequence[Exchange]:
+        """Return the exchanges without secrets, which are never stored."""
+        return [
+            replace(exchange, said=[replace(said, text=redact(said.text)) for said in exchange.said])
+            for exchange in entries
+        ]
+
     async def write(self, batch: Sequence[Exchange]) -> None:
         try:
             async with self._store.begin_read() as tx:
@@ -116,6 +126,7 @@ class ExchangeQueue(WriteBehindQueue[Exchange]):
                 exchanges, new = await self._attribution.attribute(tx, batch)
             exchanges = await self._recorder.clean([exchange for exchange in exchanges if exchange.kept])
             async with self._store.begin_write(*keys) as tx:
+                await self.mark_written(tx)
                 await tx.provenances.add(new)
                 await self._recorder.keep(tx, exchanges)
         except BaseException:

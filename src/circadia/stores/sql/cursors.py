@@ -1,7 +1,8 @@
-"""How far readers of the event log came."""
+"""How far readers of the event log came, and how far backlogs are written."""
 
-from sqlalchemy import BigInteger, Column, Connection, String, Table, bindparam, select
+from sqlalchemy import BigInteger, Column, Connection, String, Table, bindparam, delete, select
 
+from circadia.errors import Conflict
 from circadia.stores.locks import cursor_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import metadata
@@ -12,10 +13,17 @@ cursors = Table(
     "cursors",
     metadata,
     Column("name", String, primary_key=True),
-    Column("number", BigInteger, nullable=False),  # of the last event that was dealt with
+    Column("number", BigInteger, nullable=False),  # of the last event or entry that was dealt with
 )
 
 _SAVE = Statement(Upsert(cursors, keys=("name",), new=("number",)), [column.name for column in cursors.c])
+_ADVANCE = Statement(
+    Upsert(cursors, keys=("name",), new=("number",), only_if=lambda before, new: new.number > before.number),
+    [column.name for column in cursors.c],
+    is_checked=True,
+)
+_REMOVE = Statement(delete(cursors).where(cursors.c.name == bindparam("of_name")))
+_RETIRE = Statement(delete(cursors).where(cursors.c.name.between(bindparam("first"), bindparam("last"))))
 _NUMBER = Statement(select(cursors.c.number).where(cursors.c.name == bindparam("of_name")))
 
 
@@ -23,6 +31,7 @@ class SqlCursors:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
         self._hold = runner.hold
+        self._queue_write = runner.queue_write
 
     async def get(self, name: str) -> int | None:
         return await self._run(lambda connection: _NUMBER.scalar(connection, {"of_name": name}))
@@ -34,3 +43,12 @@ class SqlCursors:
             _SAVE.execute(connection, {"name": name, "number": number})
 
         await self._run(work)
+
+    async def advance(self, name: str, number: int, *, or_raise: Conflict) -> None:
+        self._queue_write(_ADVANCE, (name, number), or_raise=or_raise)
+
+    async def remove(self, name: str) -> None:
+        await self._run(lambda connection: _REMOVE.execute(connection, {"of_name": name}))
+
+    async def retire(self, first: str, last: str) -> None:
+        await self._run(lambda connection: _RETIRE.execute(connection, {"first": first, "last": last}))

@@ -1,6 +1,7 @@
 """Translates driver errors into the program's own."""
 
 import sqlite3
+import ssl
 from types import TracebackType
 from typing import Final
 
@@ -14,6 +15,11 @@ _MISTAKES: Final = (sqlite3.ProgrammingError, sqlite3.NotSupportedError, asyncpg
 _OF_VALUES: Final = (sqlite3.DataError, asyncpg.DataError, ValueError, OverflowError)
 """Values that the server refused or the driver could not encode."""
 _CONTENTION: Final = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
+_REFUSALS: Final = (
+    asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError,
+    asyncpg.ClientConfigurationError, ssl.SSLCertVerificationError,
+)  # fmt: skip
+"""A wrong password, user, database or certificate."""
 BUSY: Final = "another request is changing the same agent, thread or bank; send this one again"
 
 
@@ -44,6 +50,12 @@ class wrap_driver_errors:
             cause = error.driver_exception if isinstance(error, exc.DBAPIError) else error
             if not isinstance(cause, _MISTAKES):
                 raise _translate(self._database, cause) from error
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Return whether the database refuses the connection as it is configured, so that waiting does not help."""
+    cause = error.__cause__
+    return isinstance(cause.driver_exception if isinstance(cause, exc.DBAPIError) else cause, _REFUSALS)
 
 
 def is_contention(error: BaseException) -> bool:

@@ -1,5 +1,6 @@
 """One statement that tells what is due; each part is a step or two in a partial index."""
 
+from collections.abc import Collection
 from datetime import datetime
 
 from sqlalchemy import DateTime, bindparam, exists, func, literal_column, null, or_, select, text
@@ -19,7 +20,7 @@ _HAS_UNNUMBERED = exists().where(events.c.number < 0)
 _SERVER_START = {"postgresql": func.pg_postmaster_start_time(type_=DateTime(timezone=True)), "sqlite": null()}
 _DUE = Statement(
     lambda connection: select(
-        exists().where(pulses.CLAIMS.is_startable).label("pulses"),
+        exists().where(pulses.CLAIMS.build_startable(connection)).label("pulses"),
         exists().where(passes.CLAIMS.is_startable).label("passes"),
         exists().where(pulses.CLAIMS.is_owned).label("claimed_pulses"),
         exists().where(passes.CLAIMS.is_owned).label("claimed_passes"),
@@ -43,9 +44,9 @@ class SqlDueWork:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
-    async def find(self, now: datetime, *, fleet_rule: str) -> DueWork:
+    async def find(self, now: datetime, *, fleet_rule: str, launchers: Collection[str] = ()) -> DueWork:
         values = {
-            **pulses.CLAIMS.build_values(now), **passes.CLAIMS.build_values(now), "fleet_rule": fleet_rule,
+            **pulses.CLAIMS.build_values(now, launchers), **passes.CLAIMS.build_values(now), "fleet_rule": fleet_rule,
         }  # fmt: skip
         row = await self._run(ShortSingleRead(lambda connection: _DUE.first(connection, values)))
         assert row is not None

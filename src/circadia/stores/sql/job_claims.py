@@ -4,9 +4,25 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Table, and_, bindparam, exists, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    String,
+    Table,
+    and_,
+    bindparam,
+    exists,
+    literal_column,
+    or_,
+    select,
+    true,
+    update,
+)
+from sqlalchemy.sql.dml import Update
 
 from circadia.stores.sql.link import Runner
+from circadia.stores.sql.name_list import is_among
 from circadia.stores.sql.short_reads import ShortSingleRead
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.write_block import SingleWrite
@@ -23,14 +39,19 @@ class JobClaims:
         taken: Collection[str],
         first: Sequence[ColumnElement[Any]],
         farthest: timedelta,
+        kind: ColumnElement[str] | None = None,
     ) -> None:
-        """`pending` and `taken` are statuses, and `first` is the order of claims. No retry delay reaches `farthest`."""
+        """`pending` and `taken` are statuses, and `first` is the order of claims. No retry delay reaches `farthest`.
+
+        With `kind`, a claim names the values of that column that its process can run.
+        """
+        self._table, self._first, self._kind = table, first, kind
         rows = table.c
         self._farthest_name, self._farthest = f"farthest_{table.name}", farthest
         is_open = rows.ended_at.is_(None)
         self.is_startable = and_(
             is_open,
-            rows.status == pending,
+            rows.status == literal_column(f"'{pending}'", String),  # a constant, which a partial index needs
             or_(
                 rows.not_before.is_(None),
                 rows.not_before <= bindparam("now"),
@@ -40,21 +61,8 @@ class JobClaims:
         )
         self.is_taken = and_(is_open, rows.status.in_(taken))
         self.is_owned = and_(self.is_taken, rows.owner.is_not(None))
-        self._has_startable = Statement(select(exists().where(self.is_startable)))
-        free_jobs = (
-            select(rows.id)
-            .where(self.is_startable)
-            .order_by(*first)
-            .limit(bindparam("most"))
-            .with_for_update(of=table, skip_locked=True)
-            .cte("free_jobs")
-        )
-        self._claim = Statement(
-            update(table)
-            .where(rows.id.in_(select(free_jobs.c.id)))
-            .values(owner=bindparam("owner_id"), epoch=rows.epoch + 1, lease_until=bindparam("until"))
-            .returning(table)
-        )
+        self._has_startable = Statement(lambda connection: select(exists().where(self.build_startable(connection))))
+        self._claim = Statement(self._build_claim)
         self._owned = Statement(select(table).where(self.is_owned))
         # A row that somebody else has locked is about to change or to end.
         alive = (
@@ -64,20 +72,46 @@ class JobClaims:
         )
         self._renew = Statement(update(table).where(rows.id.in_(alive)).values(lease_until=bindparam("until")))
 
-    def build_values(self, now: datetime) -> Mapping[str, datetime]:
-        """Return the parameters of `is_startable`."""
-        return {"now": now, self._farthest_name: now + self._farthest}
+    def build_startable(self, connection: Connection) -> ColumnElement[bool]:
+        """Return the condition of jobs that may start and are of a kind that this process can run."""
+        is_runnable = true() if self._kind is None else is_among(connection, self._kind, self._kinds_name)
+        return and_(self.is_startable, is_runnable)
 
-    async def has_startable(self, runner: Runner, now: datetime) -> bool:
-        values = self.build_values(now)
+    def _build_claim(self, connection: Connection) -> Update:
+        rows = self._table.c
+        free_jobs = (
+            select(rows.id)
+            .where(self.build_startable(connection))
+            .order_by(*self._first)
+            .limit(bindparam("most"))
+            .with_for_update(of=self._table, skip_locked=True)
+            .cte("free_jobs")
+        )
+        return (
+            update(self._table)
+            .where(rows.id.in_(select(free_jobs.c.id)))
+            .values(owner=bindparam("owner_id"), epoch=rows.epoch + 1, lease_until=bindparam("until"))
+            .returning(self._table)
+        )
+
+    @property
+    def _kinds_name(self) -> str:
+        return f"kinds_{self._table.name}"
+
+    def build_values(self, now: datetime, kinds: Collection[str] = ()) -> Mapping[str, object]:
+        """Return the parameters of `is_startable` and `build_startable`."""
+        return {"now": now, self._farthest_name: now + self._farthest, self._kinds_name: kinds}
+
+    async def has_startable(self, runner: Runner, now: datetime, kinds: Collection[str] = ()) -> bool:
+        values = self.build_values(now, kinds)
         return bool(
             await runner.run(ShortSingleRead(lambda connection: self._has_startable.scalar(connection, values)))
         )
 
     async def claim(
-        self, runner: Runner, owner: str, *, now: datetime, until: datetime, limit: int
+        self, runner: Runner, owner: str, *, now: datetime, until: datetime, limit: int, kinds: Collection[str] = ()
     ) -> Sequence[Row[Any]]:
-        values = {**self.build_values(now), "most": limit, "owner_id": owner, "until": until}
+        values = {**self.build_values(now, kinds), "most": limit, "owner_id": owner, "until": until}
         return await runner.run(SingleWrite(lambda connection: self._claim.all(connection, values)))
 
     async def find_owned(self, runner: Runner) -> Sequence[Row[Any]]:

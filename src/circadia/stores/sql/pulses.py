@@ -52,6 +52,13 @@ CLAIMS: Final = JobClaims(
     taken=(PulseStatus.STARTING.value, PulseStatus.RUNNING.value),
     first=(pulses.c.created_at, pulses.c.id),
     farthest=timedelta(minutes=1),  # longer than any retry delay (`wake/pulse/transitions.py`)
+    kind=pulses.c.launcher,
+)
+_UNCLAIMED = Statement(
+    select(pulses)
+    .where(CLAIMS.is_startable, pulses.c.created_at <= bindparam("before"))
+    .order_by(pulses.c.created_at, pulses.c.id)
+    .limit(bindparam("most"))
 )
 IS_OVERDUE = and_(
     CLAIMS.is_taken,
@@ -138,13 +145,20 @@ class SqlPulses:
         rows = await self._run(lambda connection: _OF_ROOT.all(connection, {"root": root_id}))
         return [_pulse(row) for row in rows]
 
-    async def has_startable(self, now: datetime) -> bool:
-        return await CLAIMS.has_startable(self._runner, now)
+    async def has_startable(self, now: datetime, launchers: Collection[str]) -> bool:
+        return await CLAIMS.has_startable(self._runner, now, launchers)
 
-    async def claim(self, owner: str, *, now: datetime, until: datetime, limit: int) -> Sequence[Pulse]:
+    async def claim(
+        self, owner: str, launchers: Collection[str], *, now: datetime, until: datetime, limit: int
+    ) -> Sequence[Pulse]:
         self._open.clear()
-        rows = await CLAIMS.claim(self._runner, owner, now=now, until=until, limit=limit)
+        rows = await CLAIMS.claim(self._runner, owner, now=now, until=until, limit=limit, kinds=launchers)
         return sorted((_pulse(row) for row in rows), key=lambda pulse: (pulse.created_at, pulse.id))
+
+    async def find_unclaimed(self, now: datetime, *, before: datetime, limit: int) -> Sequence[Pulse]:
+        values = {**CLAIMS.build_values(now), "before": before, "most": limit}
+        rows = await self._run(lambda connection: _UNCLAIMED.all(connection, values))
+        return [_pulse(row) for row in rows]
 
     async def find_overdue(self, now: datetime) -> Sequence[Pulse]:
         rows = await self._run(lambda connection: _OVERDUE.all(connection, {"now": now}))

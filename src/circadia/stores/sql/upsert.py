@@ -21,14 +21,17 @@ class Upsert:
 
     def __init__(
         self, table: Table, *, keys: Collection[str] = (), new: Collection[str] = (), more: Collection[str] = (),
-        merged: Mapping[str, Merge] = _NONE,
+        merged: Mapping[str, Merge] = _NONE, only_if: Merge | None = None,
     ) -> None:  # fmt: skip
         """On a conflict in `keys`, overwrite the columns `new`, add to those in `more`, and compute those in `merged`.
+
+        With `only_if`, change nothing where that condition does not hold.
 
         Without keys, do nothing.
         """
         self._statements: Mapping[str, Insert] = {
-            dialect: _build(insert(table), table, keys, new, more, merged) for dialect, insert in _INSERTS.items()
+            dialect: _build(insert(table), table, keys, new, more, merged, only_if)
+            for dialect, insert in _INSERTS.items()
         }
 
     def __call__(self, connection: Connection) -> Insert:
@@ -38,7 +41,7 @@ class Upsert:
 
 def _build(
     statement: Insert, table: Table, keys: Collection[str], new: Collection[str], more: Collection[str],
-    merged: Mapping[str, Merge],
+    merged: Mapping[str, Merge], only_if: Merge | None,
 ) -> Insert:  # fmt: skip
     if not keys:
         return statement.on_conflict_do_nothing()
@@ -47,4 +50,5 @@ def _build(
         **{name: table.c[name] + statement.excluded[name] for name in more},
         **{name: merge(table.c, statement.excluded) for name, merge in merged.items()},
     }
-    return statement.on_conflict_do_update(index_elements=list(keys), set_=values)
+    where = None if only_if is None else only_if(table.c, statement.excluded)
+    return statement.on_conflict_do_update(index_elements=list(keys), set_=values, where=where)

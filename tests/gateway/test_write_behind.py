@@ -1,0 +1,150 @@
+"""What is written behind the answers reaches the database once, over lost replies, spool files and further starts."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from circadia.clock import SystemClock, system_milliseconds
+from circadia.errors import StorageUnavailable
+from circadia.gateway.accounting.backlog import BacklogSpool
+from circadia.gateway.accounting.journal import LINES, Journal, Line
+from circadia.ids import AgentId, CallId, ConversationId, RandomIds
+from circadia.records.call import Call, CallStatus
+from circadia.records.conversation import Conversation
+from circadia.records.event import Event, EventType
+from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
+from circadia.stores.signals.local import LocalSignals
+from tests.full_disk import FullDiskStore
+from tests.watched_store import LostReplyStore
+
+pytestmark = pytest.mark.spec("CLU-31")
+
+ANN, TALK = AgentId("agt_ann"), ConversationId("talk")
+NOW = datetime(2026, 3, 29, 1, 0, 0, 123457, tzinfo=UTC)
+LINES_WRITTEN = 4_500
+"""More than two batches."""
+
+
+def build_journal(folder: Path, store: Store) -> Journal:
+    clock = SystemClock()
+    spool = BacklogSpool[Line](folder / "spool", RandomIds(system_milliseconds), "journal", LINES)
+    return Journal(clock, store, spool, EventLog(clock, LocalSignals()), lambda _: None)
+
+
+def put_lines(journal: Journal, count: int) -> None:
+    """Queue so many events, and with each a turn of one conversation; one call besides."""
+    for number in range(count // 2):
+        journal.put(Event(type=EventType.HELD, at=NOW, session="default", agent="ann", data={"tag": number}))
+        journal.put(Conversation(id=TALK, agent_id=ANN, turns=1, version=1, at=NOW))
+    journal.put(
+        Call(
+            id=CallId("cal_1"), at=NOW, agent_id=ANN, session="default", agent="ann", upstream="openai",
+            endpoint="chat_completions", model="m", status=CallStatus.DONE, input_tokens=7, output_tokens=1,
+        )
+    )  # fmt: skip
+
+
+async def require_once(store: Store, count: int) -> None:
+    """Check that all these lines are in the database once, the events in order."""
+    async with store.begin_write() as tx:
+        await tx.events.assign_numbers()
+    async with store.begin_read() as tx:
+        events = await tx.events.find_after(0, limit=2 * count)
+        talk = await tx.conversations.get(ANN, TALK)
+        (usage,) = await tx.calls.sum_by_group("agent")
+    assert [event.data["tag"] for event in events] == list(range(count // 2))
+    assert talk is not None
+    assert (talk.turns, talk.at) == (count // 2, NOW)
+    assert (usage.calls, usage.input_tokens) == (1, 7)
+
+
+def list_spool(folder: Path) -> list[str]:
+    return sorted(path.suffix for path in (folder / "spool").iterdir()) if (folder / "spool").exists() else []
+
+
+async def recover(journal: Journal) -> None:
+    """Let the journal write what earlier processes have left, as its task does first."""
+    await journal._recover()  # pyright: ignore[reportPrivateUsage] # its task would go on for ever
+
+
+async def test_a_batch_whose_commit_lost_its_reply_is_written_once(tmp_path: Path, either_store: Store) -> None:
+    store = LostReplyStore(either_store)
+    journal = build_journal(tmp_path, store)
+    put_lines(journal, 20)
+    store.lost = 1
+    with pytest.raises(StorageUnavailable):
+        await journal.flush()
+    assert journal.waiting == 21
+    await journal.flush()
+    await require_once(either_store, 20)
+    assert (journal.waiting, journal.dropped) == (0, 0)
+
+
+@pytest.mark.parametrize("kind", [FullDiskStore, LostReplyStore], ids=["refused", "reply lost"])
+async def test_what_the_database_did_not_take_is_spooled_and_written_once_over_starts_that_break_off(
+    tmp_path: Path, either_store: Store, kind: Callable[[Store], FullDiskStore | LostReplyStore]
+) -> None:
+    store = kind(either_store)
+    journal = build_journal(tmp_path, store)
+    put_lines(journal, LINES_WRITTEN)
+    if isinstance(store, FullDiskStore):
+        store.full = True
+    else:
+        store.lost = 1
+    await journal.close()
+    (file,) = (tmp_path / "spool").iterdir()
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    for _ in range(3):  # each start ends after a write, before it hears of it
+        store = LostReplyStore(either_store)
+        store.lost = 1
+        with pytest.raises(StorageUnavailable):
+            await recover(build_journal(tmp_path, store))
+    await recover(build_journal(tmp_path, either_store))
+    await require_once(either_store, LINES_WRITTEN)
+    assert list_spool(tmp_path) == []
+
+
+async def test_lines_that_come_after_the_first_close_are_spooled_by_the_second(
+    tmp_path: Path, either_store: Store
+) -> None:
+    store = FullDiskStore(either_store)
+    journal, store.full = build_journal(tmp_path, store), True
+    for number in range(2):
+        journal.put(Event(type=EventType.HELD, at=NOW, data={"tag": number}))
+        await journal.close()
+    assert list_spool(tmp_path) == [".jsonl", ".jsonl"]
+    await recover(build_journal(tmp_path, either_store))
+    async with either_store.begin_write() as tx:
+        await tx.events.assign_numbers()
+    async with either_store.begin_read() as tx:
+        assert [event.data["tag"] for event in await tx.events.find_after(0)] == [0, 1]
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}\n", b'{"name":'], ids=["empty", "another", "half"])
+async def test_a_damaged_spool_file_is_set_aside_with_a_log_line_and_the_others_are_written(
+    tmp_path: Path, sqlite_store: Store, caplog: pytest.LogCaptureFixture, damage: bytes
+) -> None:
+    store = FullDiskStore(sqlite_store)
+    journal, store.full = build_journal(tmp_path, store), True
+    put_lines(journal, 20)
+    await journal.close()
+    (good,) = (tmp_path / "spool").iterdir()
+    content = good.read_bytes()
+    (tmp_path / "spool" / "journal-bkl_0.jsonl").write_bytes(damage)
+    (tmp_path / "spool" / "journal-bkl_1.jsonl").write_bytes(content.replace(b'"tag": 3', b'"tag": 4'))
+    await recover(build_journal(tmp_path, sqlite_store))
+    await require_once(sqlite_store, 20)
+    assert list_spool(tmp_path) == [".damaged", ".damaged"]
+    assert caplog.text.count("cannot read") == 2
+
+
+async def test_a_line_that_the_database_rejects_costs_no_other_one(tmp_path: Path, either_store: Store) -> None:
+    journal = build_journal(tmp_path, either_store)
+    put_lines(journal, 20)
+    journal.put(Event(type=EventType.HELD, at=NOW.replace(tzinfo=None)))  # a time without a zone
+    await journal.flush()
+    await require_once(either_store, 20)
+    assert (journal.waiting, journal.dropped) == (0, 1)
