@@ -220,8 +220,8 @@ class PassDecider:
                     await self._tier.request_pass(tx, bank, new)
             return replace(next_check, at=later)
         assert verdict.gate is not None
-        is_news = verdict.gate is not PassBlocker.EMPTY or known.state.gate
-        if is_news and known.state.gate != verdict.gate.value:
+        is_new = bank.written_at is None and verdict.gate is PassBlocker.EMPTY
+        if not is_new and known.state.gate != verdict.gate.value:
             async with self._store.begin_write() as tx:
                 await tx.sleep_states.record_gate(bank.id, verdict.gate.value, verdict.detail, self._clock.now())
         if verdict.gate is PassBlocker.REPLYING:
