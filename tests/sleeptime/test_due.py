@@ -31,9 +31,7 @@ def at(seconds: float) -> datetime:
 def known(**more: Any) -> BankSleepStatus:
     """Return a bank with two turns, said at 0 and at 10 s, while its agents are awake."""
     backlog = Backlog(episodes=4, turns=2, importance=1.0, oldest_at=at(0), newest_at=at(10), last=4)
-    fresh = BankSleepStatus(
-        state=SleepState(bank_id=BankId("b")), backlog=backlog, asleep=False, busy=False, begun=0
-    )
+    fresh = BankSleepStatus(state=SleepState(bank_id=BankId("b")), backlog=backlog, asleep=False, busy=False, begun=0)
     return replace(fresh, **more)
 
 
@@ -141,12 +139,7 @@ def test_a_trigger_can_be_switched_off() -> None:
 def test_nothing_begins_in_the_middle_of_a_reply_but_for_turns_that_have_waited_too_long() -> None:
     end = ActivityEnd(of="conversation", at=at(50))
     full = known(filled=1.0, stale=1.0, edited_at=at(0), ended=end, replying_since=at(100))
-    for seen in (
-        full,
-        replace(full, backlog=Backlog()),
-        replace(full, asleep=True),
-        replace(full, scheduled_at=at(0)),
-    ):
+    for seen in (full, replace(full, backlog=Backlog()), replace(full, asleep=True), replace(full, scheduled_at=at(0))):
         assert decide_pass(IDLE, seen, at(101)).gate is PassBlocker.REPLYING
     assert decide_pass(IDLE, replace(full, replying_since=at(3550)), at(3600)).trigger is Trigger.LAG
 
