@@ -11,10 +11,9 @@ from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry
 from circadia.errors import TargetGone, Unauthenticated
-from circadia.ids import BankId, hash_token, new_token
+from circadia.ids import hash_token, new_token
 from circadia.jobs.due_watch import DueWatch
 from circadia.records.agent import Agent, AgentPolicy, Cause
-from circadia.records.bank import Bank
 from circadia.server.memory_wiring import build_memory_services
 from circadia.server.sleeptime_wiring import build_sleeptime
 from circadia.server.wake_wiring import build_wake_services
@@ -25,6 +24,7 @@ from circadia.stores.signals.local import LocalSignals
 from circadia.testing.clock import ManualClock
 from tests.contract.conftest import Opener
 from tests.contract.rows import T0, agent, number_events, session, stored
+from tests.fixtures.statements import SentStatement, recorded
 from tests.wake.fleet import CountedIds
 
 pytestmark = pytest.mark.spec("GATE-42")
@@ -77,7 +77,7 @@ async def here(open_store: Opener, elsewhere: OtherServer) -> LocalServer:
     identity, presence = Identity(own, signals, admin_token_hashes=["none"]), Presence(own, signals)
     clock = ManualClock(T0)
     contact = DatabaseContact(clock, is_shared=True, grace_seconds=30)
-    following = AgentChangeFollower(clock, own, identity, presence, signals, DueWatch(clock, own), contact)
+    following = AgentChangeFollower(clock, own, identity, presence, DueWatch(clock, own), contact)
     await following.sweep()
     return LocalServer(identity=identity, presence=presence, following=following, signals=signals)
 
@@ -152,21 +152,39 @@ async def test_an_older_agent_of_the_same_name_ends_too(here: LocalServer, elsew
         await held
 
 
-@pytest.mark.spec("SLEEP-61")
-async def test_a_bank_whose_passes_are_resumed_elsewhere_is_looked_at_here(
+@pytest.mark.spec("CLU-12")
+async def test_an_agent_that_is_woken_elsewhere_goes_on_before_anybody_has_numbered_the_event(
     here: LocalServer, elsewhere: OtherServer
 ) -> None:
-    heard: list[str] = []
-    here.signals.listen("passes_resumed", lambda key, _: heard.append(key))
-    banks = [Bank(id=BankId(f"bnk_{name}"), name=name, created_at=T0) for name in ("ann", "bob")]
-    async with elsewhere.store.begin_write() as tx:
-        for bank in banks:
-            await tx.banks.add(bank)
-            await elsewhere.dreams.pause(tx, bank, by="operator")
+    ada, bob = agent(asleep=True), agent("bob", asleep=True)
+    await stored(elsewhere.store, session(), ada, bob)
+    cells = [await here.presence.fetch_cell(each.id) for each in (ada, bob)]
+    await elsewhere.sleep(ada, asleep=False)
+    await here.following.sweep()
+    assert [cell.asleep for cell in cells] == [False, True]
+
+
+@pytest.mark.spec("LARGE-06")
+async def test_a_sweep_sends_and_reads_only_the_agents_that_were_changed(
+    here: LocalServer, elsewhere: OtherServer
+) -> None:
+    agents = [agent(f"a{number:02}", asleep=True) for number in range(50)]
+    await stored(elsewhere.store, session(), *agents)
+    for each in agents:
+        await here.presence.fetch_cell(each.id)
     await follow(here, elsewhere)
-    assert heard == []
-    async with elsewhere.store.begin_write() as tx:
-        await elsewhere.dreams.resume(tx, banks[1], by="operator")
-    await follow(here, elsewhere)
-    await follow(here, elsewhere)
-    assert heard == ["bnk_bob"]
+    sent: list[SentStatement] = []
+    with recorded(sent.append):
+        await here.following.sweep()
+    assert len(sent) == 1, "nothing was changed, so it only looks whether anything was"
+    await elsewhere.sleep(agents[7], asleep=False)
+    await number_events(elsewhere.store)
+    sent.clear()
+    with recorded(sent.append):
+        await here.following.sweep()
+    values = [str(statement.values) for statement in sent]
+    assert not any(
+        each.id in value or f"'{each.name}'" in value for each in agents if each is not agents[7] for value in values
+    )
+    assert sum(f"'{agents[7].name}'" in value for value in values) == 1
+    assert not here.presence.ensure_cell(agents[7].id).asleep

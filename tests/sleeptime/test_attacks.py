@@ -122,7 +122,18 @@ KEEPING = (
     "The tool is a human relay (system integration) of R&D.",
 )  # fmt: skip
 DERIVED = {"notes", "evidence", "blocks", "block_versions", "passes", "pass_changes", "sleep_states"}
-LEDGER = {"sleep_calls", "calls", "events", "banks", "episodes", "sqlite_sequence", "usage", "call_totals"}
+LEDGER = {
+    "sleep_calls",
+    "calls",
+    "events",
+    "banks",
+    "episodes",
+    "sqlite_sequence",
+    "usage",
+    "call_totals",
+    "due_checks",
+    "next_checks",
+}
 
 
 class Obedient:

@@ -31,9 +31,7 @@ def at(seconds: float) -> datetime:
 def known(**more: Any) -> BankSleepStatus:
     """Return a bank with two turns, said at 0 and at 10 s, while its agents are awake."""
     backlog = Backlog(episodes=4, turns=2, importance=1.0, oldest_at=at(0), newest_at=at(10), last=4)
-    fresh = BankSleepStatus(
-        state=SleepState(bank_id=BankId("b")), backlog=backlog, asleep_since=None, busy=False, begun=0
-    )
+    fresh = BankSleepStatus(state=SleepState(bank_id=BankId("b")), backlog=backlog, asleep=False, busy=False, begun=0)
     return replace(fresh, **more)
 
 
@@ -56,7 +54,7 @@ def with_state(**more: Any) -> BankSleepStatus:
     [
         (known(), 69.9, None),
         (known(), 70, Trigger.IDLE),
-        (known(asleep_since=at(10)), 10, Trigger.ASLEEP),
+        (known(asleep=True), 10, Trigger.ASLEEP),
         (with_backlog(turns=5), 11, Trigger.CADENCE),
         (with_backlog(newest_at=at(3599)), 3599, None),
         (with_backlog(newest_at=at(3599)), 3600, Trigger.LAG),
@@ -75,7 +73,7 @@ def with_state(**more: Any) -> BankSleepStatus:
         (nothing(edited_at=at(30)), 89.9, None),
         (nothing(edited_at=at(30)), 90, Trigger.DOCUMENT),
         (nothing(edited_at=at(30), turn_at=at(50)), 109.9, None),
-        (nothing(edited_at=at(30), asleep_since=at(10)), 30, Trigger.DOCUMENT),
+        (nothing(edited_at=at(30), asleep=True), 30, Trigger.DOCUMENT),
     ],
 )
 def test_the_first_trigger_whose_time_has_come_begins_a_pass(
@@ -141,12 +139,7 @@ def test_a_trigger_can_be_switched_off() -> None:
 def test_nothing_begins_in_the_middle_of_a_reply_but_for_turns_that_have_waited_too_long() -> None:
     end = ActivityEnd(of="conversation", at=at(50))
     full = known(filled=1.0, stale=1.0, edited_at=at(0), ended=end, replying_since=at(100))
-    for seen in (
-        full,
-        replace(full, backlog=Backlog()),
-        replace(full, asleep_since=at(0)),
-        replace(full, scheduled_at=at(0)),
-    ):
+    for seen in (full, replace(full, backlog=Backlog()), replace(full, asleep=True), replace(full, scheduled_at=at(0))):
         assert decide_pass(IDLE, seen, at(101)).gate is PassBlocker.REPLYING
     assert decide_pass(IDLE, replace(full, replying_since=at(3550)), at(3600)).trigger is Trigger.LAG
 

@@ -142,13 +142,13 @@ async def test_a_pass_that_waits_for_a_trigger_that_was_switched_off_meanwhile_e
 
 T0 = datetime(2026, 3, 1, tzinfo=UTC)
 WAITING = BankSleepStatus(
-    state=SleepState(bank_id=BankId("b")), asleep_since=None, busy=False, begun=0, rested_at=T0,
+    state=SleepState(bank_id=BankId("b")), asleep=False, busy=False, begun=0, rested_at=T0,
     backlog=Backlog(episodes=4, turns=2, importance=0.5, conversations=2, oldest_at=T0, newest_at=T0, last=4),
 )  # fmt: skip
 ALL_AT_ONCE = replace(
     WAITING,
     backlog=replace(WAITING.backlog, turns=99, importance=99.0, conversations=99),
-    asleep_since=T0,
+    asleep=True,
     ended=ActivityEnd(of="pulse", at=T0),
     filled=1.0,
     stale=1.0,

@@ -59,6 +59,8 @@ async def store(database: Database) -> AsyncIterator[SqlStore]:
     await store.close()
 
 
+@pytest.mark.filterwarnings("ignore:Skipped unsupported reflection of expression-based index:sqlalchemy.exc.SAWarning")
+@pytest.mark.filterwarnings("ignore:autogenerate skipping metadata-specified expression-based index:UserWarning")
 async def test_the_revisions_make_the_tables_of_the_schema(store: SqlStore) -> None:
     def differences(connection: Connection) -> list[object]:
         context = MigrationContext.configure(connection, opts={"include_name": _is_of_the_schema})

@@ -1,9 +1,10 @@
 """Follows changes to agents by other servers on the same database, once a second (GATE-42).
 
-It publishes other urgent changes again as signals of this process.
+Each change of an agent commits with an event. A sweep reads the rows of the agents that new events name, and no others;
+events that nobody has numbered yet count too, so it waits for no other process.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -14,9 +15,8 @@ from circadia.clock import Clock
 from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.guarded_step import run_guarded
 from circadia.records.due_work import DueWork
-from circadia.records.event import EventType
-from circadia.stores.base import Store
-from circadia.stores.signals.base import Signals
+from circadia.records.event import Event, EventType
+from circadia.stores.base import Store, Tx
 
 _OF_AGENTS: Final = (
     EventType.AGENT_CHANGED, EventType.AGENT_DELETED, EventType.TOKEN_ROTATED, EventType.COORDINATION,
@@ -24,9 +24,7 @@ _OF_AGENTS: Final = (
 )  # fmt: skip
 """Recorded whenever a token, a policy or a gate changes; a pulse's token dies with it."""
 _OF_PEOPLE: Final = (EventType.ACCESS_GRANTED, EventType.ACCESS_REVOKED)
-_OF_BANKS: Final = (EventType.PASSES_RESUMED,)
-"""Published again as a signal of the same name, with the bank's id as key."""
-_FOLLOWED: Final = (*_OF_AGENTS, *_OF_PEOPLE, *_OF_BANKS)
+_FOLLOWED: Final = (*_OF_AGENTS, *_OF_PEOPLE)
 _AT_ONCE: Final = 1_000
 
 
@@ -38,14 +36,13 @@ class AgentChangeFollower:
     """
 
     def __init__(
-        self, clock: Clock, store: Store, identity: Identity, presence: Presence, signals: Signals, due: DueWatch,
+        self, clock: Clock, store: Store, identity: Identity, presence: Presence, due: DueWatch,
         contact: DatabaseContact, forgets: Sequence[Callable[[], None]] = (),
     ) -> None:  # fmt: skip
         """`forgets` drop what other parts of the process know of the database."""
         self._clock = clock
         self._store = store
         self._contact = contact
-        self._signals = signals
         self._identity = identity
         self._presence = presence
         self._read: int | None = None
@@ -75,24 +72,26 @@ class AgentChangeFollower:
             return
         if due.last_event == self._last_event and not due.events:  # each change of an agent writes an event
             return
-        await self._presence.sync_rows()
-        more = True
-        while more:
-            async with self._store.begin_read() as tx:
+        async with self._store.begin_read() as tx:
+            if due.events:
+                await self._apply_events(tx, await tx.events.find_unnumbered(types=_FOLLOWED))
+            more = True
+            while more:
                 events = await tx.events.find_after(self._read, limit=_AT_ONCE, types=_FOLLOWED)
-                for event in events:
-                    if event.type in _OF_BANKS:
-                        self._signals.publish(event.type.value, str(event.data["bank_id"]))
-                if any(event.type in _OF_PEOPLE for event in events):
-                    self._identity.forget_all()
-                changed = {(event.session, event.agent or "") for event in events if event.type in _OF_AGENTS}
-                for session, name in changed:
-                    for agent in await tx.agents.find_by_past_name(session or "", name):
-                        self._identity.forget(agent.id)
-            if events:
-                self._read = events[-1].number
-            more = len(events) == _AT_ONCE
+                await self._apply_events(tx, events)
+                if events:
+                    self._read = events[-1].number
+                more = len(events) == _AT_ONCE
         self._last_event = due.last_event
+
+    async def _apply_events(self, tx: Tx, events: Collection[Event]) -> None:
+        if any(event.type in _OF_PEOPLE for event in events):
+            self._identity.forget_all()
+        named = {(event.session or "", event.agent or "") for event in events if event.type in _OF_AGENTS}
+        for session, name in named:
+            for agent in await tx.agents.find_by_past_name(session, name):
+                self._identity.forget(agent.id)
+                self._presence.apply_row(agent)
 
     async def _start_anew(self, due: DueWork) -> None:
         """Drop all that is cached, at the start and after a failover, which may undo what was committed (CLU-21)."""

@@ -152,10 +152,6 @@ class Presence:
         for act in self._stop_listeners:
             act()
 
-    async def sync_rows(self) -> None:
-        """Read the rows of agents that other processes have moved. Raises StorageUnavailable."""
-        await self._sync([cell for cell in self._cells.values() if cell.generation >= 0])
-
     async def reload_rows(self) -> None:
         """Read all rows again: a failover may have undone some. Raises StorageUnavailable; it must be tried again."""
         cells = list(self._cells.values())

@@ -130,6 +130,8 @@ class AgentRegistry:
         await tx.agents.save(changed)
         if changed.policy.bank != agent.policy.bank:
             await self.bind_banks(tx, [changed.policy])
+            if agent.policy.bank is not None:  # the agents that stay may all sleep
+                await tx.due_checks.add_of_agents(agent.policy.bank, if_asleep="zone" not in agent.settings)
         await self._record(tx, EventType.AGENT_CHANGED, changed, AgentUpdate(enabled=changed.enabled, by=by))
         if agent.enabled and not changed.enabled:
             self._signal_end(tx, agent, "disabled")

@@ -32,10 +32,12 @@ R = TypeVar("R", bound=Pulse | Pass)
 R_co = TypeVar("R_co", bound=Pulse | Pass, covariant=True)
 
 
-class LeasedRows(Protocol[R_co]):
-    """The rows of one kind of job, in a transaction."""
-
+class JobRows(Protocol[R_co]):
     async def get(self, key: Any, /) -> R_co | None: ...
+
+
+class LeasedRows(JobRows[R_co], Protocol[R_co]):
+    """The rows of one kind of job, in a transaction."""
 
     async def has_startable(self, now: datetime) -> bool: ...
 
@@ -46,7 +48,7 @@ class LeasedRows(Protocol[R_co]):
     async def renew_leases(self, owner: str, until: datetime) -> None: ...
 
 
-async def fetch_claimed(rows: LeasedRows[R], row: R) -> R | None:
+async def fetch_claimed(rows: JobRows[R], row: R) -> R | None:
     """Return the present row of a pending job if a worker has only claimed it since; None if it was moved.
 
     A claim holds neither agent nor bank, so it may come between a read of the job and its end.

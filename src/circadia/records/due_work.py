@@ -23,6 +23,8 @@ class DueWork:
     """Deliveries whose lease has run out."""
     messages: bool
     """Messages that are not indexed."""
+    checks: bool
+    """Banks to check for a due pass."""
     events: bool
     """Committed events without a number."""
     last_event: int

@@ -168,7 +168,7 @@ async def start_follower(
     if not basis.contact.is_shared:
         return ()
     following = AgentChangeFollower(
-        basis.clock, basis.store, identity, presence, basis.signals, basis.due, basis.contact,
+        basis.clock, basis.store, identity, presence, basis.due, basis.contact,
         forgets=[cache.forget for cache in caches],
     )  # fmt: skip
     await following.sweep()

@@ -17,7 +17,7 @@ from circadia.stores.members import DueWorks, HoldPlaceCounts, Members
 from circadia.stores.memory import Banks, Blocks, Episodes, Notes, Views
 from circadia.stores.messaging import Deliveries, Messages, Threads
 from circadia.stores.overview import Overviews
-from circadia.stores.sleeping import Benefits, OpenTurns, Passes, SleepCalls, SleepStates
+from circadia.stores.sleeping import Benefits, DueChecks, OpenTurns, Passes, SleepCalls, SleepStates
 from circadia.stores.waking import Pulses, Routines, Wakes
 
 
@@ -211,6 +211,9 @@ class Tx(Protocol):
 
     @property
     def due_work(self) -> DueWorks: ...
+
+    @property
+    def due_checks(self) -> DueChecks: ...
 
     @property
     def members(self) -> Members: ...

@@ -44,6 +44,10 @@ class Events(Protocol):
         """Return events with a greater number, in order."""
         ...
 
+    async def find_unnumbered(self, *, types: Collection[EventType]) -> Sequence[Event]:
+        """Return committed events that have no number yet."""
+        ...
+
     async def find_newest(
         self,
         *,

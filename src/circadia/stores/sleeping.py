@@ -7,6 +7,7 @@ from typing import Protocol
 from circadia.ids import BankId, CallId, EpisodeId, PassId
 from circadia.records.benefit import Benefit
 from circadia.records.change import Change, ChangeKind, ChangeState
+from circadia.records.due_check import AgentsCheck, DueBanks, NextCheck
 from circadia.records.episode import Demotion
 from circadia.records.open_turn import OpenTurn
 from circadia.records.sleep_call import OperationDayCost, OperationModelCost, SleepCall, SleepCost
@@ -110,6 +111,33 @@ class Passes(Protocol):
         ...
 
 
+class DueChecks(Protocol):
+    """Checks of banks for a due pass.
+
+    The nouns ask for one in the transaction of each change that a decision rests on, so none is lost.
+    """
+
+    async def add(self, bank_ids: Collection[BankId]) -> None:
+        """Ask for a check of these banks."""
+        ...
+
+    async def add_of_agents(self, bound_name: str, *, if_asleep: bool) -> None:
+        """Ask for a check of the banks with this name or template; see `AgentsCheck`."""
+        ...
+
+    async def find_due(self, now: datetime, *, limit: int) -> DueBanks:
+        """Return up to `limit` banks for which a check was asked for, and as many whose time has come."""
+        ...
+
+    async def expand(self, check: AgentsCheck, now: datetime, *, limit: int) -> int:
+        """Make up to `limit` of the bound banks due now; return how many were not due before."""
+        ...
+
+    async def settle(self, numbers: Collection[int], checks: Sequence[NextCheck]) -> None:
+        """Delete the requests with these numbers, and set when the banks are checked again."""
+        ...
+
+
 class SleepStates(Protocol):
     """Progress of sleep-time work in each bank."""
 
@@ -123,8 +151,12 @@ class SleepStates(Protocol):
         """Return the backlog after an episode's number."""
         ...
 
-    async def asleep_since(self, names: Collection[str]) -> datetime | None:
-        """Return since when all agents bound to these bank names sleep; none if one is awake or there are none."""
+    async def record_gate(self, bank_id: BankId, gate: str, detail: str, at: datetime) -> None:
+        """Write which gate is closed, and nothing else."""
+        ...
+
+    async def are_agents_asleep(self, names: Collection[str]) -> bool:
+        """Return whether there are agents bound to these bank names, and all of them sleep."""
         ...
 
     async def find_zone(self, names: Collection[str]) -> str | None:
@@ -147,8 +179,11 @@ class SleepStates(Protocol):
         """Return banks with demotions or block edits that no pass has seen."""
         ...
 
-    async def find_banks_with_backlog(self) -> Sequence[BankId]:
-        """Return banks with episodes after their cursor, or with leftovers."""
+    async def find_banks_with_backlog(self, *, noted: bool = True) -> Sequence[BankId]:
+        """Return banks with episodes after their cursor, or with leftovers.
+
+        Without `noted` it looks at all banks, also at those of which no check says so.
+        """
         ...
 
     async def find_failing_banks(self) -> Sequence[BankId]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
 from circadia.ids import BankId, EpisodeId
 from circadia.memory.banks import BankService
@@ -23,6 +24,8 @@ from circadia.time_slice import TimeSlice
 RETRY: Final = timedelta(hours=1)
 """A conversation that starts with the same words within this time is a retry, unless the speaker has said something
 else since: then it is a repetition, and becomes a new episode."""
+REMEMBERED_BANKS: Final = 10_000
+"""Banks whose ids are kept, about 300 bytes each."""
 _BETWEEN: Final = 50
 """Newest episodes that are searched for what was said since."""
 _LEFT_OUT: Final = "\n[…]\n"
@@ -90,11 +93,16 @@ class _EpisodeCandidate(NamedTuple):
     """The key to write it under, then others under which it may be stored."""
 
 
+_Whose = tuple[str | None, bool, str | None]
+"""What selects the bank of an exchange: name or template, whether users are told apart, and the end user."""
+
+
 class ExchangeRecorder:
     def __init__(self, clock: Clock, banks: BankService, episodes: EpisodeService) -> None:
         self._clock = clock
         self._banks = banks
         self._episodes = episodes
+        self._bank_ids: BoundedDict[_Whose, BankId] = BoundedDict(REMEMBERED_BANKS)
         self._slice = TimeSlice()
 
     async def clean(self, exchanges: Sequence[Exchange]) -> Sequence[Exchange]:
@@ -110,24 +118,32 @@ class ExchangeRecorder:
         return cleaned
 
     async def find_bank_keys(self, tx: Tx, exchanges: Sequence[Exchange]) -> Collection[LockKey]:
-        """Return the keys of the banks that these exchanges belong to, as far as the banks exist."""
-        bound = {(exchange.policy.bank, exchange.policy.multi_user, exchange.user): exchange for exchange in exchanges}
-        banks = [
-            await self._banks.resolve_bound_bank(tx, exchange.policy, exchange.user) for exchange in bound.values()
-        ]
-        return {bank_key(bank.id) for bank in banks if bank is not None}
+        """Return the keys of the banks that these exchanges belong to, as far as the banks exist.
+
+        A bank is looked up here only the first time: `keep` reads it again under its key.
+        """
+        keys: set[LockKey] = set()
+        for whose, exchange in {_whose(exchange): exchange for exchange in exchanges}.items():
+            bank_id = self._bank_ids.get(whose)
+            if bank_id is None:
+                bank = await self._banks.resolve_bound_bank(tx, exchange.policy, exchange.user)
+                bank_id = None if bank is None else bank.id
+            if bank_id is not None:
+                keys.add(bank_key(bank_id))
+        return keys
 
     async def keep(self, tx: Tx, exchanges: Sequence[Exchange]) -> None:
         """Write new, accepted utterances, count skipped ones; batched, as a look-up costs as much as a write."""
-        bound: dict[tuple[str | None, bool, str | None], Bank | None] = {}
+        bound: dict[_Whose, Bank | None] = {}
         candidates_by_bank: dict[BankId, tuple[Bank, list[_EpisodeCandidate]]] = {}
         for exchange in exchanges:
-            policy, user = exchange.policy, exchange.user
-            whose = (policy.bank, policy.multi_user, user)
+            whose = _whose(exchange)
             if whose not in bound:
-                bound[whose] = await self._banks.resolve_bound_bank(tx, policy, user, make=True)
+                self._bank_ids.pop(whose, None)  # if this fails, the next try looks it up
+                bound[whose] = await self._banks.resolve_bound_bank(tx, exchange.policy, exchange.user, make=True)
             bank = bound[whose]
             if bank is not None:
+                self._bank_ids[whose] = bank.id
                 takes = candidates_by_bank.setdefault(bank.id, (bank, []))[1]
                 under = _ExchangeProgress(conversation=exchange.conversation)
                 for turn in exchange.said:
@@ -203,6 +219,10 @@ class ExchangeRecorder:
             under.again = f"#{other}" if other > before.number else ""
         key = f"{wanted.said.key}{under.again}"
         return key if under.again and await tx.episodes.get_by_key(bank.id, key) is None else None
+
+
+def _whose(exchange: Exchange) -> _Whose:
+    return exchange.policy.bank, exchange.policy.multi_user, exchange.user
 
 
 def _skip_reason(bank: Bank, said: Utterance) -> str | None:

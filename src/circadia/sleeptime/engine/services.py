@@ -10,6 +10,7 @@ from typing import Final, get_args
 import orjson
 from pydantic import ValidationError
 
+from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.ids import BankId, EpisodeId, NoteId
@@ -29,7 +30,7 @@ from circadia.sleeptime.operations.importance_tuning import undo_tuning
 from circadia.sleeptime.proposals.notebook import Notebook
 from circadia.sleeptime.publish.publisher import Publisher
 from circadia.sleeptime.triggers.due import ActivityEnd, BankSleepStatus, PassDecision, decide_pass, describe_triggers
-from circadia.sleeptime.triggers.open_turns import BankBinding, OpenTurnTracker
+from circadia.sleeptime.triggers.open_turns import MAX_BANKS, BankBinding, OpenTurnTracker
 from circadia.sleeptime.triggers.pass_lifecycle import NewPass, PassLifecycle
 from circadia.sleeptime.triggers.schedule_hours import ScheduleHours
 from circadia.stores.base import Tx
@@ -88,8 +89,10 @@ class SleeptimeService:
         self.publisher = publisher
         self.turns = OpenTurnTracker(clock)
         self.notebook = Notebook()
-        self.ended: dict[BankId, ActivityEnd] = {}
-        """The last ended activity of a bank's agents since a pass began, by bank; a hint."""
+        self.ended: BoundedDict[BankBinding, ActivityEnd] = BoundedDict(MAX_BANKS)
+        """The last ended activity of agents by their binding; a hint."""
+        self._used_ends: BoundedDict[BankId, ActivityEnd] = BoundedDict(MAX_BANKS)
+        """The last end for which a pass of the bank has begun."""
         self.filled: dict[BankBinding, float] = {}
         """Largest share of a model's context that a call has filled since the last pass; a hint."""
         self.behind: Sequence[Callable[[], Awaitable[None]]] = ()
@@ -130,12 +133,26 @@ class SleeptimeService:
             limits += [replace(limit, operation=name) for limit in _build_limits(operation.budget, Scope.OPERATION)]
         return limits
 
+    def find_end(self, bank: Bank) -> ActivityEnd | None:
+        """Return the last ended activity of the bank's agents, if no pass has begun for it."""
+        bindings = {binding_of(bank), *((name, None) for name in names_of(bank))}
+        ends = [self.ended[binding] for binding in bindings if binding in self.ended]
+        newest = max(ends, key=lambda end: end.at, default=None)
+        return None if newest is self._used_ends.get(bank.id) else newest
+
+    def use_hints(self, bank: Bank) -> None:
+        """Record that a pass begins for what signals have told of the bank."""
+        end = self.find_end(bank)
+        if end is not None:
+            self._used_ends[bank.id] = end
+        self.filled.pop(binding_of(bank), None)
+
     async def fetch_verdict(self, tx: Tx, bank: Bank, *, own: Pass | None = None) -> PassDecision:
         """Return whether a pass over the bank begins now, and why; `own` is a pending one that would begin."""
-        return (await self._evaluate(tx, bank, own))[1]
+        return (await self.evaluate(tx, bank, own))[1]
 
     async def fetch_status(self, tx: Tx, bank: Bank) -> SleeptimeStatus:
-        known, verdict = await self._evaluate(tx, bank, None)
+        known, verdict = await self.evaluate(tx, bank)
         now, policy = self._clock.now(), self.policy(bank)
         oldest = known.backlog.oldest_at
         lag = 0.0 if oldest is None else max(0.0, (now - oldest).total_seconds())
@@ -301,7 +318,8 @@ class SleeptimeService:
                 return f"{waits}; its hour, {missed}, was missed"
         return f"{state.failures} passes failed in a row" if state.failures >= FAILURES else ""
 
-    async def _evaluate(self, tx: Tx, bank: Bank, own: Pass | None) -> tuple[BankSleepStatus, PassDecision]:
+    async def evaluate(self, tx: Tx, bank: Bank, own: Pass | None = None) -> tuple[BankSleepStatus, PassDecision]:
+        """Return what a decision on the bank rests on, and the decision; see `fetch_verdict`."""
         policy, now = self.policy(bank), self._clock.now()
         state = await tx.sleep_states.get(bank.id)
         running = await tx.passes.get_open(bank.id)
@@ -315,7 +333,7 @@ class SleeptimeService:
         known = BankSleepStatus(
             state=state,
             backlog=await tx.sleep_states.fetch_backlog(bank.id, state.cursor),
-            asleep_since=await tx.sleep_states.asleep_since(names_of(bank)),
+            asleep=await tx.sleep_states.are_agents_asleep(names_of(bank)),
             busy=running is not None and (own is None or running.id != own.id),
             begun=0 if again else await tx.passes.count_started(bank.id, *hour),
             fleet_begun=0 if again else await tx.passes.count_started(None, *hour),
@@ -323,7 +341,7 @@ class SleeptimeService:
             rested_at=state.succeeded_at or bank.created_at,
             turn_at=turn_at,
             replying_since=replying_since,
-            ended=self.ended.get(bank.id),
+            ended=self.find_end(bank),
             filled=self.filled.get(binding_of(bank), 0.0),
             stale=await _fetch_stale_share(tx, bank, state, policy.stale_share or 0),
             edited_at=bank.edited_at if bank.edited_at != state.edited_at else None,

@@ -31,8 +31,8 @@ class ActivityEnd:
 class BankSleepStatus:
     state: SleepState
     backlog: Backlog
-    asleep_since: datetime | None
-    """Since when all its agents sleep; none if one is awake, or without agents."""
+    asleep: bool
+    """Whether it has agents, and all of them sleep."""
     busy: bool
     begun: int
     """Passes that began within the last hour."""
@@ -47,7 +47,7 @@ class BankSleepStatus:
     replying_since: datetime | None = None
     """Since when an answer is under way; none without one."""
     ended: ActivityEnd | None = None
-    """The last end of a conversation or pulse that this process has seen since a pass began."""
+    """The last end of a conversation or pulse that this process has seen, if no pass has begun for it."""
     filled: float = 0.0
     """Largest share of a model's context that a call has filled since the last pass began, as seen by this process; 1
     if one was refused as too long."""
@@ -144,7 +144,7 @@ def _list_signs(policy: SleepPolicySettings, known: BankSleepStatus, now: dateti
     quiet = QUIET_SECONDS if policy.idle_seconds is None else policy.idle_seconds
     edited = None
     if policy.documents and known.edited_at is not None:
-        edited = now if known.asleep_since is not None else max(activity_times) + timedelta(seconds=quiet)
+        edited = now if known.asleep else max(activity_times) + timedelta(seconds=quiet)
     return [scheduled, *signs, stale, (Trigger.DOCUMENT, edited, "a block was written by somebody else")]
 
 
@@ -161,7 +161,7 @@ def _list_turn_signs(
     matters = policy.importance and backlog.importance >= policy.importance
     return [
         *([] if known.once is None else [(known.once, now, "it was begun for that")]),
-        (Trigger.ASLEEP, now if policy.asleep and known.asleep_since is not None else None, "all its agents sleep"),
+        (Trigger.ASLEEP, now if policy.asleep and known.asleep else None, "all its agents sleep"),
         (
             Trigger.LAG,
             oldest + timedelta(minutes=lag) if lag else None,

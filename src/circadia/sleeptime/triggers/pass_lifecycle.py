@@ -102,11 +102,10 @@ class PassLifecycle:
         await tx.passes.save(later, origin=run)
 
     async def expedite(self, tx: Tx, bank: Bank) -> None:
-        """End a pending pass's delay, and make each process check the bank soon."""
+        """End the delay of a pending pass."""
         run = await tx.passes.get_open(bank.id)
         if run is not None and run.status is PassStatus.PENDING:
             await tx.passes.save(replace(run, not_before=None), origin=run)
-        self._events.signal(tx, EventType.PASSES_RESUMED.value, bank.id)
 
     async def end(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> Pass:
         """End a pass; after failures in a row the bank's next one is delayed, longer each time. Raises Conflict.

@@ -28,6 +28,7 @@ from circadia.records.agent import Agent, AgentPolicy, Cause, SleepEvent, WakeEv
 from circadia.records.coordination import Coordination, Setting, SettingSource, build_coordination
 from circadia.records.session import SessionStatus
 from circadia.stores.locks import agent_key, session_key
+from circadia.stores.sql.due_checks import queue_check_of_agents
 from circadia.stores.sql.link import Runner, fetch_held
 from circadia.stores.sql.nearby_names import NamesNear
 from circadia.stores.sql.schema import agents, sessions
@@ -140,6 +141,7 @@ class SqlAgents:
                 f"session {agent.session!r} has an agent named {agent.name!r} already; "
                 f"for a new token of it: circadia agents token {agent.reference}"
             )
+        self._queue_check(agent)
 
     async def get(self, agent_id: AgentId) -> Agent | None:
         await self._hold(agent_key(agent_id))
@@ -196,12 +198,20 @@ class SqlAgents:
         await self._hold(agent_key(agent.id))
         values = {f"new_{name}": value for name, value in _settings(agent).items()}
         await self._run(lambda connection: _SAVE.execute(connection, {"key": agent.id, **values}))
+        self._queue_check(agent)
 
     async def save_sleep_state(self, agent: Agent, *, from_generation: int) -> None:
         await self._hold(agent_key(agent.id))
         row = [*_state(agent).values(), agent.id, from_generation]
         changed_meanwhile = Conflict(f"the sleep of {agent.reference!r} changed at the same moment; try again")
         self._queue_write(_MOVE, row, key=agent.id, or_raise=changed_meanwhile)
+        if agent.asleep and agent.policy.bank is not None:
+            queue_check_of_agents(self._runner, agent.policy.bank, if_asleep=True)
+
+    def _queue_check(self, agent: Agent) -> None:
+        """Ask for a check of the bank that the agent is bound to; its zone changes the hours of that bank."""
+        if agent.policy.bank is not None:
+            queue_check_of_agents(self._runner, agent.policy.bank, if_asleep="zone" not in agent.settings)
 
 
 def _settings(agent: Agent) -> dict[str, object]:

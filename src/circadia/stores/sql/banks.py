@@ -15,12 +15,13 @@ from circadia.records.bank import Bank, BankPolicy
 from circadia.records.index_entry import IndexDelta, Layer
 from circadia.stores.locks import bank_key
 from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer_uses, answer_verdicts, answers
+from circadia.stores.sql.due_checks import queue_check
 from circadia.stores.sql.index_delta import HEADS, build_empty_delta, fetch_delta, fetch_heads
 from circadia.stores.sql.link import Runner, fetch_held
 from circadia.stores.sql.memory_tables import banks, blocks, episodes, evidence, notes, removals, views
 from circadia.stores.sql.nearby_names import NamesNear
 from circadia.stores.sql.short_reads import FEW, LongWork, ShortRead, ShortSingleRead
-from circadia.stores.sql.sleep_tables import benefits, pass_changes, passes, sleep_calls, sleep_states
+from circadia.stores.sql.sleep_tables import benefits, next_checks, pass_changes, passes, sleep_calls, sleep_states
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -91,7 +92,7 @@ def _delete_children_page(child: Table, parent_id: Column[Any], parent: Table) -
 
 _REMOVE_CHILDREN: Final = tuple(_delete_children_page(*each) for each in _OF_NOTES)
 _REMOVE: Final = tuple(
-    _delete_page(table) for table in (notes, episodes, removals, blocks, views, passes, *_OF_SLEEP[1:], *_OF_ANSWERS)
+    _delete_page(table) for table in (notes, episodes, removals, blocks, views, next_checks, *_OF_SLEEP, *_OF_ANSWERS)
 )
 _REMOVE_BANK: Final = Statement(delete(banks).where(banks.c.id == bindparam("bank")))
 LOGGED: Final = 64
@@ -118,6 +119,7 @@ class SqlBanks:
         values = {**{name: getattr(bank, name) for name in _COLUMNS}, "policy": bank.policy.model_dump(mode="json")}
         if not await self._run(lambda connection: _ADD.execute(connection, values) == 1):
             raise Conflict(f"there is a bank {bank.name!r} already")
+        queue_check(self._runner, bank.id)
 
     async def get(self, bank_id: BankId) -> Bank | None:
         await self._hold(bank_key(bank_id))
@@ -187,6 +189,7 @@ class SqlBanks:
             "new_policy": bank.policy.model_dump(mode="json"),
         }  # fmt: skip
         await self._run(lambda connection: _SAVE.execute(connection, values))
+        queue_check(self._runner, bank.id)
 
     async def bump_generation(self, bank_id: BankId, removed: Mapping[Layer, Sequence[int]] | None = None) -> None:
         """Increment the generation, and record the removed rows unless there are many."""
@@ -217,6 +220,7 @@ class SqlBanks:
     async def mark_edited(self, bank_id: BankId, at: datetime) -> None:
         await self._hold(bank_key(bank_id))
         await self._run(lambda connection: _EDIT.execute(connection, {"key": bank_id, "now": at}))
+        queue_check(self._runner, bank_id)
 
     async def touch(self, bank_id: BankId, at: datetime) -> None:
         await self._hold(bank_key(bank_id))

@@ -23,6 +23,7 @@ from circadia.stores.base import (
     Conversations,
     Cursors,
     Deliveries,
+    DueChecks,
     DueWorks,
     Episodes,
     Events,
@@ -61,6 +62,7 @@ from circadia.stores.sql.conversations import SqlConversations
 from circadia.stores.sql.cursors import SqlCursors
 from circadia.stores.sql.deliveries import SqlDeliveries
 from circadia.stores.sql.dream_jobs import SqlDreamJobs
+from circadia.stores.sql.due_checks import SqlDueChecks
 from circadia.stores.sql.due_work import SqlDueWork
 from circadia.stores.sql.episodes import SqlEpisodes
 from circadia.stores.sql.events import SqlEvents
@@ -153,6 +155,7 @@ class SqlTx:
         self.views: Views = SqlViews(runner)
         self.answers: Answers = SqlAnswers(runner)
         self.passes: Passes = SqlPasses(runner)
+        self.due_checks: DueChecks = SqlDueChecks(runner)
         self.sleep_states: SleepStates = SqlSleepStates(runner)
         self.sleep_calls: SleepCalls = SqlSleepCalls(runner)
         self.benefits: Benefits = SqlBenefits(runner)

@@ -8,10 +8,12 @@ from sqlalchemy import DateTime, bindparam, exists, func, literal_column, null, 
 from circadia.records.due_work import DueWork
 from circadia.stores.sql import passes, pulses
 from circadia.stores.sql.deliveries import HAS_EXPIRED, IS_LEASED
+from circadia.stores.sql.due_checks import IS_TIME
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.message_index import IS_NEW
 from circadia.stores.sql.schema import events, messages, routines, wakes
 from circadia.stores.sql.short_reads import ShortSingleRead
+from circadia.stores.sql.sleep_tables import due_checks
 from circadia.stores.sql.statement import Statement
 
 _IS_DEFERRED = wakes.c.decision == literal_column("'deferred'")
@@ -33,6 +35,7 @@ _DUE = Statement(
         select(func.min(routines.c.next_at)).where(text("routines.enabled")).scalar_subquery().label("routine_at"),
         exists().where(IS_LEASED, *HAS_EXPIRED).label("leases"),
         exists().where(IS_NEW).select_from(messages).label("messages"),
+        or_(exists().select_from(due_checks), exists().where(IS_TIME)).label("checks"),
         _HAS_UNNUMBERED.label("events"),
         _LAST_EVENT.label("last_event"),
         _SERVER_START[connection.dialect.name].label("server_start"),
@@ -53,6 +56,6 @@ class SqlDueWork:
         return DueWork(
             pulses=bool(row.pulses), passes=bool(row.passes), claimed_pulses=bool(row.claimed_pulses),
             claimed_passes=bool(row.claimed_passes), overdue_pulses=bool(row.overdue_pulses), wakes=bool(row.wakes),
-            routine_at=row.routine_at, leases=bool(row.leases), messages=bool(row.messages), events=bool(row.events),
-            last_event=int(row.last_event), server_start=row.server_start,
+            routine_at=row.routine_at, leases=bool(row.leases), messages=bool(row.messages), checks=bool(row.checks),
+            events=bool(row.events), last_event=int(row.last_event), server_start=row.server_start,
         )  # fmt: skip

@@ -15,6 +15,7 @@ from circadia.records.end_user import display_alias
 from circadia.records.episode import Demotion, Episode, EpisodeKind
 from circadia.records.index_entry import Layer
 from circadia.stores.locks import bank_key
+from circadia.stores.sql.due_checks import queue_check, run_demotion
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, episodes, evidence
 from circadia.stores.sql.searchable import (
@@ -47,6 +48,7 @@ _DEMOTE = (
         update(banks)
         .where(banks.c.id == select(episodes.c.bank_id).where(episodes.c.id == bindparam("key_id")).scalar_subquery())
         .values(demotions=banks.c.demotions + 1)
+        .returning(banks.c.id)
     ),
     Statement(
         update(episodes)
@@ -81,6 +83,7 @@ class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
     async def add(self, episode: Episode) -> None:
         await self._hold(bank_key(episode.bank_id))
         self._keep(_ADD, (*_ROW(episode), _STALE.dump_python(episode.stale, mode="json")))
+        queue_check(self._runner, episode.bank_id)
 
     async def get(self, bank_id: BankId, episode_id: EpisodeId) -> Episode | None:
         await self._hold(bank_key(bank_id))
@@ -164,7 +167,7 @@ class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
 
     async def demote(self, episode_id: EpisodeId, stale: Sequence[Demotion]) -> None:
         values = {"key_id": episode_id, "new_stale": _STALE.dump_python(tuple(stale), mode="json")}
-        await self._run(lambda connection: [statement.execute(connection, values) for statement in _DEMOTE])
+        await run_demotion(self._runner, _DEMOTE, values)
 
     async def find_changed_weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
         values = {"bank": bank_id, "after": after}

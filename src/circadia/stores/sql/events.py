@@ -63,6 +63,9 @@ class SqlEvents:
     ) -> Sequence[Event]:
         return await self._find(_AFTER, {"after": number, "most": limit}, session, agent, types)
 
+    async def find_unnumbered(self, *, types: Collection[EventType]) -> Sequence[Event]:
+        return await self._find(_EVENTS.where(events.c.number < 0), {}, None, None, types)
+
     async def find_newest(
         self,
         *,

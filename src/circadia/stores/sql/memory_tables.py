@@ -41,7 +41,7 @@ banks = Table(
     Column("answers", Integer, nullable=False, server_default=text("0")),
     Column("answers_purged", Integer, nullable=False, server_default=text("0")),  # see `Answers.find_changed`
 )
-Index("banks_template", banks.c.template)
+Index("banks_user", banks.c.template, banks.c.end_user)
 
 
 def _searchable() -> list[Column[Any]]:

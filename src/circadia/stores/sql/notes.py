@@ -13,6 +13,7 @@ from circadia.records.bank import Trust
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind, NoteState
 from circadia.stores.locks import bank_key
+from circadia.stores.sql.due_checks import run_demotion
 from circadia.stores.sql.memory_tables import banks, evidence, notes
 from circadia.stores.sql.searchable import SearchableStatements, SqlSearchableRows
 from circadia.stores.sql.statement import Statement
@@ -41,6 +42,7 @@ _RETIRE = (
         update(banks)
         .where(banks.c.id == select(notes.c.bank_id).where(notes.c.id == bindparam("key_id")).scalar_subquery())
         .values(demotions=banks.c.demotions + 1)
+        .returning(banks.c.id)
     ),
     Statement(
         update(notes)
@@ -122,7 +124,7 @@ class SqlNotes(SqlSearchableRows[NoteId, Note]):
 
     async def retire(self, note_id: NoteId, at: datetime | None) -> None:
         values = {"key_id": note_id, "now": at}
-        await self._run(lambda connection: [statement.execute(connection, values) for statement in _RETIRE])
+        await run_demotion(self._runner, _RETIRE, values)
 
     async def find_use_times(self, bank_id: BankId, *, first: int) -> Mapping[int, datetime]:
         values = {"bank": bank_id, "first": first}

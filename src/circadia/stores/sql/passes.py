@@ -14,6 +14,7 @@ from circadia.ids import BankId, PassId
 from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
 from circadia.records.sleep_pass import FARTHEST, Pass, PassStatus, Trigger
 from circadia.stores.locks import FLEET_KEY, RETENTION_KEY, bank_key
+from circadia.stores.sql.due_checks import queue_check
 from circadia.stores.sql.job_claims import JobClaims
 from circadia.stores.sql.link import Runner, fetch_held
 from circadia.stores.sql.schema import Instant
@@ -86,6 +87,8 @@ class SqlPasses:
         await self._hold(bank_key(now.bank_id))
         values: dict[str, Any] = {f"new_{name}": getattr(now, name) for name in _MOVING}
         values |= {"key_id": now.id, "origin": origin.status.value, "origin_epoch": origin.epoch}
+        if now.ended_at is not None:
+            queue_check(self._runner, now.bank_id)
         return await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
 
     async def get(self, pass_id: PassId) -> Pass | None:

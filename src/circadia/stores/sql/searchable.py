@@ -258,6 +258,7 @@ class SqlSearchableRows(ABC, Generic[Key, Row]):
     _statements: ClassVar[SearchableStatements]
 
     def __init__(self, runner: Runner) -> None:
+        self._runner = runner
         self._run = runner.run
         self._hold = runner.hold
 

@@ -1,23 +1,40 @@
 """Progress of sleep-time work in each bank, and its backlog."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any, Final
 
 from pydantic import TypeAdapter
-from sqlalchemy import Row, Select, Table, Text, and_, bindparam, cast, exists, func, or_, select
+from sqlalchemy import (
+    Connection,
+    Row,
+    Select,
+    String,
+    Table,
+    Text,
+    and_,
+    bindparam,
+    cast,
+    exists,
+    func,
+    or_,
+    select,
+    text,
+    union,
+)
 
 from circadia.ids import BankId, EpisodeId
 from circadia.records.bank import Trust
 from circadia.records.episode import Demotion, EpisodeKind
 from circadia.records.sleep_state import Backlog, Leftover, OperationPause, SleepState
 from circadia.stores.locks import bank_key
+from circadia.stores.sql.due_checks import queue_check
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, episodes, notes
 from circadia.stores.sql.schema import agents
 from circadia.stores.sql.short_reads import SingleRead
-from circadia.stores.sql.sleep_tables import sleep_states
+from circadia.stores.sql.sleep_tables import due_checks, next_checks, sleep_states
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -43,32 +60,38 @@ _BACKLOG = Statement(
         func.coalesce(func.max(episodes.c.number), 0).label("last"),
     ).where(episodes.c.bank_id == bindparam("bank"), episodes.c.number > bindparam("behind"))
 )
-_BOUND = (
-    agents.c.deleted_at.is_(None),
-    agents.c.enabled.is_(True),
-    agents.c.policy["bank"].as_string().in_(bindparam("names", expanding=True)),
+# As the indexes state it: one step for each name, however many agents are bound.
+_BOUND = text("agents.policy ->> 'bank' = :name AND agents.deleted_at IS NULL AND agents.enabled").bindparams(
+    bindparam("name", type_=String, required=True)
 )
-_ASLEEP = select(
-    func.count().label("agents"),
-    func.count().filter(agents.c.asleep.is_(True)).label("asleep"),
-    func.max(agents.c.since).label("since"),
-).where(*_BOUND)
-_ZONE = (
-    select(agents.c.coordination["zone", "value"].as_string())
-    .where(*_BOUND)
+_AGENTS = Statement(
+    select(
+        exists().select_from(agents).where(_BOUND).label("some"),
+        exists().select_from(agents).where(_BOUND, text("NOT agents.asleep")).label("awake"),
+    )
+)
+_OLDEST = Statement(
+    select(agents.c.created_at, agents.c.id, agents.c.coordination["zone", "value"].as_string().label("zone"))
+    .where(_BOUND)
     .order_by(agents.c.created_at, agents.c.id)
     .limit(1)
 )
 _BEHIND = exists().where(
     episodes.c.bank_id == banks.c.id, episodes.c.number > func.coalesce(sleep_states.c.cursor, 0)
 )  # one index step per bank, however many episodes it has
-_WAITING = (
+_HAVE_BACKLOG = (
     select(banks.c.id)
     .outerjoin(sleep_states, sleep_states.c.bank_id == banks.c.id)
     .where(or_(_BEHIND, cast(sleep_states.c.leftovers, Text) != "[]"))
     .order_by(banks.c.id)
 )
-_FAILING = select(sleep_states.c.bank_id).where(sleep_states.c.failures > 0).order_by(sleep_states.c.bank_id)
+_IS_NOTED = banks.c.id.in_(
+    union(
+        select(next_checks.c.bank_id).where(text("next_checks.has_backlog")),
+        select(due_checks.c.bank_id).where(due_checks.c.bank_id.is_not(None)),
+    )
+)  # each append asks for a check, and each check notes whether there is a backlog
+_FAILING = select(sleep_states.c.bank_id).where(text("sleep_states.failures > 0")).order_by(sleep_states.c.bank_id)
 _MOVED = (
     select(banks.c.id)
     .outerjoin(sleep_states, sleep_states.c.bank_id == banks.c.id)
@@ -110,6 +133,7 @@ _ITEMS = Statement(select(_count_up_to(episodes).scalar_subquery() + _count_up_t
 
 class SqlSleepStates:
     def __init__(self, runner: Runner) -> None:
+        self._runner = runner
         self._run = runner.run
         self._hold = runner.hold
 
@@ -120,12 +144,12 @@ class SqlSleepStates:
 
     async def put(self, state: SleepState) -> None:
         await self._hold(bank_key(state.bank_id))
-        values = {
-            **{name: getattr(state, name) for name in _COLUMNS},
-            "leftovers": list(map(asdict, state.leftovers)),
-            "pauses": [[pause.operation, pause.at.isoformat(), pause.until.isoformat()] for pause in state.pauses],
-        }
-        await self._run(lambda connection: _PUT.execute(connection, values))
+        await self._run(lambda connection: _PUT.execute(connection, _dump(state)))
+        queue_check(self._runner, state.bank_id)
+
+    async def record_gate(self, bank_id: BankId, gate: str, detail: str, at: datetime) -> None:
+        state = replace(await self.get(bank_id), gate=gate, gate_detail=detail, gate_at=at)
+        await self._run(lambda connection: _PUT.execute(connection, _dump(state)))
 
     async def fetch_backlog(self, bank_id: BankId, after: int) -> Backlog:
         row = await self._run(lambda connection: _BACKLOG.first(connection, {"bank": bank_id, "behind": after}))
@@ -135,12 +159,19 @@ class SqlSleepStates:
             conversations=int(row.conversations), oldest_at=row.oldest_at, newest_at=row.newest_at, last=int(row.last),
         )  # fmt: skip
 
-    async def asleep_since(self, names: Collection[str]) -> datetime | None:
-        row = await self._run(lambda connection: connection.execute(_ASLEEP, {"names": list(names)}).one())
-        return row.since if row.agents and row.agents == row.asleep else None
+    async def are_agents_asleep(self, names: Collection[str]) -> bool:
+        def work(connection: Connection) -> bool:
+            rows = [_AGENTS.all(connection, {"name": name})[0] for name in names]
+            return any(row.some for row in rows) and not any(row.awake for row in rows)
+
+        return await self._run(work)
 
     async def find_zone(self, names: Collection[str]) -> str | None:
-        return await self._run(lambda connection: connection.execute(_ZONE, {"names": list(names)}).scalar())
+        def work(connection: Connection) -> str | None:
+            rows = [row for name in names for row in _OLDEST.all(connection, {"name": name})]
+            return min(rows, key=lambda row: (row.created_at, row.id)).zone if rows else None
+
+        return await self._run(work)
 
     async def find_stale(self, bank_id: BankId, after: int) -> Mapping[EpisodeId, Sequence[Demotion]]:
         rows = await self._run(lambda connection: _STALE.all(connection, {"bank": bank_id, "after": after}))
@@ -158,13 +189,22 @@ class SqlSleepStates:
         ids = await self._run(SingleRead(lambda connection: connection.execute(_MOVED).scalars().all()))
         return list(map(BankId, ids))
 
-    async def find_banks_with_backlog(self) -> Sequence[BankId]:
-        ids = await self._run(SingleRead(lambda connection: connection.execute(_WAITING).scalars().all()))
+    async def find_banks_with_backlog(self, *, noted: bool = True) -> Sequence[BankId]:
+        statement = _HAVE_BACKLOG.where(_IS_NOTED) if noted else _HAVE_BACKLOG
+        ids = await self._run(SingleRead(lambda connection: connection.execute(statement).scalars().all()))
         return list(map(BankId, ids))
 
     async def find_failing_banks(self) -> Sequence[BankId]:
         ids = await self._run(lambda connection: connection.execute(_FAILING).scalars().all())
         return list(map(BankId, ids))
+
+
+def _dump(state: SleepState) -> dict[str, Any]:
+    return {
+        **{name: getattr(state, name) for name in _COLUMNS},
+        "leftovers": list(map(asdict, state.leftovers)),
+        "pauses": [[pause.operation, pause.at.isoformat(), pause.until.isoformat()] for pause in state.pauses],
+    }
 
 
 def _state(row: Row[Any]) -> SleepState:

@@ -7,6 +7,7 @@ from sqlalchemy import (
     Column,
     Double,
     ForeignKey,
+    Identity,
     Index,
     Integer,
     String,
@@ -16,7 +17,7 @@ from sqlalchemy import (
     text,
 )
 
-from circadia.stores.sql.schema import Instant, metadata, only
+from circadia.stores.sql.schema import NUMBER, Instant, metadata, only
 
 passes = Table(
     "passes",
@@ -87,6 +88,30 @@ sleep_states = Table(
     Column("edited_at", Instant),
     Column("pauses", JSON, nullable=False, server_default=text("'[]'")),
 )
+Index("sleep_states_failing", sleep_states.c.bank_id, **only("failures > 0"))
+
+# A row for each change that a decision on passes has not seen: of a bank, or of the agents that are bound to banks.
+# Rows are only added and deleted, so that blocks which change the same bank do not wait for each other.
+due_checks = Table(
+    "due_checks",
+    metadata,
+    Column("number", NUMBER, Identity(), primary_key=True),
+    Column("bank_id", String),
+    Column("bound_name", String),  # of a bank or a template, for all its banks
+    Column("if_asleep", Boolean, nullable=False, server_default=false()),
+    sqlite_autoincrement=True,
+)
+
+# When a bank is checked again if nothing happens before.
+next_checks = Table(
+    "next_checks",
+    metadata,
+    Column("bank_id", String, primary_key=True),
+    Column("at", Instant),
+    Column("has_backlog", Boolean, nullable=False),
+)
+Index("next_checks_at", next_checks.c.at, **only("at IS NOT NULL"))
+Index("next_checks_backlog", next_checks.c.bank_id, **only("has_backlog"))
 
 sleep_calls = Table(
     "sleep_calls",
