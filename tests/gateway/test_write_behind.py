@@ -1,6 +1,7 @@
 """What is written behind the answers reaches the database once, over lost replies, spool files and further starts."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,13 +11,20 @@ from circadia.clock import SystemClock, system_milliseconds
 from circadia.errors import StorageUnavailable
 from circadia.gateway.accounting.backlog import BacklogSpool
 from circadia.gateway.accounting.journal import LINES, Journal, Line
-from circadia.ids import AgentId, CallId, ConversationId, RandomIds
+from circadia.gateway.answers.answer_book import ENTRIES, AnswerBookEntry
+from circadia.ids import AgentId, BankId, CallId, ConversationId, RandomIds
+from circadia.memory.capture.recorder import Exchange, Utterance
+from circadia.records.agent import AgentPolicy
+from circadia.records.answer import LookupOutcome, SameQuestionVerdict
+from circadia.records.bank import Trust
 from circadia.records.call import Call, CallStatus
 from circadia.records.conversation import Conversation
 from circadia.records.event import Event, EventType
 from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
+from tests.contract.rows import agent
+from tests.contract.test_store_answers import answer, use
 from tests.full_disk import FullDiskStore
 from tests.watched_store import LostReplyStore
 
@@ -105,6 +113,42 @@ async def test_what_the_database_did_not_take_is_spooled_and_written_once_over_s
     await recover(build_journal(tmp_path, either_store))
     await require_once(either_store, LINES_WRITTEN)
     assert list_spool(tmp_path) == []
+
+
+ANSWER = answer("ans_1", BankId("b"))
+SAID = Utterance(text="tea", speaker="ann", trust=Trust.PERSON, key="k", unique=True, at=NOW)
+ENTRIES_OF_QUEUES: list[object] = [
+    Exchange(policy=AgentPolicy(bank="b", max_usd_per_day=1.5), user=None, conversation="talk", said=[SAID]),
+    AnswerBookEntry(
+        bank=BankId("b"), generation=2, agent=replace(agent("ann"), policy=AgentPolicy(bank="b")),
+        outcome=LookupOutcome.HIT, at=NOW, use=use("use_1", ANSWER), answer=ANSWER, rests=ANSWER.rests,
+    ),
+    SameQuestionVerdict(id="v", bank_id=BankId("b"), answer_id=ANSWER.id, same=True, at=NOW),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("entry", ENTRIES_OF_QUEUES, ids=lambda entry: type(entry).__name__)
+async def test_what_waits_for_memory_and_of_ready_answers_comes_back_from_the_disk_as_it_was(
+    tmp_path: Path, entry: object
+) -> None:
+    spool = BacklogSpool[object](tmp_path / "spool", RandomIds(system_milliseconds), "any", [Exchange, *ENTRIES])
+    backlog = spool.start_backlog()
+    backlog.entries.append(entry)
+    spool.save(backlog, backlog.entries)
+    ((path, loaded),) = spool.load()
+    stored = path.read_bytes()
+    spool.save(loaded, loaded.entries)
+    assert path.read_bytes() == stored
+    assert loaded.name == backlog.name
+    assert [type(each) for each in loaded.entries] == [type(entry)]
+
+
+async def test_half_a_character_costs_no_spool_file(tmp_path: Path) -> None:
+    spool = BacklogSpool[Exchange](tmp_path / "spool", RandomIds(system_milliseconds), "exchanges", [Exchange])
+    half = Exchange(policy=AgentPolicy(), user="u", conversation="c", said=[replace(SAID, text="a\ud800b")])
+    spool.save(spool.start_backlog(), [half])
+    ((_, loaded),) = spool.load()
+    assert [said.text for said in loaded.entries[0].said] == ["a?b"]
 
 
 async def test_lines_that_come_after_the_first_close_are_spooled_by_the_second(
