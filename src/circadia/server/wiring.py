@@ -47,6 +47,7 @@ from circadia.gateway.proxy.relay import Relay
 from circadia.ids import AgentId, RandomIds, hash_token
 from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.event_sequencer import EventSequencer
+from circadia.llm.prices import listed_models
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.services import MemoryServices
 from circadia.records.agent import AgentPolicy
@@ -171,7 +172,7 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     events, secret = EventLog(clock, signals, sequencer and sequencer.announce), partial(read_secret, basis.environment)
     presence, tier = Presence(store, signals), build_wake_services(settings, clock, ids, events)
     registry, threads, sessions = build_agent_services(settings, clock, ids, events, tier)
-    waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(), Ticker(clock)
+    waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(listed_models()), Ticker(clock)
     identity, failed = _build_identity(basis, admin_token)
     journal = Journal(clock, store, events, metrics.count_line)
     (spool := BodySpool(basis.data / "held", settings.limits)).clear()

@@ -29,6 +29,8 @@ from circadia.gateway.proxy.reply_format import ModelReplyFormat
 from circadia.settings import DefaultsSettings, LimitsSettings
 from circadia.suggestions import did_you_mean
 
+_SHORTEST_TIMEOUT_SECONDS = 1.0
+"""Time-out of a caller who can be kept; one that gives up sooner gets the usual keep-alives."""
 _ROUTES_KEPT = 1024
 """Maximum number of cached routes. A route depends on method, upstream and path alone."""
 
@@ -77,7 +79,7 @@ class ModelDoor:
         read_timeout = parse_seconds(first_value(call.headers, b"x-stainless-read-timeout"))
         read_timeout = read_timeout or parse_seconds(first_value(call.headers, b"x-stainless-timeout"))
         grace_seconds = self._defaults.hold_grace_seconds if call.request.streamed else self._defaults.silent_seconds
-        if read_timeout:
+        if read_timeout and read_timeout >= _SHORTEST_TIMEOUT_SECONDS:
             grace_seconds = min(grace_seconds, read_timeout / 2)
             reply.keep_alive_at_least_every(read_timeout / 3)
         return grace_seconds

@@ -11,7 +11,7 @@ from circadia.agents.access import require_upstream
 from circadia.agents.identity import Identity
 from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
-from circadia.errors import CircadiaError, Forbidden, StillAsleep, UpstreamFailed
+from circadia.errors import CircadiaError, Forbidden, StillAsleep, StorageUnavailable, UpstreamFailed
 from circadia.gateway.accounting.budget import require_model
 from circadia.gateway.calls.headers import bearer, to_upstream
 from circadia.gateway.calls.model_call import ModelCall
@@ -29,12 +29,15 @@ from circadia.ids import AgentId, ConversationId
 from circadia.records.agent import Agent, OnWake
 from circadia.records.conversation import Conversation
 from circadia.stores.base import Store
+from circadia.stores.time_limit import limit_wait
 from circadia.visibility import visible_text
 
 _logger = logging.getLogger(__name__)
 
 _COUNTS_KEPT: Final = 10_000
 """Agents for which the number of unread messages at their last wake is kept."""
+_COUNT_SECONDS: Final = 2.0
+"""Maximum wait of woken calls for the number of unread messages; after that they go without."""
 _SLEPT_SINCE: Final = "the agent slept after this call was written; build it again and send it"
 
 
@@ -61,7 +64,7 @@ class Relay:
         self._ledger = ledger
         self._writer = writer
         self._silent_seconds = silent_seconds
-        self._unread: BoundedDict[AgentId, tuple[int, asyncio.Future[int]]] = BoundedDict(_COUNTS_KEPT)
+        self._unread: BoundedDict[AgentId, tuple[int, asyncio.Future[int | None]]] = BoundedDict(_COUNTS_KEPT)
 
     async def relay(self, call: ModelCall, body: BodyRef, reply: Reply, grace_seconds: float) -> None:
         """Hold the call while its agent sleeps, send it, pass the answer on, and record it.
@@ -186,17 +189,21 @@ class Relay:
             return await self._turns.find(call.agent, name) or unknown
         return await self._turns.find_by_handle(call.agent, name) if place.endswith("/responses") else None
 
-    async def _count_unread(self, agent: Agent, admission: Admission) -> int:
-        """Count the agent's unread messages, once for all calls that one wake admits."""
+    async def _count_unread(self, agent: Agent, admission: Admission) -> int | None:
+        """Count the agent's unread messages, once for all calls that one wake admits; None if that failed."""
         known = self._unread.get(agent.id)
         if known is None or known[0] != admission.generation:
             known = admission.generation, asyncio.ensure_future(self._query_unread_count(agent))
             self._unread[agent.id] = known
         return await asyncio.shield(known[1])
 
-    async def _query_unread_count(self, agent: Agent) -> int:
-        async with self._store.begin_read() as tx:
-            return await tx.deliveries.count_unread(agent.id)
+    async def _query_unread_count(self, agent: Agent) -> int | None:
+        try:
+            async with limit_wait(_COUNT_SECONDS), self._store.begin_read() as tx:
+                return await tx.deliveries.count_unread(agent.id)
+        except StorageUnavailable as error:
+            _logger.warning("the unread messages of %r are not counted: %s", agent.reference, error.message)
+            return None
 
 
 def _hold_limit(agent: Agent) -> tuple[float, CircadiaError] | None:
@@ -223,16 +230,17 @@ def _outgoing_body(call: ModelCall, body: bytes, notice: str) -> tuple[bytes, bo
     return (body, False) if with_usage is None else (with_usage, True)
 
 
-def _wake_notice(admission: Admission, unread: int) -> str:
+def _wake_notice(admission: Admission, unread: int | None) -> str:
     """Return the fenced line that tells a woken agent that its prompt is old (GATE-65).
 
-    It states the sleep time, who woke the agent, and the unread messages and how to read them.
+    It states the sleep time, who woke the agent, and the unread messages, if they are counted, and how to read them.
     """
     woken = f", woken by {_plain_text(admission.woken_by)}" if admission.woken_by else ""
+    number = "there may be" if unread is None else unread
     mail = (
-        f"{unread} unread message{'s' if unread != 1 else ''}: call wait_for_message on the Circadia MCP server"
-        if unread
-        else "no unread messages"
+        "no unread messages"
+        if unread == 0
+        else f"{number} unread message{'s' if unread != 1 else ''}: call wait_for_message on the Circadia MCP server"
     )
     return f"<circadia-notice>You slept {_format_duration(admission.slept_seconds)}{woken}; {mail}.</circadia-notice>"
 
