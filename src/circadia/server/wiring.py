@@ -35,6 +35,7 @@ from circadia.gateway.doors.mcp import OWN, McpDoor
 from circadia.gateway.doors.model import ModelDoor
 from circadia.gateway.hold.bodies import BodySpool
 from circadia.gateway.hold.gate import Gate
+from circadia.gateway.hold.in_flight import BodiesInFlight
 from circadia.gateway.hold.keep_alive import Ticker
 from circadia.gateway.mcp.http import McpHttp
 from circadia.gateway.mcp.session_seal import Seal
@@ -188,8 +189,11 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     ))  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
     answers, lookup = build_gateway_answers(settings, clock, ids, store, memory, journal, metrics, models[0])
-    door, exchanges, ahead = await _model_door(stack, basis, identity, gate, presence, journal, memory, dreams, answers)
-    tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
+    bodies = BodiesInFlight(settings.limits.max_body_bytes_in_flight)
+    door, exchanges, ahead = await _model_door(
+        stack, basis, identity, gate, bodies, presence, journal, memory, dreams, answers
+    )
+    tools = _mcp_door(basis, identity, gate, bodies, ticker, admin_token, own, stdio)
     parts = ApiParts(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         sign_in=SignIn(clock, store, identity, admin_token), threads=threads, tokens=AccessTokenService(clock, events),
@@ -201,7 +205,7 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
         tier, settings, basis.environment, basis.data, clock, ids, store, signals, basis.address, basis.leads, basis.due
     )
     dreamer, counting = _build_dreamer(models, basis, dreams, metrics, memory, tier, ahead, lookup)
-    register_gauges(metrics, gate, spool, journal, exchanges, worker, signals, failed, memory.retrieval)
+    register_gauges(metrics, gate, bodies, spool, journal, exchanges, worker, signals, failed, memory.retrieval)
     caches = memory, lookup, answers[1], exchanges, tier.inbox, dreams.notebook
     following = await start_follower(basis, identity, presence, caches)
     sweeps = Sweeps(clock, store, events, waits, sessions, settings, basis.leads, basis.due)
@@ -282,8 +286,9 @@ def _build_host_guard(settings: Settings) -> HostGuard:
 
 
 async def _model_door(
-    stack: AsyncExitStack, basis: ServerBasis, identity: Identity, gate: Gate, presence: Presence, journal: Journal,
-    memory: MemoryServices, dreams: SleeptimeService, answers: tuple[AnswerResolver, AnswerBook],
+    stack: AsyncExitStack, basis: ServerBasis, identity: Identity, gate: Gate, bodies: BodiesInFlight,
+    presence: Presence, journal: Journal, memory: MemoryServices, dreams: SleeptimeService,
+    answers: tuple[AnswerResolver, AnswerBook],
 ) -> tuple[ModelDoor, ExchangeQueue, GatewayAnswerDrafter]:  # fmt: skip
     clock, store, settings = basis.clock, basis.store, basis.settings
     providers = await open_providers(settings, partial(read_secret, basis.environment), clock, stack)
@@ -298,20 +303,15 @@ async def _model_door(
         settings.defaults.silent_seconds,
     )  # fmt: skip
     door = ModelDoor(
-        clock, identity, gate, providers, owners, budget, relay, settings.defaults, settings.limits, Plain()
+        clock, identity, gate, bodies, providers, owners, budget, relay, settings.defaults, settings.limits, Plain()
     )  # fmt: skip
     return door, exchanges, GatewayAnswerDrafter(clock, store, memory, answers[0].finder, providers)
 
 
 def _mcp_door(
-    basis: ServerBasis,
-    identity: Identity,
-    gate: Gate,
-    ticker: Ticker,
-    admin_token: str,
-    own: ASGIApp,
-    stdio: StdioServers,
-) -> McpDoor:
+    basis: ServerBasis, identity: Identity, gate: Gate, bodies: BodiesInFlight, ticker: Ticker, admin_token: str,
+    own: ASGIApp, stdio: StdioServers,
+) -> McpDoor:  # fmt: skip
     configured = basis.settings.mcp_servers
     over_http: dict[str, ASGIApp] = {
         name: McpHttp(name, entry, basis.environment, basis.session) for name, entry in configured.items() if entry.url
@@ -319,7 +319,7 @@ def _mcp_door(
     children: dict[str, ASGIApp] = {name: stdio.server(name) for name, entry in configured.items() if not entry.url}
     seal = Seal(hashlib.sha256(b"circadia mcp sessions\n" + admin_token.encode()).digest())
     return McpDoor(
-        basis.clock, identity, gate, basis.signals, ticker, seal, {OWN: own, **over_http, **children},
+        basis.clock, identity, gate, bodies, basis.signals, ticker, seal, {OWN: own, **over_http, **children},
         frozenset(over_http), basis.settings.defaults, basis.settings.limits,
     )  # fmt: skip
 

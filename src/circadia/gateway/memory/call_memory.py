@@ -24,7 +24,7 @@ from circadia.gateway.answers.serving import AnswerResolver, Lookup, wants_looku
 from circadia.gateway.calls.headers import first_value
 from circadia.gateway.calls.model_call import ModelCall
 from circadia.gateway.dialects.base import AnswerContent
-from circadia.gateway.hold.bodies import run_off_loop
+from circadia.gateway.hold.in_flight import run_off_loop
 from circadia.gateway.memory.conversations import (
     NO_FOLLOW_UP,
     CallFollowUp,

@@ -16,10 +16,10 @@ from circadia.gateway.accounting.budget import require_model
 from circadia.gateway.calls.headers import bearer, to_upstream
 from circadia.gateway.calls.model_call import ModelCall
 from circadia.gateway.dialects.errors import is_too_long
-from circadia.gateway.hold.bodies import BodyRef, run_off_loop
 from circadia.gateway.hold.gate import Admission, AsleepAgain, Gate, GateCall
+from circadia.gateway.hold.in_flight import CallBody, run_off_loop
 from circadia.gateway.hold.reply import Phase, Reply
-from circadia.gateway.memory.conversations import SleepTier, Turns
+from circadia.gateway.memory.conversations import ConversationCall, SleepTier, Turns
 from circadia.gateway.proxy.answer_writer import AnswerWriter
 from circadia.gateway.proxy.ledger import Ledger
 from circadia.gateway.proxy.relayed_call import RelayedCall
@@ -66,13 +66,13 @@ class Relay:
         self._silent_seconds = silent_seconds
         self._unread: BoundedDict[AgentId, tuple[int, asyncio.Future[int | None]]] = BoundedDict(_COUNTS_KEPT)
 
-    async def relay(self, call: ModelCall, body: BodyRef, reply: Reply, grace_seconds: float) -> None:
+    async def relay(self, call: ModelCall, body: CallBody, reply: Reply, grace_seconds: float) -> None:
         """Hold the call while its agent sleeps, send it, pass the answer on, and record it.
 
         A call that generates nothing is neither held nor recorded.
         """
         if not call.route.generates:
-            await self._pass_through(RelayedCall(call, reply), body.take())
+            await self._pass_through(RelayedCall(call, reply), body)
             return None
         operation = sys.intern(f"{call.method} {call.target.split('?', 1)[0]}")
         limit = _hold_limit(call.agent)
@@ -80,12 +80,12 @@ class Relay:
             self._gate, call.agent, reply, body, door="model", what=operation, grace_seconds=grace_seconds, limit=limit
         ) as gate_call:
             while True:
-                content, admission = await gate_call.admit()
+                admission = await gate_call.admit()
                 if admission.was_held:
                     call = await self._reauthorize(call)
                     self._gate.keep_alive(reply, max(0.0, self._silent_seconds - admission.held_seconds))
                 try:
-                    return await self._generate(RelayedCall(call, reply, gate_call), content, admission)
+                    return await self._generate(RelayedCall(call, reply, gate_call), body, admission)
                 except AsleepAgain:
                     continue
 
@@ -98,7 +98,7 @@ class Relay:
         require_model(agent, call.request, call.route)
         return replace(call, agent=agent)
 
-    async def _generate(self, relayed: RelayedCall, body: bytes, admission: Admission) -> None:
+    async def _generate(self, relayed: RelayedCall, body: CallBody, admission: Admission) -> None:
         """Send an admitted call with the declared changes; record its usage whatever happens.
 
         The gate clears it directly before each send; the gate's errors reach the caller, and nothing is sent.
@@ -110,22 +110,31 @@ class Relay:
         turn = await self._turns.begin(call.agent, call.request, call.headers)
         entry = self._ledger.open_entry(relayed, turn, admission)
         try:
-            prepared = await self._tier.prepare_call(call, turn, body, held=admission.was_held)
-            relayed.call, relayed.follow_up = _with_size_of(call, body, prepared.body), prepared.follow_up
-            if prepared.answer is not None:
+            answer = await self._prepare(relayed, turn, body, held=admission.was_held)
+            if answer is not None:
                 await relayed.clear_to_send()
-                await self._writer.write_ready_answer(relayed, prepared.answer)
+                await self._writer.write_ready_answer(relayed, answer)
                 return
             await self._ledger.reserve(entry)
             is_stale = admission.was_held and on_wake is not OnWake.FORWARD
             notice = _wake_notice(admission, await self._count_unread(call.agent, admission)) if is_stale else ""
-            without_memory = None if prepared.body is body else body
-            await self._exchange(relayed, prepared.body, notice, without_memory)
+            await self._exchange(relayed, body, notice)
         finally:
             # After the answer: data written to the caller goes out at the end of this step of the event loop.
             asyncio.get_running_loop().call_soon(self._ledger.settle, entry)
 
-    async def _pass_through(self, relayed: RelayedCall, body: bytes) -> None:
+    async def _prepare(
+        self, relayed: RelayedCall, turn: ConversationCall, body: CallBody, *, held: bool
+    ) -> bytes | None:
+        """Add memory to the call, or return the ready answer to it."""
+        call = relayed.call
+        prepared = await self._tier.prepare_call(call, turn, body.content, held=held)
+        relayed.follow_up = prepared.follow_up
+        body.with_memory = None if prepared.body is body.content else prepared.body
+        relayed.call = _with_size_of(call, body.content, prepared.body)
+        return prepared.answer
+
+    async def _pass_through(self, relayed: RelayedCall, body: CallBody) -> None:
         """Pass on a call that generates nothing.
 
         Token counts cover what would be sent. An answer made in the background is reported when it is fetched.
@@ -133,7 +142,7 @@ class Relay:
         call = relayed.call
         if call.dialect.counts_tokens:
             turn = await self._turns.begin(call.agent, call.request, call.headers)
-            body = (await self._tier.prepare_call(call, turn, body)).body
+            body.content = (await self._tier.prepare_call(call, turn, body.content)).body
         ending = await self._find_ending_conversation(call) if call.method == "DELETE" else None
         await self._exchange(relayed, body)
         if ending is not None and relayed.status is not None and relayed.status < 300:
@@ -142,21 +151,20 @@ class Relay:
         if content is not None and content.handle is not None:
             self._tier.on_background_answer(call, content.handle, content)
 
-    async def _exchange(
-        self, relayed: RelayedCall, body: bytes, notice: str = "", without_memory: bytes | None = None
-    ) -> None:
+    async def _exchange(self, relayed: RelayedCall, body: CallBody, notice: str = "") -> None:
         """Send the body, or the one without memory if that is too long for the model, and pass the answer on."""
         call = relayed.call
         answer: ProviderResponse | None = None
         try:
-            answer, whole = await self._send(relayed, body, notice)
-            if without_memory is not None and whole is not None and is_too_long(answer.status, whole):
+            answer, whole = await self._send(relayed, body.with_memory or body.content, notice)
+            if body.with_memory is not None and whole is not None and is_too_long(answer.status, whole):
                 _logger.warning(
                     "a call of %r is too long for its model with memory, and goes without", call.agent.reference
                 )
                 relayed.drop_memory()
                 answer.close()
-                answer, whole = await self._send(relayed, without_memory, notice)
+                answer, whole = await self._send(relayed, body.content, notice)
+            body.drop()
             relayed.status, relayed.first_byte_at = answer.status, self._clock.monotonic()
             if answer.status >= 400:
                 relayed.is_too_long |= whole is not None and is_too_long(answer.status, whole)
