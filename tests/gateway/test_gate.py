@@ -103,7 +103,9 @@ async def bench(folder: Path, store: Store, agents: list[Agent], **limits: int) 
     parking = BodySpool(folder / "held", settings)
     ticker = Ticker(CLOCK)
     journal = Journal(CLOCK, store, EventLog(CLOCK, signals), lines.append)
-    gate = Gate(CLOCK, RandomIds(system_milliseconds), presence, journal, ticker, parking, LocalHoldPlaces(settings))
+    gate = Gate(
+        CLOCK, RandomIds(system_milliseconds), presence, journal, ticker, parking, LocalHoldPlaces(settings, 2**20)
+    )
     made = Bench(gate, presence, parking, signals, ticker, lines, journal)
     for agent in agents:
         cell = presence.ensure_cell(agent.id)

@@ -24,6 +24,7 @@ def memory(server: CircadiaProcess) -> int:
     return int(status.partition("VmRSS:")[2].split()[0]) // 1024
 
 
+@pytest.mark.timeout(300)  # 450 MB through a busy machine
 async def test_a_minute_after_a_burst_of_large_bodies_the_memory_is_as_before(tmp_path: Path) -> None:
     data = json.dumps(chat([TURN] * 3_750)).encode()
     assert len(data) >= 7_500_000
@@ -58,7 +59,7 @@ async def test_a_minute_after_a_burst_of_large_bodies_the_memory_is_as_before(tm
             most = 0.0
             while not all(each.done() for each in calls):
                 most = max(most, await in_flight())
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.25)
             assert {await each for each in calls} == {200}
             assert len(data) <= most <= 256 * 2**20
             assert await in_flight() == 0

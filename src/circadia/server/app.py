@@ -20,6 +20,7 @@ import uvicorn
 from circadia.errors import StartError
 from circadia.os_user import PROGRAM_AS_SERVER
 from circadia.records.member import Role
+from circadia.server.acceptor import Acceptor
 from circadia.server.folder import keep_admin_token, load_admin_token, lock_folder
 from circadia.server.protocol import GatewayHttpProtocol
 from circadia.server.wiring import Server, build_server
@@ -112,11 +113,13 @@ class Listener(uvicorn.Server):
                 server_header=False,
                 headers=[("x-content-type-options", "nosniff")],
                 proxy_headers=False,
-                backlog=4096,
+                limit_concurrency=server.connection_limit.most + 1,
                 timeout_keep_alive=75,
                 timeout_graceful_shutdown=END_SECONDS,
             )
         )
+        self._limit = server.connection_limit
+        self._limit.connections = self.server_state.connections
         self._loop = asyncio.get_running_loop()
         self._drain = server.drain
         self._drain_seconds = drain_seconds
@@ -160,7 +163,17 @@ class Listener(uvicorn.Server):
             self._drain_limit.reschedule(0.0)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        """Accept connections, as many as files may be open."""
+        await super().startup([])
+
+        def build_protocol() -> GatewayHttpProtocol:
+            return GatewayHttpProtocol(
+                config=self.config, server_state=self.server_state, app_state=self.lifespan.state, _loop=self._loop
+            )
+
+        self.servers += [
+            cast("asyncio.Server", Acceptor(bound, build_protocol, self._limit)) for bound in sockets or ()
+        ]
         self.ready.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

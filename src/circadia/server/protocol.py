@@ -194,6 +194,8 @@ class GatewayHttpProtocol(HttpToolsProtocol):
         if self.parser.get_http_version() == "1.0":
             cast("_BufferedTransport", self.transport).knows_chunks = False
             self.cycle.keep_alive = False
+        if self.limit_concurrency is not None and 2 * len(self.connections) > self.limit_concurrency:
+            self.cycle.keep_alive = False  # an idle connection would keep others out
         if self.parser.should_upgrade():
             self._framing = b"".join(b"%b: %b\r\n" % header for header in self.headers if header[0] in _FRAMING)
         self.headers = []

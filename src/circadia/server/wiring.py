@@ -37,6 +37,7 @@ from circadia.gateway.hold.bodies import BodySpool
 from circadia.gateway.hold.gate import Gate
 from circadia.gateway.hold.in_flight import BodiesInFlight
 from circadia.gateway.hold.keep_alive import Ticker
+from circadia.gateway.hold.places import file_limit
 from circadia.gateway.mcp.http import McpHttp
 from circadia.gateway.mcp.session_seal import Seal
 from circadia.gateway.mcp.stdio import StdioServers
@@ -70,7 +71,7 @@ from circadia.server.dashboard import DashboardDoor
 from circadia.server.drain import Drain
 from circadia.server.dream_folders import build_memory_folders
 from circadia.server.dream_runner import DreamRunner
-from circadia.server.front import DoorRouter, HostGuard, refuse_calls
+from circadia.server.front import ConnectionLimit, DoorRouter, HostGuard, refuse_calls
 from circadia.server.gauges import register_gauges, register_sleep_gauges
 from circadia.server.memory_wiring import apply_file_banks, build_gateway_memory, build_memory
 from circadia.server.provider_wiring import open_providers
@@ -104,6 +105,7 @@ _logger = logging.getLogger(__name__)
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Server:
     app: ASGIApp
+    connection_limit: ConnectionLimit
     journal: Journal
     exchanges: ExchangeQueue
     answers: AnswerBook
@@ -217,7 +219,7 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     )  # fmt: skip
     await start_background(stack, own, stdio, (journal, exchanges, answers[1]), tasks)
     return Server(
-        app=front, journal=journal, exchanges=exchanges, answers=answers[1],
+        app=front, connection_limit=front.limit, journal=journal, exchanges=exchanges, answers=answers[1],
         waiting=lambda: gate.total_held + ticker.waiting, drain=Drain(front, gate, worker, dreamer, basis.membership),
     )  # fmt: skip
 
@@ -238,7 +240,8 @@ def _build_front(
     is_worker = basis.role is Role.WORKER
     doors = dict.fromkeys((*doors, "ui"), refuse_calls) if is_worker else {**doors, "ui": DashboardDoor(parts.sign_in)}
     api = refuse_calls if is_worker else create_api(parts)
-    return DoorRouter(_build_host_guard(basis.settings), doors, api, identity, metrics, basis.store.ping)
+    limit = ConnectionLimit(file_limit(), basis.settings.limits.max_holds)
+    return DoorRouter(_build_host_guard(basis.settings), limit, doors, api, identity, metrics, basis.store.ping)
 
 
 def _build_alerts(basis: ServerBasis) -> AlertNotifier:
