@@ -75,7 +75,7 @@ class Bench:
         self, agent: Agent, body: bytes = b"x", most: tuple[float, CircadiaError] | None = None
     ) -> tuple[bytes, Admission]:
         reply = Reply(_swallow, McpReplyFormat(), 15.0)
-        call_body = CallBody(BodiesInFlight(2**30))
+        call_body = CallBody(BodiesInFlight(LimitsSettings.model_validate({})))
         call_body.content = body
         del body
         with GateCall(

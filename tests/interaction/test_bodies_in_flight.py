@@ -16,6 +16,7 @@ from tests.interaction.test_large_bodies import ANSWER, chat
 pytestmark = pytest.mark.spec("LARGE-07")
 CALLS = 60
 TURN = {"role": "user", "content": "what did they say " * 110}
+ANSWERED = [TURN, {"role": "assistant", "content": "they said so " * 150}]
 
 
 def memory(server: CircadiaProcess) -> int:
@@ -26,7 +27,7 @@ def memory(server: CircadiaProcess) -> int:
 
 @pytest.mark.timeout(300)  # 450 MB through a busy machine
 async def test_a_minute_after_a_burst_of_large_bodies_the_memory_is_as_before(tmp_path: Path) -> None:
-    data = json.dumps(chat([TURN] * 3_750)).encode()
+    data = json.dumps(chat([*ANSWERED * 1_890, TURN])).encode()
     assert len(data) >= 7_500_000
     async with peer(answering(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(ANSWER), ANSWER)) as upstream:
         config = {

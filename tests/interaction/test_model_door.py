@@ -8,9 +8,6 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from circadia.errors import StorageUnavailable
-from circadia.stores.sql.deliveries import SqlDeliveries
-from tests.fixtures.leap_clock import LeapClock
 from tests.interaction.live import CHAT, KEY, Live, live
 
 STREAM = {**CHAT, "stream": True}
@@ -119,21 +116,6 @@ async def test_an_impatient_client_gets_signs_of_life_before_its_own_time_is_up(
             assert await response.content.readexactly(2) == b"  "
             await at.sleeping(False)
             json.loads(await response.read())
-
-
-@pytest.mark.spec("GATE-51")
-async def test_a_caller_that_gives_up_at_once_gets_no_more_signs_of_life_than_others(tmp_path: Path) -> None:
-    clock = LeapClock()
-    async with live(tmp_path, clock=clock, defaults={"hold_silent_seconds": 1, "keep_alive_seconds": 15}) as at:
-        token = await at.agent()
-        await at.sleeping(True)
-        async with at.call(token, headers={"x-stainless-timeout": "0.001"}) as response:
-            for _ in range(40):
-                clock.leap(0.5)
-                await at.held(1)
-            await at.sleeping(False)
-            answer = await response.read()
-        assert len(answer) - len(answer.lstrip(b" ")) <= 2, "in 20 s"
 
 
 @pytest.mark.spec("GATE-60")
@@ -337,26 +319,6 @@ async def test_a_woken_prompt_gets_one_line_goes_as_it_is_or_is_asked_for_again(
             else:
                 assert sent.startswith("hello\n\n<circadia-notice>You slept ")
                 assert "woken by operator; no unread messages.</circadia-notice>" in sent
-
-
-@pytest.mark.spec("GATE-65")
-async def test_woken_calls_go_on_without_the_number_of_messages_that_cannot_be_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def fails(*_: object) -> int:
-        raise StorageUnavailable("the database is busy")
-
-    async with live(tmp_path, defaults={"hold_silent_seconds": 60}) as at:
-        token = await at.agent()
-        await at.sleeping(True)
-        pending = [asyncio.create_task(at.answered(token)) for _ in range(3)]
-        await at.held(3)
-        monkeypatch.setattr(SqlDeliveries, "count_unread", fails)
-        await at.sleeping(False)
-        assert [(await call)[0] for call in pending] == [200] * 3
-    for request in at.upstream.requests:
-        sent = json.loads(request.body)["messages"][-1]["content"]
-        assert "; there may be unread messages: call wait_for_message on the Circadia MCP server." in sent
 
 
 @pytest.mark.setting("defaults.abort_streams")

@@ -25,7 +25,6 @@ from circadia.stores.sql.index_delta import HEADS
 from circadia.stores.sql.link import do_nothing
 from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.pooled_writer import PooledWriter
-from circadia.stores.sql.statement import BATCH_EXECUTOR, BatchExecutor, BoundWrite
 from circadia.stores.sql.write_block import WriteBlock
 from circadia.wake.admission.budgets import fetch_budgets
 from circadia.wake.admission.chains import ChainPosition
@@ -258,20 +257,6 @@ async def test_statements_are_planned_anew_after_many_runs(store: SqlStore) -> N
             names.append(await block.run(named))
     assert [len(each) for each in names] == [1, 1]
     assert names[0] != names[1]
-
-
-async def test_a_connection_keeps_no_more_than_500_statements_whatever_is_written_together(store: SqlStore) -> None:
-    def write(connection: Connection) -> None:
-        run: BatchExecutor = connection.info[BATCH_EXECUTOR]
-        for number in range(1_500):
-            run([BoundWrite(f"UPDATE banks SET id = id WHERE {number} = $1::int", [[-1]], True)])
-
-    def count(connection: Connection) -> int:
-        return connection.exec_driver_sql("SELECT count(*) FROM pg_prepared_statements").scalar_one()
-
-    async with store.writer.begin(()) as block:
-        await block.run(write)
-        assert await block.run(count) <= 510, "and a few of the driver's own"
 
 
 async def test_a_statement_is_not_cut_short_with_its_caller(store: SqlStore) -> None:

@@ -189,12 +189,9 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
         store=store, clock=clock, signals=signals, threads=threads, sleep=tier.sleep, waits=waits,
         presence=presence, settings=settings, wake=tier, memory=memory, sleeptime=dreams, folders=folders,
     ))  # fmt: skip
-    stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
+    stdio, bodies = StdioServers(settings.mcp_servers, basis.environment, clock), BodiesInFlight(settings.limits)
     answers, lookup = build_gateway_answers(settings, clock, ids, store, memory, journal, metrics, models[0])
-    bodies = BodiesInFlight(settings.limits.max_body_bytes_in_flight)
-    door, exchanges, ahead = await _model_door(
-        stack, basis, identity, gate, bodies, presence, journal, memory, dreams, answers
-    )
+    door, exchanges, ahead = await _model_door(stack, basis, identity, gate, bodies, journal, memory, dreams, answers)
     tools = _mcp_door(basis, identity, gate, bodies, ticker, admin_token, own, stdio)
     parts = ApiParts(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
@@ -290,8 +287,7 @@ def _build_host_guard(settings: Settings) -> HostGuard:
 
 async def _model_door(
     stack: AsyncExitStack, basis: ServerBasis, identity: Identity, gate: Gate, bodies: BodiesInFlight,
-    presence: Presence, journal: Journal, memory: MemoryServices, dreams: SleeptimeService,
-    answers: tuple[AnswerResolver, AnswerBook],
+    journal: Journal, memory: MemoryServices, dreams: SleeptimeService, answers: tuple[AnswerResolver, AnswerBook],
 ) -> tuple[ModelDoor, ExchangeQueue, GatewayAnswerDrafter]:  # fmt: skip
     clock, store, settings = basis.clock, basis.store, basis.settings
     providers = await open_providers(settings, partial(read_secret, basis.environment), clock, stack)
@@ -302,7 +298,7 @@ async def _model_door(
     dreams.behind = [writer.flush for writer in (exchanges, answers[1])]
     ledger = Ledger(clock, basis.ids, journal, budget, turns, remembering, basis.traces)
     relay = Relay(
-        clock, store, identity, gate, turns, remembering, ledger, AnswerWriter(presence, owners),
+        clock, store, identity, gate, turns, remembering, ledger, AnswerWriter(gate.presence, owners),
         settings.defaults.silent_seconds,
     )  # fmt: skip
     door = ModelDoor(

@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 from starlette.types import Receive, Scope
 
 from circadia.errors import InvalidRequest, LimitReached, TooLarge
+from circadia.settings import LimitsSettings
 
 T = TypeVar("T")
 
@@ -39,8 +40,8 @@ class BodiesInFlight:
     with memory, and for a moment the text of it: up to three times these bytes.
     """
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self, limits: LimitsSettings) -> None:
+        self._limit = limits.max_body_bytes_in_flight
         self._waiters: OrderedDict[asyncio.Future[None], int] = OrderedDict()
         self._left_bytes = 0
         """Bytes of large bodies that have left since memory was given back."""
