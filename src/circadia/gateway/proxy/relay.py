@@ -234,7 +234,8 @@ def _with_size_of(call: ModelCall, before: bytes, after: bytes) -> ModelCall:
 def _outgoing_body(call: ModelCall, body: bytes, notice: str) -> tuple[bytes, bool]:
     """Return the outgoing body with the notice, and whether it requests usage that its caller did not request."""
     body = call.dialect.with_line(body, notice) if notice else body
-    with_usage = call.dialect.with_usage(body) if call.agent.policy.include_usage and call.request.streamed else None
+    adds_usage = call.agent.policy.include_usage and call.request.streamed
+    with_usage = call.dialect.with_usage(body, call.request) if adds_usage else None
     return (body, False) if with_usage is None else (with_usage, True)
 
 
