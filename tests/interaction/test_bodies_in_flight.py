@@ -61,7 +61,9 @@ async def test_a_minute_after_a_burst_of_large_bodies_the_memory_is_as_before(tm
             while not all(each.done() for each in calls):
                 most = max(most, await in_flight())
                 await asyncio.sleep(0.25)
-            assert {await each for each in calls} == {200}
+            statuses = [await each for each in calls]
+            assert statuses.count(200) >= 256 * 2**20 // len(data)
+            assert set(statuses) <= {200, 429}, "a busy machine lets the last ones wait for 30 s"
             assert len(data) <= most <= 256 * 2**20
             assert await in_flight() == 0
             async with asyncio.timeout(60):
