@@ -16,8 +16,9 @@ from circadia.clock import SystemClock, system_milliseconds
 from circadia.errors import CircadiaError, LimitReached, StillAsleep, StorageUnavailable, TargetGone
 from circadia.gateway.accounting.backlog import BacklogSpool
 from circadia.gateway.accounting.journal import LINES, Journal, Line
-from circadia.gateway.hold.bodies import BodyRef, BodySpool
+from circadia.gateway.hold.bodies import BodySpool
 from circadia.gateway.hold.gate import Admission, AsleepAgain, Gate, GateCall
+from circadia.gateway.hold.in_flight import BodiesInFlight, CallBody
 from circadia.gateway.hold.keep_alive import Ticker
 from circadia.gateway.hold.places import LocalHoldPlaces
 from circadia.gateway.hold.reply import Reply
@@ -75,16 +76,19 @@ class Bench:
         self, agent: Agent, body: bytes = b"x", most: tuple[float, CircadiaError] | None = None
     ) -> tuple[bytes, Admission]:
         reply = Reply(_swallow, McpReplyFormat(), 15.0)
+        call_body = CallBody(BodiesInFlight(LimitsSettings.model_validate({})))
+        call_body.content = body
+        del body
         with GateCall(
-            self.gate, agent, reply, BodyRef(body), door="mcp", what="tools/call t", grace_seconds=2.0, limit=most
+            self.gate, agent, reply, call_body, door="mcp", what="tools/call t", grace_seconds=2.0, limit=most
         ) as call:
             while True:
-                body, passage = await call.admit()
+                passage = await call.admit()
                 try:
                     await call.clear_to_send()
                 except AsleepAgain:
                     continue
-                return body, passage
+                return call_body.hand_over(), passage
 
 
 async def _swallow(message: Message) -> None:
@@ -102,7 +106,7 @@ async def bench(folder: Path, store: Store, agents: list[Agent], **limits: int) 
     ids = RandomIds(system_milliseconds)
     backlogs = BacklogSpool[Line](folder / "spool", ids, "journal", LINES)
     journal = Journal(CLOCK, store, backlogs, EventLog(CLOCK, signals), lines.append)
-    gate = Gate(CLOCK, ids, presence, journal, ticker, parking, LocalHoldPlaces(settings))
+    gate = Gate(CLOCK, ids, presence, journal, ticker, parking, LocalHoldPlaces(settings, 2**20))
     made = Bench(gate, presence, parking, signals, ticker, lines, journal)
     for agent in agents:
         cell = presence.ensure_cell(agent.id)

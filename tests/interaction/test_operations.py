@@ -107,6 +107,31 @@ async def test_metrics_count_calls_tokens_and_holds(tmp_path: Path) -> None:
         assert token not in seen
 
 
+@pytest.mark.spec("GATE-64")
+async def test_made_up_model_names_take_no_series_of_known_models_and_of_those_that_answered(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+
+        async def call(model: str, status: int = 200) -> None:
+            if status != 200:
+                at.upstream.next(status=status, body={"error": {"message": "no"}})
+            async with at.call(token, body={**CHAT, "model": model}) as response:
+                assert response.status == status
+
+        await call("house-1")
+        for number in range(1_000):
+            await call(f"made-up-{number}", status=404)
+        await call("claude-sonnet-4-5", status=404)
+        await call("house-1")
+        await call("house-2")
+        await at.server.journal.flush()
+        _, metrics = await text(at, "/metrics", ADMIN)
+    counts = dict(re.findall(r'circadia_model_calls_total\{model="([^"]*)",.*\} (\S+)', metrics))
+    assert {name: float(count) for name, count in counts.items()} == {
+        "house-1": 2, "other": 1_000, "claude-sonnet-4-5": 1, "house-2": 1,
+    }  # fmt: skip
+
+
 @pytest.mark.spec("GATE-73")
 async def test_a_session_in_which_all_sleep_and_nobody_acts_is_told_as_stalled_once(tmp_path: Path) -> None:
     async with live(tmp_path, defaults={"stall_seconds": 0.1}) as at:

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from circadia.testing.upstream import MockUpstream
+from tests.fixtures.leap import Leap
 from tests.fixtures.leap_clock import LeapClock
 from tests.interaction.live import ADMIN, CHAT, Live
 
@@ -16,6 +18,11 @@ async def refused(at: Live, token: str, body: object = CHAT) -> str:
     async with asyncio.timeout(20), at.call(token, body=body) as response:
         assert response.status in (429, 413)
         return (await response.json())["error"]["message"]
+
+
+async def answered(at: Live, token: str, body: object) -> tuple[int, Any, Any]:
+    async with at.call(token, body=body) as response:
+        return response.status, response.headers, await response.json()
 
 
 @pytest.mark.setting("limits.max_holds", limits={"max_holds": 2})
@@ -42,6 +49,11 @@ async def test_the_second_held_call_of_one_agent_is_refused_while_another_agents
     await at.sleeping(False, "ann")
     await at.sleeping(False, "bob")
     await asyncio.gather(*held)
+
+
+async def metrics(at: Live) -> bytes:
+    async with at.http.get(f"{at.url}/metrics", headers={"authorization": f"Bearer {ADMIN}"}) as response:
+        return await response.read()
 
 
 def chat(characters: int) -> dict[str, Any]:
@@ -79,6 +91,33 @@ async def test_a_call_is_refused_once_the_disk_for_held_bodies_is_used_up(at: Li
     assert await refused(at, token, chat(4_000))
     await at.sleeping(False)
     await held
+
+
+@pytest.mark.spec("LARGE-07")
+@pytest.mark.setting("limits.max_body_bytes_in_flight", limits={"max_body_bytes_in_flight": 500_000})
+async def test_a_call_waits_while_bodies_in_flight_leave_no_room_and_then_goes_on_or_is_refused(
+    at: Live, provider: MockUpstream, leap: Leap
+) -> None:
+    token = await at.agent()
+    goes_on = asyncio.Event()
+    provider.next(delay=goes_on)
+    first = asyncio.create_task(at.called(token, chat(300_000)))
+    await provider.wait_for_requests(1)
+    second, third = (asyncio.create_task(answered(at, token, chat(400_000 + number))) for number in range(2))
+    assert b"choices" in await at.called(token, chat(100)), "a small one passes"
+    leap(29)
+    fourth = asyncio.create_task(answered(at, token, chat(250_000)))
+    assert b"choices" in await at.called(token, chat(100))
+    leap(2)
+    for waiting in (second, third):
+        status, headers, body = await waiting
+        assert (status, body["error"]["code"]) == (429, "limit_reached")
+        assert int(headers["retry-after"]) == 5
+    assert len(provider.requests) == 3
+    goes_on.set()
+    assert b"choices" in await first
+    assert (await fourth)[0] == 200
+    assert b"\ncircadia_body_bytes_in_flight 0.0" in await metrics(at)
 
 
 SIZES: Any = {"max_model_body_bytes": 2_000, "max_mcp_body_bytes": 3_000, "max_api_body_bytes": 4_000}

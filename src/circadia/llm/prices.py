@@ -124,6 +124,11 @@ class PriceList:
         return self._provider.find_model(model.lower(), all_providers=self._snapshot.providers)
 
 
+def listed_models() -> frozenset[str]:
+    """Return the names of all models in the price list."""
+    return frozenset(model.id for provider in get_snapshot().providers for model in provider.models)
+
+
 def _is_tiered(prices: ModelPrice) -> bool:
     return any(isinstance(value, TieredPrices) for value in vars(prices).values())
 

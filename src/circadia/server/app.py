@@ -22,8 +22,9 @@ from circadia.clock import SystemClock
 from circadia.errors import StartError
 from circadia.os_user import PROGRAM_AS_SERVER
 from circadia.records.member import Role
+from circadia.server.acceptor import Acceptor
 from circadia.server.folder import keep_admin_token, load_admin_tokens, lock_folder
-from circadia.server.protocol import build_http_config
+from circadia.server.protocol import GatewayHttpProtocol, build_http_config
 from circadia.server.starting import build_when_database_answers
 from circadia.server.wiring import Server, build_server
 from circadia.settings import ConfigFile, Settings
@@ -100,7 +101,9 @@ class Listener(uvicorn.Server):
     """A uvicorn server that drains on SIGTERM, and stops on SIGINT or a second signal (GATE-49, CLU-31)."""
 
     def __init__(self, server: Server, bound: socket.socket, *, drain_seconds: float) -> None:
-        super().__init__(build_http_config(server.app))
+        super().__init__(build_http_config(server.app, max_requests=server.connection_limit.most + 1))
+        self._limit = server.connection_limit
+        self._limit.connections = self.server_state.connections
         self._loop = asyncio.get_running_loop()
         self._drain = server.drain
         self._drain_seconds = drain_seconds
@@ -144,7 +147,17 @@ class Listener(uvicorn.Server):
             self._drain_limit.reschedule(0.0)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        """Accept connections, as many as files may be open."""
+        await super().startup([])
+
+        def build_protocol() -> GatewayHttpProtocol:
+            return GatewayHttpProtocol(
+                config=self.config, server_state=self.server_state, app_state=self.lifespan.state, _loop=self._loop
+            )
+
+        self.servers += [
+            cast("asyncio.Server", Acceptor(bound, build_protocol, self._limit)) for bound in sockets or ()
+        ]
         self.ready.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

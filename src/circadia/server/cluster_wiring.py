@@ -16,7 +16,7 @@ from circadia.agents.presence import Presence
 from circadia.clock import Clock
 from circadia.errors import ConfigError, StartError, StorageUnavailable
 from circadia.gateway.hold.gate import Gate
-from circadia.gateway.hold.places import HoldPlaces, LocalHoldPlaces, SharedHoldPlaces
+from circadia.gateway.hold.places import HoldPlaces, LocalHoldPlaces, SharedHoldPlaces, file_limit, holds_within
 from circadia.ids import IdSource, MemberId, hash_token
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.jobs.guarded_step import run_guarded
@@ -150,9 +150,15 @@ async def join_cluster(
 
 
 def build_hold_places(basis: ServerBasis) -> HoldPlaces:
+    limits, files = basis.settings.limits, file_limit()
+    if holds_within(files) < limits.max_holds:
+        _logger.warning(
+            "at most %d calls are held, not limits.max_holds = %d: the limit of open files is %d",
+            holds_within(files), limits.max_holds, files,
+        )  # fmt: skip
     if basis.membership is None:
-        return LocalHoldPlaces(basis.settings.limits)
-    return SharedHoldPlaces(basis.clock, basis.store, basis.membership.member_id, basis.settings.limits)
+        return LocalHoldPlaces(limits, files)
+    return SharedHoldPlaces(basis.clock, basis.store, basis.membership.member_id, limits, files)
 
 
 class Cache(Protocol):

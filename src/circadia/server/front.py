@@ -3,7 +3,7 @@
 import asyncio
 import ipaddress
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sized
 from functools import lru_cache
 from urllib.parse import urlsplit
 
@@ -13,8 +13,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from circadia.agents.failed_tokens import CALLER
 from circadia.agents.identity import Identity
 from circadia.api.problems import problem_response
-from circadia.errors import CircadiaError, Forbidden, InvalidRequest, Misdirected, NotFound, StorageUnavailable
+from circadia.errors import (
+    CircadiaError,
+    Forbidden,
+    InvalidRequest,
+    LimitReached,
+    Misdirected,
+    NotFound,
+    StorageUnavailable,
+)
 from circadia.gateway.calls.headers import CREDENTIALS, bearer, first_value
+from circadia.gateway.hold.places import FILES_RESERVE, holds_within
 from circadia.gateway.hold.reply import ReplyBroken
 from circadia.telemetry.metrics import CONTENT_TYPE, Metrics
 
@@ -22,6 +31,10 @@ _STRAY = ("/completions", "/embeddings", "/messages", "/models", "/responses")
 """Path ends that a provider's SDK requests when its base URL misses the model door."""
 _PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 _CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE"
+_CALLS = ("/llm/", "/mcp")
+_OPERATOR_CONNECTIONS = 16
+_PROBE_CONNECTIONS = 8
+_RETRY_SECONDS = 5.0
 _ONCE = CREDENTIALS | {
     b"host", b"origin", b"idempotency-key", b"if-match", b"mcp-session-id",
     b"x-circadia-conversation", b"x-circadia-user", b"x-circadia-trust",
@@ -74,10 +87,32 @@ def _is_address(name: str) -> bool:
     return True
 
 
+class ConnectionLimit:
+    """How many connections of callers fit under the limit of open files, so that held calls can be sent (LARGE-07).
+
+    Model and MCP calls leave the reserve to the operator, and the operator's leave the rest of it to probes.
+    """
+
+    def __init__(self, files: int, max_holds: int) -> None:
+        self._for_calls = files - FILES_RESERVE - min(max_holds, holds_within(files))
+        self.most = self._for_calls + _OPERATOR_CONNECTIONS + _PROBE_CONNECTIONS
+        self.connections: Sized = ()
+
+    def check(self, path: str) -> None:
+        """Raise LimitReached if the newest connections are too many for a request of this path."""
+        excess = len(self.connections) - self._for_calls
+        if excess > 0 and path not in _PROBES and (excess > _OPERATOR_CONNECTIONS or path.startswith(_CALLS)):
+            raise LimitReached(
+                f"{len(self.connections)} connections are open, as many as the open files of this server allow",
+                retry_after_seconds=_RETRY_SECONDS,
+            )
+
+
 class DoorRouter:
     def __init__(
         self,
         hosts: HostGuard,
+        limit: ConnectionLimit,
         doors: Mapping[str, ASGIApp],
         api: ASGIApp,
         identity: Identity,
@@ -85,6 +120,7 @@ class DoorRouter:
         ping: Callable[[], Awaitable[None]],
     ) -> None:
         self._hosts = hosts
+        self.limit = limit
         self._doors = doors
         self._api = api
         self._identity = identity
@@ -117,6 +153,7 @@ class DoorRouter:
             if self.refusal is not None and scope["path"] not in _PROBES:
                 await build_refusal(self.refusal, scope["path"])(scope, receive, send)
                 return
+            self.limit.check(scope["path"])
             door = self._doors.get(scope["path"][1:].split("/", 1)[0])
             await (self._dispatch if door is None else door)(scope, receive, send)
         except ReplyBroken:

@@ -4,6 +4,7 @@ from circadia.agents.failed_tokens import FailedTokens
 from circadia.gateway.accounting.journal import Journal
 from circadia.gateway.hold.bodies import BodySpool
 from circadia.gateway.hold.gate import Gate
+from circadia.gateway.hold.in_flight import BodiesInFlight
 from circadia.gateway.memory.call_memory import ExchangeQueue
 from circadia.memory.search.retrieval import Retrieval
 from circadia.sleeptime.engine.health import SleepHealth
@@ -15,12 +16,13 @@ from circadia.wake.worker import WakeWorker
 
 
 def register_gauges(
-    metrics: Metrics, gate: Gate, parking: BodySpool, journal: Journal, exchanges: ExchangeQueue, worker: WakeWorker,
-    signals: Signals, failed: FailedTokens, retrieval: Retrieval,
+    metrics: Metrics, gate: Gate, bodies: BodiesInFlight, parking: BodySpool, journal: Journal,
+    exchanges: ExchangeQueue, worker: WakeWorker, signals: Signals, failed: FailedTokens, retrieval: Retrieval,
 ) -> None:  # fmt: skip
     metrics.add_gauge("circadia_failed_tokens", "Invalid tokens.", lambda: failed.total)
     metrics.add_gauge("circadia_held_calls", "Calls held now.", lambda: gate.total_held)
     metrics.add_gauge("circadia_held_bytes", "Bytes of held bodies in memory.", lambda: parking.in_memory)
+    metrics.add_gauge("circadia_body_bytes_in_flight", "Bytes of bodies on their way.", lambda: bodies.bytes)
     metrics.add_gauge("circadia_journal_lines", "Lines waiting to be written.", lambda: journal.waiting)
     metrics.add_gauge("circadia_exchanges_waiting", "Exchanges waiting to be stored.", lambda: exchanges.waiting)
     metrics.add_gauge("circadia_pulses_running", "Pulses that this process runs.", lambda: worker.running_count)

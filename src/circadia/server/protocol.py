@@ -198,6 +198,8 @@ class GatewayHttpProtocol(HttpToolsProtocol):
         if self.parser.get_http_version() == "1.0":
             cast("_BufferedTransport", self.transport).knows_chunks = False
             self.cycle.keep_alive = False
+        if self.limit_concurrency is not None and 2 * len(self.connections) > self.limit_concurrency:
+            self.cycle.keep_alive = False  # an idle connection would keep others out
         if self.parser.should_upgrade():
             self._framing = b"".join(b"%b: %b\r\n" % header for header in self.headers if header[0] in _FRAMING)
         self.headers = []
@@ -250,7 +252,7 @@ class GatewayHttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
 
-def build_http_config(app: ASGIApp) -> uvicorn.Config:
+def build_http_config(app: ASGIApp, *, max_requests: int | None = None) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         loop="none",
@@ -264,6 +266,7 @@ def build_http_config(app: ASGIApp) -> uvicorn.Config:
         headers=[("x-content-type-options", "nosniff")],
         proxy_headers=False,
         backlog=4096,
+        limit_concurrency=max_requests,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=END_SECONDS,
     )

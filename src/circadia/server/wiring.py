@@ -35,7 +35,9 @@ from circadia.gateway.doors.mcp import OWN, McpDoor
 from circadia.gateway.doors.model import ModelDoor
 from circadia.gateway.hold.bodies import BodySpool
 from circadia.gateway.hold.gate import Gate
+from circadia.gateway.hold.in_flight import BodiesInFlight
 from circadia.gateway.hold.keep_alive import Ticker
+from circadia.gateway.hold.places import file_limit
 from circadia.gateway.mcp.http import McpHttp
 from circadia.gateway.mcp.session_seal import Seal
 from circadia.gateway.mcp.stdio import StdioServers
@@ -47,6 +49,7 @@ from circadia.gateway.proxy.relay import Relay
 from circadia.ids import AgentId, RandomIds, hash_token
 from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.event_sequencer import EventSequencer
+from circadia.llm.prices import listed_models
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.services import MemoryServices
 from circadia.records.agent import AgentPolicy
@@ -68,7 +71,7 @@ from circadia.server.dashboard import DashboardDoor
 from circadia.server.drain import Drain
 from circadia.server.dream_folders import build_memory_folders
 from circadia.server.dream_runner import DreamRunner
-from circadia.server.front import DoorRouter, HostGuard, refuse_calls
+from circadia.server.front import ConnectionLimit, DoorRouter, HostGuard, refuse_calls
 from circadia.server.gauges import register_gauges, register_sleep_gauges
 from circadia.server.memory_wiring import apply_file_banks, build_gateway_memory, build_memory
 from circadia.server.provider_wiring import open_providers
@@ -102,6 +105,7 @@ _logger = logging.getLogger(__name__)
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Server:
     app: ASGIApp
+    connection_limit: ConnectionLimit
     journal: Journal
     exchanges: ExchangeQueue
     answers: AnswerBook
@@ -171,7 +175,7 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     events, secret = EventLog(clock, signals, sequencer and sequencer.announce), partial(read_secret, basis.environment)
     presence, tier = Presence(store, signals), build_wake_services(settings, clock, ids, events)
     registry, threads, sessions = build_agent_services(settings, clock, ids, events, tier)
-    waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(), Ticker(clock)
+    waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(listed_models()), Ticker(clock)
     identity, failed = _build_identity(basis)
     journal = Journal(clock, store, basis.build_spool("journal", LINES), events, metrics.count_line)
     (spool := BodySpool(basis.data / "held", settings.limits)).clear()
@@ -185,10 +189,10 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
         store=store, clock=clock, signals=signals, threads=threads, sleep=tier.sleep, waits=waits,
         presence=presence, settings=settings, wake=tier, memory=memory, sleeptime=dreams, folders=folders,
     ))  # fmt: skip
-    stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
+    stdio, bodies = StdioServers(settings.mcp_servers, basis.environment, clock), BodiesInFlight(settings.limits)
     answers, lookup = build_gateway_answers(basis, memory, journal, metrics, models[0])
-    door, exchanges, ahead = await _model_door(stack, basis, identity, gate, presence, journal, memory, dreams, answers)
-    tools = _mcp_door(basis, identity, gate, ticker, own, stdio)
+    door, exchanges, ahead = await _model_door(stack, basis, identity, gate, bodies, journal, memory, dreams, answers)
+    tools = _mcp_door(basis, identity, gate, bodies, ticker, own, stdio)
     parts = ApiParts(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         sign_in=SignIn(clock, store, identity, basis.admin_tokens), threads=threads, sequencer=sequencer,
@@ -199,7 +203,7 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     front = _build_front(basis, {"llm": door, "mcp": tools}, parts, identity, metrics)
     worker = build_wake_worker(basis, tier)
     dreamer, counting = _build_dreamer(models, basis, dreams, metrics, memory, tier, ahead, lookup)
-    register_gauges(metrics, gate, spool, journal, exchanges, worker, signals, failed, memory.retrieval)
+    register_gauges(metrics, gate, bodies, spool, journal, exchanges, worker, signals, failed, memory.retrieval)
     caches = memory, lookup, answers[1], exchanges, tier.inbox, dreams.notebook
     following = await start_follower(basis, identity, presence, caches)
     sweeps = Sweeps(clock, store, events, waits, sessions, settings, basis.leads, basis.due)
@@ -211,7 +215,7 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     )  # fmt: skip
     await start_background(stack, own, stdio, queues := (journal, exchanges, answers[1]), tasks)
     return Server(
-        app=front, journal=journal, exchanges=exchanges, answers=answers[1],
+        app=front, connection_limit=front.limit, journal=journal, exchanges=exchanges, answers=answers[1],
         waiting=lambda: gate.total_held + ticker.waiting,
         drain=Drain(front, gate, worker, dreamer, queues, basis.membership),
     )  # fmt: skip
@@ -233,7 +237,8 @@ def _build_front(
     is_worker = basis.role is Role.WORKER
     doors = dict.fromkeys((*doors, "ui"), refuse_calls) if is_worker else {**doors, "ui": DashboardDoor(parts.sign_in)}
     api = refuse_calls if is_worker else create_api(parts)
-    return DoorRouter(_build_host_guard(basis.settings), doors, api, identity, metrics, basis.store.ping)
+    limit = ConnectionLimit(file_limit(), basis.settings.limits.max_holds)
+    return DoorRouter(_build_host_guard(basis.settings), limit, doors, api, identity, metrics, basis.store.ping)
 
 
 def _build_alerts(basis: ServerBasis) -> AlertNotifier:
@@ -281,8 +286,8 @@ def _build_host_guard(settings: Settings) -> HostGuard:
 
 
 async def _model_door(
-    stack: AsyncExitStack, basis: ServerBasis, identity: Identity, gate: Gate, presence: Presence, journal: Journal,
-    memory: MemoryServices, dreams: SleeptimeService, answers: tuple[AnswerResolver, AnswerBook],
+    stack: AsyncExitStack, basis: ServerBasis, identity: Identity, gate: Gate, bodies: BodiesInFlight,
+    journal: Journal, memory: MemoryServices, dreams: SleeptimeService, answers: tuple[AnswerResolver, AnswerBook],
 ) -> tuple[ModelDoor, ExchangeQueue, GatewayAnswerDrafter]:  # fmt: skip
     clock, store, settings = basis.clock, basis.store, basis.settings
     providers = await open_providers(settings, partial(read_secret, basis.environment), clock, stack)
@@ -293,18 +298,19 @@ async def _model_door(
     dreams.behind = [writer.flush for writer in (exchanges, answers[1])]
     ledger = Ledger(clock, basis.ids, journal, budget, turns, remembering, basis.traces)
     relay = Relay(
-        clock, store, identity, gate, turns, remembering, ledger, AnswerWriter(presence, owners),
+        clock, store, identity, gate, turns, remembering, ledger, AnswerWriter(gate.presence, owners),
         settings.defaults.silent_seconds,
     )  # fmt: skip
     door = ModelDoor(
-        clock, identity, gate, providers, owners, budget, relay, settings.defaults, settings.limits, Plain()
+        clock, identity, gate, bodies, providers, owners, budget, relay, settings.defaults, settings.limits, Plain()
     )  # fmt: skip
     return door, exchanges, GatewayAnswerDrafter(clock, store, memory, answers[0].finder, providers)
 
 
 def _mcp_door(
-    basis: ServerBasis, identity: Identity, gate: Gate, ticker: Ticker, own: ASGIApp, stdio: StdioServers
-) -> McpDoor:
+    basis: ServerBasis, identity: Identity, gate: Gate, bodies: BodiesInFlight, ticker: Ticker, own: ASGIApp,
+    stdio: StdioServers,
+) -> McpDoor:  # fmt: skip
     configured = basis.settings.mcp_servers
     over_http: dict[str, ASGIApp] = {
         name: McpHttp(name, entry, basis.environment, basis.session) for name, entry in configured.items() if entry.url
@@ -312,7 +318,7 @@ def _mcp_door(
     children: dict[str, ASGIApp] = {name: stdio.server(name) for name, entry in configured.items() if not entry.url}
     seal = Seal([hashlib.sha256(b"circadia mcp sessions\n" + token.encode()).digest() for token in basis.admin_tokens])
     return McpDoor(
-        basis.clock, identity, gate, basis.signals, ticker, seal, {OWN: own, **over_http, **children},
+        basis.clock, identity, gate, bodies, basis.signals, ticker, seal, {OWN: own, **over_http, **children},
         frozenset(over_http), basis.settings.defaults, basis.settings.limits,
     )  # fmt: skip
 

@@ -57,6 +57,11 @@ class LimitsSettings(Section):
     )
     spill_bytes: int = Field(64 * 2**10, ge=0, description="Size above which a held body goes to disk.")
     max_spilled_bytes: int = Field(4 * 2**30, ge=0, description="Maximum size of all held bodies on disk.")
+    max_body_bytes_in_flight: int = Field(
+        256 * 2**20,
+        gt=0,
+        description="Maximum size of all bodies that one server reads, parses and sends at once; further calls wait.",
+    )
     max_model_body_bytes: int = Field(8 * 2**20, gt=0, description="Maximum body size of a model call.")
     max_mcp_body_bytes: int = Field(4 * 2**20, gt=0, description="Maximum body size of a proxied MCP call.")
     max_api_body_bytes: int = Field(

@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import await_, greenlet_spawn
 
+from circadia.bounded_dict import BoundedDict
 from circadia.errors import CircadiaError, StartError, StorageUnavailable
 from circadia.stores.sql.connection_facts import POOLER_TOO_OLD, is_lost_statement
 from circadia.stores.sql.database import SqlStore
@@ -49,6 +50,8 @@ _CONNECT_SECONDS: Final = 5.0
 _COMMAND_SECONDS: Final = 30.0
 _FIRST_RUNS: Final = 400
 """Statements that a connection runs before it plans them again; the limit then grows fourfold each time."""
+_STATEMENTS_KEPT: Final = 500
+"""Prepared statements of a connection, about 10 KB each in the server; joined ones have many shapes."""
 _FEW_ROWS: Final = 8
 """Most rows of a statement that is joined with others: each row count makes a different statement."""
 _PLACE: Final = re.compile(r"\$(\d+)")
@@ -170,9 +173,9 @@ class _AsyncpgConnection:
 
     def __init__(self, driver: _Driver) -> None:
         self._driver = driver
-        self._prepared: dict[str, _PreparedStatement] = {}
-        """By text; bounded, since the texts come from the program."""
-        self._joined: dict[tuple[tuple[str, int, int, bool], ...], str] = {}
+        self._prepared: BoundedDict[str, _PreparedStatement] = BoundedDict(_STATEMENTS_KEPT)
+        """By text."""
+        self._joined: BoundedDict[tuple[tuple[str, int, int, bool], ...], str] = BoundedDict(_STATEMENTS_KEPT)
         """By text, number of rows, values per row, and whether it is checked."""
         self._runs = 0
         self._runs_planned = _FIRST_RUNS

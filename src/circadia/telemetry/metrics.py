@@ -1,24 +1,30 @@
 """Prometheus metrics, counted from records that are written anyway."""
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
-from circadia.records.call import Call
+from circadia.records.call import Call, CallStatus
 from circadia.records.event import Event, EventType
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-_MOST_SERIES = 1000
-"""Limit of series per upstream, model and outcome; beyond it models count as `other`."""
+_MOST_MODELS = 200
+"""Models of an upstream with series of their own: so many known ones, and so many that were answered."""
+_OTHER = "other"
 
 
 class Metrics:
     """One registry per server; nothing global."""
 
-    def __init__(self) -> None:
+    def __init__(self, known_models: Collection[str] = ()) -> None:
+        """Calls of `known_models` have series of their own from the first, other models once one is answered."""
+        self._known_models = known_models
+        self._named_models: defaultdict[tuple[str, bool], set[str]] = defaultdict(set)
+        """The models with series of their own, by upstream and whether they are known."""
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self._series: dict[tuple[str, str, str], _CallSeries] = {}
@@ -98,7 +104,7 @@ class Metrics:
         return generate_latest(self._registry)
 
     def _count_call(self, call: Call) -> None:
-        model = call.model if len(self._series) < _MOST_SERIES else "other"  # callers choose the names
+        model = self._label_model(call)
         key = (call.upstream, model, call.status.value)
         series = self._series.get(key)
         if series is None:
@@ -111,6 +117,17 @@ class Metrics:
                 first=self._first.labels(call.upstream),
             )
         series.count_call(call)
+
+    def _label_model(self, call: Call) -> str:
+        """Return the model's name, or `other`: callers choose the names, and made-up ones must displace no other."""
+        is_known = call.model in self._known_models
+        named = self._named_models[call.upstream, is_known]
+        if call.model in named:
+            return call.model
+        if len(named) >= _MOST_MODELS or not (is_known or call.status is CallStatus.DONE):
+            return _OTHER
+        named.add(call.model)
+        return call.model
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

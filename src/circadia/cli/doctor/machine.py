@@ -10,12 +10,11 @@ from importlib.metadata import PackageNotFoundError, version
 from circadia.cli.doctor.check import Check, fail, ok, warn
 from circadia.clock import Clock
 from circadia.errors import ConfigError
+from circadia.gateway.hold.places import FILES_RESERVE, holds_within
 from circadia.os_user import PROGRAM_AS_SERVER, OsUser
 from circadia.settings import LimitsSettings
 
 FAST_PARTS = ("uvicorn", "uvloop", "httptools", "aiohttp", "sqlalchemy", "mcp")
-SPARE_FILES = 256
-"""Open files besides held calls: the database, logs, connections to upstreams."""
 FEWEST_FILES = 256
 SKEW_WARN_SECONDS = 5.0
 """More than a slow answer and the whole seconds of a Date header can explain."""
@@ -39,7 +38,7 @@ def check_python() -> list[Check]:
 
 
 def check_file_limit(limits: LimitsSettings) -> list[Check]:
-    """Compare the limit of open files with the allowed held calls, each of which is one connection."""
+    """Compare the limit of open files with the allowed held calls, each of which needs two."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return [judge_file_limit(soft, hard, limits.max_holds)]
 
@@ -48,9 +47,9 @@ def judge_file_limit(soft: int, hard: int, max_holds: int) -> Check:
     """Judge the limits of open files; the server raises the soft limit to the hard one."""
     if hard == resource.RLIM_INFINITY:
         return ok("file limit", "no limit of open files")
-    room = hard - SPARE_FILES
+    room, needed = holds_within(hard), 2 * max_holds + FILES_RESERVE
     message = f"at most {hard} open files (now {soft}; `circadia serve` raises it)"
-    remedy = f"raise it to {max_holds + SPARE_FILES}: `ulimit -Hn`, LimitNOFILE= of systemd, or --ulimit of a container"
+    remedy = f"raise it to {needed}: `ulimit -Hn`, LimitNOFILE= of systemd, or --ulimit of a container"
     if hard < FEWEST_FILES:
         return fail("file limit", message, remedy)
     if room < max_holds:

@@ -19,6 +19,8 @@ class ModelRequest:
     """Fallback models that the provider may use instead."""
     streamed: bool = False
     wants_usage: bool = False
+    lacks_usage: bool = False
+    """Whether it streams and says nothing of usage, so that it can be added without a parse."""
     input_estimate: int = 0
     """Estimated input tokens (bytes of the body over 3, rounded up: an upper guess for text in most languages)."""
     output_limit: int | None = None
@@ -109,8 +111,11 @@ class Dialect(Protocol):
         """Append `line` to the last user turn; every other byte stays. Without a user turn the body is unchanged."""
         ...
 
-    def with_usage(self, body: bytes) -> bytes | None:
-        """Add a request for usage in the stream, every other byte unchanged; None if there is nothing to add."""
+    def with_usage(self, body: bytes, request: ModelRequest | None = None) -> bytes | None:
+        """Add a request for usage in the stream, every other byte unchanged; None if there is nothing to add.
+
+        The parsed `request` spares a second parse.
+        """
         ...
 
     def prompt(self, body: bytes) -> RequestPrompt | None:

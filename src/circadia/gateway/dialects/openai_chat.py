@@ -22,7 +22,7 @@ from circadia.gateway.payload.prompt import (
     join_texts,
     text_by_side,
 )
-from circadia.gateway.payload.stream_options import wants_usage, with_include_usage
+from circadia.gateway.payload.stream_options import add_usage_option, lacks_usage, wants_usage, with_include_usage
 from circadia.gateway.payload.surrogates import join_pieces
 from circadia.gateway.payload.usage import completions_usage, only_usage
 from circadia.gateway.payload.user_turn import OPERATOR_ROLES, add_line, ends_in_user
@@ -49,6 +49,7 @@ class ChatCompletions(Plain):
             instead=tuple(model for model in fields.as_list(request.get("models")) if isinstance(model, str)),
             streamed=fields.flag(request, "stream"),
             wants_usage=wants_usage(request),
+            lacks_usage=lacks_usage(request),
             input_estimate=fields.input_estimate(body),
             output_limit=fields.product(limit, fields.count(request, "n")),
             turn=ends_in_user(messages),
@@ -62,16 +63,16 @@ class ChatCompletions(Plain):
         """Append `line` to the last message of role user."""
         return add_line(body, "messages", "text", line)
 
-    def with_usage(self, body: bytes) -> bytes | None:
+    def with_usage(self, body: bytes, request: ModelRequest | None = None) -> bytes | None:
         """Add `stream_options.include_usage`; None if it does not stream or already sets it."""
-        return with_include_usage(body)
+        return add_usage_option(body) if request is not None and request.lacks_usage else with_include_usage(body)
 
     def prompt(self, body: bytes) -> RequestPrompt | None:
         """Read the messages; memory goes to the end of the last leading system message, or into a new one."""
         try:
             text = body.decode()
-            listed = splice.member(text, splice.value_start(text), "messages")
-            return None if listed is None else _prompt(text, listed)
+            found = splice.list_member(text, splice.value_start(text), "messages")
+            return None if found is None or not isinstance(found[0].value, list) else _prompt(text, *found)
         except ValueError:
             return None
 
@@ -201,11 +202,11 @@ class _Choice:
         return length
 
 
-def _prompt(text: str, listed: splice.JsonSpan) -> RequestPrompt:
+def _prompt(text: str, listed: splice.JsonSpan, elements: Sequence[splice.JsonSpan]) -> RequestPrompt:
     messages: list[RequestMessage] = []
     system: splice.InsertionPoint | None = None
     leading = True
-    for place in splice.elements(text, listed.start):
+    for place in elements:
         message = fields.as_object(place.value)
         side = OPENAI_SIDES.get(str(message.get("role")), Side.MODEL)
         leading = leading and side is Side.OPERATOR

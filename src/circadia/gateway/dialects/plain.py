@@ -58,7 +58,7 @@ class Plain:
     def prompt(self, body: bytes) -> RequestPrompt | None:
         return None
 
-    def with_usage(self, body: bytes) -> bytes | None:
+    def with_usage(self, body: bytes, request: ModelRequest | None = None) -> bytes | None:
         """Return None: usage comes unrequested, or cannot be requested."""
         return None
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from starlette.types import Receive, Scope
 
 from circadia.errors import CircadiaError, TargetGone, UpstreamFailed
-from circadia.gateway.hold.bodies import CallerGone
+from circadia.gateway.hold.in_flight import CallerGone
 from circadia.gateway.hold.reply import Phase, Reply, ReplyBroken
 
 _logger = logging.getLogger(__name__)

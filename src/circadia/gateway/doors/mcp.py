@@ -28,8 +28,8 @@ from circadia.errors import (
 )
 from circadia.gateway.calls.headers import bearer, first_value, without_token
 from circadia.gateway.doors.exchange import run_until_disconnect, send_error
-from circadia.gateway.hold.bodies import BodyRef, read_body, run_off_loop
 from circadia.gateway.hold.gate import AsleepAgain, Gate, GateCall
+from circadia.gateway.hold.in_flight import BodiesInFlight, CallBody, run_off_loop
 from circadia.gateway.hold.keep_alive import Ticker
 from circadia.gateway.hold.reply import Phase, Reply
 from circadia.gateway.mcp.message import WAIT_TOOLS, McpMessage, read_message
@@ -64,6 +64,7 @@ class McpDoor:
         clock: Clock,
         identity: Identity,
         gate: Gate,
+        in_flight: BodiesInFlight,
         signals: Signals,
         ticker: Ticker,
         seal: Seal,
@@ -75,6 +76,7 @@ class McpDoor:
         self._clock = clock
         self._identity = identity
         self._gate = gate
+        self._in_flight = in_flight
         self._signals = signals
         self._ticker = ticker
         self._seal = seal
@@ -89,14 +91,16 @@ class McpDoor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         reply = Reply(send, McpReplyFormat(), self._defaults.keep_alive_seconds)
+        body = CallBody(self._in_flight)
         try:
-            await self._serve(scope, receive, reply)
+            await self._serve(scope, receive, reply, body)
         except BaseException as error:  # noqa: BLE001 - the boundary of a door: whatever fails, its caller gets an answer
             await send_error(reply, error)
         finally:
+            body.drop()
             self._ticker.drop(reply)
 
-    async def _serve(self, scope: Scope, receive: Receive, reply: Reply) -> None:
+    async def _serve(self, scope: Scope, receive: Receive, reply: Reply, body: CallBody) -> None:
         server = scope["path"][4:].strip("/")
         principal = await self._identity.authenticate(bearer(scope["headers"]))
         require_member(principal)
@@ -115,9 +119,9 @@ class McpDoor:
         inner = self._seal.open(owner, server, outer) if outer is not None else None
         call = McpCall(scope, principal, server, owner, inner)
         if scope["method"] == "POST":
-            body_ref, message = await self._read_message(scope, receive, server)
+            message = await self._read_message(scope, receive, server, body)
             reply.reply_format = McpReplyFormat(message.id, message.progress_token)
-            await self._post(call, message, body_ref, receive, reply)
+            await self._post(call, message, body, receive, reply)
         elif server in self._stateful:
             await run_until_disconnect(scope, receive, reply, self._forward_until_stop(call, reply))
         elif scope["method"] == "DELETE":
@@ -125,20 +129,18 @@ class McpDoor:
         else:
             raise MethodNotAllowed("this MCP endpoint sends no notifications; use POST")
 
-    async def _read_message(self, scope: Scope, receive: Receive, server: str) -> tuple[BodyRef, McpMessage]:
+    async def _read_message(self, scope: Scope, receive: Receive, server: str, body: CallBody) -> McpMessage:
         limits = self._limits
         max_bytes = (
             min(limits.max_mcp_body_bytes, limits.max_api_body_bytes) if server == OWN else limits.max_mcp_body_bytes
         )
-        body = await read_body(scope, receive, max_bytes)
-        message = await run_off_loop(body, partial(read_message, body))
+        content = await body.read(scope, receive, max_bytes)
+        message = await run_off_loop(content, partial(read_message, content))
         if message.batch and server == OWN:
             raise InvalidRequest("the body is a batch, which MCP no longer supports; send one message at a time")
-        return BodyRef(body), message
+        return message
 
-    async def _post(
-        self, call: "McpCall", message: McpMessage, body_ref: BodyRef, receive: Receive, reply: Reply
-    ) -> None:
+    async def _post(self, call: "McpCall", message: McpMessage, body: CallBody, receive: Receive, reply: Reply) -> None:
         if message.cancels is not None:
             cancelled_key = call.key(message.cancels)
             if self._cancel(cancelled_key):
@@ -150,9 +152,7 @@ class McpDoor:
         running_calls = self._running_calls[key]
         running_calls.add(call)
         try:
-            await run_until_disconnect(
-                call.scope, receive, reply, self._hold_and_answer(call, message, body_ref, reply)
-            )
+            await run_until_disconnect(call.scope, receive, reply, self._hold_and_answer(call, message, body, reply))
         except asyncio.CancelledError:
             if not call.cancelled:
                 raise
@@ -163,13 +163,13 @@ class McpDoor:
             if not running_calls:
                 self._running_calls.pop(key, None)
 
-    async def _hold_and_answer(self, call: "McpCall", message: McpMessage, body_ref: BodyRef, reply: Reply) -> None:
+    async def _hold_and_answer(self, call: "McpCall", message: McpMessage, body: CallBody, reply: Reply) -> None:
         waits = call.server == OWN and message.method == "tools/call" and message.target in WAIT_TOOLS
         agent = call.principal.agent
         try:
             async with asyncio.timeout(self._wait_seconds(call, message) if waits else None):
                 if agent is None or not message.is_held(lists=agent.policy.hold_lists):
-                    await self._answer_call(call, message, body_ref.take(), reply)
+                    await self._answer_call(call, message, body.content, reply)
                     return
                 operation = f"{message.method} {message.target}".strip()
                 grace_seconds, limit = self._defaults.hold_grace_seconds, _hold_limit(agent)
@@ -177,15 +177,15 @@ class McpDoor:
                     self._gate,
                     agent,
                     reply,
-                    body_ref,
+                    body,
                     door="mcp",
                     what=operation,
                     grace_seconds=grace_seconds,
                     limit=limit,
                     polls=waits,
                 ) as gate_call:
-                    body = await self._wait_for_admission(call, agent, gate_call, keeps_place=not waits)
-                    await self._answer_call(call, message, body, reply)
+                    await self._wait_for_admission(call, agent, gate_call, keeps_place=not waits)
+                    await self._answer_call(call, message, body.content, reply)
         except (TimeoutError, TargetGone) as error:
             is_over = waits and (isinstance(error, TimeoutError) or self._gate.presence.is_stopping)
             if not is_over or reply.phase >= Phase.ANSWERING:
@@ -202,18 +202,18 @@ class McpDoor:
 
     async def _wait_for_admission(
         self, call: "McpCall", agent: Agent, gate_call: GateCall, *, keeps_place: bool
-    ) -> bytes:
-        """Return the body when the server may receive it at once; a wait tool lets other calls pass it."""
+    ) -> None:
+        """Return when the server may receive the body at once; a wait tool lets other calls pass it."""
         while True:
             call.held = True
-            body, _ = await gate_call.admit()
+            await gate_call.admit()
             call.held = False
             await self._reauthorize(agent, call)
             try:
                 await gate_call.clear_to_send(keeps_place=keeps_place)
             except AsleepAgain:
                 continue
-            return body
+            return
 
     async def _answer_call(self, call: "McpCall", message: McpMessage, body: bytes, reply: Reply) -> None:
         if message.is_held(lists=False) and reply.phase is Phase.SILENT:

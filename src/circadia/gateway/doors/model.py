@@ -20,8 +20,8 @@ from circadia.gateway.calls.model_call import ModelCall, Provider
 from circadia.gateway.calls.paths import Refusal, Route, resolve
 from circadia.gateway.dialects.base import Dialect, ModelRequest
 from circadia.gateway.doors.exchange import run_until_disconnect, send_error
-from circadia.gateway.hold.bodies import BodyRef, read_body, run_off_loop
 from circadia.gateway.hold.gate import Gate
+from circadia.gateway.hold.in_flight import BodiesInFlight, CallBody, run_off_loop
 from circadia.gateway.hold.reply import Reply
 from circadia.gateway.proxy.ledger import reservation
 from circadia.gateway.proxy.relay import Relay
@@ -29,6 +29,8 @@ from circadia.gateway.proxy.reply_format import ModelReplyFormat
 from circadia.settings import DefaultsSettings, LimitsSettings
 from circadia.suggestions import did_you_mean
 
+_SHORTEST_TIMEOUT_SECONDS = 1.0
+"""Time-out of a caller who can be kept; one that gives up sooner gets the usual keep-alives."""
 _ROUTES_KEPT = 1024
 """Maximum number of cached routes. A route depends on method, upstream and path alone."""
 
@@ -41,6 +43,7 @@ class ModelDoor:
         clock: Clock,
         identity: Identity,
         gate: Gate,
+        in_flight: BodiesInFlight,
         providers: Mapping[str, Provider],
         owners: Owners,
         budget: CallBudgetGuard,
@@ -52,6 +55,7 @@ class ModelDoor:
         self._clock = clock
         self._identity = identity
         self._gate = gate
+        self._in_flight = in_flight
         self._providers = providers
         self._owners = owners
         self._budget = budget
@@ -63,13 +67,15 @@ class ModelDoor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         reply = Reply(send, ModelReplyFormat(self._fallback, streamed=False), self._defaults.keep_alive_seconds)
+        body = CallBody(self._in_flight)
         try:
-            call, body = await self._check_call(scope, receive, reply)
+            call = await self._check_call(scope, receive, reply, body)
             grace_seconds = self._fit_keep_alives(call, reply)
             await run_until_disconnect(scope, receive, reply, self._relay.relay(call, body, reply, grace_seconds))
         except BaseException as error:  # noqa: BLE001 - the boundary of a door: whatever fails, its caller gets an answer
             await send_error(reply, error)
         finally:
+            body.drop()
             self._gate.stop_keep_alive(reply)
 
     def _fit_keep_alives(self, call: ModelCall, reply: Reply) -> float:
@@ -77,13 +83,13 @@ class ModelDoor:
         read_timeout = parse_seconds(first_value(call.headers, b"x-stainless-read-timeout"))
         read_timeout = read_timeout or parse_seconds(first_value(call.headers, b"x-stainless-timeout"))
         grace_seconds = self._defaults.hold_grace_seconds if call.request.streamed else self._defaults.silent_seconds
-        if read_timeout:
+        if read_timeout and read_timeout >= _SHORTEST_TIMEOUT_SECONDS:
             grace_seconds = min(grace_seconds, read_timeout / 2)
             reply.keep_alive_at_least_every(read_timeout / 3)
         return grace_seconds
 
-    async def _check_call(self, scope: Scope, receive: Receive, reply: Reply) -> tuple[ModelCall, BodyRef]:
-        """Return the call and its body, or raise its first error."""
+    async def _check_call(self, scope: Scope, receive: Receive, reply: Reply, body: CallBody) -> ModelCall:
+        """Read the body and return the call, or raise its first error."""
         headers = scope["headers"]
         name, tail = _upstream_and_path(scope)
         provider = self._providers.get(name)
@@ -99,11 +105,10 @@ class ModelDoor:
         route = self._route(provider, scope["method"], tail)
         dialect = provider.dialects[route.dialect]
         reply.reply_format = ModelReplyFormat(dialect, streamed=False)
-        body = await read_body(scope, receive, self._limits.max_model_body_bytes)
-        has_request = body or scope["method"] == "POST"
-        request = (
-            await run_off_loop(body, partial(dialect.parse_request, body)) if has_request else ModelRequest(model=None)
-        )
+        content = await body.read(scope, receive, self._limits.max_model_body_bytes)
+        request = ModelRequest(model=None)
+        if content or scope["method"] == "POST":
+            request = await run_off_loop(content, partial(dialect.parse_request, content))
         if route.model is not None:
             body_model = () if request.model is None else (request.model,)
             request = replace(request, model=route.model, instead=(*body_model, *request.instead))
@@ -127,7 +132,7 @@ class ModelDoor:
         if route.generates and has_budget(agent.policy):
             tokens, nanousd = reservation(call, self._clock.now())
             await self._budget.check(agent, waiting=self._gate.count_held(agent.id), tokens=tokens, nanousd=nanousd)
-        return call, BodyRef(body)
+        return call
 
     def _route(self, provider: Provider, method: str, path: bytes) -> Route:
         key = (provider.upstream.name, method, path)

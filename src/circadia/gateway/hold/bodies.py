@@ -1,105 +1,13 @@
-"""Request bodies: read within a limit, and spooled to disk while a large one is held (GATE-46)."""
+"""Bodies of held calls, spooled to disk if they are large (GATE-46)."""
 
 import asyncio
 import os
 import tempfile
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, TypeVar
 
-from starlette.types import Receive, Scope
-
-from circadia.errors import InvalidRequest, LimitReached, StorageUnavailable, TooLarge
+from circadia.errors import LimitReached, StorageUnavailable
+from circadia.gateway.hold.in_flight import CallBody
 from circadia.settings import LimitsSettings
-
-BODY_SECONDS: Final = 300.0
-"""Maximum time for a body to arrive: 32 MiB at 1 Mbit/s."""
-
-
-T = TypeVar("T")
-LARGE_BYTES: Final = 128 * 2**10
-"""Larger bodies are parsed in a thread: the smallest messages that fit into this take 20 ms."""
-_READER: Final = ThreadPoolExecutor(1, "large-bodies")
-"""One thread for all: several would compete with the event loop for the interpreter lock."""
-
-
-class CallerGone(Exception): ...
-
-
-async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """Read the whole body.
-
-    Raises:
-        TooLarge: it has more than `limit` bytes; nothing is kept.
-        InvalidRequest: bad content-length, or it arrived too slowly.
-        CallerGone: the caller disconnected.
-    """
-    for name, value in scope["headers"]:
-        if name == b"content-length":
-            if not value.isdigit():
-                raise InvalidRequest(f"content-length {value!r} is not a number")
-            if int(value) > limit:
-                raise TooLarge(f"the body has {int(value)} bytes; the limit is {limit}")
-    task = asyncio.current_task()
-    assert task is not None
-    is_late = False
-
-    def expire() -> None:
-        nonlocal is_late
-        is_late = True
-        task.cancel()
-
-    timer = asyncio.get_running_loop().call_later(BODY_SECONDS, expire)  # asyncio.timeout costs ten times as much
-    try:
-        return await _read_chunks(receive, limit)
-    except asyncio.CancelledError:
-        if not is_late:
-            raise
-        task.uncancel()
-        raise InvalidRequest(f"the body did not arrive within {BODY_SECONDS:g} s") from None
-    finally:
-        timer.cancel()
-
-
-async def run_off_loop(body: bytes, work: Callable[[], T]) -> T:
-    """Return the result of `work`, run in a thread if the body is large."""
-    if len(body) <= LARGE_BYTES:
-        return work()
-    return await asyncio.get_running_loop().run_in_executor(_READER, work)
-
-
-async def _read_chunks(receive: Receive, limit: int) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise CallerGone
-        chunk = message.get("body", b"")
-        size += len(chunk)
-        if size > limit:
-            raise TooLarge(f"the body has more than {limit} bytes")
-        chunks.append(chunk)
-        if not message.get("more_body", False):
-            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-
-class BodyRef:
-    """Hands a body on without a second reference to it.
-
-    Functions that wait for a held call keep their arguments alive. Passing this in place of the bytes lets a body that
-    was spooled to disk leave the memory.
-    """
-
-    __slots__ = ("_body",)
-
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-
-    def take(self) -> bytes:
-        body, self._body = self._body, b""
-        return body
 
 
 class SpooledBody:
@@ -120,14 +28,14 @@ class BodySpool:
         self.in_memory = 0
         self.on_disk = 0
 
-    async def spool(self, body_ref: BodyRef) -> SpooledBody:
-        """Take over a body.
+    async def spool(self, call_body: CallBody) -> SpooledBody:
+        """Take over a body, which is no longer in flight.
 
         Raises:
             LimitReached: memory and disk limits are used up.
             StorageUnavailable: the disk cannot take it.
         """
-        spooled = SpooledBody(body_ref.take())
+        spooled = SpooledBody(call_body.hand_over())
         small = spooled.size <= self._limits.spill_bytes
         if small and self.in_memory + spooled.size <= self._limits.max_held_bytes:
             self.in_memory += spooled.size

@@ -12,7 +12,8 @@ from circadia.agents.presence import Presence, PresenceCell
 from circadia.clock import Clock
 from circadia.errors import CallDropped, CircadiaError, NotFound, TargetGone
 from circadia.gateway.accounting.journal import Journal
-from circadia.gateway.hold.bodies import BodyRef, BodySpool, SpooledBody
+from circadia.gateway.hold.bodies import BodySpool, SpooledBody
+from circadia.gateway.hold.in_flight import WOKEN_WAIT_SECONDS, CallBody
 from circadia.gateway.hold.keep_alive import Alarm, Ticker
 from circadia.gateway.hold.pace import Pace, PacePermit
 from circadia.gateway.hold.places import HoldPlaces
@@ -78,7 +79,7 @@ class GateCall:
         gate: "Gate",
         agent: Agent,
         reply: Reply,
-        body: BodyRef,
+        body: CallBody,
         *,
         door: str,
         what: str,
@@ -126,8 +127,8 @@ class GateCall:
         self._release_place()
         self._release_pace_slot()
 
-    async def admit(self) -> tuple[bytes, Admission]:
-        """Return the body and the admission: at once if the agent is awake, else when it wakes.
+    async def admit(self) -> Admission:
+        """Return the admission: at once if the agent is awake, else when it wakes.
 
         Raises:
             TargetGone: the agent or its session is gone, or the server is stopping.
@@ -139,12 +140,10 @@ class GateCall:
         presence = self._gate.presence
         self._cell = cell = presence.synced_cell(self.agent.id) or await presence.fetch_cell(self.agent.id)
         if cell.is_closed:
-            return await self._hold(cell), self._admission
-        if self._gate.has_line(self.agent.id):
+            await self._hold(cell)
+        elif self._gate.has_line(self.agent.id):
             self._gate.join(self)
-        body = self._body.take()
-        self._body = BodyRef(body)
-        return body, self._admission
+        return self._admission
 
     async def clear_to_send(self, *, keeps_place: bool = False) -> None:
         """Wait for the calls before it and check that its agent is awake; the caller must send at once.
@@ -163,14 +162,13 @@ class GateCall:
             self._gate.unlist_admitted(self, self._cell.generation)
             self._release_place()
         if not keeps_place:
-            self._body = BodyRef(b"")
             self._gate.leave_line(self)
 
     def end_wait(self, error: CircadiaError) -> bool:
         """End its wait for a wake; return False if it does not wait any more."""
         return self._cell is not None and self._gate.presence.fail(self._cell, self, error)
 
-    async def _hold(self, cell: PresenceCell) -> bytes:
+    async def _hold(self, cell: PresenceCell) -> None:
         gate = self._gate
         gate.join(self)
         if not self._has_place:
@@ -190,14 +188,13 @@ class GateCall:
                 woken_by=cell.actor,
                 generation=cell.generation,
             )
-            body = await gate.parking.take(spooled)
+            await self._body.take_room(spooled.size, WOKEN_WAIT_SECONDS)
+            self._body.content = await gate.parking.take(spooled)
         finally:
             gate.parking.drop(spooled)
             if alarm is not None:
                 gate.ticker.drop(alarm)
-        self._body = BodyRef(body)
         self._pace = await gate.pace.slot()
-        return body
 
     def _release_place(self) -> None:
         if self._has_place:

@@ -6,6 +6,8 @@ a dead gateway return with its lease.
 """
 
 import asyncio
+import resource
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
@@ -24,7 +26,20 @@ AT_ONCE: Final = 1_000
 """Calls that take their places in one block."""
 ALL_AGENTS: Final = AgentId("")
 """Stands for all agents together."""
+FILES_RESERVE: Final = 64
+"""Open files for the database, logs, probes and operators."""
 _RETRY_SECONDS: Final = 30.0
+
+
+def file_limit() -> int:
+    """Return how many files this process may open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
+
+
+def holds_within(files: int) -> int:
+    """Return how many calls fit under a limit of open files: one is the caller's connection, one the provider's."""
+    return max(0, (files - FILES_RESERVE) // 2)
 
 
 class HoldPlaces(Protocol):
@@ -42,11 +57,13 @@ class HoldPlaces(Protocol):
 class LocalHoldPlaces:
     """The places of a server that is alone."""
 
-    def __init__(self, limits: LimitsSettings) -> None:
+    def __init__(self, limits: LimitsSettings, files: int) -> None:
         self._limits = limits
+        self._files = files
         self._held: Counter[AgentId] = Counter()
 
     async def take(self, agent: Agent) -> None:
+        require_file(self._files, self._held)
         require_place(self._limits, agent, self._held)
         _add_calls(self._held, agent.id, 1)
 
@@ -62,7 +79,8 @@ class _Request(NamedTuple):
 class SharedHoldPlaces:
     """The places of a gateway that shares them with others. Calls that come at the same time take theirs together."""
 
-    def __init__(self, clock: Clock, store: Store, member_id: MemberId, limits: LimitsSettings) -> None:
+    def __init__(self, clock: Clock, store: Store, member_id: MemberId, limits: LimitsSettings, files: int) -> None:
+        self._files = files
         self._clock = clock
         self._store = store
         self._member_id = member_id
@@ -136,6 +154,7 @@ class SharedHoldPlaces:
             held = Counter({key: self._held[key] for key in {*asking, *given_back, ALL_AGENTS}})
             for request in requests:
                 try:
+                    require_file(self._files, held)
                     require_place(self._limits, request.agent, held, others)
                 except LimitReached as error:
                     refused.append((request, error))
@@ -154,6 +173,16 @@ def _add_calls(held: Counter[AgentId], agent_id: AgentId, number: int) -> None:
         held[key] += number
         if not held[key]:
             del held[key]
+
+
+def require_file(files: int, held: Mapping[AgentId, int]) -> None:
+    """Raise LimitReached if this process has no open file left for one more held call."""
+    most = holds_within(files)
+    if held.get(ALL_AGENTS, 0) >= most:
+        raise LimitReached(
+            f"{most} calls are held already, as many as the {files} open files of this server allow; try later",
+            retry_after_seconds=_RETRY_SECONDS,
+        )
 
 
 def require_place(

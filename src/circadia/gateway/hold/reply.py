@@ -31,7 +31,7 @@ OPENED_JSON: list[tuple[bytes, bytes]] = [
 """Headers of a buffered answer that Circadia opens; its body starts with spaces, which JSON allows (RFC 8259, 2)."""
 
 
-_SHORTEST_INTERVAL_SECONDS = 0.25
+_SHORTEST_INTERVAL_SECONDS = 0.5
 """Shortest interval between keep-alives, however impatient the caller."""
 
 

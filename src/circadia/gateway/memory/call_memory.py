@@ -21,11 +21,11 @@ from circadia.errors import CircadiaError
 from circadia.gateway.accounting.backlog import BacklogSpool
 from circadia.gateway.accounting.write_behind import WriteBehindQueue
 from circadia.gateway.answers.answer_book import AnswerBook
-from circadia.gateway.answers.serving import AnswerResolver, Lookup, wants_lookups
+from circadia.gateway.answers.serving import AnswerResolver, CallQuestion, Lookup, wants_lookups
 from circadia.gateway.calls.headers import first_value
 from circadia.gateway.calls.model_call import ModelCall
 from circadia.gateway.dialects.base import AnswerContent
-from circadia.gateway.hold.bodies import run_off_loop
+from circadia.gateway.hold.in_flight import run_off_loop
 from circadia.gateway.memory.conversations import (
     NO_FOLLOW_UP,
     CallFollowUp,
@@ -166,19 +166,13 @@ class CallMemory:
         pending = lookup = None
         injected = InjectedBody(body=body)
         try:
-            prompt = await run_off_loop(body, partial(call.dialect.prompt, body))
+            prompt, question = await run_off_loop(body, partial(self._read_call, call, turn, body, held))
             if prompt is None:
                 return PreparedCall(body=body)
             pending = self._build_pending_turn(prompt, kept=keeps)
             if prompt.chore:
                 return PreparedCall(body=body, follow_up=CallFollowUp(pending_turn=pending))
             self._contact.require_database()
-            question = await run_off_loop(
-                body,
-                partial(
-                    self._resolver.read_question, call, turn.user, body, conversation=turn.conversation.id, held=held
-                ),
-            )
             if question is not None and question.serves and not await self._exchanges.settle(policy, turn.user):
                 question = replace(question, serves=False)  # the bank lacks something that was said
             if injects or question is not None:
@@ -236,6 +230,16 @@ class CallMemory:
         if lookup is not None:
             utterances = (replace(utterance, ready=lookup.repeats(utterance.text)) for utterance in utterances)
         self._queue_exchange(call, turn.conversation.id, turn.user, utterances, chore=pending.chore, kept=pending.kept)
+
+    def _read_call(
+        self, call: ModelCall, turn: ConversationCall, body: bytes, held: bool
+    ) -> tuple[RequestPrompt | None, CallQuestion | None]:
+        """Return the prompt of a call, and its question if ready answers are looked up for it."""
+        prompt = call.dialect.prompt(body)
+        if prompt is None or prompt.chore:
+            return prompt, None
+        conversation = turn.conversation.id
+        return prompt, self._resolver.read_question(call, turn.user, body, conversation=conversation, held=held)
 
     async def _read_unkept_call(self, call: ModelCall, body: bytes) -> CallFollowUp:
         """Return what a call says that no bank takes: a program may pass it on to an agent whose bank does."""

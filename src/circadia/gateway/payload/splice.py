@@ -6,7 +6,7 @@ of the bytes. The standard library's C scanner reads from an index, without copi
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _BLANK = re.compile(r"[ \t\n\r]*")
@@ -104,6 +104,33 @@ def member(text: str, start: int, key: str) -> JsonSpan | None:
         if name == key:
             last = place
     return last
+
+
+def list_member(text: str, start: int, key: str) -> tuple[JsonSpan, Sequence[JsonSpan]] | None:
+    """Return the place of the value of `key`, and those of its elements if it is an array, in one pass.
+
+    Of duplicates it is the last one, as JSON readers do. Raises ValueError if the text is broken.
+    """
+    found: tuple[JsonSpan, Sequence[JsonSpan]] | None = None
+    at = _open(text, start, "{")
+    if text[at : at + 1] == "}":
+        return None
+    while True:
+        match = _KEY.match(text, at)
+        name, at = (match[1], match.end()) if match is not None else _key(text, at)
+        if name == key and text[at : at + 1] == "[":
+            items = list(elements(text, at))
+            end = _skip_blank(text, items[-1].end if items else at + 1) + 1
+            place = JsonSpan(at, end, [item.value for item in items])
+        else:
+            items, place = [], _place(text, at)
+        if name == key:
+            found = place, items
+        comma = _COMMA.match(text, place.end)
+        if comma is None:
+            _close(text, place.end, "}")
+            return found
+        at = comma.end()
 
 
 def elements(text: str, start: int) -> Iterator[JsonSpan]:

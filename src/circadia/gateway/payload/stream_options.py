@@ -15,6 +15,17 @@ def wants_usage(request: dict[str, object]) -> bool:
     return as_object(request.get(_KEY)).get("include_usage") is True
 
 
+def lacks_usage(request: dict[str, object]) -> bool:
+    """Return whether the request streams and has no stream options."""
+    return request.get("stream") is True and _KEY not in request
+
+
+def add_usage_option(body: bytes) -> bytes:
+    """Return the body of a request that `lacks_usage` with stream options."""
+    at = len(body.rstrip()) - 1
+    return b'%b,"stream_options":{"include_usage":true}%b' % (body[:at], body[at:])
+
+
 def with_include_usage(body: bytes) -> bytes | None:
     """Return the body with `stream_options.include_usage`, every other byte unchanged.
 
@@ -27,8 +38,7 @@ def with_include_usage(body: bytes) -> bytes | None:
     if request.get("stream") is not True:
         return None
     if _KEY not in request:
-        at = len(body.rstrip()) - 1
-        return b'%b,"stream_options":{"include_usage":true}%b' % (body[:at], body[at:])
+        return add_usage_option(body)
     options = request[_KEY]
     if options is not None and (not isinstance(options, dict) or "include_usage" in cast("dict[str, object]", options)):
         return None

@@ -30,13 +30,14 @@ def add_line(body: bytes, key: str, part_type: str, line: str) -> bytes:
 
 
 def _add_line(text: str, key: str, part_type: str, line: str) -> str:
-    items = splice.member(text, splice.root_value(text).start, key)
-    if items is None:
+    found = splice.list_member(text, splice.value_start(text), key)
+    if found is None:
         return text
+    items, elements = found
     if isinstance(items.value, str):
         return splice.append_text(text, items, f"\n\n{line}")
     last = None
-    for place in splice.elements(text, items.start):
+    for place in elements:
         if as_object(place.value).get("role") == "user":
             last = place
     content = None if last is None else splice.member(text, last.start, "content")

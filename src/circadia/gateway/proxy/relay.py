@@ -11,15 +11,15 @@ from circadia.agents.access import require_upstream
 from circadia.agents.identity import Identity
 from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
-from circadia.errors import CircadiaError, Forbidden, StillAsleep, UpstreamFailed
+from circadia.errors import CircadiaError, Forbidden, StillAsleep, StorageUnavailable, UpstreamFailed
 from circadia.gateway.accounting.budget import require_model
 from circadia.gateway.calls.headers import bearer, to_upstream
 from circadia.gateway.calls.model_call import ModelCall
 from circadia.gateway.dialects.errors import is_too_long
-from circadia.gateway.hold.bodies import BodyRef, run_off_loop
 from circadia.gateway.hold.gate import Admission, AsleepAgain, Gate, GateCall
+from circadia.gateway.hold.in_flight import CallBody, run_off_loop
 from circadia.gateway.hold.reply import Phase, Reply
-from circadia.gateway.memory.conversations import SleepTier, Turns
+from circadia.gateway.memory.conversations import ConversationCall, SleepTier, Turns
 from circadia.gateway.proxy.answer_writer import AnswerWriter
 from circadia.gateway.proxy.ledger import Ledger
 from circadia.gateway.proxy.relayed_call import RelayedCall
@@ -29,12 +29,15 @@ from circadia.ids import AgentId, ConversationId
 from circadia.records.agent import Agent, OnWake
 from circadia.records.conversation import Conversation
 from circadia.stores.base import Store
+from circadia.stores.time_limit import limit_wait
 from circadia.visibility import visible_text
 
 _logger = logging.getLogger(__name__)
 
 _COUNTS_KEPT: Final = 10_000
 """Agents for which the number of unread messages at their last wake is kept."""
+_COUNT_SECONDS: Final = 2.0
+"""Maximum wait of woken calls for the number of unread messages; after that they go without."""
 _SLEPT_SINCE: Final = "the agent slept after this call was written; build it again and send it"
 
 
@@ -61,15 +64,15 @@ class Relay:
         self._ledger = ledger
         self._writer = writer
         self._silent_seconds = silent_seconds
-        self._unread: BoundedDict[AgentId, tuple[int, asyncio.Future[int]]] = BoundedDict(_COUNTS_KEPT)
+        self._unread: BoundedDict[AgentId, tuple[int, asyncio.Future[int | None]]] = BoundedDict(_COUNTS_KEPT)
 
-    async def relay(self, call: ModelCall, body: BodyRef, reply: Reply, grace_seconds: float) -> None:
+    async def relay(self, call: ModelCall, body: CallBody, reply: Reply, grace_seconds: float) -> None:
         """Hold the call while its agent sleeps, send it, pass the answer on, and record it.
 
         A call that generates nothing is neither held nor recorded.
         """
         if not call.route.generates:
-            await self._pass_through(RelayedCall(call, reply), body.take())
+            await self._pass_through(RelayedCall(call, reply), body)
             return None
         operation = sys.intern(f"{call.method} {call.target.split('?', 1)[0]}")
         limit = _hold_limit(call.agent)
@@ -77,12 +80,12 @@ class Relay:
             self._gate, call.agent, reply, body, door="model", what=operation, grace_seconds=grace_seconds, limit=limit
         ) as gate_call:
             while True:
-                content, admission = await gate_call.admit()
+                admission = await gate_call.admit()
                 if admission.was_held:
                     call = await self._reauthorize(call)
                     self._gate.keep_alive(reply, max(0.0, self._silent_seconds - admission.held_seconds))
                 try:
-                    return await self._generate(RelayedCall(call, reply, gate_call), content, admission)
+                    return await self._generate(RelayedCall(call, reply, gate_call), body, admission)
                 except AsleepAgain:
                     continue
 
@@ -95,7 +98,7 @@ class Relay:
         require_model(agent, call.request, call.route)
         return replace(call, agent=agent)
 
-    async def _generate(self, relayed: RelayedCall, body: bytes, admission: Admission) -> None:
+    async def _generate(self, relayed: RelayedCall, body: CallBody, admission: Admission) -> None:
         """Send an admitted call with the declared changes; record its usage whatever happens.
 
         The gate clears it directly before each send; the gate's errors reach the caller, and nothing is sent.
@@ -107,22 +110,31 @@ class Relay:
         turn = await self._turns.begin(call.agent, call.request, call.headers)
         entry = self._ledger.open_entry(relayed, turn, admission)
         try:
-            prepared = await self._tier.prepare_call(call, turn, body, held=admission.was_held)
-            relayed.call, relayed.follow_up = _with_size_of(call, body, prepared.body), prepared.follow_up
-            if prepared.answer is not None:
+            answer = await self._prepare(relayed, turn, body, held=admission.was_held)
+            if answer is not None:
                 await relayed.clear_to_send()
-                await self._writer.write_ready_answer(relayed, prepared.answer)
+                await self._writer.write_ready_answer(relayed, answer)
                 return
             await self._ledger.reserve(entry)
             is_stale = admission.was_held and on_wake is not OnWake.FORWARD
             notice = _wake_notice(admission, await self._count_unread(call.agent, admission)) if is_stale else ""
-            without_memory = None if prepared.body is body else body
-            await self._exchange(relayed, prepared.body, notice, without_memory)
+            await self._exchange(relayed, body, notice)
         finally:
             # After the answer: data written to the caller goes out at the end of this step of the event loop.
             asyncio.get_running_loop().call_soon(self._ledger.settle, entry)
 
-    async def _pass_through(self, relayed: RelayedCall, body: bytes) -> None:
+    async def _prepare(
+        self, relayed: RelayedCall, turn: ConversationCall, body: CallBody, *, held: bool
+    ) -> bytes | None:
+        """Add memory to the call, or return the ready answer to it."""
+        call = relayed.call
+        prepared = await self._tier.prepare_call(call, turn, body.content, held=held)
+        relayed.follow_up = prepared.follow_up
+        body.with_memory = None if prepared.body is body.content else prepared.body
+        relayed.call = _with_size_of(call, body.content, prepared.body)
+        return prepared.answer
+
+    async def _pass_through(self, relayed: RelayedCall, body: CallBody) -> None:
         """Pass on a call that generates nothing.
 
         Token counts cover what would be sent. An answer made in the background is reported when it is fetched.
@@ -130,7 +142,7 @@ class Relay:
         call = relayed.call
         if call.dialect.counts_tokens:
             turn = await self._turns.begin(call.agent, call.request, call.headers)
-            body = (await self._tier.prepare_call(call, turn, body)).body
+            body.content = (await self._tier.prepare_call(call, turn, body.content)).body
         ending = await self._find_ending_conversation(call) if call.method == "DELETE" else None
         await self._exchange(relayed, body)
         if ending is not None and relayed.status is not None and relayed.status < 300:
@@ -139,21 +151,20 @@ class Relay:
         if content is not None and content.handle is not None:
             self._tier.on_background_answer(call, content.handle, content)
 
-    async def _exchange(
-        self, relayed: RelayedCall, body: bytes, notice: str = "", without_memory: bytes | None = None
-    ) -> None:
+    async def _exchange(self, relayed: RelayedCall, body: CallBody, notice: str = "") -> None:
         """Send the body, or the one without memory if that is too long for the model, and pass the answer on."""
         call = relayed.call
         answer: ProviderResponse | None = None
         try:
-            answer, whole = await self._send(relayed, body, notice)
-            if without_memory is not None and whole is not None and is_too_long(answer.status, whole):
+            answer, whole = await self._send(relayed, body.with_memory or body.content, notice)
+            if body.with_memory is not None and whole is not None and is_too_long(answer.status, whole):
                 _logger.warning(
                     "a call of %r is too long for its model with memory, and goes without", call.agent.reference
                 )
                 relayed.drop_memory()
                 answer.close()
-                answer, whole = await self._send(relayed, without_memory, notice)
+                answer, whole = await self._send(relayed, body.content, notice)
+            body.drop()
             relayed.status, relayed.first_byte_at = answer.status, self._clock.monotonic()
             if answer.status >= 400:
                 relayed.is_too_long |= whole is not None and is_too_long(answer.status, whole)
@@ -186,17 +197,21 @@ class Relay:
             return await self._turns.find(call.agent, name) or unknown
         return await self._turns.find_by_handle(call.agent, name) if place.endswith("/responses") else None
 
-    async def _count_unread(self, agent: Agent, admission: Admission) -> int:
-        """Count the agent's unread messages, once for all calls that one wake admits."""
+    async def _count_unread(self, agent: Agent, admission: Admission) -> int | None:
+        """Count the agent's unread messages, once for all calls that one wake admits; None if that failed."""
         known = self._unread.get(agent.id)
         if known is None or known[0] != admission.generation:
             known = admission.generation, asyncio.ensure_future(self._query_unread_count(agent))
             self._unread[agent.id] = known
         return await asyncio.shield(known[1])
 
-    async def _query_unread_count(self, agent: Agent) -> int:
-        async with self._store.begin_read() as tx:
-            return await tx.deliveries.count_unread(agent.id)
+    async def _query_unread_count(self, agent: Agent) -> int | None:
+        try:
+            async with limit_wait(_COUNT_SECONDS), self._store.begin_read() as tx:
+                return await tx.deliveries.count_unread(agent.id)
+        except StorageUnavailable as error:
+            _logger.warning("the unread messages of %r are not counted: %s", agent.reference, error.message)
+            return None
 
 
 def _hold_limit(agent: Agent) -> tuple[float, CircadiaError] | None:
@@ -219,20 +234,22 @@ def _with_size_of(call: ModelCall, before: bytes, after: bytes) -> ModelCall:
 def _outgoing_body(call: ModelCall, body: bytes, notice: str) -> tuple[bytes, bool]:
     """Return the outgoing body with the notice, and whether it requests usage that its caller did not request."""
     body = call.dialect.with_line(body, notice) if notice else body
-    with_usage = call.dialect.with_usage(body) if call.agent.policy.include_usage and call.request.streamed else None
+    adds_usage = call.agent.policy.include_usage and call.request.streamed
+    with_usage = call.dialect.with_usage(body, call.request) if adds_usage else None
     return (body, False) if with_usage is None else (with_usage, True)
 
 
-def _wake_notice(admission: Admission, unread: int) -> str:
+def _wake_notice(admission: Admission, unread: int | None) -> str:
     """Return the fenced line that tells a woken agent that its prompt is old (GATE-65).
 
-    It states the sleep time, who woke the agent, and the unread messages and how to read them.
+    It states the sleep time, who woke the agent, and the unread messages, if they are counted, and how to read them.
     """
     woken = f", woken by {_plain_text(admission.woken_by)}" if admission.woken_by else ""
+    number = "there may be" if unread is None else unread
     mail = (
-        f"{unread} unread message{'s' if unread != 1 else ''}: call wait_for_message on the Circadia MCP server"
-        if unread
-        else "no unread messages"
+        "no unread messages"
+        if unread == 0
+        else f"{number} unread message{'s' if unread != 1 else ''}: call wait_for_message on the Circadia MCP server"
     )
     return f"<circadia-notice>You slept {_format_duration(admission.slept_seconds)}{woken}; {mail}.</circadia-notice>"
 
