@@ -6,7 +6,7 @@ import pytest
 
 from circadia.ids import BankId
 from circadia.records.agent import Agent, AgentPolicy
-from circadia.records.due_check import AgentsCheck, NextCheck
+from circadia.records.due_check import AgentsCheck, DueCheck
 from circadia.records.sleep_state import SleepState
 from circadia.stores.base import Store
 from tests.contract.conftest import Opener
@@ -23,7 +23,7 @@ async def due(store: Store, seconds: float = 100) -> dict[BankId, int]:
     return {bank_id: len(numbers) for bank_id, numbers in found.banks.items()}
 
 
-async def settle(store: Store, *checks: NextCheck) -> None:
+async def settle(store: Store, *checks: DueCheck) -> None:
     """Delete all that asks for a check, and set when these banks are checked again."""
     async with store.begin_write() as tx:
         found = await tx.due_checks.find_due(at(0), limit=100)
@@ -74,7 +74,7 @@ async def test_what_is_said_while_somebody_decides_asks_again(open_store: Opener
         seen = (await tx.due_checks.find_due(at(0), limit=100)).banks[team]
     await said(other, team, "e1", seconds=1)
     async with store.begin_write() as tx:
-        await tx.due_checks.settle(seen, [NextCheck(bank_id=team, at=None, has_backlog=False)])
+        await tx.due_checks.settle(seen, [DueCheck(bank_id=team, at=None, has_backlog=False)])
     assert await due(store) == {team: 1}
 
 
@@ -82,9 +82,9 @@ async def test_a_bank_is_due_again_at_its_time_or_when_its_agents_all_sleep(stor
     team, quiet, empty = await banks_of(store, "team", "quiet", "empty")
     await settle(
         store,
-        NextCheck(bank_id=team, at=at(50), has_backlog=True),
-        NextCheck(bank_id=quiet, at=None, has_backlog=True),
-        NextCheck(bank_id=empty, at=at(50), has_backlog=False),
+        DueCheck(bank_id=team, at=at(50), has_backlog=True),
+        DueCheck(bank_id=quiet, at=None, has_backlog=True),
+        DueCheck(bank_id=empty, at=at(50), has_backlog=False),
     )
     assert await due(store, 49) == {}
     assert set(await due(store, 50)) == {team, empty}
@@ -124,10 +124,10 @@ async def test_a_backlog_is_found_among_the_banks_that_were_changed_or_have_one_
     await said(store, team, "e1", seconds=1)
     async with store.begin_read() as tx:
         assert await tx.sleep_states.find_banks_with_backlog() == [team]
-    await settle(store, NextCheck(bank_id=team, at=None, has_backlog=True))
+    await settle(store, DueCheck(bank_id=team, at=None, has_backlog=True))
     async with store.begin_read() as tx:
         assert await tx.sleep_states.find_banks_with_backlog() == [team]
-    await settle(store, NextCheck(bank_id=team, at=None, has_backlog=False))
+    await settle(store, DueCheck(bank_id=team, at=None, has_backlog=False))
     async with store.begin_read() as tx:
         assert await tx.sleep_states.find_banks_with_backlog() == []
         assert await tx.sleep_states.find_banks_with_backlog(noted=False) == [team]

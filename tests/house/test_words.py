@@ -10,7 +10,7 @@ PLACES = ("/".join(["..", "shared"]), "/".join(["", "work", ""]), "/".join(["", 
 PUBLIC_MODULES = ("__init__.py", "client/__init__.py", "testing/__init__.py")
 """Modules whose `__all__` is public; all classes of `records` and `schemas` are public too."""
 PLAIN_WORDS = frozenset({
-    "ack", "answerable", "blocker", "check", "circadia", "client", "clock", "closing", "cost", "count", "creation",
+    "ack", "answerable", "blocker", "circadia", "client", "clock", "closing", "cost", "count", "creation",
     "day", "dead", "deletion", "delta", "direct", "drop", "dropped", "error", "first", "forgotten", "frequent",
     "gap", "group", "head", "held", "importance", "imported", "join", "letter", "lifecycle", "link", "lookup",
     "manual", "match", "matrix", "mcp", "mistake", "mock", "model", "node", "off", "on", "one", "over", "pair",

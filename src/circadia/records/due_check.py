@@ -28,7 +28,7 @@ class DueBanks:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NextCheck:
+class DueCheck:
     """When a bank is checked again if nothing happens before."""
 
     bank_id: BankId

@@ -7,7 +7,7 @@ from typing import Protocol
 from circadia.ids import BankId, CallId, EpisodeId, PassId
 from circadia.records.benefit import Benefit
 from circadia.records.change import Change, ChangeKind, ChangeState
-from circadia.records.due_check import AgentsCheck, DueBanks, NextCheck
+from circadia.records.due_check import AgentsCheck, DueBanks, DueCheck
 from circadia.records.episode import Demotion
 from circadia.records.open_turn import OpenTurn
 from circadia.records.sleep_call import OperationDayCost, OperationModelCost, SleepCall, SleepCost
@@ -133,7 +133,7 @@ class DueChecks(Protocol):
         """Make up to `limit` of the bound banks due now; return how many were not due before."""
         ...
 
-    async def settle(self, numbers: Collection[int], checks: Sequence[NextCheck]) -> None:
+    async def settle(self, numbers: Collection[int], checks: Sequence[DueCheck]) -> None:
         """Delete the requests with these numbers, and set when the banks are checked again."""
         ...
 

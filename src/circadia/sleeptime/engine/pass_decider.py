@@ -18,7 +18,7 @@ from circadia.ids import AgentId, BankId
 from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.guarded_step import run_guarded
 from circadia.memory.banks import USER
-from circadia.records.due_check import AgentsCheck, DueBanks, NextCheck
+from circadia.records.due_check import AgentsCheck, DueBanks, DueCheck
 from circadia.records.pulse import PULSE_MOVES, PulseStatus
 from circadia.records.sleep_pass import PassBlocker
 from circadia.settings.sleeptime import SleeptimeSettings
@@ -190,10 +190,10 @@ class PassDecider:
         if bank is not None:
             self._hinted.add(bank.id)
 
-    async def _check_bank(self, bank_id: BankId) -> NextCheck:
+    async def _check_bank(self, bank_id: BankId) -> DueCheck:
         """Decide on a bank; return when it is checked again. If that fails, the others must not wait for it."""
         later = self._clock.now() + timedelta(seconds=LOOK_SECONDS)
-        result = NextCheck(bank_id=bank_id, at=later, has_backlog=True)
+        result = DueCheck(bank_id=bank_id, at=later, has_backlog=True)
 
         async def decide() -> None:
             nonlocal result
@@ -202,15 +202,15 @@ class PassDecider:
         await run_guarded("a decision on passes", decide)
         return result
 
-    async def _decide_bank(self, bank_id: BankId) -> NextCheck:
+    async def _decide_bank(self, bank_id: BankId) -> DueCheck:
         later = self._clock.now() + timedelta(seconds=LOOK_SECONDS)
         async with self._store.begin_read() as tx:
             bank = await tx.banks.get(bank_id)
             if bank is None:
-                return NextCheck(bank_id=bank_id, at=None, has_backlog=False)
+                return DueCheck(bank_id=bank_id, at=None, has_backlog=False)
             known, verdict = await self._tier.evaluate(tx, bank)
         has_backlog = bool(known.backlog.episodes or known.state.leftovers or known.edited_at is not None)
-        next_check = NextCheck(bank_id=bank_id, at=verdict.at, has_backlog=has_backlog)
+        next_check = DueCheck(bank_id=bank_id, at=verdict.at, has_backlog=has_backlog)
         self._replying.pop(binding_of(bank), None)
         if verdict.trigger is not None:
             self._tier.use_hints(bank)

@@ -11,7 +11,7 @@ from typing import Final
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, or_, select, true, update
 
 from circadia.ids import BankId
-from circadia.records.due_check import AgentsCheck, DueBanks, NextCheck
+from circadia.records.due_check import AgentsCheck, DueBanks, DueCheck
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.short_reads import ShortRead
@@ -106,7 +106,7 @@ class SqlDueChecks:
         values = {"bound": check.bound_name, "now": now, "most": limit}
         return await self._run(lambda connection: statement.execute(connection, values))
 
-    async def settle(self, numbers: Collection[int], checks: Sequence[NextCheck]) -> None:
+    async def settle(self, numbers: Collection[int], checks: Sequence[DueCheck]) -> None:
         needed = sorted((each.bank_id, each.at, each.has_backlog) for each in checks if each.is_needed)
         over = sorted(each.bank_id for each in checks if not each.is_needed)
 
