@@ -202,8 +202,10 @@ class Statement:
 
 
 def _execute_bound(connection: Connection, write: BoundWrite) -> None:
-    if len(write.rows) == 1:
-        _execute(connection, write.text, write.rows[0])
+    if len(write.rows) == 1 or " RETURNING " in write.text:
+        # Since Python 3.12 sqlite3's `executemany` fails at the second row if the first returned one.
+        for row in write.rows:
+            _execute(connection, write.text, row)
     elif write.rows:
         _execute(connection, write.text, write.rows, many=True)
 
