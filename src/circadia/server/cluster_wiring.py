@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from socket import gethostname
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from circadia.agents.change_follower import AgentChangeFollower
@@ -23,8 +23,11 @@ from circadia.jobs.event_sequencer import EventSequencer
 from circadia.jobs.guarded_step import run_guarded
 from circadia.records.member import Member, Role
 from circadia.server.basis import ServerBasis
+from circadia.server.drain import Drain
 from circadia.server.folder import DATABASE_FILE, lock_folder
+from circadia.server.front import DoorRouter
 from circadia.server.membership import Membership, build_token_check
+from circadia.server.readiness import Readiness
 from circadia.server.reload import ConfigReloader
 from circadia.settings import Settings
 from circadia.settings.server import ServerSettings
@@ -39,6 +42,9 @@ from circadia.stores.sqlite import open_sqlite
 from circadia.wake.worker import WakeWorker
 
 _logger = logging.getLogger(__name__)
+
+_NOTICE_SECONDS: Final = 3.0
+"""Time for a balancer that checks each second to see that `/readyz` is red, before a stopping gateway refuses calls."""
 
 
 async def open_store(settings: Settings, data: Path, *, migrates: bool = True) -> tuple[Store, ConnectionFacts | None]:
@@ -144,6 +150,19 @@ def build_hold_places(basis: ServerBasis) -> HoldPlaces:
     if basis.membership is None:
         return LocalHoldPlaces(basis.settings.limits)
     return SharedHoldPlaces(basis.clock, basis.store, basis.membership.member_id, basis.settings.limits)
+
+
+def build_drain(basis: ServerBasis, front: DoorRouter, gate: Gate, worker: WakeWorker, dreamer: SleepWorker) -> Drain:
+    has_balancer = basis.membership is not None and basis.role is not Role.WORKER
+    return Drain(
+        basis.clock, front, gate, worker, dreamer, basis.membership,
+        notice_seconds=_NOTICE_SECONDS if has_balancer else 0.0,
+    )  # fmt: skip
+
+
+def build_readiness(basis: ServerBasis) -> Readiness:
+    serves_without_database = basis.contact.is_shared and basis.role is not Role.WORKER
+    return Readiness(basis.clock, basis.store.ping, basis.contact if serves_without_database else None)
 
 
 class Cache(Protocol):

@@ -1,9 +1,7 @@
 """The outermost ASGI application: checks host and origin, and routes a path to its door (GATE-35)."""
 
-import asyncio
 import ipaddress
-import re
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from urllib.parse import urlsplit
 
@@ -16,6 +14,7 @@ from circadia.api.problems import problem_response
 from circadia.errors import CircadiaError, Forbidden, InvalidRequest, Misdirected, NotFound, StorageUnavailable
 from circadia.gateway.calls.headers import CREDENTIALS, bearer, first_value
 from circadia.gateway.hold.reply import ReplyBroken
+from circadia.server.readiness import Readiness
 from circadia.telemetry.metrics import CONTENT_TYPE, Metrics
 
 _STRAY = ("/completions", "/embeddings", "/messages", "/models", "/responses")
@@ -82,14 +81,14 @@ class DoorRouter:
         api: ASGIApp,
         identity: Identity,
         metrics: Metrics,
-        ping: Callable[[], Awaitable[None]],
+        readiness: Readiness,
     ) -> None:
         self._hosts = hosts
         self._doors = doors
         self._api = api
         self._identity = identity
         self._metrics = metrics
-        self._ping = ping
+        self._readiness = readiness
         self.is_draining = False
         """Whether `/readyz` fails, so that no balancer sends new calls."""
         self.refusal: CircadiaError | None = None
@@ -149,18 +148,10 @@ class DoorRouter:
             await _send_answer(send, 503, b"draining: the server is stopping\n", b"text/plain")
             return
         try:
-            async with asyncio.timeout(5):
-                await self._ping()
-        except TimeoutError:
-            await _send_answer(
-                send, 503, b"the database does not answer within 5 s; check whether it runs\n", b"text/plain"
-            )
+            status, text = 200, await self._readiness.check()
         except StorageUnavailable as error:
-            # Without the driver's words in brackets: they may name addresses, and the caller has shown no token.
-            message = re.sub(r" \(.*\)", "", error.message, flags=re.DOTALL)
-            await _send_answer(send, 503, f"{message}\n".encode(), b"text/plain; charset=utf-8")
-        else:
-            await _send_answer(send, 200, b"ready\n", b"text/plain")
+            status, text = 503, error.message
+        await _send_answer(send, status, f"{text}\n".encode(), b"text/plain; charset=utf-8")
 
 
 async def refuse_calls(scope: Scope, receive: Receive, send: Send) -> None:

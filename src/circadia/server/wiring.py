@@ -57,7 +57,9 @@ from circadia.server.answers_wiring import build_gateway_answers
 from circadia.server.background import start_background
 from circadia.server.basis import ServerBasis, read_secret
 from circadia.server.cluster_wiring import (
+    build_drain,
     build_hold_places,
+    build_readiness,
     find_gateway_address,
     join_cluster,
     list_tasks,
@@ -213,7 +215,7 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     await start_background(stack, own, stdio, (journal, exchanges, answers[1]), tasks)
     return Server(
         app=front, journal=journal, exchanges=exchanges, answers=answers[1],
-        waiting=lambda: gate.total_held + ticker.waiting, drain=Drain(front, gate, worker, dreamer, basis.membership),
+        waiting=lambda: gate.total_held + ticker.waiting, drain=build_drain(basis, front, gate, worker, dreamer),
     )  # fmt: skip
 
 
@@ -233,7 +235,7 @@ def _build_front(
     is_worker = basis.role is Role.WORKER
     doors = dict.fromkeys((*doors, "ui"), refuse_calls) if is_worker else {**doors, "ui": DashboardDoor(parts.sign_in)}
     api = refuse_calls if is_worker else create_api(parts)
-    return DoorRouter(_build_host_guard(basis.settings), doors, api, identity, metrics, basis.store.ping)
+    return DoorRouter(_build_host_guard(basis.settings), doors, api, identity, metrics, build_readiness(basis))
 
 
 def _build_alerts(basis: ServerBasis) -> AlertNotifier:
