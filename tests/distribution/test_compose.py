@@ -37,7 +37,7 @@ def test_a_compose_file_fits_the_compose_specification_and_holds_no_secret(name:
 def test_each_server_is_read_only_without_capabilities_and_has_time_to_drain(name: str) -> None:
     servers = [each for each in services(name).values() if "circadia" in each["image"]]
     for server in servers:
-        assert (server["read_only"], server["cap_drop"], server["stop_grace_period"]) == (True, ["ALL"], "40s")
+        assert (server["read_only"], server["cap_drop"], server["stop_grace_period"]) == (True, ["ALL"], "90s")
         folder = next(volume.split(":")[0] for volume in server["volumes"] if "/etc/circadia" in volume)
         load_settings(DEPLOY / folder / "circadia.yaml")
 
@@ -49,6 +49,11 @@ def test_the_cluster_has_two_gateways_behind_the_balancer_two_workers_and_one_mi
     assert sum("--role worker" in command for command in commands) == 2
     assert commands.count("migrate") == 1
     assert [name for name, service in cluster.items() if "ports" in service] == ["balancer"]
+    provider_key, database, operator = "OPENAI_API_KEY", "PGPASSWORD", "CIRCADIA_ADMIN_TOKEN"
+    for name, service in cluster.items():
+        if "circadia" in service["image"]:
+            expected = {database} if name == "migration" else {provider_key, database, operator}
+            assert service["environment"].keys() == expected, name
 
 
 def test_the_documentation_shows_the_balancers_file_and_haproxy_takes_it() -> None:

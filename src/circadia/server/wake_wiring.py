@@ -11,10 +11,11 @@ from circadia.agents.threads import ThreadService
 from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.ids import IdSource, PulseId
-from circadia.jobs.due_watch import DueWatch
 from circadia.os_user import OsUser
 from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT
+from circadia.records.member import Role
+from circadia.server.basis import ServerBasis
 from circadia.settings import LauncherSettings, Settings
 from circadia.settings.launchers import (
     CallableLauncherSettings,
@@ -24,9 +25,7 @@ from circadia.settings.launchers import (
     WebhookLauncherSettings,
 )
 from circadia.settings.memory import EndpointEmbedderSettings
-from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
-from circadia.stores.signals.base import Signals
 from circadia.wake.admission.guardrails import FleetLimits
 from circadia.wake.admission.requests import WakeRequests
 from circadia.wake.coordination import Coordinations
@@ -89,36 +88,30 @@ def build_agent_services(
     return registry, threads, SessionService(clock, ids, events, registry, threads)
 
 
-def build_wake_worker(
-    tier: WakeServices,
-    settings: Settings,
-    environment: Mapping[str, str],
-    data: Path,
-    clock: Clock,
-    ids: IdSource,
-    store: Store,
-    signals: Signals,
-    address: tuple[str, int],
-    leads: Callable[[], bool],
-    due: DueWatch,
-) -> WakeWorker:
-    """Build the worker and its launchers. Raises ConfigError if a function, variable or secret is missing."""
+def build_wake_worker(tier: WakeServices, basis: ServerBasis) -> WakeWorker:
+    """Build the worker and its launchers: none at a gateway, which runs no pulse and needs no secret of theirs.
+
+    Raises ConfigError if a function, variable or secret is missing.
+    """
+    settings = basis.settings
     context = _LauncherContext(
-        settings=settings, environment=environment, data=data, clock=clock, reports=tier.reports, address=address
+        settings=settings, environment=basis.environment, data=basis.data, clock=basis.clock, reports=tier.reports,
+        address=basis.address,
     )  # fmt: skip
     launchers = {
         name: launcher
-        for name, file_launcher in settings.launchers.items()
+        for name, file_launcher in (settings.launchers.items() if basis.role is not Role.GATEWAY else ())
         if (launcher := _build_launcher(name, file_launcher, context)) is not None
     }
     parts = WorkerParts(
-        store=store, signals=signals, requests=tier.requests, rows=tier.rows, pulses=tier.pulses,
+        store=basis.store, signals=basis.signals, requests=tier.requests, rows=tier.rows, pulses=tier.pulses,
         routines=tier.routines, inbox=tier.inbox, launchers=launchers,
-        environment=_environment_builder(settings, address),
+        environment=_environment_builder(settings, basis.address),
     )  # fmt: skip
     return WakeWorker(
-        clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None, leads=leads, due=due
-    )
+        basis.clock, parts, owner=basis.ids.new("exe"), alone=settings.server.database_url is None, leads=basis.leads,
+        due=basis.due,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

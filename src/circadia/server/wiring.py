@@ -187,7 +187,7 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
         store=store, clock=clock, signals=signals, threads=threads, sleep=tier.sleep, waits=waits,
         presence=presence, settings=settings, wake=tier, memory=memory, sleeptime=dreams, folders=folders,
     ))  # fmt: skip
-    stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
+    stdio = StdioServers(basis.mcp_servers, basis.environment, clock)
     answers, lookup = build_gateway_answers(settings, clock, ids, store, memory, journal, metrics, models[0])
     door, exchanges, ahead = await _model_door(stack, basis, identity, gate, presence, journal, memory, dreams, answers)
     tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
@@ -198,9 +198,7 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
         folders=folders, lookup=lookup, judge=answers[0].judge, sequencer=sequencer, member_id=basis.member_id,
     )  # fmt: skip
     front = _build_front(basis, {"llm": door, "mcp": tools}, parts, identity, metrics)
-    worker = build_wake_worker(
-        tier, settings, basis.environment, basis.data, clock, ids, store, signals, basis.address, basis.leads, basis.due
-    )
+    worker = build_wake_worker(tier, basis)
     dreamer, counting = _build_dreamer(models, basis, dreams, metrics, memory, tier, ahead, lookup)
     register_gauges(metrics, gate, spool, journal, exchanges, worker, signals, failed, memory.retrieval)
     caches = memory, lookup, answers[1], exchanges, tier.inbox, dreams.notebook
@@ -287,7 +285,8 @@ async def _model_door(
     memory: MemoryServices, dreams: SleeptimeService, answers: tuple[AnswerResolver, AnswerBook],
 ) -> tuple[ModelDoor, ExchangeQueue, GatewayAnswerDrafter]:  # fmt: skip
     clock, store, settings = basis.clock, basis.store, basis.settings
-    providers = await open_providers(settings, partial(read_secret, basis.environment), clock, stack)
+    secret = partial(read_secret, basis.environment)
+    providers = await open_providers(settings, secret, clock, stack, role=basis.role)
     owners = Owners(clock, store)
     budget = CallBudgetGuard(clock, store, memory.events)
     turns = Turns(clock, basis.ids, store, journal, basis.signals, basis.contact)
@@ -313,7 +312,7 @@ def _mcp_door(
     own: ASGIApp,
     stdio: StdioServers,
 ) -> McpDoor:
-    configured = basis.settings.mcp_servers
+    configured = basis.mcp_servers
     over_http: dict[str, ASGIApp] = {
         name: McpHttp(name, entry, basis.environment, basis.session) for name, entry in configured.items() if entry.url
     }
