@@ -5,6 +5,7 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, nullcontext
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from socket import gethostname
@@ -30,6 +31,7 @@ from circadia.server.membership import Membership, build_token_check
 from circadia.server.readiness import Readiness
 from circadia.server.reload import ConfigReloader
 from circadia.settings import Settings
+from circadia.settings.fingerprint import fingerprint
 from circadia.settings.server import ServerSettings
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.stores.base import Store
@@ -129,7 +131,7 @@ async def join_cluster(
     role: Role,
     admin_token_hash: str,
     address: tuple[str, int],
-    settings: ServerSettings,
+    settings: Settings,
     facts: ConnectionFacts | None,
 ) -> Membership:
     now = clock.now()
@@ -137,8 +139,9 @@ async def join_cluster(
     member = Member(
         id=MemberId(ids.new("mem")), role=role, version=version("circadia"), schema=list_revisions()[-1].number,
         host=gethostname(),
-        address=_build_url(address), token_check=build_token_check(admin_token_hash), started_at=now, lease_until=now,
-        connections=settings.readers + settings.writers + 1 if is_direct else 1,
+        address=_build_url(address), token_check=build_token_check(admin_token_hash),
+        config_check=fingerprint(settings), started_at=now, lease_until=now,
+        connections=settings.server.readers + settings.server.writers + 1 if is_direct else 1,
     )  # fmt: skip
     membership = Membership(clock, store, member)
     await membership.join(None if facts is None else facts.most)
@@ -200,6 +203,16 @@ def _build_url(address: tuple[str, int]) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
+async def _apply_agents(
+    basis: ServerBasis, apply_agents: Callable[[Settings], Awaitable[None]], settings: Settings
+) -> None:
+    """Apply the agents of a changed file; all else takes effect after a restart."""
+    await apply_agents(settings)
+    if basis.membership is not None:
+        running = basis.settings.model_copy(update={"agents": settings.agents})
+        basis.membership.note_configuration(fingerprint(running))
+
+
 class Service(Protocol):
     """Something that works in the background."""
 
@@ -225,7 +238,7 @@ def list_tasks(
     if isinstance(basis.signals, RemoteSignals):
         members.append(basis.signals)
     if basis.config is not None:
-        members.append(ConfigReloader(basis.clock, basis.config, apply_agents))
+        members.append(ConfigReloader(basis.clock, basis.config, partial(_apply_agents, basis, apply_agents)))
     tasks = [service.run() for service in (*services, *members) if service is not None]
     if basis.role is Role.GATEWAY:
         return [*tasks, dreamer.run_gateway()]

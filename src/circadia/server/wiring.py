@@ -141,7 +141,7 @@ async def build_server(
         membership = None
         if settings.server.database_url is not None:
             membership = await join_cluster(
-                stack, clock, ids, store, role, hash_token(admin_token), address, settings.server, facts
+                stack, clock, ids, store, role, hash_token(admin_token), address, settings, facts
             )
         basis = ServerBasis(
             settings=settings, environment=environment, data=data, clock=clock,
