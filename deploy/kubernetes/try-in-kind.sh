@@ -14,7 +14,7 @@ export KUBECONFIG
 finish() {
   status=$?
   if [ $status != 0 ]; then
-    kubectl --namespace circadia get pods,jobs,events || true
+    kubectl --namespace circadia get pods,events || true
   fi
   kind delete cluster --name "$name"
   rm -f "$KUBECONFIG"
@@ -29,16 +29,20 @@ kubectl apply --filename base/namespace.yaml
 secret=(
   --from-literal=CIRCADIA_ADMIN_TOKEN="$(openssl rand -hex 32)"
   --from-literal=METRICS_TOKEN="$(openssl rand -hex 32)"
-  --from-literal=OPENAI_API_KEY=any
 )
+provider_key=(--from-literal=OPENAI_API_KEY=any)
 if [ "$overlay" = cluster ]; then
   password=$(openssl rand -hex 16)
   kubectl --namespace default run postgres --image docker.io/library/postgres:18 --port 5432 --expose \
     --env POSTGRES_USER=circadia --env POSTGRES_DB=circadia --env POSTGRES_PASSWORD="$password"
-  secret+=(
-    --from-literal=PGHOST=postgres.default --from-literal=PGDATABASE=circadia
+  in_namespace create secret generic circadia-database \
+    --from-literal=PGHOST=postgres.default --from-literal=PGDATABASE=circadia \
     --from-literal=PGUSER=circadia --from-literal=PGPASSWORD="$password"
-  )
+  for role in gateway worker; do
+    in_namespace create secret generic "circadia-$role" "${provider_key[@]}"
+  done
+else
+  secret+=("${provider_key[@]}")
 fi
 in_namespace create secret generic circadia "${secret[@]}"
 kubectl kustomize "overlays/$overlay" | sed 's#https://api.openai.com/v1#http://provider:9000/v1#' \

@@ -13,7 +13,7 @@ from benchmarks.postgres import postgres
 from circadia.cli.demo.server import DemoServer, run_server
 from circadia.clock import Clock
 from circadia.ids import new_token
-from tests.fixtures.balancer import DOCUMENTED_OPTIONS, balance
+from tests.fixtures.balancer import balance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ async def run_cluster(
 
         gateways = await start_two("gateway", ("gateway A", "gateway B"))
         urls = [gateway.url for gateway in gateways.values()]
-        url = await stack.enter_async_context(balance(folder, urls, options=DOCUMENTED_OPTIONS))
+        url = await stack.enter_async_context(balance(folder, urls))
         server["gateway_url"] = url
         workers = await start_two("worker", ("worker C", "worker D"))
         yield DemoCluster(url=url, token=token, gateways=gateways, workers=workers)

@@ -16,8 +16,7 @@ from circadia.testing.mcp_upstream import MockMcpServer
 from tests.clients.mcp_clients import mcp_clients
 from tests.clients.model_clients import model_clients
 from tests.clients.node_program import NodeFailed
-from tests.cluster.gateway_pair import REPLY, SENT_ON, Pair, two_gateways
-from tests.fixtures.balancer import balance
+from tests.cluster.gateway_pair import REPLY, Pair, two_gateways
 
 SILENT: Final = {"hold_grace_seconds": 60.0, "hold_silent_seconds": 60.0}
 OPENED: Final = {"hold_grace_seconds": 0.1, "hold_silent_seconds": 0.1, "keep_alive_seconds": 0.1}
@@ -56,45 +55,40 @@ class HeldClients:
 async def held_clients(
     folder: Path, url: str, defaults: Mapping[str, float], **server: Any
 ) -> AsyncGenerator[HeldClients]:
-    """Let one gateway hold a call of each model SDK, and a tool call and a wait of each MCP SDK; then start another.
-
-    The balancer of the MCP SDKs, which never try again, sends a 503 on to the other gateway.
-    """
+    """Let one gateway hold a call of each model SDK, and a tool call and a wait of each MCP SDK; then start another."""
     async with MockMcpServer() as tools:
         servers = {"tools": {"url": tools.url}}
         async with two_gateways(folder, url, defaults=defaults, server=server, mcp_servers=servers) as pair:
-            (folder / "sending-on").mkdir()
-            urls = [pair.stopping.url, pair.staying.url]
-            async with balance(folder / "sending-on", urls, options=SENT_ON) as sending_on:
-                token = await pair.add_sleeper()
-                await pair.staying.terminate()
-                await pair.wait_until_balanced({"0"})
-                await pair.wait_until_balanced({"0"}, at=sending_on)
-                calls: dict[str, Coroutine[Any, Any, Any]] = {
-                    client.name: client.say(pair.url, token, "hello") for client in MODELS
-                }
-                for client in TOOLS:
-                    tool = client.call(f"{sending_on}/mcp/tools", token, "echo", {"text": REPLY}, False)
-                    wait = client.call(f"{sending_on}/mcp", token, "wait_for_message", {"timeout_seconds": 300}, False)
-                    calls |= {f"{client.name} tool": tool, f"{client.name} wait": wait}
-                answers = {name: asyncio.create_task(describe(call)) for name, call in calls.items()}
-                await pair.stopping.held(len(answers), seconds=1.0)
-                await pair.staying.start()
-                await pair.wait_until_balanced({"0", "1"})
-                await pair.wait_until_balanced({"0", "1"}, at=sending_on)
-                yield HeldClients(pair=pair, answers=answers)
+            token = await pair.add_sleeper()
+            await pair.staying.terminate()
+            await pair.wait_until_balanced({"0"})
+            calls: dict[str, Coroutine[Any, Any, Any]] = {
+                client.name: client.say(pair.url, token, "hello") for client in MODELS
+            }
+            for client in TOOLS:
+                tool = client.call(f"{pair.url}/mcp/tools", token, "echo", {"text": REPLY}, False)
+                wait = client.call(f"{pair.url}/mcp", token, "wait_for_message", {"timeout_seconds": 300}, False)
+                calls |= {f"{client.name} tool": tool, f"{client.name} wait": wait}
+            answers = {name: asyncio.create_task(describe(call)) for name, call in calls.items()}
+            await pair.stopping.held(len(answers), seconds=1.0)
+            await pair.staying.start()
+            await pair.wait_until_balanced({"0", "1"})
+            yield HeldClients(pair=pair, answers=answers)
 
 
 @pytest.mark.spec("CLU-31")
-async def test_no_sdk_shows_its_caller_that_the_gateway_of_a_silent_hold_has_stopped(
+async def test_model_sdks_hide_that_the_gateway_of_a_silent_hold_has_stopped_and_mcp_sdks_say_so(
     tmp_path: Path, postgres_url: str
 ) -> None:
     async with held_clients(tmp_path, postgres_url, SILENT) as clients:
         assert await clients.pair.stopping.terminate() == 0
-        await clients.pair.staying.held(len(MODELS) + len(TOOLS))
+        await clients.pair.staying.held(len(MODELS))
         await clients.pair.wake()
-        waits = {f"{client.name} wait": NOTHING_YET for client in TOOLS}
-        assert await clients.collect() == {**dict.fromkeys(clients.answers, REPLY), **waits}
+        assert await clients.collect() == {
+            **{client.name: REPLY for client in MODELS},
+            "python-handshake tool": f"MCPError: {STOPS}",
+            **{f"{client.name} wait": NOTHING_YET for client in TOOLS},
+        }
         assert len(clients.pair.provider.requests) == len(MODELS)
 
 

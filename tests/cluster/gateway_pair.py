@@ -1,7 +1,7 @@
 """Two gateways on one PostgreSQL behind a balancer, of which the first one is to stop."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,21 +10,13 @@ from typing import Any, Final
 import aiohttp
 
 from circadia.testing.upstream import MockUpstream
-from tests.fixtures.balancer import DOCUMENTED_OPTIONS, GATEWAY_HEADER, balance
+from tests.fixtures.balancer import GATEWAY_HEADER, balance
 from tests.fixtures.server_process import CircadiaProcess
 
 REPLY: Final = "the right answer"
 QUICK: Final = {"hold_grace_seconds": 0.1, "hold_silent_seconds": 60.0, "keep_alive_seconds": 0.1}
 """Streams are opened at once, other calls never."""
 NOTHING: Final[Mapping[str, Any]] = {}
-CHECKED: Final = (
-    "option httpchk",
-    "http-check send meth GET uri /readyz hdr Host localhost",
-    "timeout check 10s",
-    "default-server check inter 100",
-)
-SENT_ON: Final = (*DOCUMENTED_OPTIONS, *CHECKED[-2:])
-"""The documented configuration, with quicker checks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,12 +43,12 @@ class Pair:
         headers = {"authorization": f"Bearer {token}"}
         return self.http.post(f"{url}/llm/openai/v1/chat/completions", json=body, headers=headers)
 
-    async def wait_until_balanced(self, gateways: set[str], *, at: str | None = None) -> None:
-        """Wait until a balancer, by default its own, sends requests to these gateways."""
+    async def wait_until_balanced(self, gateways: set[str]) -> None:
+        """Wait until the balancer sends requests to these gateways."""
         seen: list[str] = []
         async with asyncio.timeout(60):
             while len(seen) < 20 or set(seen[-20:]) != gateways:
-                async with self.http.get(f"{at or self.url}/healthz") as answer:
+                async with self.http.get(f"{self.url}/healthz") as answer:
                     seen.append(answer.headers.get(GATEWAY_HEADER, ""))
 
     async def wait_until_draining(self) -> None:
@@ -74,7 +66,7 @@ async def two_gateways(
     folder: Path,
     url: str,
     *,
-    options: Sequence[str] = CHECKED,
+    changes: Mapping[str, str] = NOTHING,
     server: Mapping[str, Any] = NOTHING,
     defaults: Mapping[str, float] = QUICK,
     role: str = "gateway",
@@ -92,7 +84,7 @@ async def two_gateways(
         for gateway in gateways:
             gateway.folder.mkdir()
         async with gateways[0] as stopping, gateways[1] as staying:
-            async with balance(folder, [stopping.url, staying.url], options=options) as balanced:
+            async with balance(folder, [stopping.url, staying.url], changes=changes) as balanced:
                 pair = Pair(url=balanced, stopping=stopping, staying=staying, provider=provider, http=http)
                 await pair.wait_until_balanced({"0", "1"})
                 yield pair

@@ -1,6 +1,5 @@
 """A balancer that sends each token to one gateway places the banks: no other gateway loads them."""
 
-import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,9 +11,12 @@ from tests.interaction.live import Live
 from tests.interaction.test_loaded_banks import loaded
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "operations" / "cluster.md"
-BY_TOKEN: Final = re.findall(
-    r"^    (\S.*)$", PAGE.read_text("utf-8").split("## Banks in memory")[1].split("```")[1], re.M
-)
+BY_TOKEN: Final = {
+    "    balance roundrobin\n": PAGE.read_text("utf-8")
+    .split("## Banks in memory")[1]
+    .split("```haproxy\n")[1]
+    .split("```")[0]
+}
 """The documented configuration."""
 MOST_AGENTS: Final = 40
 
@@ -35,7 +37,7 @@ async def test_a_balancer_by_token_lets_one_gateway_load_each_bank_and_each_sees
     async with two_servers(tmp_path, postgres_url) as servers:
         here, there = servers
         places: dict[str, set[str]] = {}
-        async with balance(tmp_path, [server.url for server in servers], options=BY_TOKEN) as url:
+        async with balance(tmp_path, [server.url for server in servers], changes=BY_TOKEN) as url:
             while len(places) < 6 or len({gateway for gateways in places.values() for gateway in gateways}) < 2:
                 assert len(places) < MOST_AGENTS, "one gateway gets all agents"
                 name = f"agent{len(places)}"

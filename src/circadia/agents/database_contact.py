@@ -26,6 +26,11 @@ class DatabaseContact:
         """Raise StorageUnavailable if what is cached may be too old."""
         self._require(self._grace_seconds)
 
+    def allows_cache(self, *, failing_seconds: float) -> bool:
+        """Return whether what is cached is valid, although the database has failed for so long."""
+        age = self._clock.monotonic() - self._last
+        return self.is_shared and max(age, failing_seconds) < self._grace_seconds
+
     def require_database(self) -> None:
         """Raise StorageUnavailable if the database does not answer at present."""
         self._require(LOST_SECONDS)

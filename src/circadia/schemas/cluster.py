@@ -16,6 +16,9 @@ class MemberView(View):
     version: str = Field(description="Version of Circadia.")
     host: str = Field(description="Name of its machine.")
     address: str = Field(description="URL at which its own machine reaches it.")
+    config_check: str | None = Field(
+        description="Digits that are the same at servers with the same configuration; null before version 0.2."
+    )
     started_at: datetime = Field(description="Time of its start.")
     lease_until: datetime = Field(description="It counts as dead from then on, unless it renews its lease.")
     connections: int = Field(description="Maximum number of its connections to PostgreSQL.")
@@ -28,3 +31,6 @@ class Cluster(View):
     """The live members."""
 
     members: list[MemberView] = Field(description="Oldest first; none on SQLite, where one process is all there is.")
+    conflicts: list[str] = Field(
+        description="What is wrong with them together, such as two servers with one name or different configurations."
+    )

@@ -15,7 +15,7 @@ from circadia.ids import IdSource, MemberId
 from circadia.jobs.due_watch import DueWatch
 from circadia.records.member import Role
 from circadia.server.membership import Membership
-from circadia.settings import ConfigFile, Settings
+from circadia.settings import ConfigFile, McpServerSettings, Settings
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.signals.remote import RemoteSignals
@@ -52,6 +52,11 @@ class ServerBasis:
     def build_spool(self, queue: str, kinds: Collection[type[Any]]) -> BacklogSpool[Any]:
         """Return where a queue of such entries keeps what it cannot write before its process ends."""
         return BacklogSpool(self.data / "spool", self.ids, queue, kinds)
+
+    @property
+    def mcp_servers(self) -> Mapping[str, McpServerSettings]:
+        """The MCP servers that this process calls: none at a worker, which needs no secret of theirs."""
+        return {} if self.role is Role.WORKER else self.settings.mcp_servers
 
     def leads(self) -> bool:
         """Return whether this process does what one at a time does."""

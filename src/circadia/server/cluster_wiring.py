@@ -4,10 +4,11 @@ import importlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, nullcontext
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from socket import gethostname
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from circadia.agents.change_follower import AgentChangeFollower
@@ -15,6 +16,7 @@ from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.clock import Clock
 from circadia.errors import ConfigError, StartError, StorageUnavailable
+from circadia.gateway.accounting.write_behind import WriteBehindQueue
 from circadia.gateway.hold.gate import Gate
 from circadia.gateway.hold.places import HoldPlaces, LocalHoldPlaces, SharedHoldPlaces, file_limit, holds_within
 from circadia.ids import IdSource, MemberId, hash_token
@@ -22,10 +24,14 @@ from circadia.jobs.event_sequencer import EventSequencer
 from circadia.jobs.guarded_step import run_guarded
 from circadia.records.member import Member, Role
 from circadia.server.basis import ServerBasis
+from circadia.server.drain import Drain
 from circadia.server.folder import DATABASE_FILE, lock_folder
+from circadia.server.front import DoorRouter
 from circadia.server.membership import Membership, build_token_check
+from circadia.server.readiness import Readiness
 from circadia.server.reload import ConfigReloader
 from circadia.settings import Settings
+from circadia.settings.fingerprint import fingerprint
 from circadia.settings.server import ServerSettings
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.stores.base import Store
@@ -39,6 +45,9 @@ from circadia.stores.sqlite import open_sqlite
 from circadia.wake.worker import WakeWorker
 
 _logger = logging.getLogger(__name__)
+
+_NOTICE_SECONDS: Final = 3.0
+"""Time for a balancer that checks each second to see that `/readyz` is red, before a stopping gateway refuses calls."""
 
 
 async def open_store(settings: Settings, data: Path, *, migrates: bool = True) -> tuple[Store, ConnectionFacts | None]:
@@ -131,7 +140,7 @@ async def join_cluster(
     role: Role,
     admin_tokens: Iterable[str],
     address: tuple[str, int],
-    settings: ServerSettings,
+    settings: Settings,
     facts: ConnectionFacts | None,
 ) -> Membership:
     now = clock.now()
@@ -139,9 +148,9 @@ async def join_cluster(
     member = Member(
         id=MemberId(ids.new("mem")), role=role, version=version("circadia"), schema=list_revisions()[-1].number,
         host=gethostname(),
-        address=_build_url(address), token_check=build_token_check(map(hash_token, admin_tokens)), started_at=now,
-        lease_until=now,
-        connections=settings.readers + settings.writers + 1 if is_direct else 1,
+        address=_build_url(address), token_check=build_token_check(map(hash_token, admin_tokens)),
+        config_check=fingerprint(settings), started_at=now, lease_until=now,
+        connections=settings.server.readers + settings.server.writers + 1 if is_direct else 1,
     )  # fmt: skip
     membership = Membership(clock, store, member)
     await membership.join(None if facts is None else facts.most)
@@ -159,6 +168,22 @@ def build_hold_places(basis: ServerBasis) -> HoldPlaces:
     if basis.membership is None:
         return LocalHoldPlaces(limits, files)
     return SharedHoldPlaces(basis.clock, basis.store, basis.membership.member_id, limits, files)
+
+
+def build_drain(
+    basis: ServerBasis, front: DoorRouter, gate: Gate, worker: WakeWorker, dreamer: SleepWorker,
+    queues: Sequence[WriteBehindQueue[Any]],
+) -> Drain:  # fmt: skip
+    has_balancer = basis.membership is not None and basis.role is not Role.WORKER
+    return Drain(
+        basis.clock, front, gate, worker, dreamer, queues, basis.membership,
+        notice_seconds=_NOTICE_SECONDS if has_balancer else 0.0,
+    )  # fmt: skip
+
+
+def build_readiness(basis: ServerBasis) -> Readiness:
+    serves_without_database = basis.contact.is_shared and basis.role is not Role.WORKER
+    return Readiness(basis.clock, basis.store.ping, basis.contact if serves_without_database else None)
 
 
 class Cache(Protocol):
@@ -196,6 +221,16 @@ def _build_url(address: tuple[str, int]) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
+async def _apply_agents(
+    basis: ServerBasis, apply_agents: Callable[[Settings], Awaitable[None]], settings: Settings
+) -> None:
+    """Apply the agents of a changed file; all else takes effect after a restart."""
+    await apply_agents(settings)
+    if basis.membership is not None:
+        running = basis.settings.model_copy(update={"agents": settings.agents})
+        basis.membership.note_configuration(fingerprint(running))
+
+
 class Service(Protocol):
     """Something that works in the background."""
 
@@ -221,7 +256,7 @@ def list_tasks(
     if isinstance(basis.signals, RemoteSignals):
         members.append(basis.signals)
     if basis.config is not None:
-        members.append(ConfigReloader(basis.clock, basis.config, apply_agents))
+        members.append(ConfigReloader(basis.clock, basis.config, partial(_apply_agents, basis, apply_agents)))
     tasks = [service.run() for service in (*services, *members) if service is not None]
     if basis.role is Role.GATEWAY:
         return [*tasks, dreamer.run_gateway()]

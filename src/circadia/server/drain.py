@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
+from circadia.clock import Clock
 from circadia.errors import TargetGone
 from circadia.gateway.accounting.write_behind import WriteBehindQueue
 from circadia.gateway.hold.gate import Gate
@@ -22,10 +23,20 @@ class Drain:
     """Lets the work of a server end, then ends what is left."""
 
     def __init__(
-        self, front: DoorRouter, gate: Gate, worker: WakeWorker, dreamer: SleepWorker,
-        queues: Sequence[WriteBehindQueue[Any]], membership: Membership | None,
-    ) -> None:  # fmt: skip
+        self,
+        clock: Clock,
+        front: DoorRouter,
+        gate: Gate,
+        worker: WakeWorker,
+        dreamer: SleepWorker,
+        queues: Sequence[WriteBehindQueue[Any]],
+        membership: Membership | None,
+        *,
+        notice_seconds: float,
+    ) -> None:
         """`membership` is None if no other process can wake the agents of held calls."""
+        self._clock = clock
+        self._notice_seconds = notice_seconds
         self._front = front
         self._gate = gate
         self._worker = worker
@@ -34,7 +45,7 @@ class Drain:
         self._membership = membership
 
     async def run(self, requests: Collection[asyncio.Task[Any]]) -> None:
-        """Let pulses end, whose calls are still served; then take no more calls, and let the running `requests` end.
+        """Let balancers notice and pulses end, while calls are served; then take none, and let `requests` end.
 
         What is queued for the database is written, or kept while the database is away.
 
@@ -43,7 +54,7 @@ class Drain:
         self._front.is_draining = True
         if self._membership is not None:
             await run_guarded("giving up the lead", self._membership.resign)
-        await asyncio.gather(self._worker.drain(), self._dreamer.drain())
+        await asyncio.gather(self._worker.drain(), self._dreamer.drain(), self._clock.sleep(self._notice_seconds))
         error = TargetGone(SERVER_STOPS, retry_after_seconds=MOVE_SECONDS)
         self._front.refusal = error
         if self._membership is None:

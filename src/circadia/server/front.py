@@ -1,9 +1,7 @@
 """The outermost ASGI application: checks host and origin, and routes a path to its door (GATE-35)."""
 
-import asyncio
 import ipaddress
-import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sized
+from collections.abc import Collection, Mapping, Sized
 from functools import lru_cache
 from urllib.parse import urlsplit
 
@@ -25,6 +23,7 @@ from circadia.errors import (
 from circadia.gateway.calls.headers import CREDENTIALS, bearer, first_value
 from circadia.gateway.hold.places import FILES_RESERVE, holds_within
 from circadia.gateway.hold.reply import ReplyBroken
+from circadia.server.readiness import Readiness
 from circadia.telemetry.metrics import CONTENT_TYPE, Metrics
 
 _STRAY = ("/completions", "/embeddings", "/messages", "/models", "/responses")
@@ -117,7 +116,7 @@ class DoorRouter:
         api: ASGIApp,
         identity: Identity,
         metrics: Metrics,
-        ping: Callable[[], Awaitable[None]],
+        readiness: Readiness,
     ) -> None:
         self._hosts = hosts
         self.limit = limit
@@ -125,7 +124,7 @@ class DoorRouter:
         self._api = api
         self._identity = identity
         self._metrics = metrics
-        self._ping = ping
+        self._readiness = readiness
         self.is_draining = False
         """Whether `/readyz` fails, so that no balancer sends new calls."""
         self.refusal: CircadiaError | None = None
@@ -186,21 +185,10 @@ class DoorRouter:
             await send_answer(send, 503, b"draining: the server is stopping\n", b"text/plain")
             return
         try:
-            async with asyncio.timeout(5):
-                await self._ping()
-        except TimeoutError:
-            await send_answer(
-                send, 503, b"the database does not answer within 5 s; check whether it runs\n", b"text/plain"
-            )
+            status, text = 200, await self._readiness.check()
         except StorageUnavailable as error:
-            await send_answer(send, 503, f"{without_address(error)}\n".encode(), b"text/plain; charset=utf-8")
-        else:
-            await send_answer(send, 200, b"ready\n", b"text/plain")
-
-
-def without_address(error: StorageUnavailable) -> str:
-    """Return the message for callers without a token: the driver's words in brackets may name addresses."""
-    return re.sub(r" \(.*\)", "", error.message, flags=re.DOTALL)
+            status, text = 503, error.message
+        await send_answer(send, status, f"{text}\n".encode(), b"text/plain; charset=utf-8")
 
 
 async def refuse_calls(scope: Scope, receive: Receive, send: Send) -> None:

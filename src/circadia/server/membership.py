@@ -15,13 +15,12 @@ from circadia.clock import Clock, SystemClock
 from circadia.errors import StartError
 from circadia.ids import MemberId
 from circadia.jobs.guarded_step import run_guarded
-from circadia.records.member import Member, Role
+from circadia.records.member import LEASE_SECONDS, Member, Role
 from circadia.stores.base import Store, Tx
 from circadia.stores.locks import MEMBERS_KEY
 
 _logger = logging.getLogger(__name__)
 
-LEASE_SECONDS: Final = 15.0
 BEAT_SECONDS: Final = 5.0
 _SLOWEST_SECONDS: Final = 0.5
 """An answer that took longer says too little about the database's clock."""
@@ -53,6 +52,10 @@ class Membership:
     def leads(self) -> bool:
         return self._clock.monotonic() < self._leads_until
 
+    def note_configuration(self, config_check: str) -> None:
+        """Show at the next beat that this configuration runs."""
+        self._member = replace(self._member, config_check=config_check)
+
     async def join(self, most_connections: int | None = None) -> None:
         """Write the member's row for the first time.
 
@@ -61,6 +64,7 @@ class Membership:
                 `most_connections`. StorageUnavailable: no database answers.
         """
         await self._set_clock()
+        self._member = replace(self._member, started_at=self._clock.now())
         began = self._clock.monotonic()
         async with self._store.begin_write(MEMBERS_KEY) as tx:  # of several that join at once, each sees those before
             others = await tx.members.find_all(self._clock.now())

@@ -14,6 +14,7 @@ from circadia.gateway.wire.base import Origin
 from circadia.gateway.wire.dialer import tls_context
 from circadia.gateway.wire.pool import ConnectionPool
 from circadia.llm.prices import PriceList
+from circadia.records.member import Role
 from circadia.settings import Settings, UpstreamSettings
 
 Secret = Callable[[str, str | None], str | None]
@@ -21,12 +22,22 @@ Secret = Callable[[str, str | None], str | None]
 
 
 async def open_providers(
-    settings: Settings, secret: Secret, clock: Clock, stack: AsyncExitStack
+    settings: Settings, secret: Secret, clock: Clock, stack: AsyncExitStack, *, role: Role
 ) -> Mapping[str, Provider]:
-    """Return the configured providers by name; `stack` closes their connections. Raises ConfigError."""
+    """Return the configured providers by name; `stack` closes their connections.
+
+    A worker passes on no call: it does without the providers whose keys it does not have, and drafts no answers there.
+
+    Raises ConfigError.
+    """
     providers: dict[str, Provider] = {}
     for name, upstream in settings.upstreams.items():
-        key = secret(f"upstreams.{name}", upstream.key_env)
+        try:
+            key = secret(f"upstreams.{name}", upstream.key_env)
+        except ConfigError:
+            if role is not Role.WORKER:
+                raise
+            continue
         pool = await _build_pool(name, upstream, key)
         stack.push_async_callback(pool.close)
         providers[name] = Provider(

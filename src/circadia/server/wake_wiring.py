@@ -14,6 +14,7 @@ from circadia.ids import IdSource, PulseId
 from circadia.os_user import OsUser
 from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT
+from circadia.records.member import Role
 from circadia.server.basis import ServerBasis
 from circadia.server.folder import ADMIN_TOKEN_VARIABLES
 from circadia.settings import LauncherSettings, Settings
@@ -89,7 +90,10 @@ def build_agent_services(
 
 
 def build_wake_worker(basis: ServerBasis, tier: WakeServices) -> WakeWorker:
-    """Build the worker and its launchers. Raises ConfigError if a function, variable or secret is missing."""
+    """Build the worker and its launchers: none at a gateway, which runs no pulse and needs no secret of theirs.
+
+    Raises ConfigError if a function, variable or secret is missing.
+    """
     settings, clock = basis.settings, basis.clock
     context = _LauncherContext(
         settings=settings, environment=basis.environment, data=basis.data, clock=clock, reports=tier.reports,
@@ -97,7 +101,7 @@ def build_wake_worker(basis: ServerBasis, tier: WakeServices) -> WakeWorker:
     )  # fmt: skip
     launchers = {
         name: launcher
-        for name, file_launcher in settings.launchers.items()
+        for name, file_launcher in (settings.launchers.items() if basis.role is not Role.GATEWAY else ())
         if (launcher := _build_launcher(name, file_launcher, context)) is not None
     }
     parts = WorkerParts(

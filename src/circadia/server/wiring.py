@@ -60,7 +60,9 @@ from circadia.server.answers_wiring import build_gateway_answers
 from circadia.server.background import start_background
 from circadia.server.basis import ServerBasis, read_secret
 from circadia.server.cluster_wiring import (
+    build_drain,
     build_hold_places,
+    build_readiness,
     find_gateway_address,
     join_cluster,
     list_tasks,
@@ -142,9 +144,7 @@ async def build_server(
         session = await stack.enter_async_context(_open_http_session())
         membership = None
         if settings.server.database_url is not None:
-            membership = await join_cluster(
-                stack, clock, ids, store, role, admin_tokens, address, settings.server, facts
-            )
+            membership = await join_cluster(stack, clock, ids, store, role, admin_tokens, address, settings, facts)
         basis = ServerBasis(
             settings=settings, environment=environment, data=data, clock=clock,
             ids=ids, store=store, role=role, membership=membership, admin_tokens=admin_tokens,
@@ -189,7 +189,7 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
         store=store, clock=clock, signals=signals, threads=threads, sleep=tier.sleep, waits=waits,
         presence=presence, settings=settings, wake=tier, memory=memory, sleeptime=dreams, folders=folders,
     ))  # fmt: skip
-    stdio, bodies = StdioServers(settings.mcp_servers, basis.environment, clock), BodiesInFlight(settings.limits)
+    stdio, bodies = StdioServers(basis.mcp_servers, basis.environment, clock), BodiesInFlight(settings.limits)
     answers, lookup = build_gateway_answers(basis, memory, journal, metrics, models[0])
     door, exchanges, ahead = await _model_door(stack, basis, identity, gate, bodies, journal, memory, dreams, answers)
     tools = _mcp_door(basis, identity, gate, bodies, ticker, own, stdio)
@@ -217,7 +217,7 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     return Server(
         app=front, connection_limit=front.limit, journal=journal, exchanges=exchanges, answers=answers[1],
         waiting=lambda: gate.total_held + ticker.waiting,
-        drain=Drain(front, gate, worker, dreamer, queues, basis.membership),
+        drain=build_drain(basis, front, gate, worker, dreamer, queues),
     )  # fmt: skip
 
 
@@ -238,7 +238,7 @@ def _build_front(
     doors = dict.fromkeys((*doors, "ui"), refuse_calls) if is_worker else {**doors, "ui": DashboardDoor(parts.sign_in)}
     api = refuse_calls if is_worker else create_api(parts)
     limit = ConnectionLimit(file_limit(), basis.settings.limits.max_holds)
-    return DoorRouter(_build_host_guard(basis.settings), limit, doors, api, identity, metrics, basis.store.ping)
+    return DoorRouter(_build_host_guard(basis.settings), limit, doors, api, identity, metrics, build_readiness(basis))
 
 
 def _build_alerts(basis: ServerBasis) -> AlertNotifier:
@@ -290,7 +290,8 @@ async def _model_door(
     journal: Journal, memory: MemoryServices, dreams: SleeptimeService, answers: tuple[AnswerResolver, AnswerBook],
 ) -> tuple[ModelDoor, ExchangeQueue, GatewayAnswerDrafter]:  # fmt: skip
     clock, store, settings = basis.clock, basis.store, basis.settings
-    providers = await open_providers(settings, partial(read_secret, basis.environment), clock, stack)
+    secret = partial(read_secret, basis.environment)
+    providers = await open_providers(settings, secret, clock, stack, role=basis.role)
     owners = Owners(clock, store)
     budget = CallBudgetGuard(clock, store, memory.events)
     turns = Turns(clock, basis.ids, store, journal, basis.signals, basis.contact)
@@ -311,7 +312,7 @@ def _mcp_door(
     basis: ServerBasis, identity: Identity, gate: Gate, bodies: BodiesInFlight, ticker: Ticker, own: ASGIApp,
     stdio: StdioServers,
 ) -> McpDoor:  # fmt: skip
-    configured = basis.settings.mcp_servers
+    configured = basis.mcp_servers
     over_http: dict[str, ASGIApp] = {
         name: McpHttp(name, entry, basis.environment, basis.session) for name, entry in configured.items() if entry.url
     }

@@ -2213,6 +2213,12 @@ export type Cluster = {
      * Oldest first; none on SQLite, where one process is all there is.
      */
     members: Array<MemberView>;
+    /**
+     * Conflicts
+     *
+     * What is wrong with them together, such as two servers with one name or different configurations.
+     */
+    conflicts: Array<string>;
 };
 
 /**
@@ -3939,6 +3945,12 @@ export type MemberView = {
      * URL at which its own machine reaches it.
      */
     address: string;
+    /**
+     * Config Check
+     *
+     * Digits that are the same at servers with the same configuration; null before version 0.2.
+     */
+    config_check: string | null;
     /**
      * Started At
      *

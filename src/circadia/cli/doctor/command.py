@@ -128,7 +128,7 @@ async def examine(file: Path | None, folder: Path, environment: Mapping[str, str
         network = NetworkChecks(session, watch, environment)
         groups = await asyncio.gather(
             network.check_port(settings.server, owner),
-            check_database(folder, settings.server, watch),
+            check_database(folder, settings, watch),
             check_redis(settings, environment),
             check_kubernetes(settings, environment),
             check_embedder("embedder", settings.memory.embedder, session, environment),

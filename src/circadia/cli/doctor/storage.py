@@ -6,15 +6,17 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from circadia.cli.doctor.check import Check, fail, ok, warn
 from circadia.cli.doctor.machine import ClockComparison
 from circadia.cli.remote.connection import TOKEN_FILE
 from circadia.errors import ConfigError, StorageUnavailable
+from circadia.records.member import Member, find_conflicts
 from circadia.server.folder import DATABASE_FILE
 from circadia.settings import Settings
+from circadia.settings.fingerprint import fingerprint
 from circadia.settings.server import ServerSettings
 
 LOW_BYTES = 2**30
@@ -70,14 +72,16 @@ def running_server_pid(folder: Path) -> str | None:
     return None
 
 
-async def check_database(folder: Path, server: ServerSettings, watch: ClockComparison) -> list[Check]:
+async def check_database(folder: Path, settings: Settings, watch: ClockComparison) -> list[Check]:
     """Check whether the database opens and this version knows its schema; record the database's time."""
+    server = settings.server
     url, file = server.database_url, folder / DATABASE_FILE
     checks: list[Check] = []
     if url is None and not file.exists():
         return [ok("database", f"{str(file)!r} will be created")]
     # Imported here because the database libraries take a while to load.
     revisions = importlib.import_module(f"circadia.stores.sql.{'postgres_' if url else ''}revision")
+    newest: str = importlib.import_module("circadia.stores.sql.migrate").list_revisions()[-1].number
     version: str
     revision: str | None
     works_with: str | None
@@ -86,6 +90,8 @@ async def check_database(folder: Path, server: ServerSettings, watch: ClockCompa
             version, (revision, works_with), theirs, facts = await revisions.postgres_revision(url)
             watch.record_database_time(theirs)
             checks.append(_judge_connections(server, *facts))
+            if revision == newest:
+                checks += judge_members(await revisions.read_live_members(url), fingerprint(settings))
         else:
             version, (revision, works_with) = await revisions.sqlite_revision(file)
     except StorageUnavailable as error:
@@ -93,8 +99,18 @@ async def check_database(folder: Path, server: ServerSettings, watch: ClockCompa
         return [fail("database", error.message, remedy)]
     except ValueError:
         return [fail("database", "server.database_url is malformed", "write postgresql://user@host/database")]
-    newest = importlib.import_module("circadia.stores.sql.migrate").list_revisions()[-1].number
     return [judge_revision(version, revision, works_with, newest), *checks]
+
+
+def judge_members(members: Sequence[Member], own: str) -> list[Check]:
+    """Judge the servers that share the database; `own` is the fingerprint of the configuration that is checked."""
+    if not members:
+        return []
+    checks = [warn("cluster", conflict, "compare them with `circadia cluster`") for conflict in find_conflicts(members)]
+    if not checks and {member.config_check for member in members} != {own}:
+        message = f"{len(members)} servers run another configuration than the one that was checked here"
+        checks.append(warn("cluster", message, "give all the same circadia.yaml, and restart them"))
+    return checks or [ok("cluster", f"{len(members)} servers run this configuration")]
 
 
 async def check_redis(settings: Settings, environment: Mapping[str, str]) -> list[Check]:

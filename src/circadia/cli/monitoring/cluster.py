@@ -24,11 +24,13 @@ def cluster(server: RemoteServer, as_json: AsJson = False) -> None:
         rows = [
             (
                 member.host, member.address, f"{member.role.value}{', leads' if member.leads else ''}", member.version,
-                local_time(member.started_at), member.connections, member.holds, member.running,
+                local_time(member.started_at), member.config_check, member.connections, member.holds, member.running,
             )
             for member in answer.members
         ]  # fmt: skip
-        columns = ("host", "address", "role", "version", "started", "connections", "held calls", "running")
+        columns = ("host", "address", "role", "version", "started", "config", "connections", "held calls", "running")
         console().print(table(columns, rows, numbers=("connections", "held calls", "running")))
+        for conflict in answer.conflicts:
+            note(f"warning: {conflict}")
     else:
         note("this server uses SQLite and is alone; a cluster needs server.database_url")

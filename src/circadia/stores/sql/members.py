@@ -26,6 +26,7 @@ members = Table(
     Column("host", String, nullable=False),
     Column("address", String, nullable=False),
     Column("token_check", String, nullable=False),
+    Column("config_check", String),
     Column("started_at", Instant, nullable=False),
     Column("lease_until", Instant, nullable=False),
     Column("connections", Integer, nullable=False, server_default="0"),
@@ -46,12 +47,13 @@ _ROW = attrgetter(*_FIELDS)
 _PUT = Statement(Upsert(members, keys=("id",), new=[name for name in _FIELDS if name != "id"]), _FIELDS)
 _REMOVE = Statement(delete(members).where(members.c.id == bindparam("key")))
 _EXPIRE = Statement(delete(members).where(members.c.lease_until < bindparam("before")), ["before"])
-_ALIVE = Statement(
+LIVE_MEMBERS: Final = (
     select(members, leads.c.member_id)
     .outerjoin(leads, (leads.c.member_id == members.c.id) & (leads.c.lease_until > bindparam("now")))
     .where(members.c.lease_until > bindparam("now"))
     .order_by(members.c.started_at, members.c.id)
 )
+_ALIVE = Statement(LIVE_MEMBERS)
 _LEADER = Statement(select(leads).where(leads.c.name == _LEAD))
 _TAKE = Statement(Upsert(leads, keys=("name",), new=("member_id", "lease_until")), ("name", "member_id", "lease_until"))
 _RESIGN = Statement(delete(leads).where(leads.c.member_id == bindparam("key")))
@@ -92,10 +94,10 @@ class SqlMembers:
         self._queue_write(_EXPIRE, [before], key=before)
 
     async def find_all(self, now: datetime) -> Sequence[Member]:
-        return [_member(row) for row in await self._run(lambda connection: _ALIVE.all(connection, {"now": now}))]
+        return [build_member(row) for row in await self._run(lambda connection: _ALIVE.all(connection, {"now": now}))]
 
 
-def _member(row: Row[Any]) -> Member:
+def build_member(row: Row[Any]) -> Member:
     values: dict[str, Any] = {name: getattr(row, name) for name in _FIELDS}
     values["role"] = Role(row.role)
     return Member(**values, leads=row.member_id is not None)
