@@ -86,11 +86,10 @@ class EpisodeService:
         _require_valid(new, now)
         if new.trust is not Trust.PERSON:
             new = replace(new, text=redact(new.text))
-        digest = _digest(new)
-        duplicate = await self._find_duplicate(tx, bank, new, digest, now)
+        episode = _build_episode(bank, new, EpisodeId(self._ids.new("epi")), _digest(new), now)
+        duplicate = await self._find_duplicate(tx, bank, new, episode.digest, now)
         if duplicate is not None:
             return StoredEpisode(episode=duplicate, new=False)
-        episode = _build_episode(bank, new, EpisodeId(self._ids.new("epi")), digest, now)
         await tx.episodes.add(episode)
         await self.touch(tx, bank)
         return StoredEpisode(episode=episode, new=True)
