@@ -16,7 +16,6 @@ from circadia.errors import InvalidRequest, StartError, StorageUnavailable
 from circadia.ids import AgentId, BankId, SessionId
 from circadia.records.bank import Bank
 from circadia.records.coordination import Coordination
-from circadia.records.episode import Demotion
 from circadia.records.message import DeliveryState
 from circadia.records.wake import Charge
 from circadia.stores.locks import agent_key
@@ -318,26 +317,6 @@ async def test_the_last_row_of_a_bank_is_found_by_its_index_where_statistics_are
     plan = "\n".join(row[0] for row in await asked(store, f"EXPLAIN {text}"))
     assert "using episodes_bank on episodes" in plan
     assert "episodes_pkey" not in plan
-
-
-@pytest.mark.spec("MEM-03")
-async def test_demotions_are_found_without_reading_the_banks_other_episodes(store: SqlStore) -> None:
-    stale = (Demotion(by="pass p", reason="old", evidence="note n", at=at(1), weight=0.3),)
-    async with store.begin_write() as tx:
-        await tx.banks.add(BANK)
-        for number in range(2_000):
-            await tx.episodes.add(episode(f"e{number}"))
-        await tx.episodes.add(episode("imported", stale=stale))
-        await tx.episodes.demote(episode("e7").id, stale)
-    await asked(store, "ANALYZE")
-    demoted = {episode("e7").id: stale, episode("imported").id: stale}
-    async with store.begin_write() as tx:
-        assert await tx.episodes.find_demotions(BANK.id) == demoted
-    ((name,),) = await asked(
-        store, "SELECT name FROM pg_prepared_statements WHERE statement LIKE 'SELECT episodes.id%CAST(episodes.stale%'"
-    )
-    plan = "\n".join(row[0] for row in await asked(store, f"EXPLAIN EXECUTE \"{name}\" ('{BANK.id}')"))
-    assert "episodes_stale" in plan, plan
 
 
 @pytest.mark.parametrize("number", [0, 200, 3_000])

@@ -258,16 +258,3 @@ async def test_a_list_of_dead_letters_reads_none_of_10000_messages_that_are_hand
     assert len(found) == 10
     assert "SEARCH deliveries USING INDEX deliveries_unhandled (state=? AND number<?)" in steps
     assert not [step for step in steps if step.startswith("SCAN")], steps
-
-
-@pytest.mark.spec("MEM-03")
-async def test_demotions_are_found_without_reading_the_banks_other_episodes(store: SqlStore) -> None:
-    statements: list[str] = []
-    async with store.begin_write() as tx:
-        await tx.episodes.find_demotions(BankId(""))  # opens the connection
-        driver = await link_of(store).run(lambda connection: connection.info[DRIVER_CONNECTION])
-        driver.set_trace_callback(statements.append)
-        await tx.episodes.find_demotions(BankId("b1"))
-        driver.set_trace_callback(None)
-        steps = [row[3] for each in statements for row in driver.execute(f"EXPLAIN QUERY PLAN {each}")]
-    assert steps == ["SEARCH episodes USING INDEX episodes_stale (bank_id=?)"]

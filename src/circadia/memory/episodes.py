@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final, cast
 
 import orjson
@@ -160,6 +161,7 @@ def searched_text(at: datetime, speaker: str, text: str) -> str:
     return f"{at.day} {at:%B %Y} {shown_name(speaker)}: {text}"
 
 
+@lru_cache(maxsize=4096)
 def shown_name(speaker: str) -> str:
     """Return a speaker's name as models read it, with hashes and UUIDs cut to their first characters.
 
