@@ -24,7 +24,7 @@ from circadia.stores.signals.local import LocalSignals
 from circadia.testing.clock import ManualClock
 from tests.contract.conftest import Opener
 from tests.contract.rows import T0, agent, number_events, session, stored
-from tests.fixtures.statements import SentStatement, recorded
+from tests.recording.statement_recorder import SentStatement, recorded
 from tests.wake.fleet import CountedIds
 
 pytestmark = pytest.mark.spec("GATE-42")

@@ -2,19 +2,29 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from random import Random
 
 import pytest
 
-from circadia.ids import AgentId, BankId
+from circadia.clock import system_milliseconds
+from circadia.ids import AgentId, BankId, RandomIds
+from circadia.memory.episodes import EpisodeService, NewEpisode, StoredEpisode
+from circadia.records.bank import Trust
+from circadia.records.index_entry import Layer
 from circadia.records.pulse import PulseStatus
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.locks import agent_key, bank_key
+from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.pooled_writer import PooledWriter
+from circadia.testing import ManualClock
 from tests.contract.conftest import Database, Opener
 from tests.contract.rows import agent, at, event, number_events, put, session, stored, tags
+from tests.contract.test_store_memory import BANK, episode
 from tests.contract.test_store_wakes import kept
 from tests.contract.wake_rows import pulse
 
@@ -144,6 +154,75 @@ async def test_events_of_a_process_that_died_before_it_numbered_them_are_numbere
     assert await tags(second) == [1, 2]
     async with second.begin_read() as tx:
         assert not await tx.events.has_unnumbered()
+
+
+@pytest.mark.spec("CLU-06")
+@pytest.mark.parametrize("seed", range(3))
+async def test_episodes_that_are_appended_side_by_side_are_each_read_once_and_in_order(
+    open_store: Opener, seed: int
+) -> None:
+    """By pages, by the cursor of a pass and by a loaded index, while commits are held up for random times."""
+    random, stores = Random(seed), [await open_store(), await open_store()]
+    pages, cursor, indexed = list[int](), list[int](), list[int]()
+    names, ended = [f"e{number:03}" for number in range(120)], asyncio.Event()
+    async with stores[0].begin_write() as tx:
+        await tx.banks.add(BANK)
+
+    async def append(store: Store, some: Sequence[str]) -> None:
+        for name in some:
+            async with store.begin_write() as tx:
+                await tx.episodes.add(episode(name))
+                await tx.banks.touch(BANK.id, BANK.created_at)
+                if random.random() < 0.3:
+                    await tx.episodes.get(BANK.id, episode(name).id)  # sends it
+                    await asyncio.sleep(random.random() / 50)
+
+    async def read(store: Store) -> None:
+        async with store.begin_read() as tx:
+            pages.extend(found.number for found in await tx.episodes.find_all(BANK.id, after=last_of(pages), limit=9))
+        async with store.begin_read() as tx:
+            after = {Layer.EPISODES: last_of(indexed)}
+            delta = await tx.banks.fetch_index_delta(BANK.id, after=after, waiting={}, limit=9)
+            indexed.extend(row.number for row in delta.entries.get(Layer.EPISODES, ()))
+        async with store.begin_write(bank_key(BANK.id)) as tx:
+            cursor.extend(found.number for found in await tx.episodes.find_all(BANK.id, after=last_of(cursor), limit=9))
+
+    async def follow(store: Store) -> None:
+        while not ended.is_set():
+            await read(store)
+
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        tasks.create_task(follow(stores[1]))
+        await asyncio.gather(*(append(stores[at % 2], names[at::8]) for at in range(8)))
+        ended.set()
+    while not len(pages) == len(cursor) == len(indexed) == len(names):
+        await read(stores[0])
+    async with stores[0].begin_read() as tx:
+        every = [found.number for found in await tx.episodes.find_all(BANK.id, limit=999)]
+    assert pages == cursor == indexed == every
+
+
+def last_of(numbers: Sequence[int]) -> int:
+    return numbers[-1] if numbers else 0
+
+
+@pytest.mark.spec("CLU-04")
+async def test_of_repetitions_that_race_one_is_stored_and_all_get_it(open_store: Opener) -> None:
+    stores = [await open_store(), await open_store()]
+    clock = ManualClock()
+    episodes = EpisodeService(clock, RandomIds(system_milliseconds), EventLog(clock, LocalSignals()))
+    async with stores[0].begin_write() as tx:
+        await tx.banks.add(BANK)
+
+    async def remember(at: int, key: str | None) -> StoredEpisode:
+        said = NewEpisode(text=f"I moved to Porto ({key}).", speaker="ann", trust=Trust.PERSON, key=key)
+        async with stores[at % 2].begin_write() as tx:
+            return await episodes.remember(tx, BANK, said)
+
+    for key in (None, "k"):
+        answers = await asyncio.gather(*(remember(at, key) for at in range(16)))
+        assert len({answer.episode.id for answer in answers}) == 1
+        assert [answer.new for answer in answers].count(True) == 1
 
 
 @pytest.mark.spec("CLU-05")

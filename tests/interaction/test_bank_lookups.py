@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.statements import SentStatement, recorded
 from tests.interaction.live import CHAT, Live, live
+from tests.recording.statement_recorder import SentStatement, recorded
 
 pytestmark = pytest.mark.spec("LARGE-03", "MEM-12")
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.fixtures.leap_clock import LeapClock
-from tests.fixtures.statements import SentStatement, recorded
 from tests.interaction.live import CHAT, live
+from tests.recording.statement_recorder import SentStatement, recorded
 
 pytestmark = pytest.mark.spec("LARGE-06", "CLU-02")
 

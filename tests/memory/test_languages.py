@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from circadia.memory.search import languages
 from circadia.memory.search.languages import stems
 from circadia.memory.search.terms import question_words, stored_terms
 from tests.interaction.live import live
@@ -77,3 +78,13 @@ def test_a_long_question_of_no_language_is_not_asked_in_each_of_them() -> None:
     assert asked(1) > 20, "one word may be of any language"
     assert asked(250) <= 3 * 250
     assert asked(600) == asked(300) * 2
+
+
+FEW_WORDS = "|x|I like it|¿Dónde está la biblioteca?|где мой кот|私は東京に住んでいます|مرحبا بك|ééééé|ßßßßß|😀😀😀"
+
+
+@pytest.mark.parametrize("text", FEW_WORDS.split("|"))
+def test_languages_are_ranked_as_the_library_does(text: str) -> None:
+    found = languages._rank_languages(text)  # pyright: ignore[reportPrivateUsage]
+    ranked = languages._identifier().rank(text)  # pyright: ignore[reportPrivateUsage]
+    assert dict(found) == pytest.approx({language: float(part) for language, part in ranked}, abs=1e-4)

@@ -8,7 +8,7 @@ from circadia.records.bank import Trust
 from circadia.records.sleep_pass import Trigger
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.testing.scripted_model import ScriptedChatModel
-from tests.fixtures.statements import SentStatement, recorded
+from tests.recording.statement_recorder import SentStatement, recorded
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Tier, reading
 

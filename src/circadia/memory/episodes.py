@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final, cast
 
 import orjson
@@ -86,11 +87,10 @@ class EpisodeService:
         _require_valid(new, now)
         if new.trust is not Trust.PERSON:
             new = replace(new, text=redact(new.text))
-        digest = _digest(new)
-        duplicate = await self._find_duplicate(tx, bank, new, digest, now)
+        episode = _build_episode(bank, new, EpisodeId(self._ids.new("epi")), _digest(new), now)
+        duplicate = await self._find_duplicate(tx, bank, new, episode.digest, now)
         if duplicate is not None:
             return StoredEpisode(episode=duplicate, new=False)
-        episode = _build_episode(bank, new, EpisodeId(self._ids.new("epi")), digest, now)
         await tx.episodes.add(episode)
         await self.touch(tx, bank)
         return StoredEpisode(episode=episode, new=True)
@@ -161,6 +161,7 @@ def searched_text(at: datetime, speaker: str, text: str) -> str:
     return f"{at.day} {at:%B %Y} {shown_name(speaker)}: {text}"
 
 
+@lru_cache(maxsize=4096)
 def shown_name(speaker: str) -> str:
     """Return a speaker's name as models read it, with hashes and UUIDs cut to their first characters.
 

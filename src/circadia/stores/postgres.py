@@ -34,10 +34,9 @@ _OPENINGS: Final = OpeningStatements(
     # Settings travel with BEGIN, not as parameters of the connection, which a pooler between would refuse or mix up.
     write=(
         "BEGIN",
-        "SET LOCAL synchronous_commit = on",
-        f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'",
-        # A process that stands still must not block other writers.
-        f"SET LOCAL idle_in_transaction_session_timeout = '{STANDSTILL_SECONDS}s'",
+        # The last one: a process that stands still must not block other writers.
+        f"SELECT set_config('synchronous_commit', 'on', true), set_config('lock_timeout', '{LOCK_SECONDS}s', true), "
+        f"set_config('idle_in_transaction_session_timeout', '{STANDSTILL_SECONDS}s', true)",
     ),
     read=(
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",

@@ -17,7 +17,7 @@ from circadia.records.message import Delivery, DeliveryState, Message, MessageTy
 from circadia.records.principal import Principal
 from circadia.records.session import Session
 from circadia.records.thread import Thread, ThreadStatus
-from circadia.records.wake import Wake, WakeReason, WakeSource, matches_override
+from circadia.records.wake import GuardrailCounts, Wake, WakeReason, WakeSource, matches_override
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 from circadia.stores.locks import agent_key, request_key
@@ -52,6 +52,8 @@ class MessageReceipt:
     to: Agent
     place: ChainPosition
     wake: Wake | None = None
+    counts: GuardrailCounts | None = None
+    """The ledger with this wake, if it is new."""
 
 
 class Inbox:
@@ -93,10 +95,11 @@ class Inbox:
         if known is not None:
             return await self._find_repeated(tx, target, letter, place, known)
         message = await self._store_message(tx, principal, target, letter, place, key)
-        wake = None
+        wake, counts = None, None
         if letter.wake is not None or (letter.priority in _WAKING and target.coordination.wake_on_high_priority):
-            wake = await self._requests.ask(tx, self._build_ask(principal, target, letter, message, place, key))
-        return MessageReceipt(message=message, to=target, place=place, wake=wake)
+            ask = self._build_ask(principal, target, letter, message, place, key)
+            wake, counts = await self._requests.request(tx, ask)
+        return MessageReceipt(message=message, to=target, place=place, wake=wake, counts=counts)
 
     async def notify(self, tx: Tx, agent: Agent, content: str, *, root_id: str | None = None) -> None:
         """Put a message from Circadia into an inbox; it wakes nobody."""

@@ -80,5 +80,7 @@ async def send_direct(body: DirectMessageBody, who: Who, parts: Parts, idempoten
     )
     async with parts.store.begin_write() as tx:
         sent = await parts.wake.inbox.send(tx, who, await home_of(tx, who), letter)
-        budgets = await fetch_budgets(tx, sent.to, parts.clock.now(), sender=who.agent, place=sent.place)
+        budgets = await fetch_budgets(
+            tx, sent.to, parts.clock.now(), sender=who.agent, place=sent.place, counts=sent.counts
+        )  # fmt: skip
     return message_outcome(sent.to, sent.message, sent.wake, budgets)

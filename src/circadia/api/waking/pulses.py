@@ -99,8 +99,8 @@ async def start_pulse(agent: str, who: Who, parts: Parts, body: StartBody | None
             timeout_seconds=None if request.timeout_seconds is None else float(request.timeout_seconds),
             overridden_by=None if request.override is None else f"{who.name}: {request.override}",
         )
-        wake = await parts.wake.requests.ask(tx, ask)
-        budgets = await fetch_budgets(tx, target, parts.clock.now(), sender=None, place=NOWHERE)
+        wake, counts = await parts.wake.requests.request(tx, ask)
+        budgets = await fetch_budgets(tx, target, parts.clock.now(), sender=None, place=NOWHERE, counts=counts)
     return wake_outcome(target, None, wake, budgets)
 
 

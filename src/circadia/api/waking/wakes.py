@@ -20,7 +20,7 @@ from circadia.schemas.wakes import WakeDetail, WakeList, WakeMatrix, WakeOutcome
 from circadia.stores.base import Tx
 from circadia.stores.locks import request_key
 from circadia.wake.admission.budgets import fetch_budgets
-from circadia.wake.admission.chains import fetch_place
+from circadia.wake.admission.chains import NOWHERE, fetch_place
 from circadia.wake.admission.requests import NewWake
 from circadia.wake.inbox import OutgoingMessage
 
@@ -72,7 +72,9 @@ async def wake_agent(
     async with parts.store.begin_write() as tx:
         sent = await parts.wake.inbox.send(tx, who, await home_of(tx, who), letter)
         assert sent.wake is not None
-        budgets = await fetch_budgets(tx, sent.to, parts.clock.now(), sender=who.agent, place=sent.place)
+        budgets = await fetch_budgets(
+            tx, sent.to, parts.clock.now(), sender=who.agent, place=sent.place, counts=sent.counts
+        )  # fmt: skip
     return wake_outcome(sent.to, sent.message, sent.wake, budgets)
 
 
@@ -84,7 +86,7 @@ async def _without_message(body: WakeBody, who: Principal, parts: ApiParts, key:
     async with parts.store.begin_write(*([] if stored_key is None else [request_key(stored_key)])) as tx:
         target = await named_agent(tx, who, body.to)
         require_enabled(target)
-        wake = await parts.wake.requests.ask(
+        wake, counts = await parts.wake.requests.request(
             tx,
             NewWake(
                 target=target,
@@ -95,7 +97,7 @@ async def _without_message(body: WakeBody, who: Principal, parts: ApiParts, key:
                 overridden_by=_overridden_by(body, who),
             ),
         )
-        budgets = await fetch_budgets(tx, target, parts.clock.now(), sender=None, place=await fetch_place(tx, who))
+        budgets = await fetch_budgets(tx, target, parts.clock.now(), sender=None, place=NOWHERE, counts=counts)
     return wake_outcome(target, None, wake, budgets)
 
 

@@ -93,7 +93,9 @@ async def send(caller: Caller, letter: OutgoingMessage, *, acknowledge: MessageI
         own = caller.principal.agent
         if own is not None and acknowledge is not None:
             await caller.parts.wake.inbox.ack(tx, own, [acknowledge])
-        budgets = await fetch_budgets(tx, sent.to, caller.parts.clock.now(), sender=own, place=sent.place)
+        budgets = await fetch_budgets(
+            tx, sent.to, caller.parts.clock.now(), sender=own, place=sent.place, counts=sent.counts
+        )  # fmt: skip
     wake = sent.wake
     return SendResult(
         summary=describe_decision(wake, sent.to),

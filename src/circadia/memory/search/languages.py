@@ -8,8 +8,10 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache, lru_cache
+from operator import itemgetter
 from typing import Any, Final, cast
 
+import numpy as np
 import Stemmer
 from py3langid import langid
 
@@ -57,10 +59,29 @@ def languages(text: str, *, asked: bool = False) -> Sequence[str]:
 
 @lru_cache(maxsize=CACHED_TEXTS)
 def _detect_languages(text: str, asked: bool) -> Sequence[str]:
-    ranked = cast("list[tuple[str, float]]", _identifier().rank(text))
+    ranked = _rank_languages(text)
     if asked and ranked[0][1] < UNSURE:
         return tuple(language for language, _ in ranked)
     return tuple(language for language, probability in ranked[:MOST] if probability >= LIKELY)
+
+
+def _rank_languages(text: str) -> list[tuple[str, float]]:
+    """Return the languages with their probabilities, likeliest first, as `LanguageIdentifier.rank` does.
+
+    That one multiplies all 7,480 features, of which a text has a few, and takes twice the time (`remember` benchmark).
+    """
+    identifier = _identifier()
+    next_states, outputs = identifier.tk_nextmove, identifier.tk_output
+    features: list[int] = []
+    state = 0
+    for byte in text.encode("utf-8", "surrogatepass"):
+        state = next_states[(state << 8) + byte]
+        if state in outputs:
+            features += outputs[state]
+    scores = identifier.nb_pc + identifier.nb_ptc[features].sum(axis=0)
+    weights = np.exp(scores - scores.max())
+    probabilities = (weights / weights.sum()).tolist()
+    return sorted(zip(identifier.nb_classes, probabilities, strict=True), key=itemgetter(1), reverse=True)
 
 
 @cache

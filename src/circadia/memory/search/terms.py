@@ -111,9 +111,15 @@ def _hash_content_words(asked: Iterable[str]) -> Sequence[int]:
 def _hash_other_stems(text: str, *, asked: bool = False) -> Iterator[int]:
     """Yield the hashes of stems in a text's languages where they differ from the English ones."""
     for word, stem in stems(text, asked=asked):
-        hashed = _crc(stem)
-        if hashed != _hash(word) and word not in STOP_WORDS:
+        hashed = _hash_other_stem(word, stem)
+        if hashed is not None:
             yield hashed
+
+
+@lru_cache(maxsize=100_000)
+def _hash_other_stem(word: str, stem: str) -> int | None:
+    hashed = _crc(stem)
+    return None if hashed == _hash(word) or word in STOP_WORDS else hashed
 
 
 @lru_cache(maxsize=100_000)

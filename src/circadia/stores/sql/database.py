@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar, cast
 
 from sqlalchemy import Column, Connection, Integer, LargeBinary, Table, bindparam, text, update
 
@@ -112,12 +112,66 @@ def fill(size: int) -> Callable[[Connection], None]:
 
 
 _Keep = Callable[[Callable[[], None]], None]
+N = TypeVar("N")
 _PROVED_SECONDS: Final = 5.0
 """Time for which a successful probe write of `ping` counts; other commits may have changed no row."""
 
 
+class _Noun:
+    """A noun of a transaction, made when it is first used: a block uses three of thirty."""
+
+    def __init__(self, build: Callable[[Runner], object]) -> None:
+        self._build = build
+        self._name = ""
+
+    def __set_name__(self, owner: type["SqlTx"], name: str) -> None:
+        self._name = name
+
+    def __get__(self, tx: "SqlTx", owner: type["SqlTx"]) -> object:
+        noun = tx.__dict__[self._name] = self._build(tx.runner)
+        return noun
+
+
+def _build_once(build: Callable[[Runner], N]) -> N:
+    return cast("N", _Noun(build))  # what a transaction has instead of it
+
+
 class SqlTx:
     """A transaction over all nouns."""
+
+    agents: Agents = _build_once(SqlAgents)
+    threads: Threads = _build_once(SqlThreads)
+    messages: Messages = _build_once(SqlMessages)
+    deliveries: Deliveries = _build_once(SqlDeliveries)
+    events: Events = _build_once(SqlEvents)
+    calls: Calls = _build_once(SqlCalls)
+    provider_ids: ProviderIds = _build_once(SqlProviderIds)
+    provenances: Provenances = _build_once(SqlProvenances)
+    retention: Retention = _build_once(SqlRetention)
+    alerts: Alerts = _build_once(SqlAlerts)
+    access_tokens: AccessTokens = _build_once(SqlAccessTokens)
+    dream_jobs: DreamJobs = _build_once(SqlDreamJobs)
+    overviews: Overviews = _build_once(SqlOverviews)
+    cursors: Cursors = _build_once(SqlCursors)
+    conversations: Conversations = _build_once(SqlConversations)
+    wakes: Wakes = _build_once(SqlWakes)
+    pulses: Pulses = _build_once(SqlPulses)
+    routines: Routines = _build_once(SqlRoutines)
+    episodes: Episodes = _build_once(SqlEpisodes)
+    notes: Notes = _build_once(SqlNotes)
+    blocks: Blocks = _build_once(SqlBlocks)
+    views: Views = _build_once(SqlViews)
+    answers: Answers = _build_once(SqlAnswers)
+    passes: Passes = _build_once(SqlPasses)
+    due_checks: DueChecks = _build_once(SqlDueChecks)
+    sleep_states: SleepStates = _build_once(SqlSleepStates)
+    sleep_calls: SleepCalls = _build_once(SqlSleepCalls)
+    benefits: Benefits = _build_once(SqlBenefits)
+    due_work: DueWorks = _build_once(SqlDueWork)
+    members: Members = _build_once(SqlMembers)
+    hold_places: HoldPlaceCounts = _build_once(SqlHoldPlaces)
+    open_turns: OpenTurns = _build_once(SqlOpenTurns)
+    banks: Banks = _build_once(lambda runner: SqlBanks(runner, steady=isinstance(runner, ReadBlock)))
 
     def __init__(
         self,
@@ -129,40 +183,8 @@ class SqlTx:
         def touch(session_id: SessionId, at: datetime) -> None:
             after_commit(lambda: note_touch(session_id, at))
 
+        self.runner = runner
         self.sessions: Sessions = SqlSessions(runner, touch)
-        self.agents: Agents = SqlAgents(runner)
-        self.threads: Threads = SqlThreads(runner)
-        self.messages: Messages = SqlMessages(runner)
-        self.deliveries: Deliveries = SqlDeliveries(runner)
-        self.events: Events = SqlEvents(runner)
-        self.calls: Calls = SqlCalls(runner)
-        self.provider_ids: ProviderIds = SqlProviderIds(runner)
-        self.provenances: Provenances = SqlProvenances(runner)
-        self.retention: Retention = SqlRetention(runner)
-        self.alerts: Alerts = SqlAlerts(runner)
-        self.access_tokens: AccessTokens = SqlAccessTokens(runner)
-        self.dream_jobs: DreamJobs = SqlDreamJobs(runner)
-        self.overviews: Overviews = SqlOverviews(runner)
-        self.cursors: Cursors = SqlCursors(runner)
-        self.conversations: Conversations = SqlConversations(runner)
-        self.wakes: Wakes = SqlWakes(runner)
-        self.pulses: Pulses = SqlPulses(runner)
-        self.routines: Routines = SqlRoutines(runner)
-        self.banks: Banks = SqlBanks(runner, steady=isinstance(runner, ReadBlock))
-        self.episodes: Episodes = SqlEpisodes(runner)
-        self.notes: Notes = SqlNotes(runner)
-        self.blocks: Blocks = SqlBlocks(runner)
-        self.views: Views = SqlViews(runner)
-        self.answers: Answers = SqlAnswers(runner)
-        self.passes: Passes = SqlPasses(runner)
-        self.due_checks: DueChecks = SqlDueChecks(runner)
-        self.sleep_states: SleepStates = SqlSleepStates(runner)
-        self.sleep_calls: SleepCalls = SqlSleepCalls(runner)
-        self.benefits: Benefits = SqlBenefits(runner)
-        self.due_work: DueWorks = SqlDueWork(runner)
-        self.members: Members = SqlMembers(runner)
-        self.hold_places: HoldPlaceCounts = SqlHoldPlaces(runner)
-        self.open_turns: OpenTurns = SqlOpenTurns(runner)
         self._hold = runner.hold
         self._after_commit = after_commit
         self._after_rollback = after_rollback

@@ -19,7 +19,13 @@ from circadia.stores.sql.statement import Statement
 _IS_DEFERRED = wakes.c.decision == literal_column("'deferred'")
 _LAST_EVENT = func.coalesce(select(func.max(events.c.number)).where(events.c.number > 0).scalar_subquery(), 0)
 _HAS_UNNUMBERED = exists().where(events.c.number < 0)
-_SERVER_START = {"postgresql": func.pg_postmaster_start_time(type_=DateTime(timezone=True)), "sqlite": null()}
+# A crash of one of its processes restarts the others, too; only the statistics tell.
+_SERVER_START = {
+    "postgresql": func.greatest(
+        func.pg_postmaster_start_time(), func.pg_stat_get_bgwriter_stat_reset_time(), type_=DateTime(timezone=True)
+    ),
+    "sqlite": null(),
+}
 _DUE = Statement(
     lambda connection: select(
         exists().where(pulses.CLAIMS.build_startable(connection)).label("pulses"),

@@ -83,6 +83,7 @@ Index("episodes_digest", episodes.c.bank_id, episodes.c.digest, episodes.c.store
 Index("episodes_conversation", episodes.c.bank_id, episodes.c.conversation, episodes.c.number)
 Index("episodes_embedder", episodes.c.embedder, episodes.c.number)
 Index("episodes_demotion", episodes.c.bank_id, episodes.c.demotion)
+Index("episodes_stale", episodes.c.bank_id, **only("CAST(stale AS TEXT) != '[]'"))
 
 notes = Table(
     "notes",

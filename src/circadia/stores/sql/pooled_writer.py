@@ -6,6 +6,11 @@
 The first step keeps the blocks of this process apart: so those that wait for one busy agent do not occupy all
 connections. The database's locks keep all processes apart. A key taken later is waited for here, too: of a process that
 stands still, one connection at most has or awaits a key in the database, which ends idle transactions after 2 s.
+
+A block that holds banks only gives them back before its commit is on the disk, and waits for the disk afterwards: else
+a busy bank would take one turn for each wait (8 writers into one bank on a disk whose sync takes 3 ms more: 0.16 times
+the bare commits, `python -m benchmarks remember`). The log keeps the order: what builds on a commit is never on the
+disk before it.
 """
 
 import asyncio
@@ -18,7 +23,7 @@ from typing import Any, Final, TypeVar
 from sqlalchemy import Connection, text
 
 from circadia.errors import CircadiaError, StorageUnavailable
-from circadia.stores.locks import LockKey
+from circadia.stores.locks import LockKey, LockRank
 from circadia.stores.sql.driver_errors import BUSY, is_contention
 from circadia.stores.sql.link import Link, OpeningStatements, do_nothing
 from circadia.stores.sql.link_pool import LinkPool
@@ -40,6 +45,11 @@ _SIGN_OF_LIFE_SECONDS: Final = 1.0
 # lets only a commit wait that has written something.
 _COMMIT_OF_READS: Final = (
     "SELECT pg_logical_emit_message(true, 'circadia', '') WHERE pg_current_xact_id_if_assigned() IS NULL", "COMMIT",
+)  # fmt: skip
+# The first commit is visible at once and gives the keys back; the second waits until both are on the disk.
+_COMMIT_BEFORE_DISK: Final = (
+    "SET LOCAL synchronous_commit = off", "COMMIT", "BEGIN", "SET LOCAL synchronous_commit = on",
+    "SELECT pg_logical_emit_message(true, 'circadia', '')", "COMMIT",
 )  # fmt: skip
 # Between the messages that prepare a statement and those that run it, it is not idle for PostgreSQL.
 _END_STUCK: Final = text(
@@ -278,7 +288,7 @@ class PooledBlock(WriteBlock):
                         await self._undo()
                 finally:
                     self._writer.pool.give_back(self._link)
-            if commits and failure is None:  # before the next block with these keys begins
+            if commits and failure is None:  # before the next block with these keys begins, unless they are banks
                 self.run_commit_callbacks()
         return failure
 
@@ -290,8 +300,12 @@ class PooledBlock(WriteBlock):
             return error
         if not self._begun:  # it sent nothing
             return None
+        commit = ("COMMIT",) if self._has_written else _COMMIT_OF_READS
+        if self._held and all(key.rank is LockRank.BANK for key in self._held):
+            commit = _COMMIT_BEFORE_DISK
+            await self._until_end.aclose()  # the next block waits in the database, until this commit has arrived there
         try:
-            await self._link.run(do_nothing, first=("COMMIT",) if self._has_written else _COMMIT_OF_READS)
+            await self._link.run(do_nothing, first=commit)
         except CircadiaError as error:
             self._is_in_doubt = True
             failure = build_write_failure("the commit may not be on disk", error)

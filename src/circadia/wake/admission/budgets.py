@@ -1,13 +1,13 @@
 """Remaining budgets after a decision, and the decision in words, for every entrance (WAKE-05)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from circadia.ids import WakeId
 from circadia.records.agent import Agent
 from circadia.records.coordination import PairMode
-from circadia.records.wake import Decision, GuardrailCounts, Wake
+from circadia.records.wake import Charge, Decision, GuardrailCounts, Wake
 from circadia.stores.base import Tx
 from circadia.wake.admission.chains import ChainPosition
 from circadia.wake.scheduling.wall_clock import day_bounds
@@ -67,8 +67,29 @@ async def fetch_tally(
     )
 
 
-async def fetch_budgets(tx: Tx, target: Agent, now: datetime, *, sender: Agent | None, place: ChainPosition) -> Budgets:
-    tally = await fetch_tally(tx, target, now, sender=sender, place=place)
+def count_wake(tally: GuardrailCounts, wake: Wake) -> GuardrailCounts:
+    """Return the counts once the wake is stored."""
+    charged = wake.charge in (Charge.RESERVED, Charge.CHARGED)
+    asked = wake.sender_id is not None and wake.decision in (Decision.ADMITTED, Decision.DEFERRED)
+    return replace(
+        tally,
+        wakes_today=tally.wakes_today + charged,
+        by_sender_today=tally.by_sender_today + (charged and wake.sender_id is not None),
+        asked_in_session=tally.asked_in_session + asked,
+    )
+
+
+async def fetch_budgets(
+    tx: Tx,
+    target: Agent,
+    now: datetime,
+    *,
+    sender: Agent | None,
+    place: ChainPosition,
+    counts: GuardrailCounts | None = None,
+) -> Budgets:
+    """Return the budgets that are left, by `counts` of this transaction if there are any."""
+    tally = counts or await fetch_tally(tx, target, now, sender=sender, place=place)
     limits = target.coordination.wake_guardrails
     day = Budget(limit=limits.max_wakes_per_day, used=tally.wakes_today)
     if sender is None:

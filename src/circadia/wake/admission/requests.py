@@ -7,7 +7,7 @@ function again when a possible obstacle ends.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from circadia.clock import Clock
 from circadia.errors import Conflict
@@ -32,6 +32,8 @@ from circadia.records.wake import (
 )
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
+from circadia.stores.waking import ALL
+from circadia.wake.admission.budgets import count_wake
 from circadia.wake.admission.chains import NOWHERE, ChainPosition
 from circadia.wake.admission.guardrails import (
     CIRCUIT_FAILURES,
@@ -77,6 +79,12 @@ class NewWake:
     """The person who overrides the guardrails, and the reason."""
 
 
+class RequestedWake(NamedTuple):
+    wake: Wake
+    counts: GuardrailCounts | None
+    """The ledger with this wake, for the budgets of an answer; none if the wake was stored before."""
+
+
 class WakeRequests:
     """The only writer of wake requests."""
 
@@ -100,6 +108,9 @@ class WakeRequests:
         return self._draining
 
     async def ask(self, tx: Tx, ask: NewWake) -> Wake:
+        return (await self.request(tx, ask)).wake
+
+    async def request(self, tx: Tx, ask: NewWake) -> RequestedWake:
         """Decide a request and store it; return the stored one if the key was used before. Raises Conflict."""
         known = None if ask.key is None else await tx.wakes.get_by_key(ask.key)
         if known is not None:
@@ -107,7 +118,7 @@ class WakeRequests:
             same = matches_override(known, override=ask.overridden_by is not None)
             if not same or (known.agent_id, known.reason, known.message_id) != requested:
                 raise Conflict("this key belongs to another agent, reason, message or override; use a new key")
-            return known
+            return RequestedWake(known, None)
         wake, facts = await self._decide_new(tx, ask)
         if wake.decision is Decision.ADMITTED:
             wake = await self._admit(tx, wake, facts)
@@ -116,7 +127,7 @@ class WakeRequests:
         await self._openings.extend_joined_pulse(tx, ask.target, wake)
         await tx.wakes.add(wake)
         await self._record_event(tx, wake, ask.target)
-        return wake
+        return RequestedWake(wake, count_wake(facts.tally, wake))
 
     async def explain(self, tx: Tx, ask: NewWake) -> Wake:
         """Return the decision that a request would get now, with every guardrail's check; write nothing (WAKE-71)."""
@@ -304,7 +315,7 @@ class WakeRequests:
             day=starts,
             utc_day=utc_day,
             now=now,
-            asked_most=asked_most or 0,
+            asked_most=asked_most or (ALL if sender is not None else 0),
             failures_most=0 if coordination.launcher == RESIDENT else 2 * CIRCUIT_FAILURES,
             fleet_open_most=self._fleet.max_concurrent_pulses or 0,
             fleet_wakes_most=self._fleet.max_wakes_per_day or 0,
