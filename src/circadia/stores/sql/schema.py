@@ -196,6 +196,13 @@ events = Table(
     Column("data", JSON, nullable=False),
     sqlite_autoincrement=True,
 )
+# Each ends with the number, so that a page is read in its order.
+EVENT_KEYS = {
+    "events_session": ("session",), "events_agent": ("agent",), "events_type": ("type",),
+    "events_of_agent": ("session", "agent", "type"),
+}  # fmt: skip
+for _name, _columns in EVENT_KEYS.items():
+    Index(_name, *(events.c[column] for column in _columns), events.c.number)
 
 calls = Table(
     "calls",
