@@ -266,6 +266,14 @@ class Store(Protocol):
         """
         ...
 
+    @property
+    def for_operators(self) -> "Store":
+        """The same store for what people read: its read blocks have connections of their own.
+
+        A statement that takes too long raises ReadTooSlow.
+        """
+        ...
+
     async def read_clock(self) -> datetime | None:
         """Return the database's clock, or None if it has none of its own. Raises StorageUnavailable."""
         ...
