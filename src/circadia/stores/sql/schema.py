@@ -51,6 +51,9 @@ class Instant(TypeDecorator[datetime]):
 NUMBER = BigInteger().with_variant(Integer(), "sqlite")
 """An auto-incremented key; SQLite supports that for INTEGER only."""
 
+KEY = String().with_variant(String(collation="C"), "postgresql")
+"""A key in the order of its code points, as Python has it."""
+
 metadata = MetaData()
 
 
@@ -232,10 +235,38 @@ calls = Table(
     Column("conversation", String),
     Column("end_user", String),
     Column("turn", Boolean, nullable=False),
-    Column("merged", BigInteger),  # number of old calls that the row sums up; null for a single call
 )
 Index("calls_agent", calls.c.agent_id, calls.c.at)
 Index("calls_at", calls.c.at)
+Index("calls_conversation", calls.c.conversation, calls.c.at, **only("conversation IS NOT NULL"))
+
+# Sums of ended calls, written with them, and kept when they are deleted. See `usage_days.py`.
+usage_days = Table(
+    "usage_days",
+    metadata,
+    Column("scope", KEY, primary_key=True),
+    Column("end_user", KEY, primary_key=True),
+    Column("session", KEY, primary_key=True),
+    Column("agent", KEY, primary_key=True),
+    Column("day", Integer, primary_key=True, autoincrement=False),  # whole days since 1970
+    Column("tier", KEY, primary_key=True),
+    Column("upstream", KEY, primary_key=True),
+    Column("model", KEY, primary_key=True),
+    Column("has_user", Boolean, primary_key=True),
+    Column("has_conversation", Boolean, primary_key=True),
+    Column("calls", BigInteger, nullable=False),
+    Column("unknown", BigInteger, nullable=False),
+    Column("failed", BigInteger, nullable=False),
+    Column("unpriced", BigInteger, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("cached_tokens", BigInteger, nullable=False),
+    Column("reasoning_tokens", BigInteger, nullable=False),
+    Column("cost_nanousd", BigInteger, nullable=False),
+    Column("held_seconds", Double, nullable=False),
+)
+Index("usage_days_agent", usage_days.c.agent, usage_days.c.session, usage_days.c.day, **only("scope = 'agent'"))
+Index("usage_days_old", usage_days.c.day, **only("scope = 'end_user'"))
 
 provider_ids = Table(
     "provider_ids",
