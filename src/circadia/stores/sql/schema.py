@@ -75,6 +75,7 @@ sessions = Table(
 )
 Index("sessions_open_name", sessions.c.name, unique=True, **only("status = 'open'"))
 Index("sessions_name", sessions.c.name)
+Index("sessions_open", sessions.c.id, **only("status = 'open'"))
 
 agents = Table(
     "agents",
@@ -98,6 +99,7 @@ agents = Table(
     Column("deleted_at", Instant),
 )
 Index("agents_name", agents.c.session_id, agents.c.name, unique=True, **only("deleted_at IS NULL"))
+Index("agents_past_name", agents.c.name, agents.c.created_at)
 Index("agents_awake", agents.c.session_id, **only("deleted_at IS NULL AND NOT asleep"))
 Index("agents_token", agents.c.token_hash, unique=True, **only("deleted_at IS NULL"))
 
@@ -113,7 +115,8 @@ threads = Table(
     Column("closed_at", Instant),
     Column("summary", Text),
 )
-Index("threads_session", threads.c.session_id, threads.c.created_at)
+Index("threads_named", threads.c.session_id, threads.c.id, **only("status <> 'direct'"))
+Index("threads_open", threads.c.session_id, threads.c.id, **only("status = 'open'"))
 Index("threads_name", threads.c.session_id, threads.c.name)
 
 participants = Table(

@@ -32,6 +32,13 @@ _KNOWN = "coalesce(input_tokens, output_tokens) IS NOT NULL"
 def upgrade() -> None:
     for name, columns in _EVENTS.items():
         op.create_index(name, "events", [*columns, "number"])
+    is_open = sa.text("status = 'open'")
+    op.create_index("sessions_open", "sessions", ["id"], sqlite_where=is_open, postgresql_where=is_open)
+    op.create_index("agents_past_name", "agents", ["name", "created_at"])
+    for name, which in (("threads_named", "status <> 'direct'"), ("threads_open", "status = 'open'")):
+        where = sa.text(which)
+        op.create_index(name, "threads", ["session_id", "id"], sqlite_where=where, postgresql_where=where)
+    op.drop_index("threads_session", "threads")
     _create_usage_days()
     op.drop_column("calls", "merged")
 
