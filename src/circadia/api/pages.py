@@ -50,4 +50,4 @@ def cut_page(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def _measure(row: object) -> int:
-    return len(orjson.dumps(row, default=str))
+    return len(orjson.dumps(row, default=str, option=orjson.OPT_NON_STR_KEYS))

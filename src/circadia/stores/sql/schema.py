@@ -338,12 +338,14 @@ wakes = Table(
     Column("trace", JSON, nullable=False),
     sqlite_autoincrement=True,
 )
+Index("wakes_at", wakes.c.at)
 Index("wakes_decided", wakes.c.decided_at)
 Index("wakes_key", wakes.c.key, unique=True)
 Index("wakes_agent", wakes.c.agent_id, wakes.c.at)
 Index("wakes_pulse", wakes.c.pulse_id)
 Index("wakes_root", wakes.c.root_id)
 Index("wakes_counted", wakes.c.agent_id, wakes.c.decided_at, **only("charge IN ('reserved', 'charged')"))
+Index("wakes_refused", wakes.c.agent_id, wakes.c.decided_at, **only("decision = 'refused'"))
 Index("wakes_message", wakes.c.message_id, **only("message_id IS NOT NULL"))
 Index("wakes_asked", wakes.c.sender_id, wakes.c.at)
 Index("wakes_day", wakes.c.decided_at, **only("charge IN ('reserved', 'charged')"))

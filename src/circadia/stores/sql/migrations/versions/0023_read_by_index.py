@@ -34,6 +34,11 @@ def upgrade() -> None:
         op.create_index(name, "events", [*columns, "number"])
     is_open = sa.text("status = 'open'")
     op.create_index("sessions_open", "sessions", ["id"], sqlite_where=is_open, postgresql_where=is_open)
+    op.create_index("wakes_at", "wakes", ["at"])
+    is_refused = sa.text("decision = 'refused'")
+    op.create_index(
+        "wakes_refused", "wakes", ["agent_id", "decided_at"], sqlite_where=is_refused, postgresql_where=is_refused
+    )
     op.create_index("agents_past_name", "agents", ["name", "created_at"])
     for name, which in (("threads_named", "status <> 'direct'"), ("threads_open", "status = 'open'")):
         where = sa.text(which)
