@@ -24,17 +24,8 @@ from circadia.stores.locks import RETENTION_KEY
 from circadia.stores.sql.benefits import number_of
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.message_index import remove_from_index
-from circadia.stores.sql.schema import (
-    calls,
-    conversations,
-    deliveries,
-    events,
-    messages,
-    provider_ids,
-    pulses,
-    usage_days,
-    wakes,
-)
+from circadia.stores.sql.schema import calls, conversations, deliveries, events, messages, provider_ids, pulses, wakes
+from circadia.stores.sql.usage_days import usage_days
 
 
 def _delete_by_time(at: Column[Any], *keys: Column[Any], only: Sequence[ColumnElement[bool]] = ()) -> Delete:

@@ -51,9 +51,6 @@ class Instant(TypeDecorator[datetime]):
 NUMBER = BigInteger().with_variant(Integer(), "sqlite")
 """An auto-incremented key; SQLite supports that for INTEGER only."""
 
-KEY = String().with_variant(String(collation="C"), "postgresql")
-"""A key in the order of its code points, as Python has it."""
-
 metadata = MetaData()
 
 
@@ -203,12 +200,10 @@ events = Table(
     sqlite_autoincrement=True,
 )
 # Each ends with the number, so that a page is read in its order.
-EVENT_KEYS = {
-    "events_session": ("session",), "events_agent": ("agent",), "events_type": ("type",),
-    "events_of_agent": ("session", "agent", "type"),
-}  # fmt: skip
-for _name, _columns in EVENT_KEYS.items():
-    Index(_name, *(events.c[column] for column in _columns), events.c.number)
+Index("events_session", events.c.session, events.c.number)
+Index("events_agent", events.c.agent, events.c.number)
+Index("events_type", events.c.type, events.c.number)
+Index("events_of_agent", events.c.session, events.c.agent, events.c.type, events.c.number)
 
 calls = Table(
     "calls",
@@ -242,34 +237,6 @@ calls = Table(
 Index("calls_agent", calls.c.agent_id, calls.c.at)
 Index("calls_at", calls.c.at)
 Index("calls_conversation", calls.c.conversation, calls.c.at, **only("conversation IS NOT NULL"))
-
-# Sums of ended calls, written with them, and kept when they are deleted. See `usage_days.py`.
-usage_days = Table(
-    "usage_days",
-    metadata,
-    Column("scope", KEY, primary_key=True),
-    Column("end_user", KEY, primary_key=True),
-    Column("session", KEY, primary_key=True),
-    Column("agent", KEY, primary_key=True),
-    Column("day", Integer, primary_key=True, autoincrement=False),  # whole days since 1970
-    Column("tier", KEY, primary_key=True),
-    Column("upstream", KEY, primary_key=True),
-    Column("model", KEY, primary_key=True),
-    Column("has_user", Boolean, primary_key=True),
-    Column("has_conversation", Boolean, primary_key=True),
-    Column("calls", BigInteger, nullable=False),
-    Column("unknown", BigInteger, nullable=False),
-    Column("failed", BigInteger, nullable=False),
-    Column("unpriced", BigInteger, nullable=False),
-    Column("input_tokens", BigInteger, nullable=False),
-    Column("output_tokens", BigInteger, nullable=False),
-    Column("cached_tokens", BigInteger, nullable=False),
-    Column("reasoning_tokens", BigInteger, nullable=False),
-    Column("cost_nanousd", BigInteger, nullable=False),
-    Column("held_seconds", Double, nullable=False),
-)
-Index("usage_days_agent", usage_days.c.agent, usage_days.c.session, usage_days.c.day, **only("scope = 'agent'"))
-Index("usage_days_old", usage_days.c.day, **only("scope = 'end_user'"))
 
 provider_ids = Table(
     "provider_ids",

@@ -19,8 +19,8 @@ from sqlalchemy import ColumnElement, Connection, Table, func, literal, literal_
 from circadia.errors import InvalidRequest
 from circadia.records.call import CallStatus, UsageGroup, UsagePage
 from circadia.records.session import build_reference
-from circadia.stores.sql.schema import calls, usage_days
-from circadia.stores.sql.usage_days import MEASURES, SCOPES
+from circadia.stores.sql.schema import calls
+from circadia.stores.sql.usage_days import MEASURES, SCOPES, usage_days
 
 SLEEP_TIER: Final = "(sleep tier)"
 """Agent of calls without an agent, followed by the name of the bank they were made for."""

@@ -9,12 +9,57 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import JSON, Connection, Select, String, bindparam, cast, func, select
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Double,
+    Index,
+    Integer,
+    Select,
+    String,
+    Table,
+    bindparam,
+    cast,
+    func,
+    select,
+)
 
 from circadia.records.call import Call, CallStatus
-from circadia.stores.sql.schema import calls, usage_days
+from circadia.stores.sql.schema import calls, metadata, only
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
+
+_KEY: Final = String().with_variant(String(collation="C"), "postgresql")
+"""A key in the order of its code points."""
+usage_days = Table(
+    "usage_days",
+    metadata,
+    Column("scope", _KEY, primary_key=True),
+    Column("end_user", _KEY, primary_key=True),
+    Column("session", _KEY, primary_key=True),
+    Column("agent", _KEY, primary_key=True),
+    Column("day", Integer, primary_key=True, autoincrement=False),  # whole days since 1970
+    Column("tier", _KEY, primary_key=True),
+    Column("upstream", _KEY, primary_key=True),
+    Column("model", _KEY, primary_key=True),
+    Column("has_user", Boolean, primary_key=True),
+    Column("has_conversation", Boolean, primary_key=True),
+    Column("calls", BigInteger, nullable=False),
+    Column("unknown", BigInteger, nullable=False),
+    Column("failed", BigInteger, nullable=False),
+    Column("unpriced", BigInteger, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("cached_tokens", BigInteger, nullable=False),
+    Column("reasoning_tokens", BigInteger, nullable=False),
+    Column("cost_nanousd", BigInteger, nullable=False),
+    Column("held_seconds", Double, nullable=False),
+)
+Index("usage_days_agent", usage_days.c.agent, usage_days.c.session, usage_days.c.day, **only("scope = 'agent'"))
+Index("usage_days_old", usage_days.c.day, **only("scope = 'end_user'"))
 
 SCOPES: Final[Mapping[str, Sequence[str]]] = {
     "fleet": (), "session": ("session",), "agent": ("session", "agent"), "end_user": ("end_user", "session", "agent"),
