@@ -14,7 +14,7 @@ from circadia.server.sweeps import RETIRED_AT_ONCE
 DAY_SECONDS: Final = 86_400
 LOOK_LIMIT_MS: Final = 10
 """What the look for due work may take at the median, whatever the number of agents."""
-CONNECTIONS: Final = {"4 readers, 8 writers": 13, "1 reader, 2 writers": 4}
+CONNECTIONS: Final = {"4 readers, 8 writers": 16, "1 reader, 2 writers": 7}
 """Of a member: its readers, its writers and the connection for signals."""
 KEPT_DAYS: Final = 90
 """What `retention` and `limits.keep_handled_days` keep by default."""

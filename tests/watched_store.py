@@ -20,6 +20,11 @@ class HookedStore:
         self.read_clock = store.read_clock
         self.commits_in_order = store.commits_in_order
 
+    @property
+    def for_operators(self) -> Store:
+        """Read as agents do."""
+        return self
+
     def before_commit(self) -> None:
         """Do something at the end of a write block, which is undone if this raises."""
 

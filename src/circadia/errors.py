@@ -12,6 +12,7 @@ CircadiaError
 │   ├── TooLarge                the body is over the limit
 │   ├── Misdirected             the Host header names another server
 │   ├── CallDropped             an operator has ended this held call
+│   ├── ReadTooSlow             the list or sum needs a narrower question
 │   └── LimitReached            a limit that the operator set; wait or ask for more
 ├── RetryLater                  nobody must act; the same request will pass later
 │   ├── StillAsleep             the agent sleeps longer than the hold may last
@@ -89,6 +90,12 @@ class CallDropped(CallerError):
     code = "dropped"
 
 
+class ReadTooSlow(CallerError):
+    """A read for an operator took longer than it may; others must not wait for it."""
+
+    code = "read_too_slow"
+
+
 class LimitReached(CallerError):
     code = "limit_reached"
 
@@ -147,6 +154,7 @@ HTTP_STATUS: dict[type[CircadiaError], int] = {
     MethodNotAllowed: 405,
     Conflict: 409,
     CallDropped: 410,
+    ReadTooSlow: 504,
     PreconditionFailed: 412,
     TooLarge: 413,
     Misdirected: 421,
@@ -170,6 +178,7 @@ JSON_RPC_CODE: dict[type[CircadiaError], int] = {
     MethodNotAllowed: -32601,
     Conflict: -32009,
     CallDropped: -32010,
+    ReadTooSlow: -32016,
     PreconditionFailed: -32012,
     TooLarge: -32013,
     Misdirected: -32021,
@@ -193,6 +202,7 @@ EXIT_STATUS: dict[type[CircadiaError], int] = {
     MethodNotAllowed: 2,
     Conflict: 5,
     CallDropped: 5,
+    ReadTooSlow: 8,
     PreconditionFailed: 5,
     TooLarge: 2,
     Misdirected: 3,

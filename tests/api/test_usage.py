@@ -43,7 +43,12 @@ async def test_calls_are_summed_with_their_price_and_what_is_not_known(ledger: S
         "calls": 3, "unknown": 1, "failed": 0, "input_tokens": 20, "output_tokens": 20, "cached_tokens": 0,
         "reasoning_tokens": 0, "cost_usd": 0.003, "unpriced": 1, "held_seconds": 6.0,
     }  # fmt: skip
-    assert report == {"group_by": "agent", "usage": [{"key": "ann", "keys": ["ann"], **line}], "total": line}
+    assert report == {
+        "group_by": "agent",
+        "usage": [{"key": "ann", "keys": ["ann"], **line}],
+        "total": line,
+        "next": None,
+    }
 
 
 @pytest.mark.parametrize(

@@ -67,12 +67,12 @@ async def test_a_process_whose_connections_would_be_too_many_with_those_of_other
     tmp_path: Path, postgres_url: str
 ) -> None:
     """PostgreSQL has 200, of which three are reserved."""
-    many: dict[str, Any] = {"database_url": postgres_url, "readers": 4, "writers": 94}
+    many: dict[str, Any] = {"database_url": postgres_url, "readers": 4, "writers": 91}
     async with live(tmp_path / "first", server=many) as first:
         with pytest.raises(StartError, match="PostgreSQL allows 197 connections; the other servers may open 99"):
-            async with live(tmp_path / "second", server={**many, "writers": 95}):
+            async with live(tmp_path / "second", server={**many, "writers": 92}):
                 pass
-        async with live(tmp_path / "third", server={**many, "writers": 93}):
+        async with live(tmp_path / "third", server={**many, "writers": 90}):
             assert [member["connections"] for member in await list_members(first)] == [99, 98]
     report = await run_doctor(tmp_path, **many)
     assert "opens up to 99 connections; PostgreSQL allows 197" in report
@@ -83,7 +83,7 @@ async def test_of_a_process_that_died_and_started_again_only_the_last_start_coun
     tmp_path: Path, postgres_url: str
 ) -> None:
     """Four starts would open 200 connections; their leases run on."""
-    server: dict[str, Any] = {"database_url": postgres_url, "readers": 4, "writers": 45}
+    server: dict[str, Any] = {"database_url": postgres_url, "readers": 4, "writers": 42}
     (tmp_path / "crashing").mkdir()
     async with CircadiaProcess(tmp_path / "crashing", {"server": server}) as crashing:
         for _ in range(3):

@@ -1,14 +1,17 @@
 """What every store promises of the usage ledger."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from random import Random
 
 import pytest
 
 from circadia.errors import InvalidRequest
 from circadia.records.call import AgentSpend, Call, CallStatus, UsageGroup
 from circadia.records.pulse import PulseStatus
+from circadia.records.session import build_reference
 from circadia.stores.base import Store
 from tests.contract.conftest import Opener
 from tests.contract.rows import agent, at, call
@@ -201,3 +204,76 @@ async def test_calls_from_the_creation_of_a_pulse_to_its_end_are_summed_up_for_i
     } == {"first": (2, 0, 10, 100, 12, 0), "second": (1, 1, 0, 0, 0, 1), "running": (1, 0, 10_000, 0, 0, 1)}
     assert {key: group.input_tokens for key, group in of_other.items()} == {"other": 100_000}
     assert of_nothing == {}
+
+
+async def keep_odd_lines(store: Store, random: Random) -> dict[str, Call]:
+    """Store calls, most of them several times with other values; return the last of each."""
+    lines: dict[str, Call] = {}
+    for batch in range(20):
+        some: list[Call] = []
+        for number in range(random.randrange(1, 12)):
+            key = random.choice([*lines, f"c{batch}_{number}"])
+            by = random.choice((ADA, EVE, BOB))
+            status = random.choice((CallStatus.RESERVED, CallStatus.DONE, CallStatus.FAILED))
+            if key in lines and lines[key].status is not CallStatus.RESERVED:
+                status = random.choice((CallStatus.DONE, CallStatus.FAILED))
+            seconds = lines[key].at.timestamp() - at(0).timestamp() if key in lines else random.randrange(6 * 86_400)
+            line = replace(
+                call(key, by=by, seconds=seconds, status=status), model=random.choice(("gpt", "claude")),
+                input_tokens=random.choice((None, 3, 40)), cost_nanousd=random.choice((None, 7)),
+                end_user=random.choice((None, "u1", "u2")), conversation=random.choice((None, "v1", "v2", "v3")),
+            )  # fmt: skip
+            lines[key] = line
+            some.append(line)
+        await keep(store, *some)
+        await keep(store, *{line.id: line for line in some}.values())  # as after a commit whose answer was lost
+    return lines
+
+
+@pytest.mark.spec("LARGE-05", "GATE-64")
+async def test_reports_are_exact_over_any_range_whatever_was_settled_corrected_or_written_twice(store: Store) -> None:
+    random = Random(5)
+    lines = await keep_odd_lines(store, random)
+    times = [None, *(at(random.randrange(6 * 86_400)) for _ in range(6)), datetime(2026, 3, 31, tzinfo=UTC)]
+    groupings = ("agent", "model", "session", "day", "end_user", "conversation")
+    async with store.begin_read() as tx:
+        for _ in range(60):
+            by = random.sample(groupings, random.choice((1, 2)))
+            since, until, of = random.choice(times), random.choice(times), random.choice((None, "ada"))
+            fitting = [
+                line
+                for line in lines.values()
+                if line.status is not CallStatus.RESERVED
+                and (since is None or line.at >= since)
+                and (until is None or line.at < until)
+                and of in (None, line.agent)
+            ]
+            expected = sums(fitting, by)
+            found = await tx.calls.sum_by_group(*by, since=since, until=until, agent=of)
+            assert {group.keys: (group.calls, group.input_tokens, group.unpriced) for group in found} == expected
+            pages: list[UsageGroup] = []
+            after: str | None = None
+            while not pages or after is not None:
+                page = await tx.calls.find_usage_page(
+                    *by, since=since, until=until, agent=of, limit=random.choice((2, 3, 50)), after=after
+                )
+                pages += page.groups
+                after = page.next
+                assert page.total.calls == len(fitting)
+                if not page.groups and after is None:
+                    break
+            listed = {group.keys: (group.calls, group.input_tokens, group.unpriced) for group in pages}
+            assert len(listed) == len(pages)
+            if len({*by} & {"agent", "end_user", "conversation"}) < 2:
+                assert listed == expected
+
+
+def sums(lines: Sequence[Call], by: Sequence[str]) -> dict[tuple[str, ...], tuple[int, int, int]]:
+    """Return calls, input tokens and unpriced calls by the keys of the groupings."""
+    groups: dict[tuple[str, ...], tuple[int, int, int]] = {}
+    for line in lines:
+        names = {"agent": build_reference(line.session, line.agent), "day": line.at.date().isoformat()}
+        keys = tuple(names.get(each) or getattr(line, each) or "" for each in by)
+        calls, tokens, unpriced = groups.get(keys, (0, 0, 0))
+        groups[keys] = (calls + 1, tokens + (line.input_tokens or 0), unpriced + (line.cost_nanousd is None))
+    return groups

@@ -1,6 +1,7 @@
 """What every store promises of the record of events."""
 
 import asyncio
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -95,6 +96,33 @@ def pair(tag: object) -> tuple[int, int]:
     """Return the numbers of writer and block in a tag."""
     writer, n = str(tag).split(".")
     return int(writer), int(n)
+
+
+@pytest.mark.spec("CLU-03", "LARGE-05")
+async def test_events_without_a_number_are_the_newest_of_all_and_of_each_filter(store: Store) -> None:
+    rows = [
+        replace(event(number, kind=kind), session=home, agent=name)
+        for number, (kind, home, name) in enumerate(
+            itertools.product((EventType.HELD, EventType.ADMITTED), ("one", "two"), ("ada", "eve"))
+        )
+    ]
+    async with store.begin_write() as tx:
+        await tx.events.add(rows)
+    await number_events(store)
+    async with store.begin_write() as tx:
+        await tx.events.add([replace(row, data={"tag": number + 8}) for number, row in enumerate(rows)])
+    async with store.begin_read() as tx:
+        for session, name, types in itertools.product(
+            (None, "one"), (None, "eve"), (None, {EventType.HELD}, {EventType.HELD, EventType.ADMITTED})
+        ):
+            found = await tx.events.find_newest(limit=3, session=session, agent=name, types=types)
+            fitting = [
+                number
+                for number in reversed(range(16))
+                if (session in (None, rows[number % 8].session) and name in (None, rows[number % 8].agent))
+                and (types is None or rows[number % 8].type in types)
+            ]
+            assert [row.data["tag"] for row in found] == fitting[:3]
 
 
 async def test_the_newest_events_come_first(store: Store) -> None:

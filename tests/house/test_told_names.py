@@ -64,6 +64,7 @@ def test_each_code_that_a_model_call_may_be_refused_with_is_told() -> None:
     assert told == {each.code for each in HTTP_STATUS if not issubclass(each, ELSEWHERE)} - {
         "conflict",
         "precondition_failed",
+        "read_too_slow",
     }
 
 

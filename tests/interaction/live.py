@@ -45,7 +45,7 @@ class Live:
 
         Where a busy machine stood still in a transaction for 2 s, the call is made again (CLU-24).
         """
-        headers = {"authorization": f"Bearer {token}"}
+        headers = {"authorization": f"Bearer {token}", "accept-encoding": "identity"}
         while True:
             async with self.http.request(method, f"{self.url}/api/v1{path}", json=body, headers=headers) as response:
                 text, status = await response.text(), response.status

@@ -294,25 +294,27 @@ async def test_machines_whose_clocks_differ_by_minutes_agree_on_times_and_cooldo
 
 @pytest.mark.setting("server.readers", "server.writers")
 @pytest.mark.parametrize(("readers", "writers"), [(1, 3), (3, 1)])
-async def test_a_process_has_as_many_connections_as_readers_and_writers_and_one_for_signals(
+async def test_a_process_has_as_many_connections_as_readers_and_writers_two_for_people_and_one_for_signals(
     tmp_path: Path, postgres_url: str, readers: int, writers: int
 ) -> None:
     server = {"database_url": postgres_url, "readers": readers, "writers": writers}
     most: Counter[str] = Counter()
     async with live(tmp_path / "data", server=server) as at, connected(postgres_url) as connection:
         await wait_until_listening(postgres_url, 1)
+        agent = await at.agent()
 
         async def load(number: int) -> None:
             for _ in range(5):
                 await at.rest("POST", "/banks", {"name": f"bank-{number}"})
                 await at.rest("GET", "/banks")
+                await at.rest("GET", "/sessions/default/threads", token=agent)
 
         loads = asyncio.gather(*map(load, range(40)))
         while not loads.done():
             for row in (await connection.exec_driver_sql(CONNECTIONS)).all():
                 most[row.name] = max(most[row.name], row.number)
         await loads
-    assert most == {"circadia": readers + writers, "circadia signals": 1}
+    assert most == {"circadia": readers + writers + 2, "circadia signals": 1}
 
 
 @pytest.mark.setting("server.gateway_url")

@@ -65,6 +65,11 @@ class Breakable:
         self.read_clock = store.read_clock
         self.broken: str | None = None
 
+    @property
+    def for_operators(self) -> Store:
+        """Return the same store."""
+        return self
+
     def begin_write(self, *keys: LockKey) -> AbstractAsyncContextManager[Tx]:
         """Open a write block."""
         return self._store.begin_write(*keys)

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from fastapi import FastAPI
+from starlette.middleware.gzip import GZipMiddleware
 
 from circadia.api import djinnbot
 from circadia.api.agents import agents, coordination, schedule, sessions, sleeping
@@ -51,6 +52,7 @@ def create_api(parts: ApiParts) -> FastAPI:
     api.state.parts = parts
     api.state.tail = EventTail(parts)
     most = parts.settings.limits.max_api_body_bytes
+    api.add_middleware(GZipMiddleware, minimum_size=1_000, compresslevel=5)  # leaves streams of events as they are
     api.add_middleware(Guard, identity=parts.identity, sign_in=parts.sign_in, max_body_bytes=most)
     return api
 

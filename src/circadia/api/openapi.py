@@ -87,6 +87,7 @@ _ERRORS: Final = {
     429: ("LimitReached", "Too many requests with a wrong token."),
     500: ("InternalError", "A fault in Circadia; see its log."),
     503: ("Unavailable", "The database does not answer, or the server is stopping; retry."),
+    504: ("ReadTooSlow", "Reading this takes a person too long; ask for less."),
 }
 """Name and description of each error response."""
 _HEADERS: Final = {
@@ -105,15 +106,15 @@ _FILTERS: Final = {"session", "agent", "sender"}
 def list_error_statuses(method: str, path: str, operation: dict[str, Any]) -> list[int]:
     """Return the error statuses that an operation can answer with.
 
-    The guard and the database can fail each request. Whatever names something can fail to find it: a path parameter, a
-    filter or a body. A write can meet a state that forbids it; so can a read that needs an open session, or a thread
-    whose name several have. A change with a precondition can fail it.
+    The guard and the database can fail each request, and a read can be too slow. Whatever names something can fail to
+    find it: a path parameter, a filter or a body. A write can meet a state that forbids it; so can a read that needs an
+    open session, or a thread whose name several have. A change with a precondition can fail it.
     """
     queries = {parameter["name"] for parameter in operation.get("parameters", ())}
     names_something = "{" in path or "requestBody" in operation or bool(queries & _FILTERS)
     meets_state = method != "get" or "{thread}" in path or path.endswith("/sleeping")
     is_conditional = any(parameter["name"] == "If-Match" for parameter in operation.get("parameters", ()))
-    possible = {404: names_something, 409: meets_state, 412: is_conditional}
+    possible = {404: names_something, 409: meets_state, 412: is_conditional, 504: method == "get"}
     absent = {status for status, can_happen in possible.items() if not can_happen}
     return [status for status in _ERRORS if status not in absent]
 

@@ -1,7 +1,7 @@
 """Services of the REST API, and the dependencies through which endpoints get them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Protocol
 
 from fastapi import APIRouter, Depends, Request
@@ -89,7 +89,11 @@ def noun_router(noun: str, prefix: str = "/api/v1") -> APIRouter:
 
 
 async def _parts(request: Request) -> ApiParts:
+    """Return the services; what a person reads, which may be much, has connections of its own (LARGE-05)."""
+    principal: Principal = request.state.principal
     parts: ApiParts = request.app.state.parts
+    if request.method == "GET" and principal.agent is None:
+        return replace(parts, store=parts.store.for_operators)
     return parts
 
 

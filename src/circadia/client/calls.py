@@ -64,8 +64,7 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, DreamCalls, AnswerCalls, Tr
 
     async def list_sessions(self, *, closed: bool = False) -> list[SessionView]:
         """Return the open sessions, or all with `closed`."""
-        answer = await self._http.fetch(SessionList, "GET", "sessions", query={"closed": _flag(closed)})
-        return answer.sessions
+        return await self._http.fetch_all(SessionList, "sessions", "sessions", query={"closed": _flag(closed)})
 
     async def show_session(self, session: str) -> SessionDetail:
         return await self._http.fetch(SessionDetail, "GET", "sessions", session)
@@ -96,12 +95,12 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, DreamCalls, AnswerCalls, Tr
 
     async def list_agents(self, session: str) -> list[AgentView]:
         """Return the session's agents with their sleep state, sorted by name."""
-        return (await self._http.fetch(AgentList, "GET", "sessions", session, "agents")).agents
+        return await self._http.fetch_all(AgentList, "agents", "sessions", session, "agents")
 
     async def list_agent_states(self, agents: Sequence[str] = (), *, limit: int = 10_000) -> list[AgentStateView]:
         """Return the sleep states of agents in all open sessions, or of these references."""
         query = {"agent": list(agents), "limit": str(limit)}
-        return (await self._http.fetch(AgentStateList, "GET", "agents", query=query)).agents
+        return await self._http.fetch_all(AgentStateList, "agents", "agents", query=query, most=limit)
 
     async def show_agent(self, session: str, agent: str) -> AgentView:
         return await self._http.fetch(AgentView, "GET", "sessions", session, "agents", agent)
@@ -161,10 +160,8 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, DreamCalls, AnswerCalls, Tr
 
     async def list_threads(self, session: str, *, closed: bool = True) -> list[ThreadView]:
         """Return threads, oldest first; an agent gets only those in which it takes part."""
-        answer = await self._http.fetch(
-            ThreadList, "GET", "sessions", session, "threads", query={"closed": _flag(closed)}
-        )
-        return answer.threads
+        query = {"closed": _flag(closed)}
+        return await self._http.fetch_all(ThreadList, "threads", "sessions", session, "threads", query=query)
 
     async def create_thread(self, session: str, name: str, participants: Sequence[str] = ()) -> ThreadView:
         body = {"name": name, "participants": list(participants)}
@@ -271,12 +268,17 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, DreamCalls, AnswerCalls, Tr
         until: str | None = None,
         session: str | None = None,
         agent: str | None = None,
+        after: str | None = None,
+        limit: int = 5000,
     ) -> UsageReport:
         """Return totals of the ended model calls by one or two groupings, as in `day,tier`.
 
-        `since` and `until` are dates or times, ISO 8601.
+        `since` and `until` are dates or times, ISO 8601. `after` is the `next` of the page before.
         """
-        query = {"group_by": group_by, "since": since, "until": until, "session": session, "agent": agent}
+        query = {
+            "group_by": group_by, "since": since, "until": until, "session": session, "agent": agent, "after": after,
+            "limit": str(limit),
+        }  # fmt: skip
         return await self._http.fetch(UsageReport, "GET", "usage", query=query)
 
 

@@ -109,6 +109,24 @@ class ApiConnection:
                 answer.etag = response.headers.get("ETag", "")
             return answer
 
+    async def fetch_all(
+        self, model: type[V], key: str, *path: str, query: Query | None = None, most: int | None = None
+    ) -> list[Any]:
+        """Return the rows under `key` of all pages of a list, or as many as `most` from its first pages.
+
+        Raises:
+            CircadiaError: the server's error, by code. Unreachable: no server answered, or not with a `model`.
+        """
+        rows: list[Any] = []
+        cursor: object = None
+        while True:
+            after = {} if cursor is None else {"after": str(cursor)}
+            page: Any = await self.fetch(model, "GET", *path, query={**(query or {}), **after})
+            rows += getattr(page, key)
+            cursor = page.next
+            if cursor is None or (most is not None and len(rows) >= most):
+                return rows[:most]
+
     async def call(self, method: str, *path: str, query: Query | None = None) -> None:
         """Send a request whose answer has no body.
 

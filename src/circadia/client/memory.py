@@ -234,10 +234,8 @@ class MemoryCalls:
 
     async def list_versions(self, bank: str, label: str, *, user: str | None = None) -> list[BlockView]:
         """Return all versions of a block, oldest first."""
-        answer = await self._http.fetch(
-            BlockList, "GET", "banks", bank, "blocks", label, "history", query={"user": user}
-        )
-        return answer.blocks
+        path = ("banks", bank, "blocks", label, "history")
+        return await self._http.fetch_all(BlockList, "blocks", *path, query={"user": user})
 
     async def undo_block(
         self,

@@ -1,5 +1,6 @@
 """One model call in the usage ledger."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -96,3 +97,14 @@ class UsageGroup:
     @property
     def key(self) -> str:
         return ",".join(self.keys)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UsagePage:
+    """A part of the usage report."""
+
+    groups: Sequence[UsageGroup]
+    total: UsageGroup
+    """Of all calls of the report, those of other pages included."""
+    next: str | None
+    """Cursor of the next page; none in the last one."""

@@ -50,6 +50,7 @@ class AgentList(View):
     """The agents of a session."""
 
     agents: list[AgentView] = Field(description="Sorted by name.")
+    next: str | None = Field(None, description="`after` of the next page; null in the last one.")
 
 
 class AgentStateView(AgentState):
@@ -62,6 +63,7 @@ class AgentStateList(View):
     """The sleep states of agents."""
 
     agents: list[AgentStateView] = Field(description="Sorted by session and name.")
+    next: str | None = Field(None, description="`after` of the next page; null in the last one.")
 
 
 class AgentToken(View):

@@ -30,3 +30,6 @@ class BlockList(View):
 
     bank: str = Field(description="Name of the bank.")
     blocks: list[BlockView] = Field(description="Sorted by label; versions of one block oldest first.")
+    next: int | None = Field(
+        None, description="`after` of the next page of versions; null in the last one, and in a list of blocks."
+    )

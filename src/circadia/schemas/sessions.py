@@ -25,7 +25,10 @@ class SessionView(View):
 class SessionDetail(SessionView):
     """A session with its agents."""
 
-    agents: list[AgentView] = Field(description="Sorted by name.")
+    agents: list[AgentView] = Field(description="The first ones, sorted by name.")
+    next: str | None = Field(
+        None, description="`after` of the next page of `GET /sessions/{session}/agents`; null if all agents are here."
+    )
 
 
 class SessionCreated(SessionView):
@@ -40,3 +43,4 @@ class SessionList(View):
     """Sessions."""
 
     sessions: list[SessionView] = Field(description="Sorted by age, oldest first.")
+    next: str | None = Field(None, description="`after` of the next page; null in the last one.")

@@ -26,3 +26,4 @@ class ThreadList(View):
     """Threads of a session."""
 
     threads: list[ThreadView] = Field(description="Sorted by age, oldest first.")
+    next: str | None = Field(None, description="`after` of the next page; null in the last one.")

@@ -37,5 +37,6 @@ class UsageReport(View):
     """Totals of model calls by group."""
 
     group_by: str = Field(description="One or two groupings, as in the request.", examples=["day,tier"])
-    usage: list[GroupUsage] = Field(description="Sorted by keys.")
-    total: UsageLine = Field(description="Totals over all groups.")
+    usage: list[GroupUsage] = Field(description="A page, sorted by keys.")
+    total: UsageLine = Field(description="Totals over all calls of the report, those of other pages included.")
+    next: str | None = Field(None, description="`after` of the next page; null in the last one.")

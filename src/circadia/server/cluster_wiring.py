@@ -74,10 +74,13 @@ async def open_store(settings: Settings, data: Path, *, migrates: bool = True) -
 
 async def _connect(settings: ServerSettings, data: Path) -> SqlStore:
     if settings.database_url is None:
-        return await open_sqlite(data / DATABASE_FILE, readers=settings.readers)
+        return await open_sqlite(
+            data / DATABASE_FILE, readers=settings.readers, operator_seconds=settings.operator_read_seconds
+        )
     store: SqlStore = await load_postgres().open_postgres(
-        settings.database_url, readers=settings.readers, writers=settings.writers
-    )
+        settings.database_url, readers=settings.readers, writers=settings.writers,
+        operator_seconds=settings.operator_read_seconds,
+    )  # fmt: skip
     return store
 
 
@@ -150,7 +153,7 @@ async def join_cluster(
         host=gethostname(),
         address=_build_url(address), token_check=build_token_check(map(hash_token, admin_tokens)),
         config_check=fingerprint(settings), started_at=now, lease_until=now,
-        connections=settings.server.readers + settings.server.writers + 1 if is_direct else 1,
+        connections=settings.server.connections if is_direct else 1,
     )  # fmt: skip
     membership = Membership(clock, store, member)
     await membership.join(None if facts is None else facts.most)

@@ -23,6 +23,9 @@ class ServerSettings(Section):
     writers: int = Field(
         8, ge=1, le=1000, description="Maximum number of database connections that write; SQLite uses one."
     )
+    operator_read_seconds: float = Field(
+        5.0, gt=0, le=60, description="Maximum time of a statement for a list or sum that a person reads; then 504."
+    )
     gateway_url: str | None = Field(
         None, description="URL at which launched agents reach a gateway; by default this process itself."
     )
@@ -38,3 +41,8 @@ class ServerSettings(Section):
         ge=0,
         description="How long pulses, running calls and opened holds may go on after SIGTERM; none after Ctrl-C.",
     )
+
+    @property
+    def connections(self) -> int:
+        """Most connections to PostgreSQL: besides readers and writers two for people, one for `/readyz` and signals."""
+        return self.readers + self.writers + 4

@@ -42,8 +42,10 @@ class Sessions(Protocol):
         """Return a few names that are alphabetically near this one."""
         ...
 
-    async def find_all(self, *, closed: bool = False) -> Sequence[Session]:
-        """Return open sessions, or all with `closed`, oldest first."""
+    async def find_all(
+        self, *, closed: bool = False, after: SessionId | None = None, limit: int | None = None
+    ) -> Sequence[Session]:
+        """Return open sessions, or all with `closed`, by id, oldest first."""
         ...
 
     async def save(self, session: Session) -> None:
@@ -96,8 +98,12 @@ class Agents(Protocol):
 
     async def find_by_session(self, session_id: SessionId) -> Sequence[Agent]: ...
 
-    async def find_in_open_sessions(self, *, limit: int) -> Sequence[Agent]:
-        """Return agents of all open sessions, by session and name."""
+    async def find_page(self, session_id: SessionId, *, after: str | None = None, limit: int) -> Sequence[Agent]:
+        """Return agents of the session after this name, in the database's order of names."""
+        ...
+
+    async def find_in_open_sessions(self, *, after: tuple[str, str] | None = None, limit: int) -> Sequence[Agent]:
+        """Return agents of all open sessions after this session and name, in the database's order of names."""
         ...
 
     async def names_near(self, session_id: SessionId, name: str) -> Sequence[str]:
@@ -266,6 +272,14 @@ class Store(Protocol):
         """Open a read that may need one statement only, which saves beginning and ending a transaction.
 
         A second statement raises NotASingleRead; repeat the block with `begin_read`. A bank's row is always available.
+        """
+        ...
+
+    @property
+    def for_operators(self) -> "Store":
+        """The same store for what people read: its read blocks have connections of their own.
+
+        A statement that takes too long raises ReadTooSlow.
         """
         ...
 

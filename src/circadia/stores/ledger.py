@@ -7,7 +7,7 @@ from typing import Protocol
 from circadia.errors import Conflict
 from circadia.ids import AgentId, CallId, ConversationId, PulseId
 from circadia.records.alert import PendingAlertPost
-from circadia.records.call import AgentSpend, Call, UsageGroup
+from circadia.records.call import AgentSpend, Call, UsageGroup, UsagePage
 from circadia.records.conversation import Conversation
 from circadia.records.event import Event, EventType
 from circadia.records.overview import RecentAlert
@@ -95,7 +95,31 @@ class Calls(Protocol):
     ) -> Sequence[UsageGroup]:
         """Return sums by groupings, ordered by their keys.
 
-        There are `agent`, `model`, `tier`, `session`, `upstream`, `end_user`, `conversation` and `day` (UTC).
+        There are `agent`, `model`, `tier`, `session`, `upstream`, `end_user`, `conversation` and `day` (UTC). A call
+        without one has the key ``.
+
+        Raises:
+            InvalidRequest: a grouping does not exist.
+        """
+        ...
+
+    async def find_usage_page(
+        self,
+        *by: str,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        session: str | None = None,
+        agent: str | None = None,
+        limit: int,
+        after: str | None = None,
+    ) -> UsagePage:
+        """Return about `limit` of these sums after the last cursor, and the total.
+
+        With `agent`, `end_user` or `conversation`, the page has the groups of the next keys of that. With two of them,
+        calls that lack one of them are in the total only.
+
+        Raises:
+            InvalidRequest: a grouping does not exist, or `after` is no cursor of such a report.
         """
         ...
 

@@ -287,7 +287,7 @@ class Blocks(Protocol):
         """Return all present and past labels of the bank, in order."""
         ...
 
-    async def history(self, bank_id: BankId, label: str) -> Sequence[Block]:
+    async def history(self, bank_id: BankId, label: str, *, after: int = 0, limit: int = 2**31 - 1) -> Sequence[Block]:
         """Return all versions, oldest first."""
         ...
 

@@ -17,9 +17,15 @@ class Threads(Protocol):
     async def get(self, thread_id: ThreadId) -> Thread | None: ...
 
     async def find_by_session(
-        self, session_id: SessionId, *, agent_id: AgentId | None = None, closed: bool = True
+        self,
+        session_id: SessionId,
+        *,
+        agent_id: AgentId | None = None,
+        closed: bool = True,
+        after: ThreadId | None = None,
+        limit: int | None = None,
     ) -> Sequence[Thread]:
-        """Return threads, oldest first; with `agent_id` only those it takes part in now."""
+        """Return threads by id, oldest first; with `agent_id` only those it takes part in now."""
         ...
 
     async def find_by_name(self, session_id: SessionId, name: str) -> Sequence[Thread]:
@@ -48,6 +54,10 @@ class Threads(Protocol):
 
     async def participants(self, thread_id: ThreadId) -> Sequence[Participant]:
         """Return active participants by name, without deleted agents."""
+        ...
+
+    async def find_participant_names(self, thread_ids: Collection[ThreadId]) -> Mapping[ThreadId, Sequence[str]]:
+        """Return the names of the active participants of each thread, sorted, without deleted agents."""
         ...
 
     async def count_open_of_agent(self, agent_id: AgentId) -> int: ...

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final, Protocol, TypeVar, cast
 
@@ -17,7 +18,7 @@ from sqlalchemy.util import await_, greenlet_spawn
 from circadia.bounded_dict import BoundedDict
 from circadia.errors import CircadiaError, StartError, StorageUnavailable
 from circadia.stores.sql.connection_facts import POOLER_TOO_OLD, is_lost_statement
-from circadia.stores.sql.database import SqlStore
+from circadia.stores.sql.database import OPERATOR_READ_SECONDS, OPERATOR_READERS, ReadPools, SqlStore
 from circadia.stores.sql.driver_errors import is_refusal, wrap_driver_errors
 from circadia.stores.sql.link import OpeningStatements
 from circadia.stores.sql.link_pool import LinkPool
@@ -78,10 +79,13 @@ def create_postgres_engine(
     )
 
 
-async def open_postgres(url: str, *, readers: int = 4, writers: int = 8) -> SqlStore:
+async def open_postgres(
+    url: str, *, readers: int = 4, writers: int = 8, operator_seconds: float = OPERATOR_READ_SECONDS
+) -> SqlStore:
     """Migrate the database and return its store; `url` is a libpq URL.
 
-    `readers` and `writers` are the most connections for reading and for writing.
+    `readers` and `writers` are the most connections for reading and for writing. A statement for an operator may take
+    `operator_seconds`.
 
     Raises:
         StartError: the database refuses the connection, or cannot be migrated (see `migrate_online`).
@@ -102,8 +106,14 @@ async def open_postgres(url: str, *, readers: int = 4, writers: int = 8) -> SqlS
         is_away = isinstance(error, StorageUnavailable) and not is_refusal(error)
         kind = StorageUnavailable if is_away else StartError
         raise kind(f"cannot open the {_NAME} database: {reason}") from None
-    writer = PooledWriter(LinkPool(lambda: _PostgresLink(engine), size=writers), _OPENINGS)
-    return SqlStore(writer, LinkPool(lambda: _PostgresLink(engine), size=readers), _OPENINGS, facts)
+
+    def pool(size: int) -> LinkPool:
+        return LinkPool(lambda: _PostgresLink(engine), size=size)
+
+    pools = ReadPools(calls=pool(readers), operators=pool(OPERATOR_READERS), probes=pool(1))
+    limit = f"SET LOCAL statement_timeout = {round(operator_seconds * 1000)}"
+    limited = replace(_OPENINGS, read=(*_OPENINGS.read, limit))
+    return SqlStore(PooledWriter(pool(writers), _OPENINGS), pools, _OPENINGS, facts, limited=limited)
 
 
 async def list_index_changes(url: str) -> Sequence[str]:

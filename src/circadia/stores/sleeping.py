@@ -89,8 +89,9 @@ class Passes(Protocol):
         ...
 
     async def find_changes(
-        self, pass_id: PassId, *, state: ChangeState | None = None, kind: ChangeKind | None = None
-    ) -> Sequence[Change]:
+        self, pass_id: PassId, *, state: ChangeState | None = None, kind: ChangeKind | None = None, after: int = 0,
+        limit: int | None = None,
+    ) -> Sequence[Change]:  # fmt: skip
         """Return a pass's changes in order, optionally of one state or kind."""
         ...
 

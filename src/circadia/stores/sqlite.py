@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread
@@ -27,7 +28,7 @@ import orjson
 from sqlalchemy import Connection, Engine, NullPool, create_engine
 
 from circadia.errors import StartError, StorageUnavailable
-from circadia.stores.sql.database import SqlStore
+from circadia.stores.sql.database import OPERATOR_READ_SECONDS, OPERATOR_READERS, ReadPools, SqlStore
 from circadia.stores.sql.driver_errors import wrap_driver_errors
 from circadia.stores.sql.group_commit import GroupCommitWriter
 from circadia.stores.sql.link import OpeningStatements, do_nothing
@@ -85,10 +86,10 @@ def create_sqlite_engine(path: Path) -> Engine:
     )
 
 
-async def open_sqlite(path: Path, *, readers: int = 4) -> SqlStore:
+async def open_sqlite(path: Path, *, readers: int = 4, operator_seconds: float = OPERATOR_READ_SECONDS) -> SqlStore:
     """Open or create the database file, migrate it and return its store.
 
-    `readers` is the number of read connections.
+    `readers` is the number of read connections; a statement for an operator may take `operator_seconds`.
 
     Raises:
         StartError: the file cannot be opened, is no SQLite database, or belongs to a newer version.
@@ -104,8 +105,14 @@ async def open_sqlite(path: Path, *, readers: int = 4) -> SqlStore:
     finally:
         await link.drop()
 
-    pool = LinkPool(lambda: _Link(_SqliteConnection(engine, *_READER_PRAGMAS), "sqlite-reader"), size=readers)
-    return SqlStore(GroupCommitWriter(_WritingLink(engine, path), _OPENINGS), pool, _OPENINGS)
+    def pool(size: int, name: str, seconds: float | None = None) -> LinkPool:
+        return LinkPool(lambda: _Link(_SqliteConnection(engine, *_READER_PRAGMAS), name, seconds), size=size)
+
+    pools = ReadPools(
+        calls=pool(readers, "sqlite-reader"), probes=pool(1, "sqlite-probe"),
+        operators=pool(OPERATOR_READERS, "sqlite-operators", operator_seconds),
+    )  # fmt: skip
+    return SqlStore(GroupCommitWriter(_WritingLink(engine, path), _OPENINGS), pools, _OPENINGS)
 
 
 def _migrate(connection: Connection) -> None:
@@ -152,6 +159,11 @@ class _SqliteConnection:
             self._connection = connection
             return connection
 
+    def interrupt(self) -> None:
+        """End the running statement, from any thread."""
+        if self._connection is not None:
+            self._driver.interrupt()
+
     def roll_back(self) -> None:
         if self._connection is not None and self._driver.in_transaction:
             self._driver.execute("ROLLBACK")
@@ -165,9 +177,11 @@ class _SqliteConnection:
 class _Link:
     """A connection that runs short work in the event loop and all else in its thread."""
 
-    def __init__(self, session: _SqliteConnection, name: str) -> None:
+    def __init__(self, session: _SqliteConnection, name: str, seconds: float | None = None) -> None:
+        """With `seconds`, work that takes longer is interrupted."""
         self._session = session
         self._thread = _WorkerThread(name)
+        self._seconds = seconds
 
     async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
         """See `Link.run`. Waits in the event loop while another program locks the database."""
@@ -192,7 +206,14 @@ class _Link:
     async def _run_work(self, work: Callable[[Connection], T], first: Sequence[str], *, opens: bool, short: bool) -> T:
         if short and self._thread.is_idle:  # else the connection is busy with earlier work
             return self._session.run_work(work, first, opens)
-        return await self._thread.run_job(lambda: self._session.run_work(work, first, opens))
+        job = partial(self._session.run_work, work, first, opens)
+        if self._seconds is None:
+            return await self._thread.run_job(job)
+        limit = asyncio.get_running_loop().call_later(self._seconds, self._session.interrupt)
+        try:
+            return await self._thread.run_job(job)
+        finally:
+            limit.cancel()
 
     def roll_back(self) -> None:
         if self._thread.is_idle:

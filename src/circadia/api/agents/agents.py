@@ -1,7 +1,8 @@
 """Agents of a session: list, create, change, delete, and rotate the token."""
 
 import asyncio
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Final
 
 from fastapi import Query, Response
 from pydantic import Field, StrictBool
@@ -11,15 +12,21 @@ from circadia.agents.directory import find_agent, find_session
 from circadia.agents.registry import NewAgent
 from circadia.api.djinnbot import CamelCaseEvents
 from circadia.api.entity_tags import TAGGED, IfMatch, entity_tag, require_match, set_etag
+from circadia.api.pages import fetch_page
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.policies import BodyWithPolicy
 from circadia.records.agent import Agent, FirstMistake, Name, SleepEvent, WakeEvent
 from circadia.records.principal import Principal
-from circadia.records.session import DEFAULT_SESSION, SessionStatus
+from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
 from circadia.schemas.agents import AgentCreated, AgentList, AgentStateList, AgentStateView, AgentToken, AgentView
 from circadia.stores.base import Tx
 
 router = noun_router("agents")
+
+AGENTS: Final = 1_000
+"""Maximum number of agents in a page."""
+_STATES: Final = 10_000
+"""Maximum number of sleep states in a page."""
 
 SleepEvents = Annotated[frozenset[SleepEvent], FirstMistake()]
 WakeEvents = Annotated[frozenset[WakeEvent], FirstMistake()]
@@ -100,14 +107,19 @@ async def list_agent_states(
     agent: Annotated[
         list[str] | None, Query(max_length=100, description="Only the agents of these references; may be repeated.")
     ] = None,
-    limit: Annotated[int, Query(ge=1, le=100_000, description="Maximum number of rows.")] = 10_000,
+    after: Annotated[str | None, Query(description="`next` of the previous page.")] = None,
+    limit: Annotated[
+        int, Query(ge=1, le=100_000, description="Maximum number of rows; a page has 10,000 at most.")
+    ] = 10_000,
 ) -> Response:
     """List the sleep states of the agents in all open sessions. Operator only."""
     require_operator(who)
     async with parts.store.begin_read() as tx:
         if agent is None:
-            agents = await tx.agents.find_in_open_sessions(limit=limit)
+            number = min(limit, _STATES)
+            agents = await tx.agents.find_in_open_sessions(after=_split_cursor(after), limit=number)
         else:
+            number = len(agent) + 1
             agents = [found_agent for name in agent[:limit] if (found_agent := await _find_open(tx, name)) is not None]
         pulsing = await tx.pulses.find_busy_agents()
     held = [parts.holds.count_held(row.id) for row in agents]
@@ -117,10 +129,18 @@ async def list_agent_states(
             AgentStateView.of(row, held=count, pulsing=row.id in pulsing)
             for row, count in zip(agents, held, strict=True)
         ]
-        return AgentStateList(agents=rows).model_dump_json(by_alias=True)
+        last = f"{agents[-1].session}:{agents[-1].name}" if len(agents) == number else None
+        return AgentStateList(agents=rows, next=last).model_dump_json(by_alias=True)
 
     body = await asyncio.to_thread(encode)  # thousands of rows would keep the event loop busy for tens of milliseconds
     return Response(body, media_type="application/json")
+
+
+def _split_cursor(after: str | None) -> tuple[str, str] | None:
+    if after is None:
+        return None
+    session, _, name = after.rpartition(":")
+    return session, name
 
 
 async def _find_open(tx: Tx, reference: str) -> Agent | None:
@@ -132,12 +152,25 @@ async def _find_open(tx: Tx, reference: str) -> Agent | None:
 
 
 @router.get("/sessions/{session}/agents")
-async def list_agents(session: str, who: Who, parts: Parts) -> AgentList:
+async def list_agents(
+    session: str,
+    who: Who,
+    parts: Parts,
+    after: Annotated[str | None, Query(description="`next` of the previous page.")] = None,
+    limit: Annotated[int, Query(ge=1, le=AGENTS, description="Maximum number of rows.")] = AGENTS,
+) -> AgentList:
     """List the agents of a session with their sleep state. Access: operator, agents with access to the session."""
     async with parts.store.begin_read() as tx:
         home = await find_session(tx, who, session)
-        agents = await tx.agents.find_by_session(home.id)
-    return AgentList(agents=[agent_view(agent, parts, who) for agent in agents])
+        agents, more = await fetch_agents(tx, home, after, limit)
+    return AgentList(agents=[agent_view(agent, parts, who) for agent in agents], next=agents[-1].name if more else None)
+
+
+async def fetch_agents(tx: Tx, home: Session, after: str | None, limit: int) -> tuple[Sequence[Agent], bool]:
+    """Return a page of the session's agents after this name, and whether there may be more."""
+    return await fetch_page(
+        lambda last, most: tx.agents.find_page(home.id, after=after if last is None else last.name, limit=most), limit
+    )
 
 
 @router.post("/sessions/{session}/agents", status_code=201)

@@ -9,10 +9,12 @@ from pydantic import BeforeValidator, Field
 from circadia.agents.access import require_operator
 from circadia.agents.directory import find_session
 from circadia.agents.sessions import NewThread
-from circadia.api.agents.agents import AgentBody, agent_created, agent_view, set_no_store
+from circadia.api.agents.agents import AGENTS, AgentBody, agent_created, agent_view, fetch_agents, set_no_store
 from circadia.api.bodies import Body, Names
 from circadia.api.messaging.threads import ThreadBody, thread_view
+from circadia.api.pages import fetch_page
 from circadia.api.parts import Parts, Who, noun_router
+from circadia.ids import SessionId
 from circadia.records.agent import FirstMistake, Name
 from circadia.schemas.sessions import SessionCreated, SessionDetail, SessionList, SessionView
 
@@ -81,13 +83,25 @@ async def create_session(body: SessionBody, response: Response, who: Who, parts:
 
 @router.get("/sessions")
 async def list_sessions(
-    who: Who, parts: Parts, closed: Annotated[bool, Query(description="Also list closed sessions.")] = False
+    who: Who,
+    parts: Parts,
+    closed: Annotated[bool, Query(description="Also list closed sessions.")] = False,
+    after: Annotated[str | None, Query(description="`next` of the previous page.")] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="Maximum number of rows.")] = 10_000,
 ) -> SessionList:
     """List the open sessions. Operator only."""
     require_operator(who)
     async with parts.store.begin_read() as tx:
-        sessions = await tx.sessions.find_all(closed=closed)
-    return SessionList(sessions=[SessionView.of(session) for session in sessions])
+        first = None if after is None else SessionId(after)
+        sessions, more = await fetch_page(
+            lambda last, most: tx.sessions.find_all(
+                closed=closed, after=first if last is None else last.id, limit=most
+            ),
+            limit,
+        )
+    return SessionList(
+        sessions=[SessionView.of(session) for session in sessions], next=sessions[-1].id if more else None
+    )
 
 
 @router.get("/sessions/{session}")
@@ -95,8 +109,9 @@ async def show_session(session: str, who: Who, parts: Parts) -> SessionDetail:
     """Show a session with its agents. Access: operator, agents with access to the session."""
     async with parts.store.begin_read() as tx:
         home = await find_session(tx, who, session)
-        agents = await tx.agents.find_by_session(home.id)
-    return SessionDetail.of(home, agents=[agent_view(agent, parts, who) for agent in agents])
+        agents, more = await fetch_agents(tx, home, None, AGENTS)
+    views = [agent_view(agent, parts, who) for agent in agents]
+    return SessionDetail.of(home, agents=views, next=agents[-1].name if more else None)
 
 
 @router.delete("/sessions/{session}")

@@ -8,6 +8,7 @@ from pydantic import Field, StrictBool, StrictInt
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body
 from circadia.api.memory.banks import User
+from circadia.api.pages import fetch_page
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import Instant
 from circadia.errors import InvalidRequest, NotFound
@@ -61,6 +62,7 @@ async def list_blocks(bank: str, who: Who, parts: Parts, user: User = None) -> B
         return BlockList(
             bank=found_bank.name,
             blocks=[BlockView.of(block, bank=found_bank.name) for block in await tx.blocks.find_all(found_bank.id)],
+            next=None,
         )
 
 
@@ -119,14 +121,30 @@ async def delete_block(
 
 
 @router.get("/banks/{bank}/blocks/{label}/history")
-async def list_versions(bank: str, label: str, who: Who, parts: Parts, user: User = None) -> BlockList:
+async def list_versions(
+    bank: str,
+    label: str,
+    who: Who,
+    parts: Parts,
+    user: User = None,
+    after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="`next` of the previous page.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 1000,
+) -> BlockList:
     """List all versions of a block, including deleted ones. Access: operator, agents with access to the bank."""
     async with parts.store.begin_read() as tx:
         found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
-        history = await tx.blocks.history(found_bank.id, label)
-    if not history:
+        versions, more = await fetch_page(
+            lambda last, most: tx.blocks.history(
+                found_bank.id, label, after=after if last is None else last.version, limit=most
+            ),
+            limit,
+        )
+    if not versions and not after:
         raise NotFound(f"no block {label!r} in bank {found_bank.name!r} ever")
-    return BlockList(bank=found_bank.name, blocks=[BlockView.of(version, bank=found_bank.name) for version in history])
+    return BlockList(
+        bank=found_bank.name, blocks=[BlockView.of(version, bank=found_bank.name) for version in versions],
+        next=versions[-1].version if more else None,
+    )  # fmt: skip
 
 
 @router.post("/banks/{bank}/blocks/{label}/undo")
@@ -154,4 +172,5 @@ async def restore_blocks(bank: str, body: RestoreBody, who: Who, parts: Parts, u
     async with parts.store.begin_write() as tx:
         found_bank = await parts.memory.banks.get(tx, bank, user)
         restored = await parts.memory.blocks.restore(tx, found_bank, body.at, by=who.name)
-    return BlockList(bank=found_bank.name, blocks=[BlockView.of(block, bank=found_bank.name) for block in restored])
+    views = [BlockView.of(block, bank=found_bank.name) for block in restored]
+    return BlockList(bank=found_bank.name, blocks=views, next=None)

@@ -1,7 +1,7 @@
 """Episodes of a bank: remember, read, demote and restore."""
 
-from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Query
@@ -10,13 +10,14 @@ from pydantic import Field, StrictBool, StrictFloat
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body
 from circadia.api.memory.banks import User
+from circadia.api.pages import fetch_page
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.errors import Forbidden
 from circadia.ids import EpisodeId
 from circadia.memory.episodes import NewEpisode
 from circadia.records.agent import MOST_COUNTED, Name
 from circadia.records.bank import Trust
-from circadia.records.episode import Episode, EpisodeKind
+from circadia.records.episode import EpisodeKind
 from circadia.records.principal import Principal
 from circadia.schemas.episodes import EpisodePage, EpisodeView, StaleChange, StoredEpisodeView
 
@@ -92,12 +93,13 @@ async def list_episodes(
     """List a bank's episodes page by page. Access: operator, agents with access to the bank."""
     async with parts.store.begin_read() as tx:
         found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
-        episodes: Sequence[Episode] = await tx.episodes.find_all(
-            found_bank.id, after=after, conversation=conversation, newest_first=order == "newest", limit=limit
+        fetch = partial(tx.episodes.find_all, found_bank.id, conversation=conversation, newest_first=order == "newest")
+        episodes, more = await fetch_page(
+            lambda last, most: fetch(after=after if last is None else last.number, limit=most), limit
         )
     return EpisodePage(
         episodes=[EpisodeView.of(episode, bank=found_bank.name) for episode in episodes],
-        after=episodes[-1].number if len(episodes) == limit else None,
+        after=episodes[-1].number if more else None,
     )
 
 

@@ -7,6 +7,7 @@ from fastapi import Query
 from pydantic import Field, StrictFloat, StrictInt
 
 from circadia.api.bodies import Body
+from circadia.api.pages import FIRST_ROWS, count_next, fetch_page
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import own_agent
 from circadia.errors import InvalidRequest
@@ -50,13 +51,16 @@ async def show_inbox(
         last = None if after is None else MessageId(after)
         if last is not None and await tx.deliveries.get(found_agent.id, last) is None:
             raise InvalidRequest(f"no message {after!r} in this inbox; `after` is that of the page before")
-        deliveries = await tx.deliveries.fetch_inbox(
-            found_agent.id,
-            states=tuple(state or (DeliveryState.UNREAD,)),
-            words=q,
-            urgent_first=order == "urgent",
-            after=last,
-            limit=limit,
+        deliveries, more = await fetch_page(
+            lambda row, most: tx.deliveries.fetch_inbox(
+                found_agent.id,
+                states=tuple(state or (DeliveryState.UNREAD,)),
+                words=q,
+                urgent_first=order == "urgent",
+                after=last if row is None else row.message.id,
+                limit=most,
+            ),
+            limit,
         )
         counts = await tx.deliveries.count_by_state(found_agent.id)
     if not who.is_operator and any(delivery.seen_at is None for delivery in deliveries):
@@ -68,7 +72,7 @@ async def show_inbox(
         agent=found_agent.reference,
         counts=dict(counts),
         messages=[InboxItem.of(delivery.message, **delivery_values(delivery)) for delivery in deliveries],
-        after=deliveries[-1].message.id if len(deliveries) == limit else None,
+        after=deliveries[-1].message.id if more else None,
     )
 
 
@@ -113,7 +117,7 @@ async def list_sent(
         if last is not None and await tx.messages.get(last) is None:
             raise InvalidRequest(f"no message {before!r}; `before` is that of the page before")
         deliveries, more = await fetch_whole_messages(
-            lambda most: tx.deliveries.find_sent(found_agent.id, before=last, limit=most), limit
+            lambda row, most: tx.deliveries.find_sent(found_agent.id, before=row or last, limit=most), limit
         )
         names: dict[AgentId, str] = {}
         for delivery in deliveries:
@@ -127,20 +131,26 @@ async def list_sent(
 
 
 async def fetch_whole_messages(
-    fetch: Callable[[int], Awaitable[Sequence[Delivery]]], limit: int
+    fetch: Callable[[MessageId | None, int], Awaitable[Sequence[Delivery]]], limit: int
 ) -> tuple[Sequence[Delivery], bool]:
     """Return deliveries of whole messages, and whether there are more: a page must not split a message's recipients.
 
-    `fetch` takes the number of rows.
+    `fetch` takes the last message so far and the number of rows.
     """
+    rows: Sequence[Delivery] = []
+    number = min(limit, FIRST_ROWS)
     while True:
-        deliveries = await fetch(limit + 1)
-        if len(deliveries) <= limit:
-            return deliveries, False
-        whole = [delivery for delivery in deliveries if delivery.message.id != deliveries[-1].message.id]
-        if whole:
-            return whole, True
-        limit *= 2
+        more = await fetch(rows[-1].message.id if rows else None, number + 1)
+        if len(more) <= number:
+            return [*rows, *more], False
+        whole = [delivery for delivery in more if delivery.message.id != more[-1].message.id]
+        if not whole:  # one message has more recipients
+            number *= 2
+            continue
+        rows = [*rows, *whole]
+        number = count_next(rows, limit)
+        if len(rows) >= limit or number <= 1:
+            return rows, True
 
 
 def delivery_values(delivery: Delivery) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from circadia.agents.directory import find_session, find_thread
 from circadia.api.bodies import Body, Names
+from circadia.api.pages import fetch_page
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.records.agent import MOST_COUNTED, Name
 from circadia.schemas.messages import MessageList, MessageView
@@ -46,7 +47,12 @@ async def list_messages(
         home = await find_session(tx, who, session)
         found_thread = await find_thread(tx, who, home, thread)
         await parts.threads.require_reader(tx, who, found_thread)
-        messages = await tx.messages.find_by_thread(found_thread.id, after=after, limit=limit)
+        messages, _ = await fetch_page(
+            lambda last, most: tx.messages.find_by_thread(
+                found_thread.id, after=after if last is None else last.number, limit=most
+            ),
+            limit,
+        )
     return MessageList(
         messages=[MessageView.of(message) for message in messages], after=messages[-1].number if messages else after
     )

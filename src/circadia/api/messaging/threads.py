@@ -7,7 +7,9 @@ from pydantic import Field
 
 from circadia.agents.directory import find_session, find_thread
 from circadia.api.bodies import Body, Names
+from circadia.api.pages import cut_page, fetch_page
 from circadia.api.parts import Parts, Who, noun_router
+from circadia.ids import ThreadId
 from circadia.records.agent import Name
 from circadia.records.thread import Thread
 from circadia.schemas.threads import ThreadList, ThreadView
@@ -46,14 +48,30 @@ async def thread_view(tx: Tx, session: str, thread: Thread) -> ThreadView:
 
 @router.get("/sessions/{session}/threads")
 async def list_threads(
-    session: str, who: Who, parts: Parts, closed: Annotated[bool, Query(description="Also list closed threads.")] = True
+    session: str,
+    who: Who,
+    parts: Parts,
+    closed: Annotated[bool, Query(description="Also list closed threads.")] = True,
+    after: Annotated[str | None, Query(description="`next` of the previous page.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 1000,
 ) -> ThreadList:
     """List threads: all for the operator, and for an agent those in which it takes part."""
     async with parts.store.begin_read() as tx:
         home = await find_session(tx, who, session)
         own = who.agent.id if who.agent else None
-        threads = await tx.threads.find_by_session(home.id, agent_id=own, closed=closed)
-        return ThreadList(threads=[await thread_view(tx, home.name, thread) for thread in threads])
+        first = None if after is None else ThreadId(after)
+        threads, more = await fetch_page(
+            lambda last, most: tx.threads.find_by_session(
+                home.id, agent_id=own, closed=closed, after=first if last is None else last.id, limit=most
+            ),
+            limit,
+        )
+        names = await tx.threads.find_participant_names([thread.id for thread in threads])
+    rows = cut_page([(thread, names[thread.id]) for thread in threads])
+    return ThreadList(
+        threads=[ThreadView.of(thread, session=home.name, participants=list(present)) for thread, present in rows],
+        next=rows[-1][0].id if more or len(rows) < len(threads) else None,
+    )
 
 
 @router.post("/sessions/{session}/threads", status_code=201)

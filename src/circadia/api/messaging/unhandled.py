@@ -36,7 +36,7 @@ async def list_unhandled_messages(
         if last is not None and await tx.messages.get(last) is None:
             raise InvalidRequest(f"no message {before!r}; `before` is that of the page before")
         deliveries, more = await fetch_whole_messages(
-            lambda most: tx.deliveries.find_unhandled(states, before=last, limit=most), limit
+            lambda row, most: tx.deliveries.find_unhandled(states, before=row or last, limit=most), limit
         )
         readers = await tx.agents.find_moved({delivery.agent_id: -1 for delivery in deliveries})  # all, in one read
     names = {reader.id: reader.reference for reader in readers}

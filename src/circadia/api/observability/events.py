@@ -14,6 +14,7 @@ from starlette.types import Send
 from circadia.agents.access import require_operator
 from circadia.agents.directory import require_names
 from circadia.api.observability.event_tail import PAGE, SWEEP_SECONDS, EventTail, event_block
+from circadia.api.pages import cut_page, fetch_page
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.errors import CircadiaError, InvalidRequest, StorageUnavailable
 from circadia.records.agent import MOST_COUNTED
@@ -85,10 +86,15 @@ async def list_events(
         oldest = await tx.events.first_number()
         if order == "newest":
             seen = await tx.events.last_number()
-            newest = await tx.events.find_newest(limit=limit, session=session, agent=agent, types=types)
+            newest = cut_page(await tx.events.find_newest(limit=limit, session=session, agent=agent, types=types))
             events = [event for event in newest if event.number > 0]  # others get their numbers in a moment
         else:
-            events = await tx.events.find_after(after, limit=limit, session=session, agent=agent, types=types)
+            events, _ = await fetch_page(
+                lambda last, most: tx.events.find_after(
+                    after if last is None else last.number, limit=most, session=session, agent=agent, types=types
+                ),
+                limit,
+            )
             seen = events[-1].number if events else min(after, await tx.events.last_number())
     return EventList(events=[EventView.of(event) for event in events], after=seen, oldest=oldest)
 

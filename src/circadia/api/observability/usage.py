@@ -45,15 +45,26 @@ async def report_usage(
     until: Annotated[Instant, Query(description="Calls before this date or time.")] = None,
     session: Annotated[str | None, Query(description="Only of this session.")] = None,
     agent: Annotated[str | None, Query(description="Only of agents with this name.")] = None,
+    after: Annotated[str | None, Query(description="`next` of the previous page.")] = None,
+    limit: Annotated[
+        int, Query(ge=1, le=5000, description="Groups of a page, roughly: all groups of a key are in the same page.")
+    ] = 5000,
 ) -> UsageReport:
-    """Sum up the ended model calls. Operator only."""
+    """Sum up the ended model calls. Operator only.
+
+    By `agent`, `end_user` or `conversation`, a page has the groups of the next keys of that. With two of them, calls
+    that lack one of them count in `total` only.
+    """
     require_operator(who)
     async with parts.store.begin_read() as tx:
         await require_names(tx, who, session, agent)
-        groups = await tx.calls.sum_by_group(*group_by, since=since, until=until, session=session, agent=agent)
+        page = await tx.calls.find_usage_page(
+            *group_by, since=since, until=until, session=session, agent=agent, limit=limit, after=after
+        )
     return UsageReport(
-        group_by=",".join(group_by), usage=[group_usage(group) for group in groups], total=usage_line(groups)
-    )
+        group_by=",".join(group_by), usage=[group_usage(group) for group in page.groups],
+        total=usage_line([page.total]), next=page.next,
+    )  # fmt: skip
 
 
 def group_usage(group: UsageGroup) -> GroupUsage:

@@ -14,6 +14,7 @@ from circadia.answers.quality import are_answers_trusted, judged_use_limit
 from circadia.answers.services import CheckedMatch, no_verdicts
 from circadia.api.bodies import Body
 from circadia.api.memory.banks import User
+from circadia.api.pages import fetch_page
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import named_agent
 from circadia.errors import NotFound
@@ -67,9 +68,14 @@ async def list_answers(
         found_bank = await parts.memory.banks.get(tx, bank, user)
         agent_id = None if agent is None else (await named_agent(tx, who, agent)).id
         last = None if after is None else AnswerId(after)
-        answers = await tx.answers.find_live(found_bank.id, agent_id=agent_id, after=last, limit=limit)
+        answers, more = await fetch_page(
+            lambda row, most: tx.answers.find_live(
+                found_bank.id, agent_id=agent_id, after=last if row is None else row.id, limit=most
+            ),
+            limit,
+        )
         views = await _answer_views(tx, parts, found_bank, answers)
-    return AnswerPage(bank=found_bank.name, answers=views, after=answers[-1].id if len(answers) == limit else None)
+    return AnswerPage(bank=found_bank.name, answers=views, after=answers[-1].id if more else None)
 
 
 @router.get("/banks/{bank}/answers/stats")

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body
+from circadia.api.pages import fetch_page
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.sleeptime.passes import MAX_INSTRUCTIONS
 from circadia.errors import Conflict, InvalidRequest, NotFound
@@ -96,11 +97,14 @@ async def list_dreams(
     """List the dreams that were asked for or due, newest first. Operator only."""
     require_operator(who)
     async with parts.store.begin_read() as tx:
-        jobs = await tx.dream_jobs.find_all(
-            statuses=status or (), source=type, name=name, before=None if before is None else DreamId(before),
-            limit=limit,
-        )  # fmt: skip
-    return DreamList(dreams=[dream_view(job) for job in jobs], before=jobs[-1].id if len(jobs) == limit else None)
+        first = None if before is None else DreamId(before)
+        jobs, more = await fetch_page(
+            lambda last, most: tx.dream_jobs.find_all(
+                statuses=status or (), source=type, name=name, before=first if last is None else last.id, limit=most
+            ),
+            limit,
+        )
+    return DreamList(dreams=[dream_view(job) for job in jobs], before=jobs[-1].id if more else None)
 
 
 @router.get("/dreams/{dream}")

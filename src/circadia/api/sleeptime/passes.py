@@ -10,6 +10,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body, Names
 from circadia.api.memory.banks import User
+from circadia.api.pages import fetch_page
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import Instant
 from circadia.api.sleeptime.pass_views import pass_detail, pass_view, pass_views
@@ -121,11 +122,14 @@ async def list_passes(
             raise InvalidRequest(
                 f"bank {found_bank.name!r} has no pass {before!r}; `before` is that of the page before"
             )
-        passes = await tx.passes.find_all(
-            bank_id=found_bank.id, status=status, before=None if last is None else last.id, limit=limit
+        passes, more = await fetch_page(
+            lambda row, most: tx.passes.find_all(
+                bank_id=found_bank.id, status=status, before=getattr(row or last, "id", None), limit=most
+            ),
+            limit,
         )
         views = await pass_views(tx, passes)
-    return PassList(bank=found_bank.name, passes=views, before=passes[-1].id if len(passes) == limit else None)
+    return PassList(bank=found_bank.name, passes=views, before=passes[-1].id if more else None)
 
 
 @router.get("/passes")
@@ -143,9 +147,12 @@ async def list_passes_of_all(
         last = None if before is None else await tx.passes.get(PassId(before))
         if before is not None and last is None:
             raise InvalidRequest(f"there is no pass {before!r}; `before` is that of the page before")
-        passes = await tx.passes.find_newest(statuses=status or (), since=since, before=last, limit=limit)
+        passes, more = await fetch_page(
+            lambda row, most: tx.passes.find_newest(statuses=status or (), since=since, before=row or last, limit=most),
+            limit,
+        )
         views = await pass_views(tx, passes)
-    return PassPage(passes=views, before=passes[-1].id if len(passes) == limit else None)
+    return PassPage(passes=views, before=passes[-1].id if more else None)
 
 
 @router.get("/passes/{pass}")
@@ -171,13 +178,13 @@ async def list_changes(
     """
     async with parts.store.begin_read() as tx:
         run_found, _ = await _open_pass(tx, parts, who, run)
-        changes = [
-            change for change in await tx.passes.find_changes(run_found.id, state=state) if change.number > after
-        ]
-    page = changes[:limit]
-    return ChangeList(
-        changes=[ChangeView.of(change) for change in page], after=page[-1].number if len(changes) > limit else None
-    )
+        changes, more = await fetch_page(
+            lambda last, most: tx.passes.find_changes(
+                run_found.id, state=state, after=after if last is None else last.number, limit=most
+            ),
+            limit,
+        )
+    return ChangeList(changes=[ChangeView.of(change) for change in changes], after=changes[-1].number if more else None)
 
 
 @router.post("/passes/{pass}/undo")

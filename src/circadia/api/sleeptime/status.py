@@ -7,6 +7,7 @@ from fastapi import Query
 
 from circadia.agents.access import require_operator
 from circadia.api.memory.banks import User
+from circadia.api.pages import fetch_page
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.sleeptime.pass_views import pass_cost_view, sleeptime_status_view
 from circadia.records.agent import MOST_COUNTED
@@ -98,10 +99,15 @@ async def list_notes(
     """List a bank's notes, newest first. Access: operator, agents with access to the bank."""
     async with parts.store.begin_read() as tx:
         found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
-        notes = await tx.notes.find_page(found_bank.id, state=state, after=after, limit=limit)
+        notes, more = await fetch_page(
+            lambda last, most: tx.notes.find_page(
+                found_bank.id, state=state, after=after if last is None else last.number, limit=most
+            ),
+            limit,
+        )
     return NotePage(
         notes=[NoteView.of(note, bank=found_bank.name, evidence_count=len(note.evidence)) for note in notes],
-        after=notes[-1].number if len(notes) == limit else None,
+        after=notes[-1].number if more else None,
     )
 
 

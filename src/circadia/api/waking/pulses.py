@@ -8,6 +8,7 @@ from pydantic import Field, StrictFloat, StrictInt
 
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body
+from circadia.api.pages import fetch_page
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import Instant, named_agent, own_agent, require_enabled
 from circadia.api.waking.wake_views import wake_outcome
@@ -76,10 +77,14 @@ async def list_pulses(
         last = None if before is None else PulseId(before)
         if last is not None and await tx.pulses.get(last) is None:
             raise InvalidRequest(f"no pulse {before!r}; `before` is that of the page before")
-        pulses = await tx.pulses.find_all(agent_id=found_agent.id, status=status, since=since, before=last, limit=limit)
+        pulses, more = await fetch_page(
+            lambda row, most: tx.pulses.find_all(
+                agent_id=found_agent.id, status=status, since=since, before=last if row is None else row.id, limit=most
+            ),
+            limit,
+        )
     return PulseList(
-        pulses=[pulse_view(pulse, parts.clock.now()) for pulse in pulses],
-        before=pulses[-1].id if len(pulses) == limit else None,
+        pulses=[pulse_view(pulse, parts.clock.now()) for pulse in pulses], before=pulses[-1].id if more else None
     )
 
 

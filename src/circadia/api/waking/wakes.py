@@ -6,6 +6,7 @@ from fastapi import Query, Response
 from pydantic import Field, StrictBool
 
 from circadia.agents.access import require_operator
+from circadia.api.pages import fetch_page
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import Instant, home_of, named_agent, require_enabled
 from circadia.api.waking.direct_messages import Key, SenderBody, resolve_idempotency_key
@@ -156,17 +157,20 @@ async def list_wakes(
         target, asker = await _resolve_filters(tx, who, agent, sender)
         if before is not None and await tx.wakes.get(WakeId(before)) is None:
             raise InvalidRequest(f"no wake {before!r}; `before` is that of the page before")
-        wakes = await tx.wakes.find_all(
-            agent_id=None if target is None else target.id,
-            sender_id=None if asker is None else asker.id,
-            decision=decision,
-            since=since,
-            until=until,
-            before=None if before is None else WakeId(before),
-            limit=limit,
+        wakes, more = await fetch_page(
+            lambda last, most: tx.wakes.find_all(
+                agent_id=None if target is None else target.id,
+                sender_id=None if asker is None else asker.id,
+                decision=decision,
+                since=since,
+                until=until,
+                before=last.id if last is not None else None if before is None else WakeId(before),
+                limit=most,
+            ),
+            limit,
         )
     view = WakeDetail if trace else WakeView
-    return WakeList(wakes=[view.of(wake) for wake in wakes], before=wakes[-1].id if len(wakes) == limit else None)
+    return WakeList(wakes=[view.of(wake) for wake in wakes], before=wakes[-1].id if more else None)
 
 
 async def _resolve_filters(

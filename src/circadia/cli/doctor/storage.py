@@ -144,7 +144,7 @@ def _judge_connections(server: ServerSettings, is_pooled: bool, loses_statements
         return fail("connections", "a pooler without prepared statements is before PostgreSQL", remedy)
     if is_pooled:
         return ok("connections", "through a pooler; each server opens one to PostgreSQL itself, for signals")
-    opened = server.readers + server.writers + 1
+    opened = server.connections
     message = f"each server opens up to {opened} connections; PostgreSQL allows {most} for all together"
     if opened > most:
         return fail("connections", message, "lower server.readers and server.writers, or raise max_connections")

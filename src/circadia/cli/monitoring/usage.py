@@ -7,10 +7,12 @@ from typing import Annotated
 import typer
 
 from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.remote.paging import ALL, gather_pages
 from circadia.cli.remote.reference import OnlyAgent, OnlySession
 from circadia.cli.terminal.output import AsJson, console, dollars, format_duration, note, print_json, table
+from circadia.client import Client
 from circadia.records.end_user import display_alias
-from circadia.schemas.usage import UsageLine
+from circadia.schemas.usage import UsageLine, UsageReport
 
 app = typer.Typer()
 
@@ -44,7 +46,16 @@ def usage(
     """Sum up the ended model calls: tokens, cost at list prices, time held."""
     groupings = by or [UsageGrouping.AGENT]
     group_by = ",".join(groupings)
-    report = server.ask(lambda client: client.usage(group_by, since=since, until=until, session=session, agent=agent))
+
+    async def fetch(client: Client) -> UsageReport:
+        return await gather_pages(
+            lambda after, limit: client.usage(
+                group_by, since=since, until=until, session=session, agent=agent, after=after, limit=limit
+            ),
+            key="usage", limit=ALL, cursor="next",
+        )  # fmt: skip
+
+    report = server.ask(fetch)
     if as_json:
         print_json(report)
         return

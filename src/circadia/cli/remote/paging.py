@@ -11,6 +11,8 @@ Page = TypeVar("Page", bound=View)
 
 Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="Maximum number of rows.")]
 PAGE = 1000
+ALL = 10_000_000
+"""Limit of a list that is needed whole."""
 
 
 async def gather_pages(

@@ -329,8 +329,8 @@ class PassModelClient:
 
     async def _write(self, settled: Call, call: SleepCall) -> None:
         async with self._store.begin_write() as tx:
+            await tx.sleep_calls.save_outcome(call)  # first: it takes a key, for which the sums of usage must not wait
             await tx.calls.add([settled])
-            await tx.sleep_calls.save_outcome(call)
 
 
 def _key(mind: ChatModel, operation: str, prompt: Prompt, output: type[BaseModel], most_tokens: int) -> str:

@@ -19,6 +19,8 @@ from sqlalchemy import (
     func,
     or_,
     select,
+    text,
+    tuple_,
     update,
 )
 
@@ -26,7 +28,6 @@ from circadia.errors import Conflict
 from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
 from circadia.records.coordination import Coordination, Setting, SettingSource, build_coordination
-from circadia.records.session import SessionStatus
 from circadia.stores.locks import agent_key, session_key
 from circadia.stores.sql.due_checks import queue_check_of_agents
 from circadia.stores.sql.link import Runner, fetch_held
@@ -80,11 +81,20 @@ _EVER_ANYWHERE = Statement(_EVER)
 _EVER_IN = Statement(_EVER.where(sessions.c.name == bindparam("session")))
 _BY_TOKEN = Statement(_ALIVE.where(agents.c.token_hash == bindparam("token_hash")))
 _IN_OPEN_SESSIONS = Statement(
-    _ALIVE.where(sessions.c.status == SessionStatus.OPEN.value)
+    _ALIVE.where(
+        text("sessions.status = 'open'"),  # the form of the index of their names
+        tuple_(sessions.c.name, agents.c.name) > tuple_(bindparam("session"), bindparam("name")),
+        sessions.c.name >= bindparam("session"),
+    )
     .order_by(sessions.c.name, agents.c.name)
     .limit(bindparam("most"))
 )
 _OF_SESSION = Statement(_ALIVE.where(agents.c.session_id == bindparam("session_id")))
+_PAGE = Statement(
+    _ALIVE.where(agents.c.session_id == bindparam("session_id"), agents.c.name > bindparam("name"))
+    .order_by(agents.c.name)
+    .limit(bindparam("most"))
+)
 _SAVE = Statement(
     update(agents)
     .where(agents.c.id == bindparam("key"))
@@ -184,12 +194,15 @@ class SqlAgents:
         rows = await self._run(lambda connection: _OF_SESSION.all(connection, values))
         return sorted((_agent(row) for row in rows), key=lambda agent: agent.name)
 
-    async def find_in_open_sessions(self, *, limit: int) -> Sequence[Agent]:
-        def work(connection: Connection) -> Sequence[Agent]:  # thousands are built where they are read: off the loop
-            found = map(_agent, _IN_OPEN_SESSIONS.all(connection, {"most": limit}))
-            return sorted(found, key=lambda agent: (agent.session, agent.name))  # in any collation
+    async def find_page(self, session_id: SessionId, *, after: str | None = None, limit: int) -> Sequence[Agent]:
+        values = {"session_id": session_id, "name": after or "", "most": limit}
+        return await self._run(lambda connection: [_agent(row) for row in _PAGE.all(connection, values)])
 
-        return await self._run(work)
+    async def find_in_open_sessions(self, *, after: tuple[str, str] | None = None, limit: int) -> Sequence[Agent]:
+        session, name = after or ("", "")
+        values = {"session": session, "name": name, "most": limit}
+        # Thousands are built where they are read: off the loop.
+        return await self._run(lambda connection: [_agent(row) for row in _IN_OPEN_SESSIONS.all(connection, values)])
 
     async def names_near(self, session_id: SessionId, name: str) -> Sequence[str]:
         return await self._run(lambda connection: _NAMES.find(connection, name, {"session_id": session_id}))

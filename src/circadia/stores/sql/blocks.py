@@ -23,7 +23,10 @@ _ROW = attrgetter(*_FIELDS)
 _ADD = Statement(Upsert(blocks), (*_FIELDS, "spans"))
 _OF_LABEL = select(blocks).where(blocks.c.bank_id == bindparam("bank"), blocks.c.label == bindparam("label"))
 _LATEST = Statement(_OF_LABEL.order_by(blocks.c.version.desc()).limit(1))
-_HISTORY = Statement(_OF_LABEL.order_by(blocks.c.version))
+_HISTORY = Statement(
+    _OF_LABEL.where(blocks.c.version > bindparam("after")).order_by(blocks.c.version).limit(bindparam("most"))
+)
+_ALL_VERSIONS: Final = 2**31 - 1
 _NEWEST = (
     select(blocks.c.label, func.max(blocks.c.version).label("version"))
     .where(blocks.c.bank_id == bindparam("bank"))
@@ -74,8 +77,10 @@ class SqlBlocks:
         rows = await self._run(lambda connection: _LABELS.all(connection, {"bank": bank_id}))
         return [row.label for row in rows]
 
-    async def history(self, bank_id: BankId, label: str) -> Sequence[Block]:
-        return await self._all(_HISTORY, {"bank": bank_id, "label": label})
+    async def history(
+        self, bank_id: BankId, label: str, *, after: int = 0, limit: int = _ALL_VERSIONS
+    ) -> Sequence[Block]:
+        return await self._all(_HISTORY, {"bank": bank_id, "label": label, "after": after, "most": limit})
 
     async def versions(self, bank_id: BankId) -> Sequence[Block]:
         return [block for block in await self._all(_VERSIONS, {"bank": bank_id}) if block.spans]

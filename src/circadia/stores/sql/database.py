@@ -5,6 +5,7 @@ import math
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, TypeVar, cast
 
@@ -41,6 +42,7 @@ from circadia.stores.base import (
     Sessions,
     SleepCalls,
     SleepStates,
+    Store,
     Threads,
     Tx,
     Views,
@@ -78,7 +80,7 @@ from circadia.stores.sql.passes import SqlPasses
 from circadia.stores.sql.provenances import SqlProvenances
 from circadia.stores.sql.provider_ids import SqlProviderIds
 from circadia.stores.sql.pulses import SqlPulses
-from circadia.stores.sql.readers import ReadBlock, SingleReadBlock
+from circadia.stores.sql.readers import LimitedReadBlock, ReadBlock, SingleReadBlock
 from circadia.stores.sql.retention import SqlRetention
 from circadia.stores.sql.routines import SqlRoutines
 from circadia.stores.sql.schema import metadata
@@ -111,6 +113,10 @@ def fill(size: int) -> Callable[[Connection], None]:
     return work
 
 
+OPERATOR_READERS: Final = 2
+"""Connections for what people read."""
+OPERATOR_READ_SECONDS: Final = 5.0
+"""Usual maximum time of one of their statements."""
 _Keep = Callable[[Callable[[], None]], None]
 N = TypeVar("N")
 _PROVED_SECONDS: Final = 5.0
@@ -201,17 +207,32 @@ class SqlTx:
         self._after_rollback(act)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadPools:
+    """Connections that read: nobody waits for the reads of others."""
+
+    calls: LinkPool
+    """For the calls of agents, and all background work."""
+    operators: LinkPool
+    """For what people read; each ends a statement that takes too long."""
+    probes: LinkPool
+    """For `/readyz`."""
+
+
 class SqlStore:
     """A store on one database: its writer, and its connections for reading."""
 
     def __init__(
-        self, writer: BlockWriter, readers: LinkPool, openings: OpeningStatements, facts: ConnectionFacts | None = None
-    ) -> None:
-        """`facts` are those of the way to PostgreSQL."""
+        self, writer: BlockWriter, pools: ReadPools, openings: OpeningStatements, facts: ConnectionFacts | None = None,
+        *, limited: OpeningStatements | None = None,
+    ) -> None:  # fmt: skip
+        """`facts` are those of the way to PostgreSQL. `limited` opens reads for operators, where the links do not."""
         self.writer = writer
         self.facts = facts
-        self.readers = readers
+        self.readers = pools.calls
+        self._pools = pools
         self._openings = openings
+        self._limited = limited or openings
         self.commits_in_order = writer.commits_in_order
         self._touches: dict[SessionId, datetime] = {}
         """Last activity by session, not stored yet."""
@@ -232,6 +253,11 @@ class SqlStore:
         async with SingleReadBlock(self.readers, self._openings) as block:
             yield SqlTx(block, _refuse, _refuse, self._note_touch)
 
+    @property
+    def for_operators(self) -> Store:
+        """The same store, whose read blocks may be slow without holding up others. They raise ReadTooSlow."""
+        return _OperatorStore(self, self._pools.operators, self._limited)
+
     def _note_touch(self, session_id: SessionId, at: datetime) -> None:
         self._touches[session_id] = max(at, self._touches.get(session_id, at))
 
@@ -251,7 +277,7 @@ class SqlStore:
         It probes with a write after a failed write, and every few seconds.
         """
         self.writer.check()
-        async with ReadBlock(self.readers, self._openings) as block:
+        async with ReadBlock(self._pools.probes, self._openings) as block:
             await block.run(_ping)
         failure, now = self.writer.failure, asyncio.get_running_loop().time()
         if failure is not None or now >= self._proved_until:
@@ -262,7 +288,30 @@ class SqlStore:
     async def close(self) -> None:
         """Let running and waiting blocks end, then close the connections."""
         await self.writer.close()
-        await self.readers.close()
+        for pool in (self._pools.calls, self._pools.operators, self._pools.probes):
+            await pool.close()
+
+
+class _OperatorStore:
+    """A store whose read blocks use connections of their own; all else is as in the store."""
+
+    def __init__(self, store: SqlStore, readers: LinkPool, openings: OpeningStatements) -> None:
+        self.commits_in_order = store.commits_in_order
+        self.begin_write = store.begin_write
+        self.read_clock = store.read_clock
+        self.ping = store.ping
+        self.save_touches = store.save_touches
+        self.close = store.close
+        self.for_operators: Store = self
+        self._readers = readers
+        self._openings = openings
+
+    @asynccontextmanager
+    async def begin_read(self) -> AsyncGenerator[Tx]:
+        async with LimitedReadBlock(self._readers, self._openings) as block:
+            yield SqlTx(block, _refuse, _refuse, _note_no_touch)
+
+    begin_single_read = begin_read
 
 
 def _read_clock(connection: Connection) -> datetime | None:
@@ -274,6 +323,10 @@ def _read_clock(connection: Connection) -> datetime | None:
 
 def _ping(connection: Connection) -> None:
     connection.execute(text("SELECT 1"))
+
+
+def _note_no_touch(session_id: SessionId, at: datetime) -> None:
+    """Do nothing: a read block changes no session."""
 
 
 def _refuse(act: Callable[[], None]) -> None:

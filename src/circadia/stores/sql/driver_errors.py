@@ -64,6 +64,16 @@ def is_contention(error: BaseException) -> bool:
     return isinstance(cause.driver_exception if isinstance(cause, exc.DBAPIError) else cause, _CONTENTION)
 
 
+def is_interrupted(error: BaseException) -> bool:
+    """Return whether the database ended the statement because it took too long."""
+    cause = error.__cause__
+    if isinstance(cause, exc.DBAPIError):
+        cause = cause.driver_exception
+    if isinstance(cause, sqlite3.OperationalError):
+        return cause.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT
+    return isinstance(cause, asyncpg.QueryCanceledError)
+
+
 def build_unavailable_error(database: str, error: BaseException) -> StorageUnavailable:
     """Return the error of a database that cannot work now, with the driver's message in brackets."""
     if isinstance(error, asyncpg.LockNotAvailableError):

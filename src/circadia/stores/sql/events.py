@@ -1,10 +1,10 @@
 """The append-only event log."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, exists, func, insert, select, text
+from sqlalchemy import ColumnElement, Connection, Row, Select, exists, func, insert, select, text, union_all
 
 from circadia.records.event import Event, EventType
 from circadia.stores.locks import EVENTS_KEY
@@ -14,9 +14,6 @@ from circadia.stores.sql.statement import Statement
 
 _ROW = attrgetter("type", "at", "session", "agent", "data")
 _ADD = Statement(insert(events).inline(), ("type", "at", "session", "agent", "data"))
-_EVENTS = select(events)
-_AFTER = _EVENTS.where(events.c.number > bindparam("after")).order_by(events.c.number).limit(bindparam("most"))
-_NEWEST = _EVENTS.order_by((events.c.number < 0).desc(), func.abs(events.c.number).desc()).limit(bindparam("most"))
 _FIRST = Statement(select(func.coalesce(func.min(events.c.number), 0)).where(events.c.number > 0))
 _LAST = Statement(select(func.coalesce(func.max(events.c.number), 0)).where(events.c.number > 0))
 _UNNUMBERED = Statement(select(exists().where(events.c.number < 0)))
@@ -61,7 +58,7 @@ class SqlEvents:
         agent: str | None = None,
         types: Collection[EventType] | None = None,
     ) -> Sequence[Event]:
-        return await self._find(_AFTER, {"after": number, "most": limit}, session, agent, types)
+        return await self._find(events.c.number > number, limit, session, agent, types)
 
     async def find_unnumbered(self, *, types: Collection[EventType]) -> Sequence[Event]:
         return await self._find(_EVENTS.where(events.c.number < 0), {}, None, None, types)
@@ -74,30 +71,50 @@ class SqlEvents:
         agent: str | None = None,
         types: Collection[EventType] | None = None,
     ) -> Sequence[Event]:
-        return await self._find(_NEWEST, {"most": limit}, session, agent, types)
+        unnumbered = await self._find(events.c.number < 0, limit, session, agent, types)
+        numbered = await self._find(events.c.number > 0, limit, session, agent, types, descending=True)
+        return [*unnumbered, *numbered][:limit]
 
     async def _find(
         self,
-        statement: Select[Any],
-        values: Mapping[str, int],
+        numbers: ColumnElement[bool],
+        limit: int,
         session: str | None,
         agent: str | None,
         types: Collection[EventType] | None,
+        *,
+        descending: bool = False,
     ) -> Sequence[Event]:
-        if session is not None:
-            statement = statement.where(events.c.session == session)
-        if agent is not None:
-            statement = statement.where(events.c.agent == agent)
+        """Return the first events of a range of numbers, one type after the other in the order of an index.
+
+        A single read of several types would sort all that match, or pass over all others.
+        """
+        if types is None and session is not None and agent is not None:
+            types = list(EventType)
+        rows = select(events).where(
+            numbers,
+            *([] if session is None else [events.c.session == session]),
+            *([] if agent is None else [events.c.agent == agent]),
+        )
+        statement = _first(rows, events.c.number, limit, descending=descending)
         if types is not None:
-            statement = statement.where(events.c.type.in_([kind.value for kind in types]))
-        rows = await self._run(lambda connection: connection.execute(statement, values).all())
-        return [_event(row) for row in rows]
+            kinds = [rows.where(events.c.type == kind.value) for kind in types]
+            firsts = [select(_first(kind, events.c.number, limit, descending=descending).subquery()) for kind in kinds]
+            if not firsts:
+                return []
+            each = union_all(*firsts).subquery()
+            statement = _first(select(each), each.c.number, limit, descending=descending)
+        return [_event(row) for row in await self._run(lambda connection: connection.execute(statement).all())]
 
     async def first_number(self) -> int:
         return await self._run(_FIRST.scalar)
 
     async def last_number(self) -> int:
         return await self._run(_LAST.scalar)
+
+
+def _first(rows: Select[Any], number: ColumnElement[int], limit: int, *, descending: bool) -> Select[Any]:
+    return rows.order_by(number.desc() if descending else number).limit(limit)
 
 
 def _assign_numbers(connection: Connection) -> None:

@@ -174,9 +174,11 @@ class SqlPasses:
             )
 
     async def find_changes(
-        self, pass_id: PassId, *, state: ChangeState | None = None, kind: ChangeKind | None = None
-    ) -> Sequence[Change]:
+        self, pass_id: PassId, *, state: ChangeState | None = None, kind: ChangeKind | None = None, after: int = 0,
+        limit: int | None = None,
+    ) -> Sequence[Change]:  # fmt: skip
         statement = select(pass_changes).where(pass_changes.c.pass_id == pass_id).order_by(pass_changes.c.number)
+        statement = statement.where(pass_changes.c.number > after).limit(limit)
         if state is not None:
             statement = statement.where(pass_changes.c.state == state.value)
         if kind is not None:

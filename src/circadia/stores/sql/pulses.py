@@ -7,7 +7,7 @@ from itertools import takewhile
 from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Connection, Row, and_, bindparam, insert, select, type_coerce, update
+from sqlalchemy import BigInteger, Connection, Row, and_, bindparam, insert, select, tuple_, type_coerce, update
 
 from circadia.errors import Conflict
 from circadia.ids import AgentId, PulseId, WakeId
@@ -193,7 +193,7 @@ class SqlPulses:
         before: PulseId | None = None,
         limit: int = 100,
     ) -> Sequence[Pulse]:
-        statement = select(pulses).order_by(pulses.c.id.desc()).limit(limit)
+        statement = select(pulses).order_by(pulses.c.created_at.desc(), pulses.c.id.desc()).limit(limit)
         if agent_id is not None:
             statement = statement.where(pulses.c.agent_id == agent_id)
         if status is not None:
@@ -201,7 +201,9 @@ class SqlPulses:
         if since is not None:
             statement = statement.where(pulses.c.created_at >= since)
         if before is not None:
-            statement = statement.where(pulses.c.id < before)
+            last = pulses.alias()
+            created_at = select(last.c.created_at).where(last.c.id == before).scalar_subquery()
+            statement = statement.where(tuple_(pulses.c.created_at, pulses.c.id) < tuple_(created_at, before))
         rows = await self._run(lambda connection: connection.execute(statement).all())
         return [_pulse(row) for row in rows]
 

@@ -7,9 +7,10 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, Table
 
-from circadia.errors import CircadiaError
+from circadia.errors import CircadiaError, ReadTooSlow, StorageUnavailable
 from circadia.stores.base import NotASingleRead
 from circadia.stores.locks import LockKey
+from circadia.stores.sql.driver_errors import is_interrupted
 from circadia.stores.sql.link import Link, OpeningStatements
 from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.short_reads import SingleRead
@@ -69,6 +70,21 @@ class ReadBlock:
                 link.roll_back()
         finally:
             self._readers.give_back(link)
+
+
+class LimitedReadBlock(ReadBlock):
+    """A read block on connections that end a statement which takes too long."""
+
+    async def _run_work(self, work: Callable[[Connection], T], first: Sequence[str], *, opens: bool) -> T:
+        try:
+            return await super()._run_work(work, first, opens=opens)
+        except StorageUnavailable as error:
+            if not is_interrupted(error):
+                raise
+            raise ReadTooSlow(
+                "reading this takes too long; ask for less: a shorter time (`since`, `until`), one session or agent,"
+                " or a smaller `limit`"
+            ) from error
 
 
 class SingleReadBlock(ReadBlock):

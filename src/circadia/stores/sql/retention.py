@@ -1,37 +1,31 @@
 """Deletes old rows, oldest first, a few at a time."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Column, ColumnElement, Connection, Delete, Row, bindparam, delete, exists, func, select, tuple_
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Delete,
+    bindparam,
+    delete,
+    exists,
+    func,
+    literal_column,
+    select,
+    tuple_,
+)
 
-from circadia.records.call import CallStatus
 from circadia.records.retention import RetentionKind
 from circadia.records.wake import Decision
 from circadia.stores.locks import RETENTION_KEY
+from circadia.stores.sql.benefits import number_of
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.message_index import remove_from_index
 from circadia.stores.sql.schema import calls, conversations, deliveries, events, messages, provider_ids, pulses, wakes
-from circadia.stores.sql.statement import Statement
-from circadia.stores.sql.upsert import Upsert
-
-_SUMMED: Final = (
-    "merged", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cost_nanousd", "held_seconds",
-)  # fmt: skip
-_SAME: Final = ("session", "agent_id", "agent", "tier", "upstream", "model", "status")
-"""Common columns of calls that are merged into a daily row, besides whether usage and price are known."""
-_TO_MERGE: Final = (
-    select(calls)
-    .where(calls.c.at < bindparam("before"), calls.c.merged.is_(None))
-    .order_by(calls.c.at)
-    .limit(bindparam("most"))
-)
-_MERGE: Final = Statement(
-    Upsert(calls, keys=("id",), more=_SUMMED),
-    ("id", "at", *_SAME, "endpoint", "streamed", "turn", "reserved_tokens", "reserved_nanousd", *_SUMMED),
-)
+from circadia.stores.sql.usage_days import usage_days
 
 
 def _delete_by_time(at: Column[Any], *keys: Column[Any], only: Sequence[ColumnElement[bool]] = ()) -> Delete:
@@ -53,6 +47,7 @@ _OLD_EVENTS: Final = select(_FIRST_EVENTS.c.number).where(
 )
 _DELETE: Final[Mapping[RetentionKind, Delete]] = {
     RetentionKind.EVENTS: delete(events).where(events.c.number.in_(_OLD_EVENTS)),
+    RetentionKind.CALLS: _delete_by_time(calls.c.at, calls.c.id),
     RetentionKind.WAKES: _delete_by_time(
         wakes.c.decided_at, wakes.c.id, only=[wakes.c.decision != Decision.DEFERRED.value]
     ),
@@ -69,6 +64,10 @@ _DELETE: Final[Mapping[RetentionKind, Delete]] = {
     RetentionKind.PROVIDER_IDS: _delete_by_time(provider_ids.c.at, provider_ids.c.upstream, provider_ids.c.provider_id),
 }
 
+_DELETE_USERS: Final = _delete_by_time(
+    usage_days.c.day, *usage_days.primary_key, only=[usage_days.c.scope == literal_column("'end_user'")]
+)
+
 
 class SqlRetention:
     def __init__(self, runner: Runner) -> None:
@@ -81,7 +80,7 @@ class SqlRetention:
 
         def work(connection: Connection) -> int:
             if what is RetentionKind.CALLS:
-                return _merge_days(connection, connection.execute(_TO_MERGE, values).all())
+                return _delete_calls(connection, before, limit)
             if what is RetentionKind.MESSAGES:
                 numbers = connection.execute(_DELETE[what].returning(messages.c.number), values).scalars().all()
                 remove_from_index(connection, numbers)
@@ -91,32 +90,11 @@ class SqlRetention:
         return await self._run(work)
 
 
-def _merge_days(connection: Connection, rows: Sequence[Row[Any]]) -> int:
-    """Merge the calls of a day with equal keys into one row."""
-    merged: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        if row.status == CallStatus.RESERVED.value:
-            continue  # it never went up, or a crash lost its usage
-        known = row.input_tokens is not None or row.output_tokens is not None
-        priced = row.cost_nanousd is not None
-        day = row.at.replace(hour=0, minute=0, second=0, microsecond=0)
-        parts = (day.isoformat(), *(str(getattr(row, name)) for name in _SAME), str(known), str(priced))
-        key = "day_" + hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:28]
-        into = merged.setdefault(
-            key,
-            {
-                "id": key, "at": day, **{name: getattr(row, name) for name in _SAME}, "endpoint": "",
-                "streamed": False, "turn": False, "reserved_tokens": 0, "reserved_nanousd": 0, "merged": 0,
-                **dict.fromkeys(_SUMMED[1:5], 0 if known else None), "cost_nanousd": 0 if priced else None,
-                "held_seconds": 0.0,
-            },
-        )  # fmt: skip
-        into["merged"] += 1
-        for name in _SUMMED[1:]:
-            if into[name] is not None:
-                into[name] += getattr(row, name) or 0
-    if merged:
-        _MERGE.run_many(connection, [tuple(row.values()) for row in merged.values()])
-    if rows:
-        connection.execute(delete(calls).where(calls.c.id.in_([row.id for row in rows])))
-    return len(rows)
+def _delete_calls(connection: Connection, before: datetime, limit: int) -> int:
+    """Delete the calls of whole days, then the sums of these days by end user; other sums stay."""
+    midnight = before.replace(hour=0, minute=0, second=0, microsecond=0)
+    deleted = connection.execute(_DELETE[RetentionKind.CALLS], {"before": midnight, "most": limit}).rowcount
+    if deleted == limit:
+        return deleted
+    days = number_of(midnight.date())
+    return deleted + connection.execute(_DELETE_USERS, {"before": days, "most": limit - deleted}).rowcount

@@ -72,6 +72,7 @@ sessions = Table(
 )
 Index("sessions_open_name", sessions.c.name, unique=True, **only("status = 'open'"))
 Index("sessions_name", sessions.c.name)
+Index("sessions_open", sessions.c.id, **only("status = 'open'"))
 
 agents = Table(
     "agents",
@@ -95,6 +96,7 @@ agents = Table(
     Column("deleted_at", Instant),
 )
 Index("agents_name", agents.c.session_id, agents.c.name, unique=True, **only("deleted_at IS NULL"))
+Index("agents_past_name", agents.c.name, agents.c.created_at)
 Index("agents_awake", agents.c.session_id, **only("deleted_at IS NULL AND NOT asleep"))
 Index("agents_token", agents.c.token_hash, unique=True, **only("deleted_at IS NULL"))
 Index("agents_past_name", agents.c.name, agents.c.session_id)
@@ -114,7 +116,8 @@ threads = Table(
     Column("closed_at", Instant),
     Column("summary", Text),
 )
-Index("threads_session", threads.c.session_id, threads.c.created_at)
+Index("threads_named", threads.c.session_id, threads.c.id, **only("status <> 'direct'"))
+Index("threads_open", threads.c.session_id, threads.c.id, **only("status = 'open'"))
 Index("threads_name", threads.c.session_id, threads.c.name)
 
 participants = Table(
@@ -200,6 +203,11 @@ events = Table(
     Column("data", JSON, nullable=False),
     sqlite_autoincrement=True,
 )
+# Each ends with the number, so that a page is read in its order.
+Index("events_session", events.c.session, events.c.number)
+Index("events_agent", events.c.agent, events.c.number)
+Index("events_type", events.c.type, events.c.number)
+Index("events_of_agent", events.c.session, events.c.agent, events.c.type, events.c.number)
 
 calls = Table(
     "calls",
@@ -229,10 +237,10 @@ calls = Table(
     Column("conversation", String),
     Column("end_user", String),
     Column("turn", Boolean, nullable=False),
-    Column("merged", BigInteger),  # number of old calls that the row sums up; null for a single call
 )
 Index("calls_agent", calls.c.agent_id, calls.c.at)
 Index("calls_at", calls.c.at)
+Index("calls_conversation", calls.c.conversation, calls.c.at, **only("conversation IS NOT NULL"))
 
 provider_ids = Table(
     "provider_ids",
@@ -301,12 +309,14 @@ wakes = Table(
     Column("trace", JSON, nullable=False),
     sqlite_autoincrement=True,
 )
+Index("wakes_at", wakes.c.at)
 Index("wakes_decided", wakes.c.decided_at)
 Index("wakes_key", wakes.c.key, unique=True)
 Index("wakes_agent", wakes.c.agent_id, wakes.c.at)
 Index("wakes_pulse", wakes.c.pulse_id)
 Index("wakes_root", wakes.c.root_id)
 Index("wakes_counted", wakes.c.agent_id, wakes.c.decided_at, **only("charge IN ('reserved', 'charged')"))
+Index("wakes_refused", wakes.c.agent_id, wakes.c.decided_at, **only("decision = 'refused'"))
 Index("wakes_message", wakes.c.message_id, **only("message_id IS NOT NULL"))
 Index("wakes_asked", wakes.c.sender_id, wakes.c.at)
 Index("wakes_day", wakes.c.decided_at, **only("charge IN ('reserved', 'charged')"))

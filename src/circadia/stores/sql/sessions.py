@@ -25,8 +25,8 @@ _BY_NAME = Statement(
     .order_by(sessions.c.status != SessionStatus.OPEN.value, sessions.c.closed_at.desc(), sessions.c.id.desc())
     .limit(1)
 )
-_EVERY = select(sessions).order_by(sessions.c.created_at, sessions.c.id)
-_OPEN = _EVERY.where(sessions.c.status == SessionStatus.OPEN.value)
+_EVERY = select(sessions).order_by(sessions.c.id)
+_OPEN = _EVERY.where(text("sessions.status = 'open'"))  # the form of the index `sessions_open`
 _NAMES = NamesNear(select(sessions).where(sessions.c.status == SessionStatus.OPEN.value), sessions.c.name)
 _TOUCH = Statement(
     update(sessions)
@@ -78,8 +78,11 @@ class SqlSessions:
     async def names_near(self, name: str) -> Sequence[str]:
         return await self._run(lambda connection: _NAMES.find(connection, name, {}))
 
-    async def find_all(self, *, closed: bool = False) -> Sequence[Session]:
-        rows = await self._run(lambda connection: connection.execute(_EVERY if closed else _OPEN).all())
+    async def find_all(
+        self, *, closed: bool = False, after: SessionId | None = None, limit: int | None = None
+    ) -> Sequence[Session]:
+        statement = (_EVERY if closed else _OPEN).where(sessions.c.id > (after or "")).limit(limit)
+        rows = await self._run(lambda connection: connection.execute(statement).all())
         return [_session(row) for row in rows]
 
     async def save(self, session: Session) -> None:

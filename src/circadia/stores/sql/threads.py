@@ -1,10 +1,10 @@
 """Rows of threads and their participants."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, exists, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, exists, func, select, text, update
 
 from circadia.errors import Conflict
 from circadia.ids import AgentId, SessionId, ThreadId
@@ -22,11 +22,9 @@ _JOIN = Statement(
     [column.name for column in participants.c],
 )
 _GET = Statement(select(threads).where(threads.c.id == bindparam("key")))
-_OF_SESSION = (
-    select(threads)
-    .where(threads.c.session_id == bindparam("session_id"), threads.c.status != ThreadStatus.DIRECT.value)
-    .order_by(threads.c.created_at, threads.c.id)
-)
+_OF_SESSION = select(threads).where(threads.c.session_id == bindparam("session_id"))
+_IS_OPEN = text("threads.status = 'open'")  # the form of the index `threads_open`
+_IS_NAMED = text("threads.status <> 'direct'")  # that of `threads_named`
 _NAMED = Statement(
     select(threads)
     .where(
@@ -99,6 +97,15 @@ _PARTICIPANTS = Statement(
         agents.c.deleted_at.is_(None),
     )
 )
+_NAMES_OF_THREADS = (
+    select(participants.c.thread_id, agents.c.name)
+    .join(agents)
+    .where(
+        participants.c.thread_id.in_(bindparam("thread_ids", expanding=True)),
+        participants.c.active.is_(True),
+        agents.c.deleted_at.is_(None),
+    )
+)
 _OPEN_COUNT = Statement(
     select(func.count())
     .select_from(participants)
@@ -147,15 +154,24 @@ class SqlThreads:
         return await self._run(work) if not is_direct and await self._hold(thread_key(thread_id)) else thread
 
     async def find_by_session(
-        self, session_id: SessionId, *, agent_id: AgentId | None = None, closed: bool = True
+        self,
+        session_id: SessionId,
+        *,
+        agent_id: AgentId | None = None,
+        closed: bool = True,
+        after: ThreadId | None = None,
+        limit: int | None = None,
     ) -> Sequence[Thread]:
-        statement = _OF_SESSION
+        statement = _OF_SESSION.where(_IS_NAMED if closed else _IS_OPEN)
+        key: ColumnElement[str] = threads.c.id
         if agent_id is not None:
+            key = participants.c.thread_id if closed else key  # of all its threads, or of the open ones of the session
             statement = statement.join(participants).where(
                 participants.c.agent_id == agent_id, participants.c.active.is_(True)
             )
-        if not closed:
-            statement = statement.where(threads.c.status == ThreadStatus.OPEN.value)
+        if after is not None:
+            statement = statement.where(key > after)
+        statement = statement.order_by(key).limit(limit)
         values = {"session_id": session_id}
         rows = await self._run(lambda connection: connection.execute(statement, values).all())
         return [_thread(row) for row in rows]
@@ -203,6 +219,13 @@ class SqlThreads:
         values = {"thread_id": thread_id}
         rows = await self._run(lambda connection: _PARTICIPANTS.all(connection, values))
         return sorted((_participant(row) for row in rows), key=lambda participant: participant.name)
+
+    async def find_participant_names(self, thread_ids: Collection[ThreadId]) -> Mapping[ThreadId, Sequence[str]]:
+        names: dict[ThreadId, list[str]] = {thread_id: [] for thread_id in thread_ids}
+        values = {"thread_ids": list(names)}
+        for row in await self._run(lambda connection: connection.execute(_NAMES_OF_THREADS, values).all()):
+            names[ThreadId(row.thread_id)].append(row.name)
+        return {thread_id: sorted(of_thread) for thread_id, of_thread in names.items()}
 
     async def count_open_of_agent(self, agent_id: AgentId) -> int:
         await self._hold(agent_key(agent_id))

@@ -6,7 +6,20 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Row, String, bindparam, column, func, insert, literal_column, select, text, update
+from sqlalchemy import (
+    BigInteger,
+    Row,
+    String,
+    bindparam,
+    column,
+    func,
+    insert,
+    literal_column,
+    select,
+    text,
+    tuple_,
+    update,
+)
 
 from circadia.ids import AgentId, MessageId, PulseId, WakeId
 from circadia.records.message import Priority
@@ -74,7 +87,7 @@ _RULES = Statement(
     select(wakes.c.rule, func.count())
     .where(
         wakes.c.agent_id == bindparam("agent_id"),
-        wakes.c.decision == Decision.REFUSED.value,
+        text("wakes.decision = 'refused'"),  # the form of the index `wakes_refused`
         wakes.c.decided_at >= bindparam("since"),
     )
     .group_by(wakes.c.rule)
@@ -241,7 +254,7 @@ class SqlWakes:
         before: WakeId | None = None,
         limit: int = 100,
     ) -> Sequence[Wake]:
-        statement = select(wakes).order_by(wakes.c.number.desc()).limit(limit)
+        statement = select(wakes).order_by(wakes.c.at.desc(), wakes.c.number.desc()).limit(limit)
         if agent_id is not None:
             statement = statement.where(wakes.c.agent_id == agent_id)
         if sender_id is not None:
@@ -253,8 +266,11 @@ class SqlWakes:
         if until is not None:
             statement = statement.where(wakes.c.at < until)
         if before is not None:
-            number = select(wakes.c.number).where(wakes.c.id == before).scalar_subquery()
-            statement = statement.where(wakes.c.number < number)
+            last = wakes.alias()
+            place = tuple_(
+                *(select(key).where(last.c.id == before).scalar_subquery() for key in (last.c.at, last.c.number))
+            )
+            statement = statement.where(tuple_(wakes.c.at, wakes.c.number) < place)
         rows = await self._run(lambda connection: connection.execute(statement).all())
         return [_wake(row) for row in rows]
 
