@@ -27,8 +27,8 @@ from tests.contract.sleep_rows import asked, banks_of, change, sleep_pass
 from tests.contract.wake_rows import pulse, wake
 from tests.fixtures.database_file import put_database
 from tests.fixtures.many_rows import count_steps, multiply
-from tests.fixtures.statements import SentStatement, recorded
 from tests.interaction.live import Live, live
+from tests.recording.statement_recorder import SentStatement, recorded
 
 FEW: Final = 1_200
 MANY: Final = 10 * FEW

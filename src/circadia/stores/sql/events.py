@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, exists, func, insert, select, text, union_all
 
@@ -17,6 +17,8 @@ _ADD = Statement(insert(events).inline(), ("type", "at", "session", "agent", "da
 _FIRST = Statement(select(func.coalesce(func.min(events.c.number), 0)).where(events.c.number > 0))
 _LAST = Statement(select(func.coalesce(func.max(events.c.number), 0)).where(events.c.number > 0))
 _UNNUMBERED = Statement(select(exists().where(events.c.number < 0)))
+MAX_UNNUMBERED: Final = 10_000
+"""Most events that are read before they have their number; others follow a moment later."""
 _NUMBER = text(
     """
     UPDATE events SET number = numbered.number
@@ -61,7 +63,7 @@ class SqlEvents:
         return await self._find(events.c.number > number, limit, session, agent, types)
 
     async def find_unnumbered(self, *, types: Collection[EventType]) -> Sequence[Event]:
-        return await self._find(_EVENTS.where(events.c.number < 0), {}, None, None, types)
+        return await self._find(events.c.number < 0, MAX_UNNUMBERED, None, None, types)
 
     async def find_newest(
         self,

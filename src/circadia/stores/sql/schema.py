@@ -99,7 +99,6 @@ Index("agents_name", agents.c.session_id, agents.c.name, unique=True, **only("de
 Index("agents_past_name", agents.c.name, agents.c.created_at)
 Index("agents_awake", agents.c.session_id, **only("deleted_at IS NULL AND NOT asleep"))
 Index("agents_token", agents.c.token_hash, unique=True, **only("deleted_at IS NULL"))
-Index("agents_past_name", agents.c.name, agents.c.session_id)
 _BANK = text("(policy ->> 'bank')")
 Index("agents_bank", _BANK, agents.c.created_at, agents.c.id, **only("deleted_at IS NULL AND enabled"))
 Index("agents_bank_awake", _BANK, agents.c.id, **only("deleted_at IS NULL AND enabled AND NOT asleep"))

@@ -34,7 +34,6 @@ def upgrade() -> None:
     _create_index("sleep_states_failing", "sleep_states", ["bank_id"], where="failures > 0")
     op.create_index("banks_user", "banks", ["template", "end_user"])
     op.drop_index("banks_template", "banks")
-    op.create_index("agents_past_name", "agents", ["name", "session_id"])
     bank, alive = sa.text("(policy ->> 'bank')"), "deleted_at IS NULL AND enabled"
     _create_index("agents_bank", "agents", [bank, "created_at", "id"], where=alive)
     _create_index("agents_bank_awake", "agents", [bank, "id"], where=f"{alive} AND NOT asleep")
