@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -21,22 +21,28 @@ async def _flush_backlog(backlog: WriteBehindQueue[Any], writing: asyncio.Task[N
 
 async def start_background(
     stack: AsyncExitStack, own: McpServer, stdio: StdioServers, backlogs: Sequence[WriteBehindQueue[Any]],
-    works: Sequence[Coroutine[Any, Any, None]],
+    works: Sequence[Coroutine[Any, Any, None]], on_death: Callable[[str], None],
 ) -> None:  # fmt: skip
-    """Start the background tasks; they end in reverse order."""
+    """Start the background tasks; they end in reverse order. `on_death` gets the name of one that ends earlier."""
+
+    def start(name: str, work: Coroutine[Any, Any, None], may_end: Callable[[], bool]) -> asyncio.Task[None]:
+        def report(task: asyncio.Task[None]) -> None:
+            if task.cancelled() or may_end():
+                return
+            _logger.critical("the background task %r has ended; restart the server", name, exc_info=task.exception())
+            on_death(name)
+
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(report)
+        return task
+
     for backlog in backlogs:
-        stack.push_async_callback(_flush_backlog, backlog, asyncio.create_task(backlog.run()))
+        writing = start(type(backlog).__name__, backlog.run(), lambda backlog=backlog: backlog.is_stopping)
+        stack.push_async_callback(_flush_backlog, backlog, writing)
     await stack.enter_async_context(own.run())
     await stack.enter_async_context(stdio.run())
     for work in works:
-        task = asyncio.create_task(work)
-        task.add_done_callback(_log_if_failed)
-        stack.push_async_callback(_cancel_task, task)
-
-
-def _log_if_failed(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        _logger.critical("a background task has ended; restart the server", exc_info=error)
+        stack.push_async_callback(_cancel_task, start(work.__qualname__.partition(".")[0], work, lambda: False))
 
 
 async def _cancel_task(task: asyncio.Task[None]) -> None:

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from socket import gethostname
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from circadia.agents.change_follower import AgentChangeFollower
@@ -33,12 +33,17 @@ from circadia.stores.base import Store
 from circadia.stores.signals.remote import RemoteSignals
 from circadia.stores.sql.connection_facts import ConnectionFacts
 from circadia.stores.sql.database import SqlStore
+from circadia.stores.sql.driver_errors import DAMAGED
 from circadia.stores.sql.migrate import Revision, find_missing, list_revisions
 from circadia.stores.sql.revision import SchemaRow, sqlite_revision
 from circadia.stores.sqlite import open_sqlite
+from circadia.stores.sqlite_damage import find_damage
 from circadia.wake.worker import WakeWorker
 
 _logger = logging.getLogger(__name__)
+
+DAMAGE_SECONDS: Final = 1.0
+"""Longest check of the database at the start; the database itself finds what that misses."""
 
 
 async def open_store(settings: Settings, data: Path, *, migrates: bool = True) -> tuple[Store, ConnectionFacts | None]:
@@ -64,7 +69,10 @@ async def open_store(settings: Settings, data: Path, *, migrates: bool = True) -
 
 async def _connect(settings: ServerSettings, data: Path) -> SqlStore:
     if settings.database_url is None:
-        return await open_sqlite(data / DATABASE_FILE, readers=settings.readers)
+        opened = await open_sqlite(data / DATABASE_FILE, readers=settings.readers)
+        if damage := await find_damage(data / DATABASE_FILE, DAMAGE_SECONDS):
+            opened.report_damage(StorageUnavailable(f"SQLite does not answer: {DAMAGED} ({damage})"))
+        return opened
     store: SqlStore = await load_postgres().open_postgres(
         settings.database_url, readers=settings.readers, writers=settings.writers
     )

@@ -92,6 +92,8 @@ class DoorRouter:
         self._ping = ping
         self.is_draining = False
         """Whether `/readyz` fails, so that no balancer sends new calls."""
+        self.dead_tasks: list[str] = []
+        """Names of background tasks that have ended; without them the server is not ready."""
         self.refusal: CircadiaError | None = None
         """The answer to every new call, once none is taken."""
 
@@ -147,6 +149,11 @@ class DoorRouter:
     async def _answer_readiness(self, send: Send) -> None:
         if self.is_draining:
             await _send_answer(send, 503, b"draining: the server is stopping\n", b"text/plain")
+            return
+        if self.dead_tasks:
+            names = ", ".join(map(repr, self.dead_tasks))
+            message = f"background tasks have ended: {names}; see the log, and restart the server\n"
+            await _send_answer(send, 503, message.encode(), b"text/plain")
             return
         try:
             async with asyncio.timeout(5):

@@ -210,7 +210,7 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
          DreamRunner(basis, folders, memory, dreams)),
         partial(_apply_file_agents, basis, registry, tier),
     )  # fmt: skip
-    await start_background(stack, own, stdio, (journal, exchanges, answers[1]), tasks)
+    await start_background(stack, own, stdio, (journal, exchanges, answers[1]), tasks, front.dead_tasks.append)
     return Server(
         app=front, journal=journal, exchanges=exchanges, answers=answers[1],
         waiting=lambda: gate.total_held + ticker.waiting, drain=Drain(front, gate, worker, dreamer, basis.membership),

@@ -77,6 +77,10 @@ class WriteBehindQueue(ABC, Generic[T]):
         """Return the number of entries that were written, taken out or dropped."""
         return self.taken - len(self._entries) - len(self._batch_now)
 
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping
+
     def stop(self) -> None:
         """Let `run` end after the current write; cancelling it could leave a batch both written and queued."""
         self._stopping = True

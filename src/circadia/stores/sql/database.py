@@ -1,15 +1,17 @@
 """The SQL store, shared by both dialects; they differ in their connections only."""
 
 import asyncio
+import logging
 import math
 import os
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from typing import Final
 
 from sqlalchemy import Column, Connection, Integer, LargeBinary, Table, bindparam, text, update
 
+from circadia.errors import StorageUnavailable
 from circadia.ids import SessionId
 from circadia.stores.access import AccessTokens
 from circadia.stores.base import (
@@ -61,6 +63,7 @@ from circadia.stores.sql.conversations import SqlConversations
 from circadia.stores.sql.cursors import SqlCursors
 from circadia.stores.sql.deliveries import SqlDeliveries
 from circadia.stores.sql.dream_jobs import SqlDreamJobs
+from circadia.stores.sql.driver_errors import is_damage
 from circadia.stores.sql.due_work import SqlDueWork
 from circadia.stores.sql.episodes import SqlEpisodes
 from circadia.stores.sql.events import SqlEvents
@@ -88,6 +91,8 @@ from circadia.stores.sql.threads import SqlThreads
 from circadia.stores.sql.views import SqlViews
 from circadia.stores.sql.wakes import SqlWakes
 from circadia.stores.sql.write_block import BlockWriter
+
+_logger = logging.getLogger(__name__)
 
 SMALL_BYTES: Final = 1
 LARGE_BYTES: Final = 262_144
@@ -191,21 +196,40 @@ class SqlStore:
         self._touches: dict[SessionId, datetime] = {}
         """Last activity by session, not stored yet."""
         self._proved_until = -math.inf
+        self.damage: StorageUnavailable | None = None
+        """Damage of the database's files, which no retry mends."""
 
     @asynccontextmanager
     async def begin_write(self, *keys: LockKey) -> AsyncGenerator[Tx]:
-        async with self.writer.begin(keys) as block:
-            yield SqlTx(block, block.after_commit, block.after_rollback, self._note_touch)
+        with self._noticed_damage():
+            async with self.writer.begin(keys) as block:
+                yield SqlTx(block, block.after_commit, block.after_rollback, self._note_touch)
 
     @asynccontextmanager
     async def begin_read(self) -> AsyncGenerator[Tx]:
-        async with ReadBlock(self.readers, self._openings) as block:
-            yield SqlTx(block, _refuse, _refuse, self._note_touch)
+        with self._noticed_damage():
+            async with ReadBlock(self.readers, self._openings) as block:
+                yield SqlTx(block, _refuse, _refuse, self._note_touch)
 
     @asynccontextmanager
     async def begin_single_read(self) -> AsyncGenerator[Tx]:
-        async with SingleReadBlock(self.readers, self._openings) as block:
-            yield SqlTx(block, _refuse, _refuse, self._note_touch)
+        with self._noticed_damage():
+            async with SingleReadBlock(self.readers, self._openings) as block:
+                yield SqlTx(block, _refuse, _refuse, self._note_touch)
+
+    @contextmanager
+    def _noticed_damage(self) -> Generator[None]:
+        try:
+            yield
+        except StorageUnavailable as error:
+            if self.damage is None and is_damage(error):
+                self.report_damage(error)
+            raise
+
+    def report_damage(self, damage: StorageUnavailable) -> None:
+        """Note a damage that a block or a check has met: until a restart, `ping` fails with it."""
+        self.damage = damage
+        _logger.critical("the database is damaged: %s", damage.message)
 
     def _note_touch(self, session_id: SessionId, at: datetime) -> None:
         self._touches[session_id] = max(at, self._touches.get(session_id, at))
@@ -225,6 +249,8 @@ class SqlStore:
 
         It probes with a write after a failed write, and every few seconds.
         """
+        if self.damage is not None:
+            raise self.damage
         self.writer.check()
         async with ReadBlock(self.readers, self._openings) as block:
             await block.run(_ping)
