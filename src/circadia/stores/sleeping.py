@@ -35,11 +35,14 @@ class Passes(Protocol):
         """Return whether a pending pass that nobody has claimed may start."""
         ...
 
-    async def claim(self, owner: str, *, now: datetime, until: datetime, limit: int) -> Sequence[Pass]:
+    async def claim(
+        self, owner: str, *, now: datetime, until: datetime, limit: int, since: datetime | None = None
+    ) -> Sequence[Pass]:
         """Claim pending passes that may start and that nobody else is claiming; return them.
 
         Passes that calls wait for go first, then the bank that waited longest (SLEEP-14). A claimed pass stays
-        pending, with the next epoch and a lease `until` then.
+        pending, with the next epoch and a lease `until` then. Those that the owner has claimed until `since` or later,
+        in a claim whose answer was lost, are among them.
         """
         ...
 

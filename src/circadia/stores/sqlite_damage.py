@@ -16,11 +16,7 @@ async def find_damage(path: Path, seconds: float) -> str | None:
     Raises:
         StorageUnavailable: the file cannot be opened, or is no SQLite database.
     """
-    uri = f"{path.absolute().as_uri()}?mode=ro"
-    with (
-        wrap_driver_errors("SQLite", sqlite3.Error),
-        closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, check_same_thread=False)) as connection,
-    ):
+    with wrap_driver_errors("SQLite", sqlite3.Error), closing(_connect(path)) as connection:
         limit = asyncio.get_running_loop().call_later(seconds, connection.interrupt)
         try:
             (finding,) = await asyncio.to_thread(lambda: connection.execute("PRAGMA quick_check(1)").fetchone())
@@ -35,3 +31,8 @@ async def find_damage(path: Path, seconds: float) -> str | None:
         finally:
             limit.cancel()
     return None if finding == "ok" else str(finding).strip()
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    return sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, check_same_thread=False)

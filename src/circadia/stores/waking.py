@@ -158,10 +158,13 @@ class Pulses(Protocol):
         """Return whether a pending pulse that nobody has claimed may start."""
         ...
 
-    async def claim(self, owner: str, *, now: datetime, until: datetime, limit: int) -> Sequence[Pulse]:
+    async def claim(
+        self, owner: str, *, now: datetime, until: datetime, limit: int, since: datetime | None = None
+    ) -> Sequence[Pulse]:
         """Claim the oldest pending pulses that may start and that nobody else is claiming; return them.
 
-        A claimed pulse stays pending, with the next epoch and a lease `until` then.
+        A claimed pulse stays pending, with the next epoch and a lease `until` then. Those that the owner has claimed
+        until `since` or later, in a claim whose answer was lost, are among them.
         """
         ...
 

@@ -77,6 +77,7 @@ class SleepWorker:
             lambda tx: tx.passes,
             self._put_back,
             lambda tx, run: tx.hold(bank_key(run.bank_id)),
+            self._fail,
             name="sleep-time work",
             owner=owner,
             alone=alone,
@@ -217,6 +218,10 @@ class SleepWorker:
         if bank is not None:
             await self._tier.rows.requeue(tx, bank, run, "its process died", seconds=0, died=True)
 
+    async def _fail(self, tx: Tx, run: Pass, detail: str) -> Pass | None:
+        bank = await tx.banks.get(run.bank_id)
+        return None if bank is None else await self._tier.rows.end(tx, bank, run, PassStatus.FAILED, detail)
+
     async def _preempt_passes(self) -> None:
         """Preempt passes for waiting calls, and drop those that another process has taken over."""
         for active_pass in tuple(self._running.values()):
@@ -322,7 +327,8 @@ class SleepWorker:
             await tx.sleep_states.put(new_state)
 
     async def _start(self) -> None:
-        if not self._rung_for_pass and not (await self._due.look()).passes:
+        may_start = self._rung_for_pass or self._jobs.has_unanswered_claim or (await self._due.look()).passes
+        if not may_start:
             return
         self._rung_for_pass = False
         while not self._jobs.draining and (places := self._count_free_places()) > 0:

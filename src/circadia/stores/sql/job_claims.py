@@ -26,9 +26,10 @@ class JobClaims:
     ) -> None:
         """`pending` and `taken` are statuses, and `first` is the order of claims. No retry delay reaches `farthest`."""
         rows = table.c
+        is_claimed = and_(rows.owner == bindparam("owner_id"), rows.lease_until >= bindparam("since"))
         self._farthest_name, self._farthest = f"farthest_{table.name}", farthest
         is_open = rows.ended_at.is_(None)
-        self.is_startable = and_(
+        is_due = and_(
             is_open,
             rows.status == pending,
             or_(
@@ -36,14 +37,15 @@ class JobClaims:
                 rows.not_before <= bindparam("now"),
                 rows.not_before > bindparam(self._farthest_name),  # the clock was set back
             ),
-            or_(rows.lease_until.is_(None), rows.lease_until <= bindparam("now")),
         )
+        is_free = or_(rows.lease_until.is_(None), rows.lease_until <= bindparam("now"))
+        self.is_startable = and_(is_due, is_free)
         self.is_taken = and_(is_open, rows.status.in_(taken))
         self.is_owned = and_(self.is_taken, rows.owner.is_not(None))
         self._has_startable = Statement(select(exists().where(self.is_startable)))
         free_jobs = (
             select(rows.id)
-            .where(self.is_startable)
+            .where(is_due, or_(is_free, is_claimed))
             .order_by(*first)
             .limit(bindparam("most"))
             .with_for_update(of=table, skip_locked=True)
@@ -75,9 +77,13 @@ class JobClaims:
         )
 
     async def claim(
-        self, runner: Runner, owner: str, *, now: datetime, until: datetime, limit: int
+        self, runner: Runner, owner: str, *, now: datetime, until: datetime, limit: int, since: datetime | None = None
     ) -> Sequence[Row[Any]]:
-        values = {**self.build_values(now), "most": limit, "owner_id": owner, "until": until}
+        """Claim rows, among them those that the owner has claimed until `since` or later.
+
+        With its own `until` as `since`, a claim that is sent twice, since its answer was lost, is one claim.
+        """
+        values = {**self.build_values(now), "most": limit, "owner_id": owner, "until": until, "since": since}
         return await runner.run(SingleWrite(lambda connection: self._claim.all(connection, values)))
 
     async def find_owned(self, runner: Runner) -> Sequence[Row[Any]]:

@@ -103,8 +103,10 @@ class SqlPasses:
     async def has_startable(self, now: datetime) -> bool:
         return await CLAIMS.has_startable(self._runner, now)
 
-    async def claim(self, owner: str, *, now: datetime, until: datetime, limit: int) -> Sequence[Pass]:
-        rows = await CLAIMS.claim(self._runner, owner, now=now, until=until, limit=limit)
+    async def claim(
+        self, owner: str, *, now: datetime, until: datetime, limit: int, since: datetime | None = None
+    ) -> Sequence[Pass]:
+        rows = await CLAIMS.claim(self._runner, owner, now=now, until=until, limit=limit, since=since)
         return sorted((_pass(row) for row in rows), key=lambda run: (run.trigger is not Trigger.NEEDED, run.id))
 
     async def find_claimed(self) -> Sequence[Pass]:

@@ -141,9 +141,11 @@ class SqlPulses:
     async def has_startable(self, now: datetime) -> bool:
         return await CLAIMS.has_startable(self._runner, now)
 
-    async def claim(self, owner: str, *, now: datetime, until: datetime, limit: int) -> Sequence[Pulse]:
+    async def claim(
+        self, owner: str, *, now: datetime, until: datetime, limit: int, since: datetime | None = None
+    ) -> Sequence[Pulse]:
         self._open.clear()
-        rows = await CLAIMS.claim(self._runner, owner, now=now, until=until, limit=limit)
+        rows = await CLAIMS.claim(self._runner, owner, now=now, until=until, limit=limit, since=since)
         return sorted((_pulse(row) for row in rows), key=lambda pulse: (pulse.created_at, pulse.id))
 
     async def find_overdue(self, now: datetime) -> Sequence[Pulse]:
