@@ -1,6 +1,7 @@
 """Stdio servers behind the gateway: both eras, one child or one per agent, and children that go wrong."""
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -24,6 +25,7 @@ from starlette.types import Receive, Scope, Send
 
 from circadia.clock import Clock, SystemClock
 from circadia.errors import ConfigError
+from circadia.gateway.mcp.slot import ChildSupervisor
 from circadia.gateway.mcp.stdio import StdioServers
 from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent
@@ -373,6 +375,30 @@ async def test_an_idle_child_is_stopped_and_started_at_the_next_call() -> None:
         clock.advance(101)
         await ended(first)
         assert await pid(client) != first
+
+
+@pytest.mark.spec("GATE-75")
+async def test_of_an_idle_agent_nothing_is_left_with_a_child_per_agent() -> None:
+    clock = ManualClock()
+    async with at(clock=clock, per_agent=True, idle_seconds=100) as here:
+        children: list[int] = []
+        for number in range(3):
+            async with here.client(name=f"agent{number}") as client:
+                children.append(await pid(client))
+        assert count_supervisors() == 3
+        await clock.sleepers(3)
+        clock.advance(101)
+        await ended(*children)
+        async with asyncio.timeout(60):
+            while count_supervisors():
+                await asyncio.sleep(0)
+        async with here.client(name="agent0") as client:
+            assert await pid(client) not in children
+
+
+def count_supervisors() -> int:
+    gc.collect()
+    return sum(isinstance(each, ChildSupervisor) for each in gc.get_objects())
 
 
 @pytest.mark.parametrize("flags", [(), ("--stays",)])

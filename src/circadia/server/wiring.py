@@ -187,7 +187,10 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     ))  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
     answers, lookup = build_gateway_answers(settings, clock, ids, store, memory, journal, metrics, models[0])
-    door, exchanges, ahead = await _model_door(stack, basis, identity, gate, presence, journal, memory, dreams, answers)
+    owners = Owners(clock, store)
+    door, exchanges, ahead = await _model_door(
+        stack, basis, identity, gate, presence, journal, memory, dreams, answers, owners
+    )
     tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
     parts = ApiParts(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
@@ -210,7 +213,7 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
          DreamRunner(basis, folders, memory, dreams)),
         partial(_apply_file_agents, basis, registry, tier),
     )  # fmt: skip
-    await start_background(stack, own, stdio, (journal, exchanges, answers[1]), tasks, front.dead_tasks.append)
+    await start_background(stack, own, stdio, (journal, owners, exchanges, answers[1]), tasks, front.dead_tasks.append)
     return Server(
         app=front, journal=journal, exchanges=exchanges, answers=answers[1],
         waiting=lambda: gate.total_held + ticker.waiting, drain=Drain(front, gate, worker, dreamer, basis.membership),
@@ -282,11 +285,10 @@ def _build_host_guard(settings: Settings) -> HostGuard:
 
 async def _model_door(
     stack: AsyncExitStack, basis: ServerBasis, identity: Identity, gate: Gate, presence: Presence, journal: Journal,
-    memory: MemoryServices, dreams: SleeptimeService, answers: tuple[AnswerResolver, AnswerBook],
+    memory: MemoryServices, dreams: SleeptimeService, answers: tuple[AnswerResolver, AnswerBook], owners: Owners,
 ) -> tuple[ModelDoor, ExchangeQueue, GatewayAnswerDrafter]:  # fmt: skip
     clock, store, settings = basis.clock, basis.store, basis.settings
     providers = await open_providers(settings, partial(read_secret, basis.environment), clock, stack)
-    owners = Owners(clock, store)
     budget = CallBudgetGuard(clock, store, memory.events)
     turns = Turns(clock, basis.ids, store, journal, basis.signals, basis.contact)
     exchanges, remembering = build_gateway_memory(clock, store, basis.signals, memory, dreams, *answers, basis.contact)
