@@ -100,10 +100,6 @@ class Passes(Protocol):
         """Return the number of a pass's last change, or 0."""
         ...
 
-    async def purge(self, before: datetime) -> int:
-        """Delete passes that ended before then, with their changes; return their number."""
-        ...
-
     async def redact_changes(self, bank_id: BankId, gone: Collection[str]) -> None:
         """Remove the content of the bank's changes that concern or cite these notes or episodes."""
         ...
@@ -209,8 +205,8 @@ class SleepCalls(Protocol):
         """Return the cost of a bank's calls since then, ordered by operation and UTC day."""
         ...
 
-    async def forget_answers(self, before: datetime | None = None, *, bank_id: BankId | None = None) -> int:
-        """Remove the answers of older calls, or of all a bank's calls, pending ones too; return their number."""
+    async def forget_answers(self, bank_id: BankId) -> int:
+        """Remove the answers of a bank's calls, pending ones too; return their number."""
         ...
 
 
@@ -250,5 +246,3 @@ class Benefits(Protocol):
     async def sum_saved_tokens(self, *, since: date) -> int:
         """Return the tokens saved in all banks from this day on."""
         ...
-
-    async def delete_before(self, before: date) -> None: ...

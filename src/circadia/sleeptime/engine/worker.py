@@ -46,8 +46,6 @@ SCHEDULES_SECONDS: Final = 60.0
 MOVED_SECONDS: Final = 10.0
 """Interval between searches for banks with edits or demotions by others, but no new episodes."""
 FORGET_SECONDS: Final = 3600.0
-BENEFIT_DAYS: Final = 366
-"""Days for which daily benefits are kept: one more than the longest window."""
 
 
 class SleepWorker:
@@ -388,18 +386,12 @@ class SleepWorker:
             await write_askings(self._parts.store, self._parts.retrieval.askings, self._tier.policy)
 
     async def _forget(self) -> None:
-        """Delete what no pass can need any more: old model answers, records and questions, and expired rows."""
+        """Drop expired answers, turns of dead processes, and questions that a bank may not keep."""
         now, today = self._clock.monotonic(), self._clock.now()
         if now < self._forget_at:
             return
-        before = today - timedelta(days=self._tier.settings.keep_days)
         await forget_expired(self._parts.store, today)
         async with self._parts.store.begin_write() as tx:
-            await tx.sleep_calls.forget_answers(before)
-            await tx.passes.purge(before)
-            await tx.dream_jobs.purge(before)
-            await tx.answers.purge(before)
             await tx.open_turns.delete_expired(today - timedelta(seconds=FORGET_SECONDS))
-            await tx.benefits.delete_before((today - timedelta(days=BENEFIT_DAYS)).date())
-        await forget_askings(self._parts.store, self._tier.policy, today)
+        await forget_askings(self._parts.store, self._tier.policy)
         self._forget_at = now + FORGET_SECONDS
