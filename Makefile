@@ -141,12 +141,10 @@ image: $(IMAGE)/circadia.tar ## Build the container image without a registry, in
 guard: $(VENV)/dev.stamp ## What a call, a hold, a write, a search and an idle server cost, beside the last commit; DATABASE=postgres
 	$(BIN)/python -m benchmarks.guard --database $(or $(DATABASE),sqlite)
 
-test: ## check, the guard, and every test but the slow ones; WORKERS=1 to run them one by one
+test: ## check, and every test but the slow ones; WORKERS=1 to run them one by one
 	@$(MAKE) --no-print-directory --jobs=3 lint $(NODE)/node_modules/.stamp $(GENERATOR)/.stamp \
 	  $(CLIENT)/node_modules/.stamp dashboard services browser containers # downloads at the same time
-	@$(MAKE) --no-print-directory guard # alone: it measures
 	@$(MAKE) --no-print-directory --jobs=2 suite types # the first tests wait more than they compute
-	@$(MAKE) --no-print-directory plans
 
 # All programs that tests start record the statements that they send; `plans` then runs each on databases of two sizes.
 suite: export CIRCADIA_STATEMENTS := $(CURDIR)/build/statements
@@ -155,6 +153,7 @@ suite:
 	@rm -rf build/statements && mkdir -p build/statements
 	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile --ignore tests/plans
 
+plans: ## Run each statement that `make test` recorded on databases of two sizes: which takes more when more is stored?
 plans: export CIRCADIA_STATEMENTS := $(CURDIR)/build/statements
 plans:
 	$(BIN)/python -m pytest tests/plans
