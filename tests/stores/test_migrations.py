@@ -126,8 +126,8 @@ async def test_calls_of_an_older_database_and_their_old_daily_rows_are_in_the_re
     path = tmp_path / "circadia.db"
     engine = create_engine(f"sqlite:///{path}")
     add = (
-        "INSERT INTO calls (id, at, status, input_tokens, cost_nanousd, held_seconds, end_user, merged, agent_id, session,"
-        " agent, tier, upstream, endpoint, model, streamed, reserved_tokens, reserved_nanousd, turn)"
+        "INSERT INTO calls (id, at, status, input_tokens, cost_nanousd, held_seconds, end_user, merged, agent_id,"
+        " session, agent, tier, upstream, endpoint, model, streamed, reserved_tokens, reserved_nanousd, turn)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'a', 'default', 'ann', 'hot', 'o', '', 'm', false, 0, 0, false)"
     )
     day = 86_400_000_000

@@ -601,6 +601,12 @@ export type AgentList = {
      * Sorted by name.
      */
     agents: Array<AgentView>;
+    /**
+     * Next
+     *
+     * `after` of the next page; null in the last one.
+     */
+    next?: string | null;
 };
 
 /**
@@ -769,6 +775,12 @@ export type AgentStateList = {
      * Sorted by session and name.
      */
     agents: Array<AgentStateView>;
+    /**
+     * Next
+     *
+     * `after` of the next page; null in the last one.
+     */
+    next?: string | null;
 };
 
 /**
@@ -1806,6 +1818,12 @@ export type BlockList = {
      * Sorted by label; versions of one block oldest first.
      */
     blocks: Array<BlockView>;
+    /**
+     * Next
+     *
+     * `after` of the next page of versions; null in the last one, and in a list of blocks.
+     */
+    next?: number | null;
 };
 
 /**
@@ -6140,9 +6158,15 @@ export type SessionDetail = {
     /**
      * Agents
      *
-     * Sorted by name.
+     * The first ones, sorted by name.
      */
     agents: Array<AgentView>;
+    /**
+     * Next
+     *
+     * `after` of the next page of `GET /sessions/{session}/agents`; null if all agents are here.
+     */
+    next?: string | null;
 };
 
 /**
@@ -6157,6 +6181,12 @@ export type SessionList = {
      * Sorted by age, oldest first.
      */
     sessions: Array<SessionView>;
+    /**
+     * Next
+     *
+     * `after` of the next page; null in the last one.
+     */
+    next?: string | null;
 };
 
 /**
@@ -6968,6 +6998,12 @@ export type ThreadList = {
      * Sorted by age, oldest first.
      */
     threads: Array<ThreadView>;
+    /**
+     * Next
+     *
+     * `after` of the next page; null in the last one.
+     */
+    next?: string | null;
 };
 
 /**
@@ -7352,13 +7388,19 @@ export type UsageReport = {
     /**
      * Usage
      *
-     * Sorted by keys.
+     * A page, sorted by keys.
      */
     usage: Array<GroupUsage>;
     /**
-     * Totals over all groups.
+     * Totals over all calls of the report, those of other pages included.
      */
     total: UsageLine;
+    /**
+     * Next
+     *
+     * `after` of the next page; null in the last one.
+     */
+    next?: string | null;
 };
 
 /**
@@ -11355,6 +11397,10 @@ export type GetSleepingErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type GetSleepingError = GetSleepingErrors[keyof GetSleepingErrors];
@@ -11520,6 +11566,18 @@ export type ListSessionsData = {
          * Also list closed sessions.
          */
         closed?: boolean;
+        /**
+         * After
+         *
+         * `next` of the previous page.
+         */
+        after?: string;
+        /**
+         * Limit
+         *
+         * Maximum number of rows.
+         */
+        limit?: number;
     };
     url: '/api/v1/sessions';
 };
@@ -11557,6 +11615,10 @@ export type ListSessionsErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListSessionsError = ListSessionsErrors[keyof ListSessionsErrors];
@@ -11750,6 +11812,10 @@ export type ShowSessionErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowSessionError = ShowSessionErrors[keyof ShowSessionErrors];
@@ -11774,9 +11840,15 @@ export type ListAgentStatesData = {
          */
         agent?: Array<string>;
         /**
+         * After
+         *
+         * `next` of the previous page.
+         */
+        after?: string;
+        /**
          * Limit
          *
-         * Maximum number of rows.
+         * Maximum number of rows; a page has 10,000 at most.
          */
         limit?: number;
     };
@@ -11820,6 +11892,10 @@ export type ListAgentStatesErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListAgentStatesError = ListAgentStatesErrors[keyof ListAgentStatesErrors];
@@ -11843,7 +11919,20 @@ export type ListAgentsData = {
          */
         session: string;
     };
-    query?: never;
+    query?: {
+        /**
+         * After
+         *
+         * `next` of the previous page.
+         */
+        after?: string;
+        /**
+         * Limit
+         *
+         * Maximum number of rows.
+         */
+        limit?: number;
+    };
     url: '/api/v1/sessions/{session}/agents';
 };
 
@@ -11884,6 +11973,10 @@ export type ListAgentsErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListAgentsError = ListAgentsErrors[keyof ListAgentsErrors];
@@ -12096,6 +12189,10 @@ export type ShowAgentErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowAgentError = ShowAgentErrors[keyof ShowAgentErrors];
@@ -12286,6 +12383,18 @@ export type ListThreadsData = {
          * Also list closed threads.
          */
         closed?: boolean;
+        /**
+         * After
+         *
+         * `next` of the previous page.
+         */
+        after?: string;
+        /**
+         * Limit
+         *
+         * Maximum number of rows.
+         */
+        limit?: number;
     };
     url: '/api/v1/sessions/{session}/threads';
 };
@@ -12327,6 +12436,10 @@ export type ListThreadsErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListThreadsError = ListThreadsErrors[keyof ListThreadsErrors];
@@ -12713,6 +12826,10 @@ export type ListMessagesErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListMessagesError = ListMessagesErrors[keyof ListMessagesErrors];
@@ -12863,6 +12980,10 @@ export type ListHoldsErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListHoldsError = ListHoldsErrors[keyof ListHoldsErrors];
@@ -13003,6 +13124,10 @@ export type ListUnhandledMessagesErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListUnhandledMessagesError = ListUnhandledMessagesErrors[keyof ListUnhandledMessagesErrors];
@@ -13178,6 +13303,10 @@ export type ListWakesErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListWakesError = ListWakesErrors[keyof ListWakesErrors];
@@ -13317,6 +13446,10 @@ export type WakeMatrixErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type WakeMatrixError = WakeMatrixErrors[keyof WakeMatrixErrors];
@@ -13381,6 +13514,10 @@ export type ShowWakeErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowWakeError = ShowWakeErrors[keyof ShowWakeErrors];
@@ -13513,6 +13650,10 @@ export type ShowChainErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowChainError = ShowChainErrors[keyof ShowChainErrors];
@@ -13608,6 +13749,10 @@ export type ShowInboxErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowInboxError = ShowInboxErrors[keyof ShowInboxErrors];
@@ -13833,6 +13978,10 @@ export type ListSentErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListSentError = ListSentErrors[keyof ListSentErrors];
@@ -13990,6 +14139,10 @@ export type ListPulsesErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListPulsesError = ListPulsesErrors[keyof ListPulsesErrors];
@@ -14125,6 +14278,10 @@ export type ShowPulseErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowPulseError = ShowPulseErrors[keyof ShowPulseErrors];
@@ -14338,6 +14495,10 @@ export type ShowScheduleErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowScheduleError = ShowScheduleErrors[keyof ShowScheduleErrors];
@@ -14489,6 +14650,10 @@ export type ShowCoordinationErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowCoordinationError = ShowCoordinationErrors[keyof ShowCoordinationErrors];
@@ -14726,6 +14891,10 @@ export type WakeStatsErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type WakeStatsError = WakeStatsErrors[keyof WakeStatsErrors];
@@ -14798,6 +14967,10 @@ export type ListBanksErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListBanksError = ListBanksErrors[keyof ListBanksErrors];
@@ -15005,6 +15178,10 @@ export type ShowBankErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowBankError = ShowBankErrors[keyof ShowBankErrors];
@@ -15262,6 +15439,10 @@ export type ListEpisodesErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListEpisodesError = ListEpisodesErrors[keyof ListEpisodesErrors];
@@ -15414,6 +15595,10 @@ export type ShowEpisodeErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowEpisodeError = ShowEpisodeErrors[keyof ShowEpisodeErrors];
@@ -15725,6 +15910,10 @@ export type SearchBankErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type SearchBankError = SearchBankErrors[keyof SearchBankErrors];
@@ -15802,6 +15991,10 @@ export type ListViewsErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListViewsError = ListViewsErrors[keyof ListViewsErrors];
@@ -15891,6 +16084,10 @@ export type ShowContextErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowContextError = ShowContextErrors[keyof ShowContextErrors];
@@ -15962,6 +16159,10 @@ export type ExportBankErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ExportBankError = ExportBankErrors[keyof ExportBankErrors];
@@ -16111,6 +16312,10 @@ export type ListBlocksErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListBlocksError = ListBlocksErrors[keyof ListBlocksErrors];
@@ -16281,6 +16486,10 @@ export type ShowBlockErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowBlockError = ShowBlockErrors[keyof ShowBlockErrors];
@@ -16398,6 +16607,18 @@ export type ListVersionsData = {
          * End user, if `{bank}` is a template.
          */
         user?: string;
+        /**
+         * After
+         *
+         * `next` of the previous page.
+         */
+        after?: number;
+        /**
+         * Limit
+         *
+         * Maximum number of rows.
+         */
+        limit?: number;
     };
     url: '/api/v1/banks/{bank}/blocks/{label}/history';
 };
@@ -16439,6 +16660,10 @@ export type ListVersionsErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListVersionsError = ListVersionsErrors[keyof ListVersionsErrors];
@@ -16687,6 +16912,10 @@ export type ListPassesErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListPassesError = ListPassesErrors[keyof ListPassesErrors];
@@ -16843,6 +17072,10 @@ export type ListPassesOfAllErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListPassesOfAllError = ListPassesOfAllErrors[keyof ListPassesOfAllErrors];
@@ -16907,6 +17140,10 @@ export type ShowPassErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowPassError = ShowPassErrors[keyof ShowPassErrors];
@@ -16990,6 +17227,10 @@ export type ListChangesErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListChangesError = ListChangesErrors[keyof ListChangesErrors];
@@ -17355,6 +17596,10 @@ export type ListDreamsErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListDreamsError = ListDreamsErrors[keyof ListDreamsErrors];
@@ -17480,6 +17725,10 @@ export type ShowDreamErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowDreamError = ShowDreamErrors[keyof ShowDreamErrors];
@@ -17612,6 +17861,10 @@ export type ShowDreamDiffErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowDreamDiffError = ShowDreamDiffErrors[keyof ShowDreamDiffErrors];
@@ -17875,6 +18128,10 @@ export type ListMemoryFoldersErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListMemoryFoldersError = ListMemoryFoldersErrors[keyof ListMemoryFoldersErrors];
@@ -17939,6 +18196,10 @@ export type ShowMemoryFolderErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowMemoryFolderError = ShowMemoryFolderErrors[keyof ShowMemoryFolderErrors];
@@ -17999,6 +18260,10 @@ export type ShowSleeptimeOfAllErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowSleeptimeOfAllError = ShowSleeptimeOfAllErrors[keyof ShowSleeptimeOfAllErrors];
@@ -18070,6 +18335,10 @@ export type ShowSleeptimeErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowSleeptimeError = ShowSleeptimeErrors[keyof ShowSleeptimeErrors];
@@ -18309,6 +18578,10 @@ export type ListNotesErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListNotesError = ListNotesErrors[keyof ListNotesErrors];
@@ -18386,6 +18659,10 @@ export type ExplainNoteErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ExplainNoteError = ExplainNoteErrors[keyof ExplainNoteErrors];
@@ -18556,6 +18833,10 @@ export type ListAnswersErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListAnswersError = ListAnswersErrors[keyof ListAnswersErrors];
@@ -18633,6 +18914,10 @@ export type AnswerStatsErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type AnswerStatsError = AnswerStatsErrors[keyof AnswerStatsErrors];
@@ -18791,6 +19076,10 @@ export type ShowAnswerErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowAnswerError = ShowAnswerErrors[keyof ShowAnswerErrors];
@@ -18960,6 +19249,10 @@ export type ListEventsErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListEventsError = ListEventsErrors[keyof ListEventsErrors];
@@ -19007,6 +19300,18 @@ export type ReportUsageData = {
          * Only of agents with this name.
          */
         agent?: string;
+        /**
+         * After
+         *
+         * `next` of the previous page.
+         */
+        after?: string;
+        /**
+         * Limit
+         *
+         * Groups of a page, roughly: all groups of a key are in the same page.
+         */
+        limit?: number;
     };
     url: '/api/v1/usage';
 };
@@ -19048,6 +19353,10 @@ export type ReportUsageErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ReportUsageError = ReportUsageErrors[keyof ReportUsageErrors];
@@ -19101,6 +19410,10 @@ export type ShowClusterErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowClusterError = ShowClusterErrors[keyof ShowClusterErrors];
@@ -19154,6 +19467,10 @@ export type ListTokensErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListTokensError = ListTokensErrors[keyof ListTokensErrors];
@@ -19336,6 +19653,10 @@ export type ShowPrincipalErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowPrincipalError = ShowPrincipalErrors[keyof ShowPrincipalErrors];
@@ -19446,6 +19767,10 @@ export type ShowOverviewErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowOverviewError = ShowOverviewErrors[keyof ShowOverviewErrors];
@@ -19499,6 +19824,10 @@ export type ListUpstreamsErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListUpstreamsError = ListUpstreamsErrors[keyof ListUpstreamsErrors];
