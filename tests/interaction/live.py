@@ -45,7 +45,7 @@ class Live:
 
         Where a busy machine stood still in a transaction for 2 s, the call is made again (CLU-24).
         """
-        headers = {"authorization": f"Bearer {token}", "accept-encoding": "identity"}
+        headers = {"authorization": f"Bearer {token}"}
         while True:
             async with self.http.request(method, f"{self.url}/api/v1{path}", json=body, headers=headers) as response:
                 text, status = await response.text(), response.status
@@ -158,7 +158,8 @@ async def live(
     folder.mkdir(parents=True, exist_ok=True)
     put_database(folder)
     provided = MockUpstream(key=KEY) if provider is None else nullcontext(provider)
-    async with provided as mock, aiohttp.ClientSession(auto_decompress=False) as http:
+    plain = aiohttp.ClientSession(auto_decompress=False, skip_auto_headers=("Accept-Encoding",))
+    async with provided as mock, plain as http:
         base = {"base_url": mock.base_url, "key_env": "KEY", **(upstream or {})}
         given = {
             "upstreams": {"openai": base, "anthropic": {**base, "api": "anthropic"}},

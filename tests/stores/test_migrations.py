@@ -123,6 +123,40 @@ async def test_an_older_database_keeps_the_conversation_of_each_episode(tmp_path
     await store.close()
 
 
+@pytest.mark.spec("LARGE-05")
+async def test_calls_of_an_older_database_and_their_old_daily_rows_are_in_the_reports(tmp_path: Path) -> None:
+    path = tmp_path / "circadia.db"
+    engine = create_engine(f"sqlite:///{path}")
+    add = (
+        "INSERT INTO calls (id, at, status, input_tokens, cost_nanousd, held_seconds, end_user, merged, agent_id,"
+        " session, agent, tier, upstream, endpoint, model, streamed, reserved_tokens, reserved_nanousd, turn)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'a', 'default', 'ann', 'hot', 'o', '', 'm', false, 0, 0, false)"
+    )
+    day = 86_400_000_000
+    rows: list[tuple[object, ...]] = [
+        ("c1", 20_000 * day + 5, "done", 3, 7, 0.5, "u", None),
+        ("c2", 20_000 * day + 6, "failed", None, None, 0, None, None),
+        ("c3", 20_000 * day + 7, "reserved", None, None, 0, None, None),
+        ("day_1", 19_000 * day, "done", 100, 50, 2, None, 40),
+    ]
+    with engine.begin() as connection:
+        config = Config(attributes={"connection": connection})
+        config.set_main_option("script_location", str(MIGRATIONS))
+        command.upgrade(config, "0022")
+        for row in rows:
+            connection.exec_driver_sql(add, row)
+    engine.dispose()
+    store = await open_sqlite(path)
+    async with store.begin_read() as tx:
+        by_day = await tx.calls.sum_by_group("day")
+        by_user = await tx.calls.sum_by_group("end_user")
+    await store.close()
+    assert [(group.key, group.calls, group.unknown, group.failed, group.input_tokens) for group in by_day] == [
+        ("2022-01-08", 40, 0, 0, 100), ("2024-10-04", 2, 1, 1, 3),
+    ]  # fmt: skip
+    assert [(group.key, group.calls, group.cost_nanousd) for group in by_user] == [("", 41, 50), ("u", 1, 7)]
+
+
 async def test_processes_that_start_together_make_the_tables_once(empty_postgres_url: str) -> None:
     processes = [await asyncio.create_subprocess_exec(sys.executable, "-c", OPEN, empty_postgres_url) for _ in range(3)]
     assert [await process.wait() for process in processes] == [0, 0, 0]

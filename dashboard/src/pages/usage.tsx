@@ -111,7 +111,7 @@ function columnsFor(header: string): Column<GroupUsage>[] {
 function SaveAsCsv({ groups, daysAgo }: { groups: readonly UsageGroup[]; daysAgo: number }) {
   const client = useQueryClient();
   const saving = useMutation({
-    mutationFn: () => client.fetchQuery(usageQuery(groups, daysAgo)),
+    mutationFn: () => client.fetchQuery(usageQuery(groups, daysAgo, {}, Infinity)),
     onSuccess: ({ usage }) => saveCsv(groups, usage),
     onError: (error) => notifications.show({ color: "red", title: "Not saved", message: error.message }),
   });

@@ -4,6 +4,7 @@ import { useEffect, useMemo, useRef } from "react";
 
 import { circadia } from "./circadia";
 import { useEventBatches } from "./live";
+import { fetchPages } from "./pages";
 import { Refresher, refreshTopic } from "./refresh";
 import { mergeAgents, touchedAgents } from "./touched-agents";
 
@@ -11,7 +12,8 @@ import { mergeAgents, touchedAgents } from "./touched-agents";
 const MOST_NAMED = 100;
 const SOME_MILLISECONDS = 300;
 const ALL_MILLISECONDS = 3_000;
-const MOST_ROWS = 100_000;
+/** Pages of 10,000 agents. */
+const MOST_PAGES = 10;
 const TOPIC = "agents";
 const KEY = [TOPIC] as const;
 
@@ -20,7 +22,10 @@ export function useAgentRows() {
   const client = useQueryClient();
   const rows = useQuery({
     queryKey: KEY,
-    queryFn: async ({ signal }) => (await circadia.listAgentStates({ query: { limit: MOST_ROWS }, signal })).agents,
+    queryFn: async ({ signal }) => {
+      const pages = await fetchPages((after?: string) => circadia.listAgentStates({ query: { after }, signal }), MOST_PAGES);
+      return pages.flatMap(({ agents }) => agents);
+    },
     refetchOnMount: "always", // nothing follows the agents while the list is not shown
   });
   const touched = useRef(new Set<string>());

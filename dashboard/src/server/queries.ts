@@ -6,6 +6,7 @@ import { type InfiniteData, infiniteQueryOptions, queryOptions } from "@tanstack
 
 import { circadia, showTaggedAgent } from "./circadia";
 import { startOfDay } from "./clock";
+import { fetchPages } from "./pages";
 import { referenceOf } from "./reference";
 import type { Topic } from "./refresh";
 
@@ -39,7 +40,10 @@ export type TaggedAgent = AgentView & { etag: string };
 export const agentQuery = (session: string, agent: string) =>
   query(["agent", referenceOf(session, agent)], ({ signal }) => showTaggedAgent({ path: { session, agent }, signal }));
 
-export const sessionsQuery = query(["sessions"], async ({ signal }) => (await circadia.listSessions({ signal })).sessions);
+export const sessionsQuery = query(["sessions"], async ({ signal }) => {
+  const pages = await fetchPages((after?: string) => circadia.listSessions({ query: { after }, signal }));
+  return pages.flatMap(({ sessions }) => sessions);
+});
 
 /** Calls that this server holds, and how many the other servers hold; of an agent, or of all. */
 export const holdsQuery = (limit = 1000, filter: { session?: string; agent?: string } = {}) =>
@@ -48,12 +52,17 @@ export const holdsQuery = (limit = 1000, filter: { session?: string; agent?: str
 export type UsageGroup = NonNullable<NonNullable<ReportUsageData["query"]>["group_by"]>[number];
 
 /** Usage since this many days before today; the day is part of the key, so that midnight begins a new one. */
-export const usageQuery = (groupBy: readonly UsageGroup[], daysAgo = 0, filter: { session?: string; agent?: string } = {}) => {
+export const usageQuery = (groupBy: readonly UsageGroup[], daysAgo = 0, filter: { session?: string; agent?: string } = {}, most = MOST_PAGES) => {
   const since = startOfDay(daysAgo);
   return queryOptions({
-    queryKey: ["usage", groupBy.join(), since, filter.session, filter.agent] as const,
-    queryFn: ({ signal }): Promise<UsageReport> =>
-      circadia.reportUsage({ query: { group_by: [...groupBy], since, ...filter }, signal }),
+    queryKey: ["usage", groupBy.join(), since, filter.session, filter.agent, most] as const,
+    queryFn: async ({ signal }): Promise<UsageReport> => {
+      const pages = await fetchPages(
+        (after?: string) => circadia.reportUsage({ query: { group_by: [...groupBy], since, after, ...filter }, signal }),
+        most,
+      );
+      return { ...pages[0]!, usage: pages.flatMap(({ usage }) => usage) };
+    },
     refetchInterval: USAGE_MILLISECONDS * groupBy.length ** 3, // two groupings make a long answer
   });
 };
@@ -123,7 +132,10 @@ export const unhandledQuery = (state: "dead" | "unread") =>
   });
 
 export const threadsQuery = (session: string) =>
-  query(["threads", session], async ({ signal }) => (await circadia.listThreads({ path: { session }, signal })).threads);
+  query(["threads", session], async ({ signal }) => {
+    const pages = await fetchPages((after?: string) => circadia.listThreads({ path: { session }, query: { after }, signal }), MOST_PAGES);
+    return pages.flatMap(({ threads }) => threads);
+  });
 
 /** The newest messages of a thread, oldest first; another reading begins where the last one ended. */
 export const messagesQuery = (session: string, thread: string) =>
@@ -234,7 +246,10 @@ export const blocksQuery = (bank: string) =>
   query(["blocks", bank], async ({ signal }) => (await circadia.listBlocks({ path: { bank }, signal })).blocks);
 
 export const versionsQuery = (bank: string, label: string) =>
-  query(["blocks", bank, label], async ({ signal }) => (await circadia.listVersions({ path: { bank, label }, signal })).blocks);
+  query(["blocks", bank, label], async ({ signal }) => {
+    const pages = await fetchPages((after?: number) => circadia.listVersions({ path: { bank, label }, query: { after }, signal }));
+    return pages.flatMap(({ blocks }) => blocks);
+  });
 
 export const passesQuery = (bank: string) =>
   query(["passes", bank], async ({ signal }) => (await circadia.listPasses({ path: { bank }, query: { limit: 200 }, signal })).passes);

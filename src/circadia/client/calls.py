@@ -269,7 +269,7 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, DreamCalls, AnswerCalls, Tr
         session: str | None = None,
         agent: str | None = None,
         after: str | None = None,
-        limit: int = 5000,
+        limit: int = 1000,
     ) -> UsageReport:
         """Return totals of the ended model calls by one or two groupings, as in `day,tier`.
 

@@ -1579,6 +1579,9 @@ export class Operations extends HeyApiClient {
      * Report Usage
      *
      * Sum up the ended model calls. Operator only.
+     *
+     * By `agent`, `end_user` or `conversation`, a page has the groups of the next keys of that. With two of them, calls
+     * that lack one of them count in `total` only.
      */
     public reportUsage<ThrowOnError extends boolean = true>(options?: Options<ReportUsageData, ThrowOnError>): RequestResult<ReportUsageResponses, ReportUsageErrors, ThrowOnError, 'data'> {
         return (options?.client ?? this.client).get<ReportUsageResponses, ReportUsageErrors, ThrowOnError, 'data'>({

@@ -601,6 +601,12 @@ export type AgentList = {
      * Sorted by name.
      */
     agents: Array<AgentView>;
+    /**
+     * Next
+     *
+     * `after` of the next page; null in the last one.
+     */
+    next?: string | null;
 };
 
 /**
@@ -769,6 +775,12 @@ export type AgentStateList = {
      * Sorted by session and name.
      */
     agents: Array<AgentStateView>;
+    /**
+     * Next
+     *
+     * `after` of the next page; null in the last one.
+     */
+    next?: string | null;
 };
 
 /**
@@ -1806,6 +1818,12 @@ export type BlockList = {
      * Sorted by label; versions of one block oldest first.
      */
     blocks: Array<BlockView>;
+    /**
+     * Next
+     *
+     * `after` of the next page of versions; null in the last one, and in a list of blocks.
+     */
+    next?: number | null;
 };
 
 /**
@@ -6152,9 +6170,15 @@ export type SessionDetail = {
     /**
      * Agents
      *
-     * Sorted by name.
+     * The first ones, sorted by name.
      */
     agents: Array<AgentView>;
+    /**
+     * Next
+     *
+     * `after` of the next page of `GET /sessions/{session}/agents`; null if all agents are here.
+     */
+    next?: string | null;
 };
 
 /**
@@ -6169,6 +6193,12 @@ export type SessionList = {
      * Sorted by age, oldest first.
      */
     sessions: Array<SessionView>;
+    /**
+     * Next
+     *
+     * `after` of the next page; null in the last one.
+     */
+    next?: string | null;
 };
 
 /**
@@ -6980,6 +7010,12 @@ export type ThreadList = {
      * Sorted by age, oldest first.
      */
     threads: Array<ThreadView>;
+    /**
+     * Next
+     *
+     * `after` of the next page; null in the last one.
+     */
+    next?: string | null;
 };
 
 /**
@@ -7364,13 +7400,19 @@ export type UsageReport = {
     /**
      * Usage
      *
-     * Sorted by keys.
+     * A page, sorted by keys.
      */
     usage: Array<GroupUsage>;
     /**
-     * Totals over all groups.
+     * Totals over all calls of the report, those of other pages included.
      */
     total: UsageLine;
+    /**
+     * Next
+     *
+     * `after` of the next page; null in the last one.
+     */
+    next?: string | null;
 };
 
 /**
@@ -11367,6 +11409,10 @@ export type GetSleepingErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type GetSleepingError = GetSleepingErrors[keyof GetSleepingErrors];
@@ -11532,6 +11578,18 @@ export type ListSessionsData = {
          * Also list closed sessions.
          */
         closed?: boolean;
+        /**
+         * After
+         *
+         * `next` of the previous page.
+         */
+        after?: string;
+        /**
+         * Limit
+         *
+         * Maximum number of rows.
+         */
+        limit?: number;
     };
     url: '/api/v1/sessions';
 };
@@ -11569,6 +11627,10 @@ export type ListSessionsErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListSessionsError = ListSessionsErrors[keyof ListSessionsErrors];
@@ -11762,6 +11824,10 @@ export type ShowSessionErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowSessionError = ShowSessionErrors[keyof ShowSessionErrors];
@@ -11786,9 +11852,15 @@ export type ListAgentStatesData = {
          */
         agent?: Array<string>;
         /**
+         * After
+         *
+         * `next` of the previous page.
+         */
+        after?: string;
+        /**
          * Limit
          *
-         * Maximum number of rows.
+         * Maximum number of rows; a page has 10,000 at most.
          */
         limit?: number;
     };
@@ -11832,6 +11904,10 @@ export type ListAgentStatesErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListAgentStatesError = ListAgentStatesErrors[keyof ListAgentStatesErrors];
@@ -11855,7 +11931,20 @@ export type ListAgentsData = {
          */
         session: string;
     };
-    query?: never;
+    query?: {
+        /**
+         * After
+         *
+         * `next` of the previous page.
+         */
+        after?: string;
+        /**
+         * Limit
+         *
+         * Maximum number of rows.
+         */
+        limit?: number;
+    };
     url: '/api/v1/sessions/{session}/agents';
 };
 
@@ -11896,6 +11985,10 @@ export type ListAgentsErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListAgentsError = ListAgentsErrors[keyof ListAgentsErrors];
@@ -12108,6 +12201,10 @@ export type ShowAgentErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowAgentError = ShowAgentErrors[keyof ShowAgentErrors];
@@ -12298,6 +12395,18 @@ export type ListThreadsData = {
          * Also list closed threads.
          */
         closed?: boolean;
+        /**
+         * After
+         *
+         * `next` of the previous page.
+         */
+        after?: string;
+        /**
+         * Limit
+         *
+         * Maximum number of rows.
+         */
+        limit?: number;
     };
     url: '/api/v1/sessions/{session}/threads';
 };
@@ -12339,6 +12448,10 @@ export type ListThreadsErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListThreadsError = ListThreadsErrors[keyof ListThreadsErrors];
@@ -12725,6 +12838,10 @@ export type ListMessagesErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListMessagesError = ListMessagesErrors[keyof ListMessagesErrors];
@@ -12875,6 +12992,10 @@ export type ListHoldsErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListHoldsError = ListHoldsErrors[keyof ListHoldsErrors];
@@ -13015,6 +13136,10 @@ export type ListUnhandledMessagesErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListUnhandledMessagesError = ListUnhandledMessagesErrors[keyof ListUnhandledMessagesErrors];
@@ -13190,6 +13315,10 @@ export type ListWakesErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListWakesError = ListWakesErrors[keyof ListWakesErrors];
@@ -13329,6 +13458,10 @@ export type WakeMatrixErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type WakeMatrixError = WakeMatrixErrors[keyof WakeMatrixErrors];
@@ -13393,6 +13526,10 @@ export type ShowWakeErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowWakeError = ShowWakeErrors[keyof ShowWakeErrors];
@@ -13525,6 +13662,10 @@ export type ShowChainErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowChainError = ShowChainErrors[keyof ShowChainErrors];
@@ -13620,6 +13761,10 @@ export type ShowInboxErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowInboxError = ShowInboxErrors[keyof ShowInboxErrors];
@@ -13845,6 +13990,10 @@ export type ListSentErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListSentError = ListSentErrors[keyof ListSentErrors];
@@ -14002,6 +14151,10 @@ export type ListPulsesErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListPulsesError = ListPulsesErrors[keyof ListPulsesErrors];
@@ -14137,6 +14290,10 @@ export type ShowPulseErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowPulseError = ShowPulseErrors[keyof ShowPulseErrors];
@@ -14350,6 +14507,10 @@ export type ShowScheduleErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowScheduleError = ShowScheduleErrors[keyof ShowScheduleErrors];
@@ -14501,6 +14662,10 @@ export type ShowCoordinationErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowCoordinationError = ShowCoordinationErrors[keyof ShowCoordinationErrors];
@@ -14738,6 +14903,10 @@ export type WakeStatsErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type WakeStatsError = WakeStatsErrors[keyof WakeStatsErrors];
@@ -14810,6 +14979,10 @@ export type ListBanksErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListBanksError = ListBanksErrors[keyof ListBanksErrors];
@@ -15017,6 +15190,10 @@ export type ShowBankErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowBankError = ShowBankErrors[keyof ShowBankErrors];
@@ -15274,6 +15451,10 @@ export type ListEpisodesErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListEpisodesError = ListEpisodesErrors[keyof ListEpisodesErrors];
@@ -15426,6 +15607,10 @@ export type ShowEpisodeErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowEpisodeError = ShowEpisodeErrors[keyof ShowEpisodeErrors];
@@ -15737,6 +15922,10 @@ export type SearchBankErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type SearchBankError = SearchBankErrors[keyof SearchBankErrors];
@@ -15814,6 +16003,10 @@ export type ListViewsErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListViewsError = ListViewsErrors[keyof ListViewsErrors];
@@ -15903,6 +16096,10 @@ export type ShowContextErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowContextError = ShowContextErrors[keyof ShowContextErrors];
@@ -15974,6 +16171,10 @@ export type ExportBankErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ExportBankError = ExportBankErrors[keyof ExportBankErrors];
@@ -16123,6 +16324,10 @@ export type ListBlocksErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListBlocksError = ListBlocksErrors[keyof ListBlocksErrors];
@@ -16293,6 +16498,10 @@ export type ShowBlockErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowBlockError = ShowBlockErrors[keyof ShowBlockErrors];
@@ -16410,6 +16619,18 @@ export type ListVersionsData = {
          * End user, if `{bank}` is a template.
          */
         user?: string;
+        /**
+         * After
+         *
+         * `next` of the previous page.
+         */
+        after?: number;
+        /**
+         * Limit
+         *
+         * Maximum number of rows.
+         */
+        limit?: number;
     };
     url: '/api/v1/banks/{bank}/blocks/{label}/history';
 };
@@ -16451,6 +16672,10 @@ export type ListVersionsErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListVersionsError = ListVersionsErrors[keyof ListVersionsErrors];
@@ -16699,6 +16924,10 @@ export type ListPassesErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListPassesError = ListPassesErrors[keyof ListPassesErrors];
@@ -16855,6 +17084,10 @@ export type ListPassesOfAllErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListPassesOfAllError = ListPassesOfAllErrors[keyof ListPassesOfAllErrors];
@@ -16919,6 +17152,10 @@ export type ShowPassErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowPassError = ShowPassErrors[keyof ShowPassErrors];
@@ -17002,6 +17239,10 @@ export type ListChangesErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListChangesError = ListChangesErrors[keyof ListChangesErrors];
@@ -17367,6 +17608,10 @@ export type ListDreamsErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListDreamsError = ListDreamsErrors[keyof ListDreamsErrors];
@@ -17492,6 +17737,10 @@ export type ShowDreamErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowDreamError = ShowDreamErrors[keyof ShowDreamErrors];
@@ -17624,6 +17873,10 @@ export type ShowDreamDiffErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowDreamDiffError = ShowDreamDiffErrors[keyof ShowDreamDiffErrors];
@@ -17887,6 +18140,10 @@ export type ListMemoryFoldersErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListMemoryFoldersError = ListMemoryFoldersErrors[keyof ListMemoryFoldersErrors];
@@ -17951,6 +18208,10 @@ export type ShowMemoryFolderErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowMemoryFolderError = ShowMemoryFolderErrors[keyof ShowMemoryFolderErrors];
@@ -18011,6 +18272,10 @@ export type ShowSleeptimeOfAllErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowSleeptimeOfAllError = ShowSleeptimeOfAllErrors[keyof ShowSleeptimeOfAllErrors];
@@ -18082,6 +18347,10 @@ export type ShowSleeptimeErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowSleeptimeError = ShowSleeptimeErrors[keyof ShowSleeptimeErrors];
@@ -18321,6 +18590,10 @@ export type ListNotesErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListNotesError = ListNotesErrors[keyof ListNotesErrors];
@@ -18398,6 +18671,10 @@ export type ExplainNoteErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ExplainNoteError = ExplainNoteErrors[keyof ExplainNoteErrors];
@@ -18568,6 +18845,10 @@ export type ListAnswersErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListAnswersError = ListAnswersErrors[keyof ListAnswersErrors];
@@ -18645,6 +18926,10 @@ export type AnswerStatsErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type AnswerStatsError = AnswerStatsErrors[keyof AnswerStatsErrors];
@@ -18803,6 +19088,10 @@ export type ShowAnswerErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowAnswerError = ShowAnswerErrors[keyof ShowAnswerErrors];
@@ -18972,6 +19261,10 @@ export type ListEventsErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListEventsError = ListEventsErrors[keyof ListEventsErrors];
@@ -19019,6 +19312,18 @@ export type ReportUsageData = {
          * Only of agents with this name.
          */
         agent?: string;
+        /**
+         * After
+         *
+         * `next` of the previous page.
+         */
+        after?: string;
+        /**
+         * Limit
+         *
+         * Groups of a page, roughly: all groups of a key are in the same page.
+         */
+        limit?: number;
     };
     url: '/api/v1/usage';
 };
@@ -19060,6 +19365,10 @@ export type ReportUsageErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ReportUsageError = ReportUsageErrors[keyof ReportUsageErrors];
@@ -19113,6 +19422,10 @@ export type ShowClusterErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowClusterError = ShowClusterErrors[keyof ShowClusterErrors];
@@ -19166,6 +19479,10 @@ export type ListTokensErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListTokensError = ListTokensErrors[keyof ListTokensErrors];
@@ -19348,6 +19665,10 @@ export type ShowPrincipalErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowPrincipalError = ShowPrincipalErrors[keyof ShowPrincipalErrors];
@@ -19458,6 +19779,10 @@ export type ShowOverviewErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ShowOverviewError = ShowOverviewErrors[keyof ShowOverviewErrors];
@@ -19511,6 +19836,10 @@ export type ListUpstreamsErrors = {
      * The database does not answer, or the server is stopping; retry.
      */
     503: Problem;
+    /**
+     * Reading this takes a person too long; ask for less.
+     */
+    504: Problem;
 };
 
 export type ListUpstreamsError = ListUpstreamsErrors[keyof ListUpstreamsErrors];

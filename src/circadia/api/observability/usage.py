@@ -47,8 +47,8 @@ async def report_usage(
     agent: Annotated[str | None, Query(description="Only of agents with this name.")] = None,
     after: Annotated[str | None, Query(description="`next` of the previous page.")] = None,
     limit: Annotated[
-        int, Query(ge=1, le=5000, description="Groups of a page, roughly: all groups of a key are in the same page.")
-    ] = 5000,
+        int, Query(ge=1, le=1000, description="Groups of a page, roughly: all groups of a key are in the same page.")
+    ] = 1000,
 ) -> UsageReport:
     """Sum up the ended model calls. Operator only.
 

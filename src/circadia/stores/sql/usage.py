@@ -29,6 +29,8 @@ _PAGED: Final = ("conversation", "end_user", "agent")
 """Groupings with many keys. A report has pages of the keys of the first one in this list."""
 _FEW_CALLS: Final = 50_000
 """Calls of a range that are read to find its conversations; of more, those of a page of conversations are read."""
+_GROUPS_OF_KEY: Final = 10
+"""Expected number of groups of a key, if there is a second grouping."""
 _DAY: Final = timedelta(days=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _IS_KNOWN: Final = func.coalesce(calls.c.input_tokens, calls.c.output_tokens).is_not(None)
@@ -135,9 +137,10 @@ class UsageReader:
     ) -> tuple[Sequence[UsageGroup], Sequence[str] | None]:
         names = _names(paged[0])
         start = len(_all_names(self._by[: self._by.index(paged[0])]))
-        keys = self._find_keys(paged[0], names, limit + 1, cursor)
+        most = limit if len(self._by) == 1 else limit // _GROUPS_OF_KEY + 1
+        keys = self._find_keys(paged[0], names, most + 1, cursor)
         place = slice(start, start + len(names))
-        page = _Page(names=names, place=place, keys=keys[:limit], is_first=cursor is None and len(paged) == 1)
+        page = _Page(names=names, place=place, keys=keys[:most], is_first=cursor is None and len(paged) == 1)
         sums = self._collect(self._by, page=page)
         if page.keys:
             page = page.cut(sums, limit)
