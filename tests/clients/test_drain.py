@@ -87,6 +87,10 @@ async def test_model_sdks_hide_that_the_gateway_of_a_silent_hold_has_stopped_and
         assert await clients.collect() == {
             **{client.name: REPLY for client in MODELS},
             "python-handshake tool": f"MCPError: {STOPS}",
+            "python-stateless tool": f"MCPError: {STOPS}",
+            "typescript-v1 tool": f"StreamableHTTPError: {STOPS}",
+            "typescript-v2-handshake tool": f"SdkHttpError: {STOPS}",
+            "typescript-v2-stateless tool": f"SdkHttpError: {STOPS}",
             **{f"{client.name} wait": NOTHING_YET for client in TOOLS},
         }
         assert len(clients.pair.provider.requests) == len(MODELS)
