@@ -6,6 +6,7 @@ it has one. A line that is written again counts by the difference.
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from operator import add
 from typing import Any, Final
 
 import orjson
@@ -57,6 +58,7 @@ usage_days = Table(
     Column("reasoning_tokens", BigInteger, nullable=False),
     Column("cost_nanousd", BigInteger, nullable=False),
     Column("held_seconds", Double, nullable=False),
+    sqlite_with_rowid=False,
 )
 Index("usage_days_agent", usage_days.c.agent, usage_days.c.session, usage_days.c.day, **only("scope = 'agent'"))
 Index("usage_days_old", usage_days.c.day, **only("scope = 'end_user'"))
@@ -73,6 +75,8 @@ _COLUMNS: Final = [column.name for column in usage_days.c]
 _KEYS: Final = [column.name for column in usage_days.primary_key]
 _ADD: Final = Statement(Upsert(usage_days, keys=_KEYS, more=MEASURES), _COLUMNS)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+_Key = tuple[Any, ...]
 
 
 def _select_ended(connection: Connection) -> Select[Any]:
@@ -95,33 +99,44 @@ def fetch_ended(connection: Connection, lines: Iterable[Call]) -> Sequence[Any]:
 
 def add_calls(connection: Connection, lines: Iterable[Call], *, instead: Iterable[Any]) -> None:
     """Count the ended ones of these calls, in place of the rows that they overwrite."""
-    sums: dict[tuple[object, ...], list[float]] = {}
+    sums: dict[_Key, list[float]] = {}
     for line in lines:
         if line.status is not CallStatus.RESERVED:
             _count(sums, line, 1)
     for row in instead:
         _count(sums, row, -1)
-    changed = ((key, total) for key, total in sums.items() if any(total))
-    rows = sorted(((*key, *total) for key, total in changed), key=str)  # one order in all processes
+    rows = [(*key, *total) for key, total in _spread(sums).items() if any(total)]
     if rows:
-        _ADD.run_many(connection, rows)
+        _ADD.run_many(connection, sorted(rows))  # one order in all processes
 
 
-def _count(sums: dict[tuple[object, ...], list[float]], line: Any, sign: int) -> None:
+def _count(sums: dict[_Key, list[float]], line: Any, sign: int) -> None:
     is_known = line.input_tokens is not None or line.output_tokens is not None
     amounts = (
         1, not is_known, line.status == CallStatus.FAILED.value, line.cost_nanousd is None, line.input_tokens or 0,
         line.output_tokens or 0, line.cached_tokens or 0, line.reasoning_tokens or 0, line.cost_nanousd or 0,
         line.held_seconds,
     )  # fmt: skip
-    end_user, session, agent = line.end_user or "", line.session, line.agent
-    rest = (
-        (line.at - _EPOCH).days, line.tier, line.upstream, line.model, bool(end_user), line.conversation is not None,
+    end_user = line.end_user or ""
+    key = (
+        "end_user", end_user, line.session, line.agent, (line.at - _EPOCH).days, line.tier, line.upstream, line.model,
+        end_user != "", line.conversation is not None,
     )  # fmt: skip
-    names = [("fleet", "", "", ""), ("session", "", session, ""), ("agent", "", session, agent)]
-    if end_user:
-        names.append(("end_user", end_user, session, agent))
-    for name in names:
-        total = sums.setdefault((*name, *rest), [0] * len(amounts))
-        for place, amount in enumerate(amounts):
-            total[place] += sign * amount
+    _add(sums, key, amounts if sign == 1 else [-amount for amount in amounts])
+
+
+def _spread(sums: Mapping[_Key, Sequence[float]]) -> Mapping[_Key, Sequence[float]]:
+    """Return the sums of each scope."""
+    of_scopes: dict[_Key, list[float]] = {}
+    for key, total in sums.items():
+        _, end_user, session, agent, *rest = key
+        if end_user:
+            _add(of_scopes, key, total)
+        for names in (("agent", "", session, agent), ("session", "", session, ""), ("fleet", "", "", "")):
+            _add(of_scopes, (*names, *rest), total)
+    return of_scopes
+
+
+def _add(sums: dict[_Key, list[float]], key: _Key, amounts: Sequence[float]) -> None:
+    known = sums.get(key)
+    sums[key] = list(amounts) if known is None else list(map(add, known, amounts))

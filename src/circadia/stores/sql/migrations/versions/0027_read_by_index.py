@@ -64,6 +64,7 @@ def _create_usage_days() -> None:
             )
         ),
         sa.Column("held_seconds", sa.Double, nullable=False),
+        sqlite_with_rowid=False,
     )  # fmt: skip
     for scope, (end_user, session, agent, only) in _SCOPES.items():
         op.execute(
