@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from benchmarks import doc
+from benchmarks import doc, guard
 
 README: Final = Path(__file__).parent.parent / "README.md"
 Cell = tuple[Sequence[str], str]
@@ -32,17 +32,17 @@ class Figure:
     """Whether theirs is told as a multiple of ours, too."""
 
 
-_CPU, _MS, _PROMPT = "CPU ms a request", "p50 ms", "prompt tokens a turn"
+CPU, _MS, _PROMPT = "CPU ms a request", "p50 ms", "prompt tokens a turn"
 
 FIGURES: Final = (
     Figure(
         what="a proxied call of 2 KB, 32 connections: processor time", benchmark="proxy", unit=" ms",
-        ours=(("plain, 32", "Circadia"), _CPU),
-        others=[(name, (("plain, 32", f"{name}*"), _CPU)) for name in ("LiteLLM", "Portkey")],
+        ours=(("plain, 32", "Circadia"), CPU),
+        others=[(name, (("plain, 32", f"{name}*"), CPU)) for name in ("LiteLLM", "Portkey")],
     ),
     Figure(
-        what="the same, streamed", benchmark="proxy", unit=" ms", ours=(("SSE, 32", "Circadia"), _CPU),
-        others=[("LiteLLM", (("SSE, 32", "LiteLLM*"), _CPU))],
+        what="the same, streamed", benchmark="proxy", unit=" ms", ours=(("SSE, 32", "Circadia"), CPU),
+        others=[("LiteLLM", (("SSE, 32", "LiteLLM*"), CPU))],
     ),
     Figure(
         what="to remember a turn, beside a model that takes 300 ms", benchmark="remember_peers", unit=" ms",
@@ -80,17 +80,31 @@ def write(page: Path = doc.DOC, readme: Path = README) -> Path:
 
 def table(page: str) -> str:
     """Return the README's table. Raises ValueError: the page lacks a figure."""
-    lines = ["| what | Circadia | others, in the same run |", "| --- | ---: | --- |"]
+    lines = ["| what | Circadia | others, in the same run |", "| --- | ---: | --- |", _guarded()]
     for figure in FIGURES:
-        rows = _rows(page, figure.benchmark)
-        _, ours = _found(rows, figure.ours)
+        _, ours = find_cell(page, figure.benchmark, figure.ours)
         told: list[str] = []
         for name, place in figure.others:
-            row, theirs = _found(rows, place)
+            row, theirs = find_cell(page, figure.benchmark, place)
             times = f" ({_value(theirs) / _value(ours):.2g} times)" if figure.times else ""
             told.append(f"{_versioned(name, row)}: {theirs}{figure.unit}{times}")
         lines.append(f"| {figure.what} | {ours}{figure.unit} | {'; '.join(told)} |")
     return "\n".join(lines)
+
+
+def _guarded() -> str:
+    """Return the row of what `make guard` has found at its last commit."""
+    found = guard.load_committed("sqlite")
+    kinds = (guard.PLAIN, guard.STREAMED)
+    plain, streamed = (found[f"{kind}: times the bare relay"] for kind in kinds)
+    bounds = "; ".join(f"{guard.BOUNDS[kind][0]}" for kind in kinds)
+    told = f"`make guard` allows {bounds} times"
+    return f"| a proxied call, times a bare relay's | {plain:.1f}; streamed {streamed:.1f} | {told} |"
+
+
+def find_cell(page: str, benchmark: str, place: Cell) -> tuple[Sequence[str], str]:
+    """Return a row of the benchmark's first table and what stands in its column. Raises ValueError: there is none."""
+    return _found(_rows(page, benchmark), place)
 
 
 def _rows(page: str, benchmark: str) -> Sequence[Sequence[str]]:

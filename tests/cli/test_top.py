@@ -44,7 +44,7 @@ def drawn(agents: list[AgentView], *, height: int | None, trouble: str = "") -> 
         at=NOW,
         agents=agents,
         holds=HoldList(holds=[], total=0, elsewhere=[], total_elsewhere=0),
-        usage=UsageReport(group_by="agent", usage=[], total=NOTHING),
+        usage=UsageReport(group_by="agent", usage=[], total=NOTHING, next=None),
         events=[],
     )
     screen = Console(file=io.StringIO(), width=120)

@@ -35,7 +35,7 @@ NO_LIMITS: Final[Mapping[str, object]] = {
 NOTHING: Final[Mapping[str, object]] = {}
 
 
-def _count_waiters(connection: Connection) -> int:
+def count_waiters(connection: Connection) -> int:
     question = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
     return connection.exec_driver_sql(question).scalar_one()
 
@@ -101,10 +101,10 @@ class Doors:
         try:
             assert isinstance(store, SqlStore)
             async with store.writer.begin([key]) as block:
-                await block.run(_count_waiters)
+                await block.run(count_waiters)
                 tasks = [asyncio.ensure_future(request()) for request in requests]
                 async with asyncio.timeout(30):
-                    while await block.run(_count_waiters) < len(self.urls):
+                    while await block.run(count_waiters) < len(self.urls):
                         await asyncio.sleep(0.01)
             return await asyncio.gather(*tasks)
         finally:

@@ -6,13 +6,17 @@ from datetime import timedelta
 
 import pytest
 
-from circadia.records.pulse import PulseStatus
+from circadia.jobs.leased_jobs import LeasedJobs
+from circadia.records.pulse import Pulse, PulseStatus
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.sleeptime.triggers.pass_lifecycle import NewPass, PassLifecycle
+from circadia.stores.base import Tx
 from tests.contract.sleep_rows import banks_of
+from tests.fixtures.postgres import PostgresServer
+from tests.fixtures.postgres_proxy import postgres_proxy
 from tests.wake.fleet import FREE, LAUNCHED, Fleet, postgres_fleet
 
-pytestmark = pytest.mark.spec("CLU-05")
+pytestmark = pytest.mark.spec("CLU-05", "LARGE-33")
 
 
 @pytest.fixture
@@ -54,3 +58,47 @@ async def test_a_pass_is_cancelled_although_a_worker_claims_it_meanwhile(team: F
         await asyncio.create_task(claim())
         ended = await passes.end(tx, bank, run, PassStatus.CANCELLED, "cancelled by operator")
     assert (ended.status, ended.epoch) == (PassStatus.CANCELLED, run.epoch + 1)
+
+
+async def test_a_claim_whose_answer_is_lost_is_one_claim(postgres_server: PostgresServer, postgres_url: str) -> None:
+    """The connection is cut after the claim has been carried out, and the driver sends it again."""
+    async with postgres_proxy(postgres_server) as proxy, postgres_fleet(proxy.url(postgres_url), "main") as team:
+        for name in ("ann", "bob", "cid"):
+            assert (await team.ask(None, await team.agent(name, LAUNCHED, FREE))).pulse_id is not None
+        jobs = LeasedJobs[Pulse](
+            team.clock, team.store, lambda tx: tx.pulses, _do_nothing, _do_nothing, _fail, name="a test",
+            owner="exe_lost", alone=False,
+        )  # fmt: skip
+        proxy.arm_statement("exe_lost")
+        (claimed,) = await jobs.claim(limit=1)
+        assert proxy.cuts == 1
+        async with team.store.begin_read() as tx:
+            owned = [pulse.id for pulse in await tx.pulses.find_all() if pulse.owner == "exe_lost"]
+        assert owned == [claimed.id]
+
+
+async def test_the_next_claim_takes_what_one_has_claimed_whose_answer_never_came(
+    postgres_server: PostgresServer, postgres_url: str
+) -> None:
+    async with postgres_proxy(postgres_server) as proxy, postgres_fleet(proxy.url(postgres_url), "main") as team:
+        wake = await team.ask(None, await team.agent("bob", LAUNCHED, FREE))
+        worker = team.new_worker("exe_lost", alone=False)
+        await team.pulses()  # a connection for reading is open
+        proxy.refuses = True
+        proxy.arm_statement("exe_lost")
+        await worker.step()
+        assert proxy.cuts == 1
+        proxy.refuses = False
+        team.clock.advance(1)  # far from the end of the lease
+        await worker.step()
+        pulse = await team.until(wake.pulse_id, PulseStatus.RUNNING)
+        assert (pulse.owner, pulse.attempt) == ("exe_lost", 1)
+        await worker.drain(0)
+
+
+async def _do_nothing(tx: Tx, pulse: Pulse) -> None:
+    pass
+
+
+async def _fail(tx: Tx, pulse: Pulse, detail: str) -> Pulse:
+    return pulse

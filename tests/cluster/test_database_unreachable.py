@@ -1,6 +1,7 @@
 """A gateway that cannot reach PostgreSQL: what needs it is refused, and the rest passes for a while."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from circadia.records.member import Role
+from circadia.stores.postgres import open_postgres
 from circadia.testing import ManualClock
 from circadia.testing.mcp_upstream import MockMcpServer
 from tests.fixtures.database_line import DatabaseLine, database_line
@@ -107,3 +109,37 @@ async def test_the_grace_time_is_a_setting(tmp_path: Path, postgres_server: Post
         assert (await send(at, ann))[0] == 200
         clock.advance(MARGIN_SECONDS + 1)
         require_refusal(await send(at, ann))
+
+
+@pytest.mark.parametrize("outage", [DatabaseLine.stall, DatabaseLine.cut], ids=["stalled", "cut"])
+async def test_a_paid_stream_goes_on_and_the_owner_of_its_ids_is_stored_once_the_database_is_back(
+    tmp_path: Path, postgres_server: PostgresServer, postgres_url: str, outage: Outage
+) -> None:
+    body = {"model": "gpt-5-mini", "input": "hello", "stream": True}
+    async with gateway(tmp_path, postgres_server, postgres_url) as (at, clock, line):
+        ann, bob = await at.agent(), await at.agent("bob")
+        await pass_seconds(clock, at, 3)
+        assert (await send(at, ann))[0] == 200
+        outage(line)
+        answers: list[bytes] = []
+        for _ in range(2):
+            async with asyncio.timeout(ANSWER_SECONDS), at.call(ann, "/v1/responses", body) as response:
+                answers.append(await response.read())
+        assert all(b"event: response.completed" in answer for answer in answers)
+        line.restore()
+        found = [re.search(rb'"id": ?"(resp_[^"]+)"', answer) for answer in answers]
+        ids = [match[1].decode() for match in found if match]
+        store = await open_postgres(postgres_url)
+        async with asyncio.timeout(60):
+            for provider_id in ids:
+                while True:
+                    clock.advance(1)
+                    await asyncio.sleep(0.01)
+                    async with store.begin_read() as tx:
+                        if await tx.provider_ids.owner("openai", provider_id) is not None:
+                            break
+        await store.close()
+        assert len(ids) == 2
+        for token, status in ((ann, 200), (bob, 404)):
+            async with at.call(token, f"/v1/responses/{ids[0]}", None, method="GET") as response:
+                assert response.status == status

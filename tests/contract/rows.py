@@ -9,6 +9,7 @@ from circadia.records.call import Call, CallStatus
 from circadia.records.conversation import Conversation
 from circadia.records.event import Event, EventType
 from circadia.records.message import Message
+from circadia.records.retention import RetentionKind
 from circadia.records.session import Session, SessionStatus
 from circadia.records.thread import Thread, ThreadStatus
 from circadia.stores.base import Store, Tx
@@ -101,6 +102,17 @@ async def stored(store: Store, *rows: Session | Agent | Thread) -> None:
                 await tx.agents.add(row)
             else:
                 await tx.threads.add(row)
+
+
+async def expire(tx: Tx, before: datetime, *kinds: RetentionKind) -> int:
+    """Delete all old rows of these kinds; return their number."""
+    deleted = 0
+    for what in kinds:
+        after, is_full = None, True
+        while is_full:
+            page = await tx.retention.delete_page(what, before, limit=500, after=after)
+            deleted, after, is_full = deleted + page.deleted, page.last, page.is_full
+    return deleted
 
 
 async def put(store: Store, tag: object) -> None:

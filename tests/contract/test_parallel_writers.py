@@ -54,7 +54,7 @@ async def test_blocks_with_a_common_key_run_one_after_the_other_and_see_each_oth
 @pytest.mark.spec("CLU-01")
 async def test_a_name_is_read_again_once_its_agent_is_held(database: Database, open_store: Opener) -> None:
     """A block that had to wait for an agent sees what the other has made of it."""
-    store = await open_store()
+    store, elsewhere = await open_store(), await open_store()
     await stored(store, session(), ANN)
     may_end, has_begun = asyncio.Event(), asyncio.Event()
 
@@ -67,7 +67,7 @@ async def test_a_name_is_read_again_once_its_agent_is_held(database: Database, o
             await may_end.wait()
 
     async def disable() -> None:
-        async with store.begin_write() as tx:
+        async with elsewhere.begin_write() as tx:
             found = await tx.agents.get_by_name(ANN.session_id, "ann")
             assert found is not None
             await tx.agents.save(replace(found, enabled=False))

@@ -7,8 +7,9 @@ import pytest
 
 from circadia.ids import BankId
 from circadia.records.answer import AnswerFrame
+from circadia.records.retention import RetentionKind
 from circadia.stores.base import Store, Tx
-from tests.contract.rows import at
+from tests.contract.rows import at, expire
 from tests.contract.sleep_rows import banks_of
 from tests.contract.test_store_answers import ADA, BOB, frame
 
@@ -37,7 +38,7 @@ async def test_a_frame_is_kept_as_its_last_call_came_and_its_questions_add_up(st
             replace(later, asked=3), frame(team, BOB, seconds=5), frame(team, replace(ADA, end_user="eve")),
         ]  # fmt: skip
     async with store.begin_write() as tx:
-        await tx.answers.purge(at(5))
+        await expire(tx, at(5), RetentionKind.ANSWER_FRAMES)
     async with store.begin_read() as tx:
         assert [each.at for each in await tx.answers.find_recent_scopes(team)] == [at(9), at(5)]
 

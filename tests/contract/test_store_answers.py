@@ -11,10 +11,11 @@ import pytest
 from circadia.ids import AgentId, AnswerId, BankId, PassId
 from circadia.records.answer import Answer, AnswerBasis, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, DropReason
 from circadia.records.ready_view import BankHeads
+from circadia.records.retention import RetentionKind
 from circadia.stores.answers import AnswerEntry
 from circadia.stores.base import Store
 from tests.contract.conftest import Opener
-from tests.contract.rows import at
+from tests.contract.rows import at, expire
 from tests.contract.sleep_rows import banks_of
 
 ADA = AnswerScope(agent_id=AgentId("agt_ada"), end_user="ann", frame="f1")
@@ -139,7 +140,7 @@ async def test_who_was_away_until_dropped_ones_were_purged_is_told_all_that_ther
     async with store.begin_write() as tx:
         await tx.answers.drop(team, [AnswerId("a0")], DropReason.VOID, at(10))  # 5
         await tx.answers.drop(team, [AnswerId("a1")], DropReason.EXPIRED, at(20))  # 6
-        await tx.answers.purge(at(15))
+        await expire(tx, at(15), RetentionKind.ANSWERS, RetentionKind.ANSWER_USES)
     async with store.begin_read() as tx:
         assert await tx.answers.get(team, AnswerId("a0")) is None
         missed = await tx.answers.find_changed(team, after=4)
@@ -148,8 +149,8 @@ async def test_who_was_away_until_dropped_ones_were_purged_is_told_all_that_ther
         assert ([(each.id, each.dropped) for each in seen.answers], seen.whole) == ([("a1", "expired")], False)
         assert not (await tx.answers.find_changed(other, after=1)).whole
     async with store.begin_write() as tx:
-        await tx.answers.purge(at(15))
-        await tx.answers.purge(at(21))
+        await expire(tx, at(15), RetentionKind.ANSWERS, RetentionKind.ANSWER_USES)
+        await expire(tx, at(21), RetentionKind.ANSWERS, RetentionKind.ANSWER_USES)
     async with store.begin_read() as tx:
         assert (await tx.answers.find_changed(team, after=5)).whole
         assert await tx.answers.find_changed(team, after=6) == ([], False)
@@ -305,7 +306,7 @@ async def test_uses_are_counted_once_and_found_by_agent_and_by_whether_somebody_
         assert await tx.answers.find_uses(team, judged=False) == [last]
         assert await tx.answers.find_uses(team) == [last, untold, second, first]
     async with store.begin_write() as tx:
-        await tx.answers.purge(at(5))
+        await expire(tx, at(5), RetentionKind.ANSWERS, RetentionKind.ANSWER_USES)
     async with store.begin_read() as tx:
         assert [each.id for each in await tx.answers.find_uses(team)] == ["u7", "u1"]
 

@@ -1,17 +1,18 @@
 """What every store promises of benefits, of what operations cost by day, and of their pauses."""
 
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import pytest
 
 from circadia.ids import AgentId, BankId
 from circadia.records.benefit import Benefit
+from circadia.records.retention import RetentionKind
 from circadia.records.sleep_call import OperationDayCost, SleepCost
 from circadia.records.sleep_state import OperationPause, SleepState
 from circadia.stores.base import Store
-from tests.contract.rows import agent, at, call
+from tests.contract.rows import agent, at, call, expire
 from tests.contract.sleep_rows import asked, banks_of
 
 DAY = date(2026, 3, 29)
@@ -40,7 +41,7 @@ async def test_benefits_of_a_day_add_up_and_go_with_their_bank(store: Store) -> 
         assert await tx.benefits.sum_saved_tokens(since=DAY) == 45
         assert await tx.benefits.sum_saved_tokens(since=NEXT + timedelta(days=1)) == 0
     async with store.begin_write() as tx:
-        await tx.benefits.delete_before(NEXT)
+        await expire(tx, datetime.combine(NEXT, time(), UTC), RetentionKind.BENEFITS)
         assert await tx.benefits.find_all(team, since=DAY) == [gain(team, day=NEXT)]
         await tx.benefits.add([gain(other)])
     async with store.begin_write() as tx:

@@ -7,7 +7,9 @@ import pytest
 
 from circadia.ids import DreamId
 from circadia.records.dream_job import OPEN_DREAMS, DreamJob, DreamJobStatus, DreamSource
+from circadia.records.retention import RetentionKind
 from circadia.stores.base import Store
+from tests.contract.rows import expire
 
 pytestmark = pytest.mark.spec("DREAM-31")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -69,6 +71,6 @@ async def test_dreams_are_listed_newest_first_by_status_and_place_and_purged_whe
         assert await ids(before=DreamId("drm_3")) == ["2", "1"]
         assert await ids(source=DreamSource.BANK) == []
     async with store.begin_write() as tx:
-        assert await tx.dream_jobs.purge(NOW + timedelta(seconds=2)) == 1
+        assert await expire(tx, NOW + timedelta(seconds=2), RetentionKind.DREAM_JOBS) == 1
         assert await tx.dream_jobs.get(DreamId("drm_1")) is None
         assert len(await tx.dream_jobs.find_all()) == 3

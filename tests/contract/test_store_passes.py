@@ -16,12 +16,13 @@ from circadia.records.call import CallStatus
 from circadia.records.change import ChangeKind, ChangeState
 from circadia.records.episode import Demotion, Episode, EpisodeKind
 from circadia.records.open_turn import OpenTurn
+from circadia.records.retention import RetentionKind
 from circadia.records.sleep_call import OperationModelCost, SleepCost
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.records.sleep_state import Backlog, Leftover, SleepState
 from circadia.stores.base import Store
 from tests.contract.conftest import Opener
-from tests.contract.rows import agent, at, call
+from tests.contract.rows import agent, at, call, expire
 from tests.contract.sleep_rows import asked, banks_of, change, sleep_pass
 
 
@@ -174,7 +175,7 @@ async def test_passes_that_ended_long_ago_are_deleted_with_their_changes(store: 
             await tx.passes.add(each)
         await tx.passes.save_changes([change("p1", 1), change("p2", 1)])
     async with store.begin_write() as tx:
-        assert await tx.passes.purge(at(20)) == 1
+        assert await expire(tx, at(20), RetentionKind.PASSES) == 1
     async with store.begin_read() as tx:
         assert [each.id for each in await tx.passes.find_all()] == ["p3", "p2"]
         assert await tx.passes.find_changes(PassId("p1")) == []
@@ -238,8 +239,8 @@ async def test_an_answer_is_found_by_its_question_and_counts_with_what_is_reserv
         cost = SleepCost(calls=1, tokens=100, nanousd=900, seconds=0.0)
         assert line == OperationModelCost(operation="reflect", model=call("c2", by=by).model, failed=0, spent=cost)
         assert [each.spent.calls for each in await tx.sleep_calls.sum_cost_by_model(PassId("p1"))] == [2]
-        assert await tx.sleep_calls.forget_answers(at(3)) == 2
-        assert await tx.sleep_calls.forget_answers(at(3)) == 0
+        assert await expire(tx, at(3), RetentionKind.SLEEP_ANSWERS) == 2
+        assert await expire(tx, at(3), RetentionKind.SLEEP_ANSWERS) == 0
         assert await tx.sleep_calls.find_unanswered(team, "k") == []
         assert await tx.sleep_calls.get_answered(team, "k") is None
         assert await tx.sleep_calls.get_answered(other, "k") is not None
@@ -251,7 +252,7 @@ async def test_an_answer_that_comes_after_its_bank_was_forgotten_or_deleted_is_d
     async with store.begin_write() as tx:
         for number, bank in enumerate((team, other, third)):
             await tx.sleep_calls.add(asked(f"c{number}", bank))
-        assert await tx.sleep_calls.forget_answers(bank_id=team) == 1
+        assert await tx.sleep_calls.forget_answers(team) == 1
         await tx.banks.remove(other)
         for number, bank in enumerate((team, other, third)):
             await tx.sleep_calls.save_outcome(asked(f"c{number}", bank, answer="{}"))

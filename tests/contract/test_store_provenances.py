@@ -34,6 +34,7 @@ async def test_rows_of_a_scope_are_found_in_order_until_they_expire(store: Store
         assert await tx.provenances.find_recent("one", after=0, now=at(10), limit=10) == [found[1]]
         assert await tx.provenances.find_recent("three", after=0, now=at(1), limit=10) == []
     async with store.begin_write() as tx:
-        await tx.provenances.delete_expired(at(10))
+        assert await tx.provenances.delete_expired(at(10), limit=1) == 1
+        await tx.provenances.delete_expired(at(10), limit=9)
     async with store.begin_read() as tx:
         assert await tx.provenances.find_recent("one", after=0, now=at(1), limit=10) == [found[1]], "it is deleted"

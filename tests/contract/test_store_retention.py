@@ -21,7 +21,7 @@ ADA, EVE = agent("ada"), agent("eve")
 
 async def retired(store: Store, what: RetentionKind, before_day: float, limit: int = 500) -> int:
     async with store.begin_write() as tx:
-        return await tx.retention.delete_expired(what, at(before_day * DAY), limit=limit)
+        return (await tx.retention.delete_page(what, at(before_day * DAY), limit=limit)).deleted
 
 
 async def grouped(store: Store, by: str) -> list[UsageGroup]:

@@ -6,8 +6,9 @@ import pytest
 
 from circadia.ids import BankId
 from circadia.records.answer import Answer, DropReason, SameQuestionVerdict
+from circadia.records.retention import RetentionKind
 from circadia.stores.base import Store
-from tests.contract.rows import at
+from tests.contract.rows import at, expire
 from tests.contract.sleep_rows import banks_of
 from tests.contract.test_store_answers import answer, put
 
@@ -54,7 +55,7 @@ async def test_a_verdict_is_gone_with_its_answer_with_its_phrasing_and_with_what
         await tx.answers.save_phrasings(team, made[1].id, made[1].phrasings[:1])
     assert await verdicts(store, team, *keys) == kept[2:]
     async with store.begin_write() as tx:
-        await tx.answers.purge(at(3))
+        await expire(tx, at(3), RetentionKind.ANSWER_VERDICTS)
     assert await verdicts(store, team, *keys) == kept[3:]
     async with store.begin_write() as tx:
         await tx.answers.clear(team)

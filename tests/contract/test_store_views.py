@@ -9,7 +9,9 @@ from circadia.ids import EpisodeId, NoteId
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind
 from circadia.records.ready_view import BankHeads, ReadyView, ViewHit, ViewKind
+from circadia.records.retention import RetentionKind
 from circadia.stores.base import Store
+from tests.contract.rows import expire
 from tests.contract.test_store_memory import BANK, NOON, OTHER, block, episode
 
 pytestmark = pytest.mark.spec("SLEEP-26")
@@ -94,7 +96,7 @@ async def test_questions_of_long_ago_go_and_of_the_others_those_that_were_asked_
         await tx.views.trim_questions(BANK.id, before=NOON, keep=2)
         assert [each.key for each in await tx.views.find_all(BANK.id)] == ["k0", "k4"]
         assert sorted(await tx.views.find_bank_ids()) == sorted([BANK.id, OTHER.id])
-        await tx.views.delete_expired(NOON + timedelta(seconds=1))
+        await expire(tx, NOON + timedelta(seconds=1), RetentionKind.VIEWS)
         assert [each.key for each in await tx.views.find_all(BANK.id)] == ["k4"]
         await tx.views.drop(BANK.id)
         assert await tx.views.find_all(BANK.id) == []

@@ -8,12 +8,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
 from circadia.ids import AgentId
 from circadia.records.pulse import PulseStatus
 from circadia.stores.sqlite import open_sqlite
 from tests.contract.rows import agent, call, conversation, event, message, session, stored, thread
 from tests.contract.wake_rows import pulse, wake
+from tests.contract.years import TABLES, build_row
 from tests.fixtures.database_file import put_database
 from tests.interaction.live import ADMIN, Live, live
 
@@ -90,6 +92,31 @@ async def test_each_kind_of_record_is_kept_for_days_of_its_own(
             await asyncio.sleep(0.05)
     counts = [len(kept(tmp_path, each, "id")) for each in ("wakes", "pulses", "messages", "conversations")]
     assert sorted(counts) == [1, 3, 3, 3], "the other kinds are kept forever"
+
+
+@pytest.mark.setting("retention.sums_days", "retention.memory_days")
+async def test_sums_and_what_left_the_memory_are_kept_for_days_of_their_own(tmp_path: Path) -> None:
+    now, store = datetime.now(UTC), await open_sqlite(put_database(tmp_path))
+    ages = {f"{days}": now - timedelta(days=days) for days in DAYS}
+    rows: dict[str, list[dict[str, object]]] = {
+        "banks": [{"id": "bank", "name": "bank"}],
+        "calls": [{"id": name, "at": at, "merged": 1, "status": "done"} for name, at in ages.items()],
+        "notes": [
+            {"id": name, "bank_id": "bank", "kind": "belief", "trust": "person", "retired_at": at}
+            for name, at in ages.items()
+        ],
+    }
+
+    def write(connection: Connection) -> None:
+        for table, values in rows.items():
+            connection.execute(TABLES[table].insert(), [build_row(TABLES[table], each) for each in values])
+
+    async with store.writer.begin(()) as block:
+        await block.run(write)
+    await store.close()
+    async with live(tmp_path, retention={"sums_days": 90, "memory_days": 40}), asyncio.timeout(30):
+        while (kept(tmp_path, "calls", "at"), kept(tmp_path, "notes", "retired_at")) != (["50", "1"], ["1"]):
+            await asyncio.sleep(0.05)
 
 
 def owned(folder: Path) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from circadia.errors import StorageUnavailable
+from circadia.errors import Conflict, InvalidRequest, StorageUnavailable
 from circadia.ids import BankId, PassId
 from circadia.jobs.leased_jobs import LeasedJobs
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
@@ -49,7 +49,9 @@ class Rows:
     async def has_startable(self, now: datetime) -> bool:
         return False
 
-    async def claim(self, owner: str, *, now: datetime, until: datetime, limit: int) -> Sequence[Pass]:
+    async def claim(
+        self, owner: str, *, now: datetime, until: datetime, limit: int, since: datetime | None = None
+    ) -> Sequence[Pass]:
         return ()
 
     async def hold(self, _: Tx, run: Pass) -> None:
@@ -58,13 +60,17 @@ class Rows:
     async def requeue(self, _: Tx, run: Pass) -> None:
         self.requeued.append(run.id)
 
+    async def fail(self, _: Tx, run: Pass, detail: str) -> Pass:
+        self.row = replace(run, status=PassStatus.FAILED, detail=detail)
+        return self.row
+
 
 def jobs_of(clock: ManualClock, rows: Rows) -> LeasedJobs[Pass]:
     def kind(_: Tx) -> Rows:
         return rows
 
     return LeasedJobs[Pass](
-        clock, cast("Store", rows), kind, rows.requeue, rows.hold, name="a test", owner="me", alone=False
+        clock, cast("Store", rows), kind, rows.requeue, rows.hold, rows.fail, name="a test", owner="me", alone=False
     )
 
 
@@ -103,6 +109,47 @@ async def test_the_result_of_an_older_epoch_is_refused() -> None:
     for epoch in (0, 1):
         await jobs_of(clock, rows).write_result(replace(rows.row, epoch=epoch), act)
     assert [each.epoch for each in written] == [1]
+
+
+@pytest.mark.spec("LARGE-32")
+@pytest.mark.parametrize(("error", "tries"), [(InvalidRequest("a NUL"), 1), (Conflict("a key"), 5), (KeyError(1), 5)])
+async def test_a_result_that_can_never_be_written_is_given_up(
+    error: Exception, tries: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = Rows(clock := ManualClock())
+    failed = 0
+
+    async def act(_: Tx, present: Pass) -> Pass:
+        nonlocal failed
+        failed += 1
+        raise error
+
+    writing = asyncio.create_task(jobs_of(clock, rows).write_result(rows.row, act))
+    for _ in range(tries - 1):
+        await clock.wait_for_sleepers(1)
+        clock.advance(1)
+    await writing
+    assert failed == tries
+    assert (rows.row.status, rows.row.detail) == (PassStatus.FAILED, "its result cannot be stored; see the log")
+    assert "the result of p1 is given up; the job fails" in caplog.messages
+
+
+@pytest.mark.spec("LARGE-32")
+async def test_a_result_waits_for_a_database_that_is_away(caplog: pytest.LogCaptureFixture) -> None:
+    rows = Rows(clock := ManualClock())
+    rows.away = True
+
+    async def act(_: Tx, present: Pass) -> Pass:
+        return replace(present, status=PassStatus.SUCCEEDED)
+
+    writing = asyncio.create_task(jobs_of(clock, rows).write_result(rows.row, act))
+    for _ in range(100):
+        await clock.wait_for_sleepers(1)
+        clock.advance(1)
+    rows.away = False
+    written = await writing
+    assert written is not None
+    assert written.status is PassStatus.SUCCEEDED
 
 
 async def test_a_job_that_begins_while_the_leases_are_read_goes_on_and_one_that_was_taken_over_stops() -> None:

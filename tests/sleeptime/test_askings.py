@@ -11,12 +11,15 @@ from circadia.memory.search.question_counter import count_recent_askings
 from circadia.records.bank import Bank, BankPolicy, CaptureMode
 from circadia.records.benefit import Benefit
 from circadia.records.ready_view import ReadyView, ViewKind
+from circadia.records.retention import RetentionKind
+from circadia.server.retention import RetentionSweep
+from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.operations.reindex import forget_askings, write_askings
 from circadia.stores.base import Store
+from tests.contract.rows import expire
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.test_reindex import POLICY, Home, often
-from tests.sleeptime.tier_stand import Tier
 
 WINDOW = timedelta(days=14)
 
@@ -53,7 +56,7 @@ async def test_no_question_with_a_secret_is_written_nor_any_of_a_bank_that_takes
     assert [each.asked["text"] for each in await home.views()] == ["Porto"]
     async with home.store.begin_write() as tx:
         await home.memory.banks.change(tx, home.bank, by="t", policy=BankPolicy(capture_mode=CaptureMode.EXPLICIT))
-    await forget_askings(home.store, lambda _: POLICY, home.clock.now())
+    await forget_askings(home.store, lambda _: POLICY)
     assert await home.views() == []
     await often(home, "Porto", counted=True)
     await home.close()
@@ -66,12 +69,13 @@ async def test_what_nobody_asks_any_more_is_deleted_though_this_process_was_neve
     await home.noted("Ann loves Porto.", *await home.said("Porto?"))
     await often(home, "Porto")
     await home.close()
-    await forget_askings(home.store, lambda _: POLICY, home.clock.now() + WINDOW)
-    assert len(await home.views()) == 1
-    await forget_askings(home.store, lambda _: POLICY, home.clock.now() + WINDOW + timedelta(seconds=1))
+    for seconds, left in ((0, 1), (1, 0)):
+        async with home.store.begin_write() as tx:
+            await expire(tx, home.clock.now() + timedelta(seconds=seconds), RetentionKind.VIEWS)
+        assert len(await home.views()) == left
     assert (await home.views(), len(await home.views(ViewKind.SUBJECT))) == ([], 2)
     none = SleepPolicySettings.model_validate({"views": 0})
-    await forget_askings(home.store, lambda _: none, home.clock.now())
+    await forget_askings(home.store, lambda _: none)
     assert await home.views(ViewKind.SUBJECT) == []
 
 
@@ -87,7 +91,7 @@ async def test_a_long_conversation_is_counted_too(home: Home) -> None:
 
 
 @pytest.mark.spec("SLEEP-42")
-async def test_the_worker_takes_out_what_was_asked_and_what_was_saved_long_ago(stand: Stand) -> None:
+async def test_what_was_asked_and_what_was_saved_long_ago_is_deleted(stand: Stand) -> None:
     today = stand.clock.now().date()
     days = [today - timedelta(days=each) for each in (367, 366)]
     asked = ReadyView(bank_id=stand.bank.id, kind=ViewKind.QUESTION, key="k", asked={"text": "?"})
@@ -100,7 +104,7 @@ async def test_the_worker_takes_out_what_was_asked_and_what_was_saved_long_ago(s
             )
             for day in days
         ])  # fmt: skip
-    await Tier(stand, None).worker().step()
+    await RetentionSweep(stand.clock, stand.store, Settings.model_validate({})).sweep()
     async with stand.store.begin_read() as tx:
         assert await tx.views.find_all(stand.bank.id) == []
         assert [each.day for each in await tx.benefits.find_all(stand.bank.id, since=days[0])] == days[1:]

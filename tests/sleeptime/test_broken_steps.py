@@ -11,6 +11,7 @@ from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.memory.blocks import BlockAuthor
 from circadia.records.bank import Bank
 from circadia.records.change import Change
+from circadia.records.event import EventType
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.records.sleep_state import SleepState
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, PassContext, Step
@@ -65,6 +66,37 @@ async def test_a_fault_in_a_users_own_operation_sets_apart_what_it_fails_on_and_
     assert (first.status, first.detail) == (PassStatus.PARTIAL, f"own_broken: episodes 1 to 4: {told}")
     read = {word for note in await stand.notes() for word in note.text.split()}
     assert read == set(texts), "the other operation has read all"
+
+
+half_named = type("HalfNamed", (type,), {"__name__": property(lambda _: "Half\ud83e")})
+"""A class of classes whose names end in half a character."""
+HalfError: type[Exception] = half_named("HalfError", (Exception,), {})
+
+
+class Closing(Pairs):
+    """Fails at the end of a pass with words that no database can store."""
+
+    name = "own_closing"
+
+    async def close(self, bank: Bank, ground: PassContext) -> Mapping[str, int]:
+        raise HalfError
+
+
+@pytest.mark.spec("LARGE-32")
+async def test_a_pass_whose_result_cannot_be_stored_has_failed_and_the_next_one_runs(
+    stand: Stand, caplog: pytest.LogCaptureFixture
+) -> None:
+    tier = Tier(stand, ScriptedChatModel(reading), does=[Closing()], idle_seconds=0)
+    for number in (1, 2):
+        await stand.said("a", "b")
+        stand.clock.advance(3600)
+        await tier.worker().step()
+        ended = (await tier.ended(number))[-1]
+        assert (ended.status, ended.detail) == (PassStatus.FAILED, "its result cannot be stored; see the log")
+        assert f"the result of {ended.id} is given up; the job fails" in caplog.messages
+    async with stand.store.begin_read() as tx:
+        events = await tx.events.find_after(0, types=[EventType.PASS], limit=99)
+    assert [event.data["status"] for event in events].count("failed") == 2
 
 
 class Editing(Pairs):

@@ -20,8 +20,10 @@ from circadia.records.episode import Episode
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note
+from circadia.records.retention import RetentionKind
 from circadia.sleeptime.budget.savings import Savings, Source, Weight, compute_savings, fit_seconds_per_token
 from circadia.stores.sqlite import open_sqlite
+from tests.contract.rows import expire
 from tests.sleeptime.stand import Stand
 
 BOUND = 10_000
@@ -166,7 +168,7 @@ async def test_who_made_a_note_or_a_block_is_known_after_the_records_of_the_pass
     await stand.ended(run)
     await stand.write("tasks", "Ann lives in Porto. And?")
     async with stand.store.begin_write() as tx:
-        assert await tx.passes.purge(stand.clock.now() + timedelta(seconds=1)) == 2
+        assert await expire(tx, stand.clock.now() + timedelta(seconds=1), RetentionKind.PASSES) == 2
     stand.memory.uses.add(notes_only(stand, note, notes=[], blocks=[await stand.block("tasks")]))
     stand.memory.uses.add(notes_only(stand, note))
     await savings(stand).step()

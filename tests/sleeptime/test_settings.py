@@ -13,7 +13,9 @@ from circadia.llm.usage import Usage
 from circadia.memory.banks import NewBank
 from circadia.records.change import ChangeKind
 from circadia.records.sleep_pass import PassStatus, Trigger
-from circadia.sleeptime.operations.reindex import forget_askings, write_askings
+from circadia.server.retention import RetentionSweep
+from circadia.settings import Settings
+from circadia.sleeptime.operations.reindex import write_askings
 from circadia.sleeptime.triggers.pass_lifecycle import NewPass
 from circadia.stores.base import Store
 from circadia.testing.scripted_model import ScriptedChatModel
@@ -150,7 +152,7 @@ async def test_a_question_that_was_asked_often_is_kept_for_14_days(sqlite_store:
     await often(home, "Porto")
     await write_askings(home.store, home.memory.retrieval.askings, lambda _: POLICY)
     home.clock.advance(days * DAY)
-    await forget_askings(home.store, lambda _: POLICY, home.clock.now())
+    await RetentionSweep(home.clock, home.store, Settings.model_validate({})).sweep()
     assert len(await home.views()) == left
 
 

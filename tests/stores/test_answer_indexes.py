@@ -81,7 +81,7 @@ ASKED: Sequence[Callable[[SqlAnswers], Awaitable[object]]] = (
     lambda answers: answers.find_expired(BANK, at(0), limit=1),
     lambda answers: answers.save_verdicts([verdict("v1", answer(ONE, BANK))]),
     lambda answers: answers.find_verdicts(BANK, ["v1"]),
-    lambda answers: answers.purge(at(0)),
+    lambda answers: answers.find_banks_with_expired(at(0), limit=1),
     lambda answers: answers.clear(BANK),
 )
 

@@ -12,7 +12,7 @@ from circadia.records.principal import Principal
 from circadia.records.session import Session, SessionStatus
 from circadia.records.thread import Thread, ThreadStatus
 from circadia.stores.base import Tx
-from circadia.stores.locks import LockKey, agent_key
+from circadia.stores.locks import LockKey, agent_key, thread_key
 from circadia.suggestions import did_you_mean
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -86,6 +86,16 @@ async def lock_open_session(tx: Tx, session: Session) -> None:
     present = await tx.sessions.lock(session.id)
     if present is None or present.status is SessionStatus.CLOSED:
         raise Conflict(f"session {session.name!r} is closed; create another")
+
+
+async def hold_readers(tx: Tx, session: Session, thread: str) -> None:
+    """Hold an open thread, by id or name, and its participants, all at once: a message concerns them.
+
+    Who joins until then is held later, by whoever sends.
+    """
+    readers = await tx.threads.find_readers(session.id, thread)
+    threads = [thread_key(thread_id) for thread_id, _ in readers]
+    await tx.hold(*threads, *(agent_key(agent_id) for _, agent_id in readers if agent_id is not None))
 
 
 async def find_thread(tx: Tx, principal: Principal, session: Session, thread_id: str) -> Thread:

@@ -57,16 +57,17 @@ async def clean_up(
 
 async def forget_expired(store: Store, now: datetime) -> None:
     """Drop expired answers in all banks, in batches, whether passes run there or not."""
-    async with store.begin_read() as tx:
-        banks = [bank.id for bank in await tx.banks.find_all() if bank.answers]
-    for bank_id in banks:
-        expired: Sequence[AnswerId] | None = None
-        while expired is None or len(expired) == PAGE:
-            async with store.begin_read() as tx:
-                expired = await tx.answers.find_expired(bank_id, now, limit=PAGE)
-            if expired:
-                async with store.begin_write() as tx:
-                    await drop_ready_answers(tx, bank_id, expired, DropReason.EXPIRED, now)
+    while True:
+        async with store.begin_read() as tx:
+            found = {
+                bank_id: await tx.answers.find_expired(bank_id, now, limit=PAGE)
+                for bank_id in await tx.answers.find_banks_with_expired(now, limit=PAGE)
+            }
+        if not found:
+            return
+        for bank_id, expired in found.items():
+            async with store.begin_write() as tx:
+                await drop_ready_answers(tx, bank_id, expired, DropReason.EXPIRED, now)
 
 
 async def drop_excess_answers(tx: Tx, bank_id: BankId, settings: AnswersSettings, at: datetime) -> Sequence[Answer]:

@@ -12,8 +12,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from circadia.clock import Clock, wait_for_event
-from circadia.errors import CircadiaError, Conflict, StorageUnavailable
+from circadia.errors import Conflict, StorageUnavailable
 from circadia.jobs.guarded_step import run_guarded
+from circadia.jobs.result_writer import UNSTORABLE, write_result
 from circadia.records.pulse import Pulse
 from circadia.records.sleep_pass import Pass
 from circadia.stores.base import Store, Tx
@@ -24,8 +25,6 @@ _logger = logging.getLogger(__name__)
 LEASE_SECONDS: Final = 15.0
 """A process that does not renew its leases within this time counts as dead."""
 BEAT_SECONDS: Final = LEASE_SECONDS / 3
-RETRY_SECONDS: Final = 1.0
-"""Pause before a result is written again after a database failure."""
 
 
 R = TypeVar("R", bound=Pulse | Pass)
@@ -41,7 +40,9 @@ class LeasedRows(JobRows[R_co], Protocol[R_co]):
 
     async def has_startable(self, now: datetime) -> bool: ...
 
-    async def claim(self, owner: str, *, now: datetime, until: datetime, limit: int) -> Sequence[R_co]: ...
+    async def claim(
+        self, owner: str, *, now: datetime, until: datetime, limit: int, since: datetime | None = None
+    ) -> Sequence[R_co]: ...
 
     async def find_claimed(self) -> Sequence[R_co]: ...
 
@@ -63,7 +64,7 @@ class LeasedJobs(Generic[R]):
     """One per kind of job and process. `owner` names the process in the rows.
 
     `alone` means that no other process uses this database. `requeue_dead` puts back a job whose process died. `hold`
-    holds all that the end of a job may change.
+    holds all that the end of a job may change. `fail` ends a job, for a reason, whose result cannot be stored.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class LeasedJobs(Generic[R]):
         rows: Callable[[Tx], LeasedRows[R]],
         requeue_dead: Callable[[Tx, R], Awaitable[None]],
         hold: Callable[[Tx, R], Awaitable[None]],
+        fail: Callable[[Tx, R, str], Awaitable[R | None]],
         *,
         name: str,
         owner: str,
@@ -83,11 +85,14 @@ class LeasedJobs(Generic[R]):
         self._rows = rows
         self._requeue_dead = requeue_dead
         self._hold = hold
+        self._fail = fail
         self._name = name
         self._owner = owner
         self._alone = alone
         self._bell = asyncio.Event()
         self._beat_at = 0.0
+        self._unanswered: datetime | None = None
+        """End of the leases of the first claim whose answer was lost: the next claim takes its rows."""
         self._seen_since: dict[tuple[str, int, datetime | None], float] = {}
         """Leases of others with their ends, so that a renewed one is new. Wall clocks may differ and play no part."""
         self.running: dict[str, asyncio.Task[None]] = {}
@@ -98,6 +103,11 @@ class LeasedJobs(Generic[R]):
         task = self.running[key] = asyncio.create_task(work)
         task.add_done_callback(lambda _: self.running.pop(key, None))
         return task
+
+    @property
+    def has_unanswered_claim(self) -> bool:
+        """Return whether jobs may be claimed of which this process does not know."""
+        return self._unanswered is not None
 
     def ring(self) -> None:
         self._bell.set()
@@ -122,8 +132,13 @@ class LeasedJobs(Generic[R]):
             async with self._store.begin_single_read() as tx:
                 if not await self._rows(tx).has_startable(now):
                     return ()
+        self._unanswered = self._unanswered or until
         async with self._store.begin_write() as tx:
-            return await self._rows(tx).claim(self._owner, now=now, until=until, limit=limit)
+            claimed = await self._rows(tx).claim(
+                self._owner, now=now, until=until, limit=limit, since=self._unanswered
+            )  # fmt: skip
+        self._unanswered = None
+        return claimed
 
     async def recover(self) -> None:
         """Put back the jobs of dead processes: those whose lease was not renewed for one lease period.
@@ -184,25 +199,24 @@ class LeasedJobs(Generic[R]):
     ) -> R | None:
         """Apply `act` to the current row if this attempt still owns it; retry until that is written. Return the row.
 
-        Nobody else would: meanwhile the job counts as running. At the end of the process (`at_once`) one try is
-        enough, because the next process puts the job back. `keys` are those that `act` needs, if they are known.
+        Nobody else would: meanwhile the job counts as running. If the result cannot be stored, the job fails. At the
+        end of the process (`at_once`) one try is enough, because the next process puts the job back. `keys` are those
+        that `act` needs, if they are known.
         """
-        while True:
-            try:
-                async with self._store.begin_write(*keys) as tx:
-                    if not keys:
-                        await self._hold(tx, row)
-                    present = await self._rows(tx).get(row.id)
-                    if present is not None and present.epoch == row.epoch and present.lease_until is not None:
-                        present = await act(tx, present)
-                return present
-            except CircadiaError as error:
-                _logger.warning("the result of %s is not written yet: %s", row.id, error)
-            except Exception:  # a job that never ends would block its agent or bank forever
-                _logger.exception("the result of %s is not written yet", row.id)
-            if at_once or self.draining:
-                return None
-            await self._clock.sleep(RETRY_SECONDS)
+
+        async def write(act: Callable[[Tx, R], Awaitable[R | None]]) -> R | None:
+            async with self._store.begin_write(*keys) as tx:
+                if not keys:
+                    await self._hold(tx, row)
+                present = await self._rows(tx).get(row.id)
+                if present is not None and present.epoch == row.epoch and present.lease_until is not None:
+                    present = await act(tx, present)
+            return present
+
+        return await write_result(
+            self._clock, row.id, lambda: write(act), lambda: write(lambda tx, row: self._fail(tx, row, UNSTORABLE)),
+            is_last_try=lambda: at_once or self.draining,
+        )  # fmt: skip
 
     async def drain(self, seconds: float | None = 0.0) -> None:
         """Claim nothing more, wait `seconds` for running jobs, then cancel the rest, which put themselves back.

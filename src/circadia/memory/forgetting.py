@@ -51,7 +51,7 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = Fa
     ]
     if not dry_run:  # a question may repeat a forgotten text, or one never stored
         await tx.views.drop(bank.id)
-        await tx.sleep_calls.forget_answers(bank_id=bank.id)
+        await tx.sleep_calls.forget_answers(bank.id)
         await tx.answers.clear(bank.id)
         await tx.banks.bump_generation(bank.id, await _remove(tx, bank, parts, notes, cut))
     return ForgetCounts(episodes=len(forgotten_ids), notes=len(notes), versions=len(cut))

@@ -38,16 +38,19 @@ from circadia.stores.base import Store
 from circadia.stores.signals.remote import RemoteSignals
 from circadia.stores.sql.connection_facts import ConnectionFacts
 from circadia.stores.sql.database import SqlStore
-from circadia.stores.sql.driver_errors import is_refusal
+from circadia.stores.sql.driver_errors import DAMAGED, is_refusal
 from circadia.stores.sql.migrate import Revision, find_missing, list_revisions
 from circadia.stores.sql.revision import SchemaRow, sqlite_revision
 from circadia.stores.sqlite import open_sqlite
+from circadia.stores.sqlite_damage import find_damage
 from circadia.wake.worker import WakeWorker
 
 _logger = logging.getLogger(__name__)
 
 _NOTICE_SECONDS: Final = 3.0
 """Time for a balancer that checks each second to see that `/readyz` is red, before a stopping gateway refuses calls."""
+DAMAGE_SECONDS: Final = 1.0
+"""Longest check of the database at the start; the database itself finds what that misses."""
 
 
 async def open_store(settings: Settings, data: Path, *, migrates: bool = True) -> tuple[Store, ConnectionFacts | None]:
@@ -74,9 +77,12 @@ async def open_store(settings: Settings, data: Path, *, migrates: bool = True) -
 
 async def _connect(settings: ServerSettings, data: Path) -> SqlStore:
     if settings.database_url is None:
-        return await open_sqlite(
+        opened = await open_sqlite(
             data / DATABASE_FILE, readers=settings.readers, operator_seconds=settings.operator_read_seconds
         )
+        if damage := await find_damage(data / DATABASE_FILE, DAMAGE_SECONDS):
+            opened.report_damage(StorageUnavailable(f"SQLite does not answer: {DAMAGED} ({damage})"))
+        return opened
     store: SqlStore = await load_postgres().open_postgres(
         settings.database_url, readers=settings.readers, writers=settings.writers,
         operator_seconds=settings.operator_read_seconds,

@@ -14,6 +14,7 @@ from circadia.clock import wait_for_event
 from circadia.errors import CircadiaError, Conflict, NotFound
 from circadia.ids import DreamId
 from circadia.jobs.guarded_step import run_guarded
+from circadia.jobs.result_writer import UNSTORABLE, write_result
 from circadia.memory.services import MemoryServices
 from circadia.memory.transfer.copying import copy_bank
 from circadia.records.dream_job import OPEN_DREAMS, DreamJob, DreamJobStatus, DreamMode, DreamSource
@@ -132,16 +133,14 @@ class DreamRunner:
         except Exception:
             _logger.exception("dream %s failed", job.id)
             status, changes = DreamJobStatus.FAILED, {"error": "something went wrong; the server's log has the details"}
-        ending = partial(self._end, moved, status, changes)
-        while not await run_guarded(f"the result of dream {job.id}", ending):
-            await self._clock.sleep(RETRY_SECONDS)
+        await write_result(
+            self._clock, job.id, partial(self._move, moved, status, **changes),
+            partial(self._move, moved, DreamJobStatus.FAILED, error=UNSTORABLE),
+        )  # fmt: skip
 
     async def _move(self, job: DreamJob, status: DreamJobStatus, **changes: Any) -> DreamJob | None:
         async with self._store.begin_write() as tx:
             return await self._requests.move(tx, job, status, **changes)
-
-    async def _end(self, job: DreamJob, status: DreamJobStatus, changes: Mapping[str, Any]) -> None:
-        await self._move(job, status, **changes)
 
     async def _dream_folder(self, job: DreamJob) -> tuple[DreamJobStatus, Mapping[str, Any]]:
         report = await self._folders.dream(job.name, DreamMode(job.mode), job.instructions)

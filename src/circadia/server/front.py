@@ -127,6 +127,8 @@ class DoorRouter:
         self._readiness = readiness
         self.is_draining = False
         """Whether `/readyz` fails, so that no balancer sends new calls."""
+        self.deaths: list[str] = []
+        """Names of background tasks that have ended; without them the server is not ready."""
         self.refusal: CircadiaError | None = None
         """The answer to every new call, once none is taken."""
 
@@ -183,6 +185,11 @@ class DoorRouter:
     async def _answer_readiness(self, send: Send) -> None:
         if self.is_draining:
             await send_answer(send, 503, b"draining: the server is stopping\n", b"text/plain")
+            return
+        if self.deaths:
+            names = ", ".join(map(repr, self.deaths))
+            message = f"background tasks have ended: {names}; see the log, and restart the server\n"
+            await send_answer(send, 503, message.encode(), b"text/plain")
             return
         try:
             status, text = 200, await self._readiness.check()

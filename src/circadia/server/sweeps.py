@@ -11,7 +11,7 @@ from circadia.gateway.accounting.backlog import NAME_PREFIX
 from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.guarded_step import run_guarded
 from circadia.memory.forgetting import find_expired_episodes, forget_expired_episodes
-from circadia.records.retention import RetentionKind
+from circadia.server.retention import RetentionSweep
 from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
@@ -28,6 +28,9 @@ RETIRE_EVERY_SECONDS = 3600.0
 """From the begin of one look to the next: what comes due while a look lasts waits no longer than that."""
 ABANDONED_AFTER = timedelta(days=90)
 """Age of a killed process's backlog whose cursor is deleted."""
+EXPIRED_AT_ONCE = 1_000
+BANKS_AT_ONCE = 100
+"""Banks whose oldest episodes one sweep looks at."""
 FORGOTTEN_AT_ONCE = 200
 """Episodes of a bank deleted per sweep, in one transaction; each takes its notes and parts of blocks with it."""
 
@@ -50,15 +53,11 @@ class Sweeps:
         self._stalls_at = 0.0
         self._stall_seconds = settings.defaults.stall_seconds
         self._kept = None if days is None else timedelta(days=days)
-        retention = settings.retention.model_dump()
-        self._records = [
-            (what, days) for what in RetentionKind if (days := retention[f"{what.value}_days"]) is not None
-        ]
-        self._retire_at = self._retire_records_at = 0.0
-        self._forget_at = self._expire_at = 0.0
+        self._retire_at = self._forget_at = self._expire_at = 0.0
+        self._forget_after = ""
         self._leading = (
             self._release_leases, self._report_stalls, self._index_messages, self._retire_deliveries,
-            self._retire_records, self._forget_episodes, self._expire_provenances,
+            RetentionSweep(clock, store, settings).sweep, self._forget_episodes, self._expire_leftovers,
         )  # fmt: skip
 
     async def run(self) -> None:
@@ -106,32 +105,17 @@ class Sweeps:
         if retired:
             _logger.info("%d deliveries were handled %d days ago and are deleted", retired, self._kept.days)
 
-    async def _retire_records(self) -> None:
-        """Delete expired records: a batch each second until none is left, then hourly (GATE-81)."""
-        began = self._clock.monotonic()
-        if began < self._retire_records_at:
-            return
-        more, now = False, self._clock.now()
-        first, last = (f"{NAME_PREFIX}_{int(at):012x}" for at in (0, (now - ABANDONED_AFTER).timestamp() * 1000))
-        async with self._store.begin_write() as tx:
-            await tx.cursors.retire(first, last)
-        for what, days in self._records:
-            async with self._store.begin_write() as tx:
-                retired = await tx.retention.delete_expired(what, now - timedelta(days=days), limit=RETIRED_AT_ONCE)
-            more |= retired == RETIRED_AT_ONCE
-            if retired:
-                _logger.info("%d %s are older than %d days and are deleted", retired, what.value, days)
-        if not more:
-            self._retire_records_at = began + RETIRE_EVERY_SECONDS
-
     async def _forget_episodes(self) -> None:
-        """Delete episodes that their bank no longer keeps: a batch each second, hourly when none is left (MEM-03)."""
-        began = self._clock.monotonic()
+        """Delete episodes that their bank no longer keeps: a page of each of some banks (MEM-03).
+
+        The next sweep goes on with these banks, or with the next ones; after all banks, the sweep rests for an hour.
+        """
+        began, now = self._clock.monotonic(), self._clock.now()
         if began < self._forget_at:
             return
-        now = self._clock.now()
         async with self._store.begin_read() as tx:
-            banks = [bank for bank in await tx.banks.find_all() if await find_expired_episodes(tx, bank, now, limit=1)]
+            page = await tx.banks.find_all(expiring=True, after=self._forget_after, limit=BANKS_AT_ONCE)
+            banks = [bank for bank in page if await find_expired_episodes(tx, bank, now, limit=1)]
         more = False
         for bank in banks:
             async with self._store.begin_write() as tx:
@@ -139,13 +123,20 @@ class Sweeps:
             more |= deleted.episodes == FORGOTTEN_AT_ONCE
             _logger.info("%d episodes of bank %r are older than it keeps and are deleted", deleted.episodes, bank.name)
         if not more:
-            self._forget_at = began + RETIRE_EVERY_SECONDS
+            is_last = len(page) < BANKS_AT_ONCE
+            self._forget_after = "" if is_last else page[-1].name
+            self._forget_at = began + RETIRE_EVERY_SECONDS if is_last else 0.0
 
-    async def _expire_provenances(self) -> None:
+    async def _expire_leftovers(self) -> None:
+        """Delete what calls and processes have left behind."""
         now = self._clock.monotonic()
         if now < self._expire_at:
             return
-        self._expire_at = now + EXPIRE_EVERY_SECONDS
+        abandoned_at = (self._clock.now() - ABANDONED_AFTER).timestamp() * 1000
+        first, last = (f"{NAME_PREFIX}_{int(at):012x}" for at in (0, abandoned_at))
         async with self._store.begin_write() as tx:
-            await tx.provenances.delete_expired(self._clock.now())
+            expired = await tx.provenances.delete_expired(self._clock.now(), limit=EXPIRED_AT_ONCE)
             await tx.hold_places.delete_of_gone_members()
+            await tx.cursors.retire(first, last)
+        if expired < EXPIRED_AT_ONCE:
+            self._expire_at = now + EXPIRE_EVERY_SECONDS

@@ -25,7 +25,7 @@ from circadia.answers.lookup import AnswerLookup
 from circadia.api.app import ApiParts, create_api
 from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.gateway.accounting.budget import CallBudgetGuard
-from circadia.gateway.accounting.id_owners import Owners
+from circadia.gateway.accounting.id_owners import IssuedId, Owners
 from circadia.gateway.accounting.journal import LINES, Journal
 from circadia.gateway.answers.answer_book import AnswerBook
 from circadia.gateway.answers.drafting import GatewayAnswerDrafter
@@ -213,7 +213,8 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
          DreamRunner(basis, folders, memory, dreams)),
         partial(_apply_file_agents, basis, registry, tier),
     )  # fmt: skip
-    await start_background(stack, own, stdio, queues := (journal, exchanges, answers[1]), tasks)
+    queues = journal, door.owners, exchanges, answers[1]
+    await start_background(stack, own, stdio, queues, tasks, front.deaths.append)
     return Server(
         app=front, connection_limit=front.limit, journal=journal, exchanges=exchanges, answers=answers[1],
         waiting=lambda: gate.total_held + ticker.waiting,
@@ -292,7 +293,7 @@ async def _model_door(
     clock, store, settings = basis.clock, basis.store, basis.settings
     secret = partial(read_secret, basis.environment)
     providers = await open_providers(settings, secret, clock, stack, role=basis.role)
-    owners = Owners(clock, store)
+    owners = Owners(clock, store, basis.build_spool("owners", [IssuedId]))
     budget = CallBudgetGuard(clock, store, memory.events)
     turns = Turns(clock, basis.ids, store, journal, basis.signals, basis.contact)
     exchanges, remembering = build_gateway_memory(basis, memory, dreams, *answers)

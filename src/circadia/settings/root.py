@@ -27,10 +27,14 @@ class RetentionSettings(Section):
 
     events_days: int | None = _days(90, "events")
     calls_days: int | None = _days(90, "single model calls")
+    sums_days: int | None = _days(3_650, "daily sums of calls")
     wakes_days: int | None = _days(90, "decided wake requests")
     pulses_days: int | None = _days(90, "ended pulses")
     conversations_days: int | None = _days(90, "conversations without a new turn")
-    messages_days: int | None = _days(365, "messages that are in no inbox any more")
+    messages_days: int | None = _days(
+        365, "messages that are in no inbox any more, closed threads, and ended sessions and agents"
+    )
+    memory_days: int | None = _days(365, "retired notes, and versions of a block that have 50 newer ones")
     provider_ids_days: int | None = _days(400, "owners of ids that providers hand out")
 
 

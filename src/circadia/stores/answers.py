@@ -124,8 +124,8 @@ class Answers(Protocol):
         """Return up to `limit` expired answers that are not dropped, by id."""
         ...
 
-    async def purge(self, before: datetime) -> None:
-        """Delete answers dropped before then in all banks, and older frames, uses and verdicts."""
+    async def find_banks_with_expired(self, now: datetime, *, limit: int) -> Collection[BankId]:
+        """Return the banks of the `limit` answers that expired first, without dropped ones."""
         ...
 
     async def record_uses(self, uses: Sequence[AnswerUse]) -> Collection[AnswerId]:

@@ -1,7 +1,6 @@
 """Store protocol for dreams that were asked for."""
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
 from typing import Protocol
 
 from circadia.ids import DreamId
@@ -31,8 +30,4 @@ class DreamJobs(Protocol):
         limit: int = 100,
     ) -> Sequence[DreamJob]:
         """Return dreams of these statuses (all without any), the newest first."""
-        ...
-
-    async def purge(self, before: datetime) -> int:
-        """Delete dreams that ended before then; return their number."""
         ...

@@ -12,7 +12,7 @@ from circadia.records.conversation import Conversation
 from circadia.records.event import Event, EventType
 from circadia.records.overview import RecentAlert
 from circadia.records.provenance import Provenance
-from circadia.records.retention import RetentionKind
+from circadia.records.retention import RetentionKind, RetentionPage
 
 
 class Events(Protocol):
@@ -147,7 +147,7 @@ class Provenances(Protocol):
 
     async def add(self, new: Sequence[Provenance]) -> None: ...
 
-    async def delete_expired(self, now: datetime) -> None: ...
+    async def delete_expired(self, now: datetime, *, limit: int) -> int: ...
 
     async def find_recent(self, scope: str, *, after: int, now: datetime, limit: int) -> Sequence[Provenance]:
         """Return the scope's provenances with a greater number in order; if more than `limit`, the newest."""
@@ -157,10 +157,13 @@ class Provenances(Protocol):
 class Retention(Protocol):
     """Deletes old rows."""
 
-    async def delete_expired(self, what: RetentionKind, before: datetime, *, limit: int) -> int:
-        """Delete up to `limit` rows of this kind that ended before `before`, oldest first; return their number.
+    async def delete_page(
+        self, what: RetentionKind, before: datetime, *, limit: int, after: datetime | None = None
+    ) -> RetentionPage:
+        """Look at up to `limit` rows that ended before `before`, oldest first from `after` on, and delete what is free.
 
-        Open rows and the newest event are kept. Calls leave daily sums by session, agent, tier, upstream and model.
+        Open rows, the newest event, and what another row needs are kept. Calls leave daily sums by session, agent,
+        tier, upstream and model.
         """
         ...
 

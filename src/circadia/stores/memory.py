@@ -43,12 +43,14 @@ class Banks(Protocol):
         *,
         template: str | None = None,
         named: Collection[str] | None = None,
+        expiring: bool = False,
         after: str = "",
         limit: int | None = None,
     ) -> Sequence[Bank]:
         """Return banks by name that match all given conditions.
 
-        `named` holds names and templates, one of which must match; `after` is an exclusive lower bound of the name.
+        `named` holds names and templates, one of which must match. With `expiring`, only those whose policy has
+        `keep_days`. `after` is an exclusive lower bound of the name.
         """
         ...
 
@@ -334,10 +336,6 @@ class Views(Protocol):
 
         Those asked most often since that day (UTC) are kept, and of equals those asked last.
         """
-        ...
-
-    async def delete_expired(self, before: datetime) -> None:
-        """Delete questions of all banks that were last asked before then."""
         ...
 
     async def find_bank_ids(self) -> Sequence[BankId]:

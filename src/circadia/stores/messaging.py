@@ -32,6 +32,10 @@ class Threads(Protocol):
         """Return up to two threads of this name, open ones first, then the newest."""
         ...
 
+    async def find_readers(self, session_id: SessionId, name: str) -> Sequence[tuple[ThreadId, AgentId | None]]:
+        """Return open threads with this name or id and each participant, or None, without holding them."""
+        ...
+
     async def names_near(self, session_id: SessionId, name: str, *, agent_id: AgentId | None = None) -> Sequence[str]:
         """Return a few names alphabetically near this one; with `agent_id` from threads it takes part in now."""
         ...

@@ -36,11 +36,14 @@ class Passes(Protocol):
         """Return whether a pending pass that nobody has claimed may start."""
         ...
 
-    async def claim(self, owner: str, *, now: datetime, until: datetime, limit: int) -> Sequence[Pass]:
+    async def claim(
+        self, owner: str, *, now: datetime, until: datetime, limit: int, since: datetime | None = None
+    ) -> Sequence[Pass]:
         """Claim pending passes that may start and that nobody else is claiming; return them.
 
         Passes that calls wait for go first, then the bank that waited longest (SLEEP-14). A claimed pass stays
-        pending, with the next epoch and a lease `until` then.
+        pending, with the next epoch and a lease `until` then. Those that the owner has claimed until `since` or later,
+        in a claim whose answer was lost, are among them.
         """
         ...
 
@@ -97,10 +100,6 @@ class Passes(Protocol):
 
     async def last_change_number(self, pass_id: PassId) -> int:
         """Return the number of a pass's last change, or 0."""
-        ...
-
-    async def purge(self, before: datetime) -> int:
-        """Delete passes that ended before then, with their changes; return their number."""
         ...
 
     async def redact_changes(self, bank_id: BankId, gone: Collection[str]) -> None:
@@ -242,8 +241,8 @@ class SleepCalls(Protocol):
         """Return the cost of a bank's calls since then, ordered by operation and UTC day."""
         ...
 
-    async def forget_answers(self, before: datetime | None = None, *, bank_id: BankId | None = None) -> int:
-        """Remove the answers of older calls, or of all a bank's calls, pending ones too; return their number."""
+    async def forget_answers(self, bank_id: BankId) -> int:
+        """Remove the answers of a bank's calls, pending ones too; return their number."""
         ...
 
 
@@ -283,5 +282,3 @@ class Benefits(Protocol):
     async def sum_saved_tokens(self, *, since: date) -> int:
         """Return the tokens saved in all banks from this day on."""
         ...
-
-    async def delete_before(self, before: date) -> None: ...

@@ -159,11 +159,13 @@ class Pulses(Protocol):
         ...
 
     async def claim(
-        self, owner: str, launchers: Collection[str], *, now: datetime, until: datetime, limit: int
-    ) -> Sequence[Pulse]:
+        self, owner: str, launchers: Collection[str], *, now: datetime, until: datetime, limit: int,
+        since: datetime | None = None,
+    ) -> Sequence[Pulse]:  # fmt: skip
         """Claim the oldest pending pulses of these launchers that may start and that nobody else is claiming.
 
-        A claimed pulse stays pending, with the next epoch and a lease `until` then.
+        A claimed pulse stays pending, with the next epoch and a lease `until` then. Those that the owner has claimed
+        until `since` or later, in a claim whose answer was lost, are among them.
         """
         ...
 

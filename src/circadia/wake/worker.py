@@ -71,6 +71,7 @@ class WakeWorker:
             lambda tx: StartablePulses(tx, parts.launchers),
             self._put_back,
             self._hold_agents,
+            self._fail,
             name="the wake worker",
             owner=owner,
             alone=alone,
@@ -124,7 +125,8 @@ class WakeWorker:
             self._ended.clear()
             self._next_at = None
             self._jobs.forget_leases()
-        if due.pulses or any_done:  # what was just decided may start
+        # What was just decided may start.
+        if due.pulses or any_done or self._jobs.has_unanswered_claim:
             await self._jobs.run_guarded(self._start)
 
     async def drain(self, seconds: float | None = None) -> None:
@@ -213,6 +215,9 @@ class WakeWorker:
     async def _put_back(self, tx: Tx, pulse: Pulse) -> None:
         await self._parts.pulses.requeue(tx, pulse, "its process died", died=True)
         tx.after_commit(lambda: self._start_clearing(pulse))
+
+    async def _fail(self, tx: Tx, pulse: Pulse, detail: str) -> Pulse:
+        return await self._parts.pulses.end(tx, pulse, PulseStatus.FAILED, detail)
 
     def _start_clearing(self, pulse: Pulse) -> None:
         clearing = asyncio.create_task(self._clear(pulse))

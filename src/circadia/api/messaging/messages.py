@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Query
 from pydantic import Field
 
-from circadia.agents.directory import find_session, find_thread
+from circadia.agents.directory import find_session, find_thread, hold_readers
 from circadia.api.bodies import Body, Names
 from circadia.api.pages import fetch_page
 from circadia.api.parts import Parts, Who, noun_router
@@ -66,6 +66,7 @@ async def send_message(session: str, thread: str, body: MessageBody, who: Who, p
     """
     async with parts.store.begin_write() as tx:
         home = await find_session(tx, who, session, open_only=True)
+        await hold_readers(tx, home, thread)
         found_thread = await find_thread(tx, who, home, thread)
         await parts.threads.send(tx, who, home, found_thread, body.content, body.mentions, sender=body.sender)
         (message,) = await tx.messages.find_latest(found_thread.id, limit=1)  # the same, with its number

@@ -22,6 +22,9 @@ from circadia.settings.server import ServerSettings
 LOW_BYTES = 2**30
 LEAST_BYTES = 100 * 2**20
 LOCK_FILE = "lock"
+DAMAGE_SECONDS = 10.0
+"""Longest check of the database's pages; it takes about 2 s a GiB."""
+RESTORE = "restore it (`circadia restore`), or move it away to start afresh"
 
 
 def check_folder(folder: Path) -> list[Check]:
@@ -94,8 +97,11 @@ async def check_database(folder: Path, settings: Settings, watch: ClockCompariso
                 checks += judge_members(await revisions.read_live_members(url), fingerprint(settings))
         else:
             version, (revision, works_with) = await revisions.sqlite_revision(file)
+            damage = await importlib.import_module("circadia.stores.sqlite_damage").find_damage(file, DAMAGE_SECONDS)
+            if damage is not None:
+                return [fail("database", f"{str(file)!r} is damaged: {damage}", RESTORE)]
     except StorageUnavailable as error:
-        remedy = "check server.database_url and that it runs" if url else "restore it, or move it away to start afresh"
+        remedy = "check server.database_url and that it runs" if url else RESTORE
         return [fail("database", error.message, remedy)]
     except ValueError:
         return [fail("database", "server.database_url is malformed", "write postgresql://user@host/database")]

@@ -57,7 +57,7 @@ class ModelDoor:
         self._gate = gate
         self._in_flight = in_flight
         self._providers = providers
-        self._owners = owners
+        self.owners = owners
         self._budget = budget
         self._relay = relay
         self._defaults = defaults
@@ -116,7 +116,7 @@ class ModelDoor:
             request = replace(request, streamed=True)
         reply.reply_format = ModelReplyFormat(dialect, streamed=request.streamed)
         require_model(agent, request, route)
-        await self._owners.require(agent, name, (*route.owned_ids, *request.foreign_ids))
+        await self.owners.require(agent, name, (*route.owned_ids, *request.foreign_ids))
         query = query_without_token(headers, scope["query_string"])
         target = tail.decode("ascii") + ("?" + query.decode("latin-1") if query else "")
         call = ModelCall(

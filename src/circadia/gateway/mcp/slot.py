@@ -1,7 +1,7 @@
 """Supervises one child: starts it at the first request, restarts it after a crash, stops it when idle."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from mcp.shared.dispatcher import ProgressFnT
@@ -17,7 +17,16 @@ _LONGEST_PAUSE_SECONDS: Final = 30.0
 
 
 class ChildSupervisor:
-    def __init__(self, name: str, settings: McpServerSettings, environment: Mapping[str, str], clock: Clock) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: McpServerSettings,
+        environment: Mapping[str, str],
+        clock: Clock,
+        on_idle: Callable[[], object],
+    ) -> None:
+        """`on_idle` is called once the child was stopped for being idle."""
+        self._on_idle = on_idle
         self._name = name
         self._settings = settings
         self._environment = environment
@@ -124,6 +133,8 @@ class ChildSupervisor:
         self._idle_task = None  # from now on a new request waits for the end and a fresh start
         if self._child is not None:
             await self._child.stop()
+        if not self._busy and self._clock.monotonic() >= self._not_before:
+            self._on_idle()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

@@ -110,7 +110,9 @@ class StdioServerApp:
     def __init__(self, name: str, settings: McpServerSettings, environment: Mapping[str, str], clock: Clock) -> None:
         self._per_agent = settings.per_agent
         self._slots: dict[AgentId | None, ChildSupervisor] = {}
-        self._new_slot: Callable[[], ChildSupervisor] = lambda: ChildSupervisor(name, settings, environment, clock)
+        self._new_slot: Callable[[AgentId | None], ChildSupervisor] = lambda key: ChildSupervisor(
+            name, settings, environment, clock, on_idle=lambda: self._slots.pop(key)
+        )
         self._server: Server[Any] = Server(name, get_tool_input_schema=_skip_schema_check)
         self._server.add_request_handler("server/discover", RequestParams, self._discover)
         self._server.middleware.append(self._handle_request)
@@ -133,7 +135,7 @@ class StdioServerApp:
         principal = cast("Principal", context.request.scope["circadia.principal"])
         key = principal.agent.id if self._per_agent and principal.agent else None
         if key not in self._slots:
-            self._slots[key] = self._new_slot()
+            self._slots[key] = self._new_slot(key)
         return self._slots[key]
 
     async def _handle_request(self, ctx: Context, call_next: CallNext) -> HandlerResult:

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from circadia.agents.directory import hold_readers
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.ids import MessageId
 from circadia.mcp_server.arguments import Arguments, ToolResult, take_fitting
@@ -157,6 +158,7 @@ async def _reply(caller: Caller, arguments: ReplyArguments) -> ToolResult:
         sender = None if sender_id is None else await tx.agents.get(sender_id)
     if thread is not None and thread.status is not ThreadStatus.DIRECT:
         async with caller.parts.store.begin_write() as tx:
+            await hold_readers(tx, home, thread.id)
             thread = await tx.threads.get(thread.id) or thread
             present = {participant.agent_id for participant in await tx.threads.participants(thread.id)}
             mentions = [_full_reference(sender)] if sender is not None and sender.id in present else []

@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import Field
 
-from circadia.agents.directory import find_thread
+from circadia.agents.directory import find_thread, hold_readers
 from circadia.mcp_server.arguments import Arguments, ToolResult
 from circadia.mcp_server.caller import Caller, name_from
 from circadia.mcp_server.tools.threads import ThreadName
@@ -36,6 +36,7 @@ class SendAnswer(ToolResult):
 async def _send(caller: Caller, arguments: SendMessage) -> ToolResult:
     async with caller.parts.store.begin_write() as tx:
         home = await caller.home(tx)
+        await hold_readers(tx, home, arguments.thread)
         thread = await find_thread(tx, caller.principal, home, arguments.thread)
         sent = await caller.parts.threads.send(
             tx, caller.principal, home, thread, arguments.content, arguments.mentions

@@ -32,8 +32,6 @@ GATHER_SECONDS: Final = 0.1
 PAUSED_SECONDS: Final = 10.0
 """Interval between checks of a pass whose bank is paused."""
 FORGET_SECONDS: Final = 3600.0
-BENEFIT_DAYS: Final = 366
-"""Days for which daily benefits are kept: one more than the longest window."""
 
 
 class SleepWorker:
@@ -50,8 +48,7 @@ class SleepWorker:
         due: DueWatch | None = None,
     ) -> None:
         """`leads` tells whether this process decides which passes are due; all processes run them."""
-        self._clock = clock
-        self._parts = parts
+        self._clock, self._parts = clock, parts
         self._tier = parts.tier
         self._owner = owner
         self._alone = alone
@@ -63,6 +60,7 @@ class SleepWorker:
             lambda tx: tx.passes,
             self._put_back,
             lambda tx, run: tx.hold(bank_key(run.bank_id)),
+            self._fail,
             name="sleep-time work",
             owner=owner,
             alone=alone,
@@ -170,6 +168,10 @@ class SleepWorker:
         if bank is not None:
             await self._tier.rows.requeue(tx, bank, run, "its process died", seconds=0, died=True)
 
+    async def _fail(self, tx: Tx, run: Pass, detail: str) -> Pass | None:
+        bank = await tx.banks.get(run.bank_id)
+        return None if bank is None else await self._tier.rows.end(tx, bank, run, PassStatus.FAILED, detail)
+
     async def _preempt_passes(self) -> None:
         """Preempt passes for waiting calls, and drop those that another process has taken over."""
         for active_pass in tuple(self._running.values()):
@@ -196,7 +198,8 @@ class SleepWorker:
         return min(LOOK_SECONDS, max(0.0, (verdict.at - self._clock.now()).total_seconds()))
 
     async def _start(self) -> None:
-        if not self._rung_for_pass and not (await self._due.look()).passes:
+        may_start = self._rung_for_pass or self._jobs.has_unanswered_claim or (await self._due.look()).passes
+        if not may_start:
             return
         self._rung_for_pass = False
         while not self._jobs.draining and (places := self._count_free_places()) > 0:
@@ -255,18 +258,12 @@ class SleepWorker:
             await write_askings(self._parts.store, self._parts.retrieval.askings, self._tier.policy)
 
     async def _forget(self) -> None:
-        """Delete what no pass can need any more: old model answers, records and questions, and expired rows."""
+        """Drop expired answers, turns of dead processes, and questions that a bank may not keep."""
         now, today = self._clock.monotonic(), self._clock.now()
         if now < self._forget_at:
             return
-        before = today - timedelta(days=self._tier.settings.keep_days)
         await forget_expired(self._parts.store, today)
         async with self._parts.store.begin_write() as tx:
-            await tx.sleep_calls.forget_answers(before)
-            await tx.passes.purge(before)
-            await tx.dream_jobs.purge(before)
-            await tx.answers.purge(before)
             await tx.open_turns.delete_expired(today - timedelta(seconds=FORGET_SECONDS))
-            await tx.benefits.delete_before((today - timedelta(days=BENEFIT_DAYS)).date())
-        await forget_askings(self._parts.store, self._tier.policy, today)
+        await forget_askings(self._parts.store, self._tier.policy)
         self._forget_at = now + FORGET_SECONDS

@@ -16,7 +16,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
@@ -215,10 +214,9 @@ async def write_askings(
         raise
 
 
-async def forget_askings(store: Store, policy: Callable[[Bank], SleepPolicySettings | None], now: datetime) -> None:
-    """Delete questions that nobody asked within the window, and those of banks that may keep none."""
-    async with store.begin_write() as tx:
-        await tx.views.delete_expired(now - WINDOW)
+async def forget_askings(store: Store, policy: Callable[[Bank], SleepPolicySettings | None]) -> None:
+    """Delete questions of banks that may keep none."""
+    async with store.begin_read() as tx:
         homes = await tx.views.find_bank_ids()
     for bank_id in homes:
         async with store.begin_read() as tx:

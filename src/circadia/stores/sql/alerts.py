@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from sqlalchemy import JSON, Column, Connection, String, Table, bindparam, delete, null, select, update
+from sqlalchemy import JSON, Column, Connection, Index, String, Table, bindparam, delete, null, select, update
 
 from circadia.records.alert import PendingAlertPost
 from circadia.records.overview import RecentAlert
@@ -21,6 +21,8 @@ alerts = Table(
     Column("told_at", Instant, nullable=False),
     Column("post", JSON(none_as_null=True)),  # the body that is due to be posted; NULL afterwards
 )
+
+Index("alerts_told", alerts.c.told_at)
 
 _COLUMNS = [column.name for column in alerts.c]
 _TOLD = Statement(select(alerts.c.subject, alerts.c.told_at).where(alerts.c.cause == bindparam("of_cause")))

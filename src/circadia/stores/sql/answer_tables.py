@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import JSON, BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, String, Table, Text
 
-from circadia.stores.sql.schema import Instant, metadata
+from circadia.stores.sql.schema import Instant, metadata, only
 
 
 def _bank() -> Column[Any]:
@@ -50,6 +50,7 @@ Index(
     *(answers.c[name] for name in ("bank_id", "dropped", "touched_at", "id", "agent_id", "size")),
 )
 Index("answers_dropped", answers.c.dropped_at)
+Index("answers_expiring", answers.c.expires_at, **only("dropped = ''"))
 
 answer_frames = Table(
     "answer_frames",
@@ -111,3 +112,4 @@ answer_days = Table(
         for name in ("served", "hints", "misses", "made", "used", "wasted", "wasted_tokens", "right", "wrong")
     ),
 )
+Index("answer_days_day", answer_days.c.day)

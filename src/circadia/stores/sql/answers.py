@@ -21,7 +21,7 @@ from circadia.records.answer import (
 )
 from circadia.records.ready_view import BankHeads
 from circadia.stores.answers import SEEN, AnswerChanges, AnswerEntry, RecentScope
-from circadia.stores.locks import RETENTION_KEY, bank_key
+from circadia.stores.locks import bank_key
 from circadia.stores.sql import answer_frames as frames_of
 from circadia.stores.sql import answer_uses as uses_of
 from circadia.stores.sql import answer_verdicts as verdicts_of
@@ -69,6 +69,12 @@ _EXPIRED: Final = Statement(
     .order_by(answers.c.id)
     .limit(bindparam("most"))
 )
+_EXPIRED_FIRST: Final = Statement(
+    select(answers.c.bank_id)
+    .where(answers.c.dropped == literal_column("''"), answers.c.expires_at <= bindparam("now"))
+    .order_by(answers.c.expires_at)
+    .limit(bindparam("most"))
+)
 _COUNT_LIVE: Final = Statement(
     select(func.count())
     .select_from(answers)
@@ -95,21 +101,6 @@ _DROP: Final = Statement(
     ),
     ("of_id", "why", "now", "new_revision"),
 )  # fmt: skip
-_PURGED: Final = Statement(
-    select(answers.c.bank_id, answers.c.revision).where(answers.c.dropped_at < bindparam("before"))
-)  # fmt: skip
-_MARK: Final = Statement(
-    update(banks)
-    .where(banks.c.id == bindparam("bank"), banks.c.answers_purged < bindparam("last"))
-    .values(answers_purged=bindparam("last")),
-    ("bank", "last"),
-)
-_PURGE: Final = (
-    Statement(delete(answers).where(answers.c.dropped_at < bindparam("before"))),
-    Statement(delete(answer_uses).where(answer_uses.c.at < bindparam("before"))),
-    Statement(delete(answer_frames).where(answer_frames.c.at < bindparam("before"))),
-    Statement(delete(answer_verdicts).where(answer_verdicts.c.at < bindparam("before"))),
-)
 _CLEAR: Final = (
     Statement(
         update(banks)
@@ -200,9 +191,10 @@ class SqlAnswers:
         values = {"bank": bank_id, "now": now, "most": limit}
         return [AnswerId(row.id) for row in await self._run(lambda connection: _EXPIRED.all(connection, values))]
 
-    async def purge(self, before: datetime) -> None:
-        await self._hold(RETENTION_KEY)
-        await self._run(LongWork(lambda connection: _purge(connection, before)))
+    async def find_banks_with_expired(self, now: datetime, *, limit: int) -> Collection[BankId]:
+        values = {"now": now, "most": limit}
+        rows = await self._run(lambda connection: _EXPIRED_FIRST.all(connection, values))
+        return {BankId(row.bank_id) for row in rows}
 
     async def record_uses(self, uses: Sequence[AnswerUse]) -> Collection[AnswerId]:
         await self._hold(*(bank_key(use.bank_id) for use in uses))
@@ -310,16 +302,6 @@ def _drop(
         _DROP.run_many(connection, [(row.id, why.value, at, revision) for row in rows])
         verdicts_of.delete_verdicts(connection, [row.id for row in rows])
     return [_answer(row) for row in rows]
-
-
-def _purge(connection: Connection, before: datetime) -> None:
-    values = {"before": before}
-    last: dict[str, int] = {}
-    for row in _PURGED.all(connection, values):
-        last[row.bank_id] = max(row.revision, last.get(row.bank_id, 0))
-    _MARK.run_many(connection, list(last.items()))
-    for statement in _PURGE:
-        statement.execute(connection, values)
 
 
 def _values(answer: Answer) -> Sequence[object]:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Column, Connection, Row, Table, bindparam, delete, insert, or_, select, tuple_, update
+from sqlalchemy import Column, Connection, Row, Table, bindparam, delete, insert, or_, select, text, tuple_, update
 
 from circadia.errors import Conflict
 from circadia.ids import BankId
@@ -18,7 +18,7 @@ from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer
 from circadia.stores.sql.due_checks import queue_check
 from circadia.stores.sql.index_delta import HEADS, build_empty_delta, fetch_delta, fetch_heads
 from circadia.stores.sql.link import Runner, fetch_held
-from circadia.stores.sql.memory_tables import banks, blocks, episodes, evidence, notes, removals, views
+from circadia.stores.sql.memory_tables import KEEPS_DAYS, banks, blocks, episodes, evidence, notes, removals, views
 from circadia.stores.sql.nearby_names import NamesNear
 from circadia.stores.sql.short_reads import FEW, LongWork, ShortRead, ShortSingleRead
 from circadia.stores.sql.sleep_tables import benefits, next_checks, pass_changes, passes, sleep_calls, sleep_states
@@ -144,6 +144,7 @@ class SqlBanks:
         *,
         template: str | None = None,
         named: Collection[str] | None = None,
+        expiring: bool = False,
         after: str = "",
         limit: int | None = None,
     ) -> Sequence[Bank]:
@@ -154,8 +155,12 @@ class SqlBanks:
             statement = statement.where(or_(banks.c.name.in_(named), banks.c.template.in_(named)))
         if after:
             statement = statement.where(banks.c.name > after)
-        rows = await self._run(lambda connection: connection.execute(statement).all())
-        return [_bank(row) for row in rows]
+
+        def work(connection: Connection) -> Sequence[Row[Any]]:
+            condition = [text(KEEPS_DAYS[connection.dialect.name])] if expiring else []
+            return connection.execute(statement.where(*condition)).all()
+
+        return [_bank(row) for row in await self._run(work)]
 
     async def fetch_index_delta(
         self,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Row, bindparam, delete, func, select
+from sqlalchemy import Row, bindparam, func, select
 
 from circadia.ids import BankId
 from circadia.records.benefit import Benefit
@@ -58,10 +58,6 @@ class SqlBenefits:
 
     async def sum_saved_tokens(self, *, since: date) -> int:
         return int(await self._run(lambda connection: _TOKENS.scalar(connection, {"since": number_of(since)})))
-
-    async def delete_before(self, before: date) -> None:
-        deletion = delete(benefits).where(benefits.c.day < number_of(before))
-        await self._run(lambda connection: connection.execute(deletion))
 
 
 def _benefit(row: Row[Any]) -> Benefit:

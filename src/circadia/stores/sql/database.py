@@ -1,16 +1,18 @@
 """The SQL store, shared by both dialects; they differ in their connections only."""
 
 import asyncio
+import logging
 import math
 import os
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, TypeVar, cast
 
 from sqlalchemy import Column, Connection, Integer, LargeBinary, Table, bindparam, text, update
 
+from circadia.errors import StorageUnavailable
 from circadia.ids import SessionId
 from circadia.stores.access import AccessTokens
 from circadia.stores.base import (
@@ -64,6 +66,7 @@ from circadia.stores.sql.conversations import SqlConversations
 from circadia.stores.sql.cursors import SqlCursors
 from circadia.stores.sql.deliveries import SqlDeliveries
 from circadia.stores.sql.dream_jobs import SqlDreamJobs
+from circadia.stores.sql.driver_errors import is_damage
 from circadia.stores.sql.due_checks import SqlDueChecks
 from circadia.stores.sql.due_work import SqlDueWork
 from circadia.stores.sql.episodes import SqlEpisodes
@@ -92,6 +95,8 @@ from circadia.stores.sql.threads import SqlThreads
 from circadia.stores.sql.views import SqlViews
 from circadia.stores.sql.wakes import SqlWakes
 from circadia.stores.sql.write_block import BlockWriter
+
+_logger = logging.getLogger(__name__)
 
 SMALL_BYTES: Final = 1
 LARGE_BYTES: Final = 262_144
@@ -237,21 +242,40 @@ class SqlStore:
         self._touches: dict[SessionId, datetime] = {}
         """Last activity by session, not stored yet."""
         self._proved_until = -math.inf
+        self.damage: StorageUnavailable | None = None
+        """Damage of the database's files, which no retry mends."""
 
     @asynccontextmanager
     async def begin_write(self, *keys: LockKey) -> AsyncGenerator[Tx]:
-        async with self.writer.begin(keys) as block:
-            yield SqlTx(block, block.after_commit, block.after_rollback, self._note_touch)
+        with self.notice_damage():
+            async with self.writer.begin(keys) as block:
+                yield SqlTx(block, block.after_commit, block.after_rollback, self._note_touch)
 
     @asynccontextmanager
     async def begin_read(self) -> AsyncGenerator[Tx]:
-        async with ReadBlock(self.readers, self._openings) as block:
-            yield SqlTx(block, _refuse, _refuse, self._note_touch)
+        with self.notice_damage():
+            async with ReadBlock(self.readers, self._openings) as block:
+                yield SqlTx(block, _refuse, _refuse, self._note_touch)
 
     @asynccontextmanager
     async def begin_single_read(self) -> AsyncGenerator[Tx]:
-        async with SingleReadBlock(self.readers, self._openings) as block:
-            yield SqlTx(block, _refuse, _refuse, self._note_touch)
+        with self.notice_damage():
+            async with SingleReadBlock(self.readers, self._openings) as block:
+                yield SqlTx(block, _refuse, _refuse, self._note_touch)
+
+    @contextmanager
+    def notice_damage(self) -> Generator[None]:
+        try:
+            yield
+        except StorageUnavailable as error:
+            if self.damage is None and is_damage(error):
+                self.report_damage(error)
+            raise
+
+    def report_damage(self, damage: StorageUnavailable) -> None:
+        """Note a damage that a block or a check has met: until a restart, `ping` fails with it."""
+        self.damage = damage
+        _logger.critical("the database is damaged: %s", damage.message)
 
     @property
     def for_operators(self) -> Store:
@@ -276,6 +300,8 @@ class SqlStore:
 
         It probes with a write after a failed write, and every few seconds.
         """
+        if self.damage is not None:
+            raise self.damage
         self.writer.check()
         async with ReadBlock(self._pools.probes, self._openings) as block:
             await block.run(_ping)
@@ -303,13 +329,15 @@ class _OperatorStore:
         self.save_touches = store.save_touches
         self.close = store.close
         self.for_operators: Store = self
+        self._notice_damage = store.notice_damage
         self._readers = readers
         self._openings = openings
 
     @asynccontextmanager
     async def begin_read(self) -> AsyncGenerator[Tx]:
-        async with LimitedReadBlock(self._readers, self._openings) as block:
-            yield SqlTx(block, _refuse, _refuse, _note_no_touch)
+        with self._notice_damage():
+            async with LimitedReadBlock(self._readers, self._openings) as block:
+                yield SqlTx(block, _refuse, _refuse, _note_no_touch)
 
     begin_single_read = begin_read
 

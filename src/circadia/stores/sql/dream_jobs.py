@@ -2,14 +2,12 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, fields
-from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import JSON, Column, Connection, Index, Row, String, Table, Text, bindparam, delete, select, update
+from sqlalchemy import JSON, Column, Connection, Index, Row, String, Table, Text, bindparam, select, update
 
 from circadia.ids import DreamId
 from circadia.records.dream_job import DreamJob, DreamJobStatus, DreamSource
-from circadia.stores.locks import RETENTION_KEY
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import Instant, metadata, only
 from circadia.stores.sql.statement import Statement
@@ -33,6 +31,7 @@ dream_jobs = Table(
     Column("report", JSON, nullable=False),
 )
 Index("dream_jobs_open", dream_jobs.c.source, dream_jobs.c.name, unique=True, **only("ended_at IS NULL"))
+Index("dream_jobs_ended", dream_jobs.c.ended_at, **only("ended_at IS NOT NULL"))
 Index("dream_jobs_name", dream_jobs.c.source, dream_jobs.c.name, dream_jobs.c.id)
 
 _FIELDS: Final = tuple(field.name for field in fields(DreamJob))
@@ -83,11 +82,6 @@ class SqlDreamJobs:
             return [_job(row) for row in connection.execute(statement).all()]
 
         return await self._run(work)
-
-    async def purge(self, before: datetime) -> int:
-        await self._hold(RETENTION_KEY)
-        old = delete(dream_jobs).where(dream_jobs.c.ended_at < before)
-        return await self._run(lambda connection: connection.execute(old).rowcount)
 
 
 def _values(job: DreamJob) -> dict[str, Any]:

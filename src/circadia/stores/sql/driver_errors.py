@@ -20,6 +20,8 @@ _REFUSALS: Final = (
     asyncpg.ClientConfigurationError, ssl.SSLCertVerificationError,
 )  # fmt: skip
 """A wrong password, user, database or certificate."""
+DAMAGED: Final = "its files are damaged; restore a backup"
+_DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 BUSY: Final = "another request is changing the same agent, thread or bank; send this one again"
 
 
@@ -74,6 +76,17 @@ def is_interrupted(error: BaseException) -> bool:
     return isinstance(cause, asyncpg.QueryCanceledError)
 
 
+def is_damage(error: BaseException | None) -> bool:
+    """Return whether the database has found that its own files are damaged."""
+    while error is not None:
+        if isinstance(error, sqlite3.DatabaseError) and hasattr(error, "sqlite_errorcode"):  # the module's own lack it
+            return error.sqlite_errorcode & 0xFF in _DAMAGED
+        if isinstance(error, asyncpg.DataCorruptedError | asyncpg.IndexCorruptedError):
+            return True
+        error = error.__cause__
+    return False
+
+
 def build_unavailable_error(database: str, error: BaseException) -> StorageUnavailable:
     """Return the error of a database that cannot work now, with the driver's message in brackets."""
     if isinstance(error, asyncpg.LockNotAvailableError):
@@ -81,6 +94,8 @@ def build_unavailable_error(database: str, error: BaseException) -> StorageUnava
     message, why = _describe_error(error), ""
     if "disk is full" in message or "No space left" in message:
         why = ": its disk is full; make room"
+    elif is_damage(error):
+        why = f": {DAMAGED}"
     elif "disk I/O error" in message:
         why = ": its disk accepts no more writes; check its quota and health"
     return StorageUnavailable(f"{database} does not answer{why} ({message})", retry_after_seconds=1.0)

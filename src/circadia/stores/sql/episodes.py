@@ -142,7 +142,7 @@ class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
         if until is not None:
             statement = statement.where(episodes.c.at < until)
         if limit is not None:
-            statement = statement.limit(limit)
+            statement = statement.order_by(episodes.c.at).limit(limit)
         ids = await self._run(lambda connection: connection.execute(statement).scalars().all())
         return [EpisodeId(episode_id) for episode_id in ids]
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from sqlalchemy import Connection, Label, bindparam, func, select
+from sqlalchemy import Connection, Label, bindparam, func, literal_column, select
 
 from circadia.ids import BankId
 from circadia.records.index_entry import IndexDelta, Layer
@@ -20,11 +20,21 @@ from circadia.stores.sql.statement import Statement
 _TABLES: Final = {Layer.EPISODES: episodes, Layer.NOTES: notes}
 _INDEX_ROWS: Final = {layer: select_index_rows(table) for layer, table in _TABLES.items()}
 _VECTORS: Final = {layer: select_vectors(table) for layer, table in _TABLES.items()}
+_NEWEST: Final = (
+    select(func.max(blocks.c.version).label("version"))
+    .where(blocks.c.bank_id == banks.c.id)
+    .group_by(blocks.c.label)
+    .correlate(banks)
+    .subquery()
+)
 HEADS: Final[tuple[Label[Any], ...]] = (
     *(select_greatest_number(table, banks.c.id).label(layer) for layer, table in _TABLES.items()),
-    select(func.count()).select_from(blocks).where(blocks.c.bank_id == banks.c.id).scalar_subquery().label("writes"),
+    select(func.coalesce(func.sum(_NEWEST.c.version), literal_column("0"))).scalar_subquery().label("writes"),
 )
-"""Columns of a bank's row: the greatest number of each layer, by layer name, and the number of block versions."""
+"""Columns of a bank's row: the greatest number of each layer, by layer name, and the number of writes to blocks.
+
+Old versions of blocks are deleted, so these are not the rows.
+"""
 _OF_BANK: Final = Statement(select(*HEADS, banks.c.vectors).where(banks.c.id == bindparam("bank")))
 
 

@@ -49,7 +49,7 @@ class JobClaims:
         rows = table.c
         self._farthest_name, self._farthest = f"farthest_{table.name}", farthest
         is_open = rows.ended_at.is_(None)
-        self.is_startable = and_(
+        self._is_due = and_(
             is_open,
             rows.status == literal_column(f"'{pending}'", String),  # a constant, which a partial index needs
             or_(
@@ -57,8 +57,9 @@ class JobClaims:
                 rows.not_before <= bindparam("now"),
                 rows.not_before > bindparam(self._farthest_name),  # the clock was set back
             ),
-            or_(rows.lease_until.is_(None), rows.lease_until <= bindparam("now")),
         )
+        self._is_free = or_(rows.lease_until.is_(None), rows.lease_until <= bindparam("now"))
+        self.is_startable = and_(self._is_due, self._is_free)
         self.is_taken = and_(is_open, rows.status.in_(taken))
         self.is_owned = and_(self.is_taken, rows.owner.is_not(None))
         self._has_startable = Statement(lambda connection: select(exists().where(self.build_startable(connection))))
@@ -74,14 +75,17 @@ class JobClaims:
 
     def build_startable(self, connection: Connection) -> ColumnElement[bool]:
         """Return the condition of jobs that may start and are of a kind that this process can run."""
-        is_runnable = true() if self._kind is None else is_among(connection, self._kind, self._kinds_name)
-        return and_(self.is_startable, is_runnable)
+        return and_(self.is_startable, self._build_runnable(connection))
+
+    def _build_runnable(self, connection: Connection) -> ColumnElement[bool]:
+        return true() if self._kind is None else is_among(connection, self._kind, self._kinds_name)
 
     def _build_claim(self, connection: Connection) -> Update:
         rows = self._table.c
+        is_claimed = and_(rows.owner == bindparam("owner_id"), rows.lease_until >= bindparam("since"))
         free_jobs = (
             select(rows.id)
-            .where(self.build_startable(connection))
+            .where(self._is_due, or_(self._is_free, is_claimed), self._build_runnable(connection))
             .order_by(*self._first)
             .limit(bindparam("most"))
             .with_for_update(of=self._table, skip_locked=True)
@@ -109,9 +113,16 @@ class JobClaims:
         )
 
     async def claim(
-        self, runner: Runner, owner: str, *, now: datetime, until: datetime, limit: int, kinds: Collection[str] = ()
-    ) -> Sequence[Row[Any]]:
-        values = {**self.build_values(now, kinds), "most": limit, "owner_id": owner, "until": until}
+        self, runner: Runner, owner: str, *, now: datetime, until: datetime, limit: int, kinds: Collection[str] = (),
+        since: datetime | None = None,
+    ) -> Sequence[Row[Any]]:  # fmt: skip
+        """Claim rows, among them those that the owner has claimed until `since` or later.
+
+        With its own `until` as `since`, a claim that is sent twice, since its answer was lost, is one claim.
+        """
+        values = {
+            **self.build_values(now, kinds), "most": limit, "owner_id": owner, "until": until, "since": since,
+        }  # fmt: skip
         return await runner.run(SingleWrite(lambda connection: self._claim.all(connection, values)))
 
     async def find_owned(self, runner: Runner) -> Sequence[Row[Any]]:

@@ -42,6 +42,16 @@ banks = Table(
     Column("answers_purged", Integer, nullable=False, server_default=text("0")),  # see `Answers.find_changed`
 )
 Index("banks_user", banks.c.template, banks.c.end_user)
+KEEPS_DAYS = {
+    "sqlite": "json_extract(policy, '$.keep_days') IS NOT NULL", "postgresql": "(policy ->> 'keep_days') IS NOT NULL",
+}  # fmt: skip
+"""Condition of banks that keep episodes for a time only, by dialect."""
+Index(
+    "banks_expiring",
+    banks.c.name,
+    sqlite_where=text(KEEPS_DAYS["sqlite"]),
+    postgresql_where=text(KEEPS_DAYS["postgresql"]),
+)
 
 
 def _searchable() -> list[Column[Any]]:
@@ -82,6 +92,7 @@ Index("episodes_key", episodes.c.bank_id, episodes.c.key, unique=True)
 Index("episodes_digest", episodes.c.bank_id, episodes.c.digest, episodes.c.stored_at)
 Index("episodes_conversation", episodes.c.bank_id, episodes.c.conversation, episodes.c.number)
 Index("episodes_embedder", episodes.c.embedder, episodes.c.number)
+Index("episodes_at", episodes.c.bank_id, episodes.c.at)
 Index("episodes_demotion", episodes.c.bank_id, episodes.c.demotion)
 Index("episodes_stale", episodes.c.bank_id, **only("CAST(stale AS TEXT) != '[]'"))
 
@@ -97,6 +108,7 @@ notes = Table(
     Column("operation", String),
     sqlite_autoincrement=True,
 )
+Index("notes_retired_at", notes.c.retired_at, **only("retired_at IS NOT NULL"))
 Index("notes_demotion", notes.c.bank_id, notes.c.demotion)
 Index("notes_bank", notes.c.bank_id, notes.c.number)
 Index("notes_embedder", notes.c.embedder, notes.c.number)
@@ -131,6 +143,8 @@ blocks = Table(
     Column("operation", String),
 )
 
+Index("blocks_at", blocks.c.at)
+
 views = Table(
     "views",
     metadata,
@@ -146,6 +160,8 @@ views = Table(
     Column("hits", JSON, nullable=False),
     Column("made_at", Instant),
 )
+
+Index("views_asked", views.c.asked_at)
 
 removals = Table(
     "removals",

@@ -7,13 +7,13 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final, cast
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, literal, or_, select, tuple_, update
+from sqlalchemy import Connection, Row, bindparam, func, literal, or_, select, tuple_, update
 
 from circadia.errors import Conflict
 from circadia.ids import BankId, PassId
 from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
 from circadia.records.sleep_pass import FARTHEST, Pass, PassStatus, Trigger
-from circadia.stores.locks import FLEET_KEY, RETENTION_KEY, bank_key
+from circadia.stores.locks import FLEET_KEY, bank_key
 from circadia.stores.sql.due_checks import queue_check
 from circadia.stores.sql.job_claims import JobClaims
 from circadia.stores.sql.link import Runner, fetch_held
@@ -106,8 +106,10 @@ class SqlPasses:
     async def has_startable(self, now: datetime) -> bool:
         return await CLAIMS.has_startable(self._runner, now)
 
-    async def claim(self, owner: str, *, now: datetime, until: datetime, limit: int) -> Sequence[Pass]:
-        rows = await CLAIMS.claim(self._runner, owner, now=now, until=until, limit=limit)
+    async def claim(
+        self, owner: str, *, now: datetime, until: datetime, limit: int, since: datetime | None = None
+    ) -> Sequence[Pass]:
+        rows = await CLAIMS.claim(self._runner, owner, now=now, until=until, limit=limit, since=since)
         return sorted((_pass(row) for row in rows), key=lambda run: (run.trigger is not Trigger.NEEDED, run.id))
 
     async def find_claimed(self) -> Sequence[Pass]:
@@ -187,17 +189,6 @@ class SqlPasses:
 
     async def last_change_number(self, pass_id: PassId) -> int:
         return int(await self._run(lambda connection: _LAST_CHANGE.scalar(connection, {"of": pass_id})) or 0)
-
-    async def purge(self, before: datetime) -> int:
-        await self._hold(RETENTION_KEY)
-        old = select(passes.c.id).where(passes.c.ended_at < before)
-        changes = delete(pass_changes).where(pass_changes.c.pass_id.in_(old))
-        return await self._run(
-            lambda connection: (
-                connection.execute(changes),
-                connection.execute(delete(passes).where(passes.c.ended_at < before)).rowcount,
-            )[1]
-        )
 
     async def redact_changes(self, bank_id: BankId, gone: Collection[str]) -> None:
         await self._hold(bank_key(bank_id))

@@ -1,11 +1,12 @@
 """The writer of a database that locks rows: each block is a transaction on a connection of its own.
 
-    keys named at the opening: wait here for other blocks of this process
+    keys: wait here for other blocks of this process
         -> connection -> BEGIN, locks -> work … -> COMMIT -> callbacks
 
-The first step keeps the blocks of this process apart: so those that wait for one busy agent do not occupy all
-connections. The database's locks keep all processes apart. A key taken later is waited for here, too: of a process that
-stands still, one connection at most has or awaits a key in the database, which ends idle transactions after 2 s.
+The first step keeps the blocks of this process apart, and takes no connection: so those that wait for one busy agent do
+not occupy all of them. A block that has only read, and holds no key yet, gives its connection back while it waits. The
+database's locks keep all processes apart. A key taken later is waited for here, too: of a process that stands still,
+one connection at most has or awaits a key in the database, which ends idle transactions after 2 s.
 
 A block that holds banks only gives them back before its commit is on the disk, and waits for the disk afterwards: else
 a busy bank would take one turn for each wait (8 writers into one bank on a disk whose sync takes 3 ms more: 0.16 times
@@ -39,6 +40,8 @@ LATE_LOCK_MILLISECONDS: Final = 250
 """The same out of order. Shorter than PostgreSQL's `deadlock_timeout` of 1 s: two such blocks fail one by one."""
 STANDSTILL_SECONDS: Final = 2
 """Longest time for which a process that stands still in a transaction holds up others."""
+_QUEUE_SECONDS: Final = 30.0
+"""Longest wait without a connection for other blocks of this process."""
 _SIGN_OF_LIFE_SECONDS: Final = 1.0
 """Time between two trips of a transaction that waits for another block of this process, so that it is not ended."""
 # A block that has only read waits for a standby too, since it may answer with a row that is not there yet: PostgreSQL
@@ -51,6 +54,7 @@ _COMMIT_BEFORE_DISK: Final = (
     "SET LOCAL synchronous_commit = off", "COMMIT", "BEGIN", "SET LOCAL synchronous_commit = on",
     "SELECT pg_logical_emit_message(true, 'circadia', '')", "COMMIT",
 )  # fmt: skip
+_HAS_ONLY_READ: Final = text("SELECT pg_current_xact_id_if_assigned() IS NULL")
 # Between the messages that prepare a statement and those that run it, it is not idle for PostgreSQL.
 _END_STUCK: Final = text(
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND usename = user "
@@ -183,8 +187,10 @@ class PooledBlock(WriteBlock):
         super().__init__()
         self._writer = writer
         self._held = set(keys)
-        self._until_end = AsyncExitStack()
-        self._link: Link
+        self._places = AsyncExitStack()
+        """Places in the queues of this process."""
+        self._link: Link | None = None
+        """Borrowed at the first work."""
         self._task: asyncio.Task[Any]
         self._begun = False
         self._failure: Exception | None = None
@@ -196,20 +202,47 @@ class PooledBlock(WriteBlock):
         if not missing:
             return False
         in_order = not self._held or max(key.number for key in self._held) < min(key.number for key in missing)
-        if self._begun:
+        has_read = self._begun
+        if has_read and not await self._may_begin_again(missing):
             await self._queue_for(missing, LOCK_SECONDS if in_order else LATE_LOCK_MILLISECONDS / 1000)
             await self._run(do_nothing, first=self._build_late_locks(missing, in_order=in_order))
+        else:
+            await self._queue_without_connection(missing, in_order=in_order)
         self._held |= missing
-        return self._begun
+        return has_read
+
+    async def _may_begin_again(self, keys: Collection[LockKey]) -> bool:
+        """Return whether the block must wait for these keys, and would lose nothing with its transaction."""
+        if self._held or self._writer.queues.are_free(keys):
+            return False
+        return bool(await self._run(lambda connection: connection.execute(_HAS_ONLY_READ).scalar_one()))
+
+    async def _queue_without_connection(self, keys: Collection[LockKey], *, in_order: bool) -> None:
+        """Wait for other blocks of this process; the transaction begins afterwards, with the locks."""
+        if self._link is not None:
+            link, self._link, self._begun = self._link, None, False
+            link.roll_back()
+            self._writer.pool.give_back(link)
+        if not in_order and not self._writer.queues.are_free(keys):
+            await self._places.aclose()  # who holds later keys while it waits for an earlier one could wait for itself
+            keys = {*keys, *self._held}
+        await self._enter_queues(keys)
+
+    async def _enter_queues(self, keys: Collection[LockKey]) -> None:
+        try:
+            async with asyncio.timeout(None if self._writer.queues.are_free(keys) else _QUEUE_SECONDS):
+                await self._writer.queues.enter(keys, self._places)
+        except TimeoutError as error:
+            raise StorageUnavailable(BUSY, retry_after_seconds=1.0) from error
 
     async def _queue_for(self, keys: Collection[LockKey], seconds: float) -> None:
         """Wait for other blocks of this process that hold the keys, and keep the transaction alive meanwhile."""
         if self._writer.queues.are_free(keys):
-            await self._writer.queues.enter(keys, self._until_end)
+            await self._writer.queues.enter(keys, self._places)
             return
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
-        queueing = loop.create_task(self._writer.queues.enter(keys, self._until_end))
+        queueing = loop.create_task(self._writer.queues.enter(keys, self._places))
         try:
             while not queueing.done():
                 left = until - loop.time()
@@ -235,6 +268,8 @@ class PooledBlock(WriteBlock):
     async def _run(self, work: Callable[[Connection], T], *, first: Sequence[str] = ()) -> T:
         if self._failure is not None:
             raise StorageUnavailable("the transaction has failed already") from self._failure
+        if self._link is None:
+            self._link = await self._writer.pool.borrow()
         opens = not self._begun
         if opens and not self._held and issubclass(type(work), SingleWrite):
             first = ()
@@ -255,12 +290,13 @@ class PooledBlock(WriteBlock):
             rescue.cancel()
 
     async def __aenter__(self) -> "PooledBlock":
-        async with AsyncExitStack() as until:
-            self._task = self._writer.enter()
-            until.callback(self._writer.leave, self._task)
-            await self._writer.queues.enter(self._held, until)
-            self._link = await self._writer.pool.borrow()
-            self._until_end = until.pop_all()
+        self._task = self._writer.enter()
+        try:
+            await self._enter_queues(self._held)
+        except BaseException:
+            await self._places.aclose()
+            self._writer.leave(self._task)
+            raise
         return self
 
     async def __aexit__(
@@ -278,7 +314,7 @@ class PooledBlock(WriteBlock):
     async def _finish(self, *, commits: bool) -> CircadiaError | None:
         """Commit or roll back, give the connection back and run the callbacks; return the failure of a commit."""
         failure: CircadiaError | None = StorageUnavailable("the server stopped during the commit")
-        async with self._until_end:
+        async with self._places:
             try:
                 failure = await self._commit() if commits else None
             finally:
@@ -287,7 +323,8 @@ class PooledBlock(WriteBlock):
                         self.run_rollback_callbacks()
                         await self._undo()
                 finally:
-                    self._writer.pool.give_back(self._link)
+                    if self._link is not None:
+                        self._writer.pool.give_back(self._link)
             if commits and failure is None:  # before the next block with these keys begins, unless they are banks
                 self.run_commit_callbacks()
         return failure
@@ -298,12 +335,12 @@ class PooledBlock(WriteBlock):
                 await self._run(self._with_queued_writes(do_nothing))
         except CircadiaError as error:
             return error
-        if not self._begun:  # it sent nothing
+        if self._link is None or not self._begun:  # it sent nothing
             return None
         commit = ("COMMIT",) if self._has_written else _COMMIT_OF_READS
         if self._held and all(key.rank is LockRank.BANK for key in self._held):
             commit = _COMMIT_BEFORE_DISK
-            await self._until_end.aclose()  # the next block waits in the database, until this commit has arrived there
+            await self._places.aclose()  # the next block waits in the database, until this commit has arrived there
         try:
             await self._link.run(do_nothing, first=commit)
         except CircadiaError as error:
@@ -314,6 +351,8 @@ class PooledBlock(WriteBlock):
         return None
 
     async def _undo(self) -> None:
+        if self._link is None:
+            return
         if self._is_in_doubt:
             await self._link.drop()
         elif self._begun:

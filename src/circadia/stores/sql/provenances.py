@@ -51,6 +51,8 @@ _EXPIRE: Final = Statement(
         provenances.c.number.in_(
             select(provenances.c.number)
             .where(provenances.c.expires_at <= bindparam("now"))
+            .order_by(provenances.c.expires_at)
+            .limit(bindparam("most"))
             .with_for_update(skip_locked=True)
         )
     )
@@ -78,8 +80,8 @@ class SqlProvenances:
                 _ADD, [item.trust and item.trust.value if name == "trust" else getattr(item, name) for name in _FIELDS]
             )
 
-    async def delete_expired(self, now: datetime) -> None:
-        await self._run(lambda connection: _EXPIRE.execute(connection, {"now": now}))
+    async def delete_expired(self, now: datetime, *, limit: int) -> int:
+        return await self._run(lambda connection: _EXPIRE.execute(connection, {"now": now, "most": limit}))
 
     async def find_recent(self, scope: str, *, after: int, now: datetime, limit: int) -> Sequence[Provenance]:
         values = {"of_scope": scope, "after": after, "now": now, "most": limit}

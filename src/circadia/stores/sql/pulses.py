@@ -149,10 +149,11 @@ class SqlPulses:
         return await CLAIMS.has_startable(self._runner, now, launchers)
 
     async def claim(
-        self, owner: str, launchers: Collection[str], *, now: datetime, until: datetime, limit: int
-    ) -> Sequence[Pulse]:
+        self, owner: str, launchers: Collection[str], *, now: datetime, until: datetime, limit: int,
+        since: datetime | None = None,
+    ) -> Sequence[Pulse]:  # fmt: skip
         self._open.clear()
-        rows = await CLAIMS.claim(self._runner, owner, now=now, until=until, limit=limit, kinds=launchers)
+        rows = await CLAIMS.claim(self._runner, owner, now=now, until=until, limit=limit, kinds=launchers, since=since)
         return sorted((_pulse(row) for row in rows), key=lambda pulse: (pulse.created_at, pulse.id))
 
     async def find_unclaimed(self, now: datetime, *, before: datetime, limit: int) -> Sequence[Pulse]:

@@ -1,38 +1,18 @@
 """Deletes old rows, oldest first, a few at a time."""
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import (
-    Column,
-    ColumnElement,
-    Connection,
-    Delete,
-    bindparam,
-    delete,
-    exists,
-    func,
-    literal_column,
-    select,
-    tuple_,
-)
+from sqlalchemy import Column, ColumnElement, Connection, Row, bindparam, delete, func, select, tuple_
 
-from circadia.records.retention import RetentionKind
-from circadia.records.wake import Decision
-from circadia.stores.locks import RETENTION_KEY
-from circadia.stores.sql.benefits import number_of
+from circadia.ids import BankId
+from circadia.records.retention import RetentionKind, RetentionPage
+from circadia.stores.locks import RETENTION_KEY, bank_key
+from circadia.stores.sql.expiring_rows import EXPIRING, ExpiringRows
 from circadia.stores.sql.link import Runner
-from circadia.stores.sql.message_index import remove_from_index
-from circadia.stores.sql.schema import calls, conversations, deliveries, events, messages, provider_ids, pulses, wakes
-from circadia.stores.sql.usage_days import usage_days
-
-
-def _delete_by_time(at: Column[Any], *keys: Column[Any], only: Sequence[ColumnElement[bool]] = ()) -> Delete:
-    """Delete the oldest rows by an indexed time."""
-    old = select(*keys).where(at < bindparam("before"), *only).order_by(at).limit(bindparam("most"))
-    return delete(at.table).where(tuple_(*keys).in_(old))
-
+from circadia.stores.sql.schema import Instant, events
+from circadia.stores.sql.short_reads import LongWork
 
 _NEWEST_EVENT: Final = select(func.max(events.c.number)).scalar_subquery()
 _FIRST_EVENTS: Final = (
@@ -45,28 +25,10 @@ _FIRST_EVENTS: Final = (
 _OLD_EVENTS: Final = select(_FIRST_EVENTS.c.number).where(
     _FIRST_EVENTS.c.at < bindparam("before"), _FIRST_EVENTS.c.number < _NEWEST_EVENT
 )
-_DELETE: Final[Mapping[RetentionKind, Delete]] = {
-    RetentionKind.EVENTS: delete(events).where(events.c.number.in_(_OLD_EVENTS)),
-    RetentionKind.CALLS: _delete_by_time(calls.c.at, calls.c.id),
-    RetentionKind.WAKES: _delete_by_time(
-        wakes.c.decided_at, wakes.c.id, only=[wakes.c.decision != Decision.DEFERRED.value]
-    ),
-    RetentionKind.PULSES: _delete_by_time(pulses.c.ended_at, pulses.c.id),
-    RetentionKind.CONVERSATIONS: _delete_by_time(conversations.c.at, conversations.c.agent_id, conversations.c.id),
-    RetentionKind.MESSAGES: _delete_by_time(
-        messages.c.at,
-        messages.c.id,
-        only=[
-            ~exists().where(deliveries.c.message_id == messages.c.id),
-            ~exists().where(wakes.c.message_id == messages.c.id),
-        ],
-    ),
-    RetentionKind.PROVIDER_IDS: _delete_by_time(provider_ids.c.at, provider_ids.c.upstream, provider_ids.c.provider_id),
-}
-
-_DELETE_USERS: Final = _delete_by_time(
-    usage_days.c.day, *usage_days.primary_key, only=[usage_days.c.scope == literal_column("'end_user'")]
-)
+_DELETE_EVENTS: Final = delete(events).where(events.c.number.in_(_OLD_EVENTS))
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY: Final = timedelta(days=1)
+_STEP: Final = timedelta(microseconds=1)
 
 
 class SqlRetention:
@@ -74,27 +36,70 @@ class SqlRetention:
         self._run = runner.run
         self._hold = runner.hold
 
-    async def delete_expired(self, what: RetentionKind, before: datetime, *, limit: int) -> int:
+    async def delete_page(
+        self, what: RetentionKind, before: datetime, *, limit: int, after: datetime | None = None
+    ) -> RetentionPage:
         await self._hold(RETENTION_KEY)
-        values = {"before": before, "most": limit}
-
-        def work(connection: Connection) -> int:
-            if what is RetentionKind.CALLS:
-                return _delete_calls(connection, before, limit)
-            if what is RetentionKind.MESSAGES:
-                numbers = connection.execute(_DELETE[what].returning(messages.c.number), values).scalars().all()
-                remove_from_index(connection, numbers)
-                return len(numbers)
-            return connection.execute(_DELETE[what], values).rowcount
-
-        return await self._run(work)
+        if what is RetentionKind.EVENTS:
+            return await self._run(LongWork(lambda connection: _delete_events(connection, before, limit)))
+        rows, most = EXPIRING[what], min(limit, EXPIRING[what].largest_page)
+        if rows.in_banks:
+            found = await self._run(LongWork(lambda connection: _find(connection, rows, before, after, most)))
+            await self._hold(*{bank_key(BankId(row.bank_id)) for row in found})
+        return await self._run(LongWork(lambda connection: _delete_page(connection, rows, before, after, most)))
 
 
-def _delete_calls(connection: Connection, before: datetime, limit: int) -> int:
-    """Delete the calls of whole days, then the sums of these days by end user; other sums stay."""
-    midnight = before.replace(hour=0, minute=0, second=0, microsecond=0)
-    deleted = connection.execute(_DELETE[RetentionKind.CALLS], {"before": midnight, "most": limit}).rowcount
-    if deleted == limit:
-        return deleted
-    days = number_of(midnight.date())
-    return deleted + connection.execute(_DELETE_USERS, {"before": days, "most": limit - deleted}).rowcount
+def _find(
+    connection: Connection, rows: ExpiringRows, before: datetime, after: datetime | None, most: int
+) -> Sequence[Row[Any]]:
+    """Return the oldest rows, with whether each is free."""
+    statement = (
+        select(*rows.keys, *rows.more, rows.at.label("due_at"), rows.is_free.label("free"))
+        .select_from(rows.table if rows.source is None else rows.source)
+        .where(rows.at < bindparam("before"), *rows.only)
+        .order_by(rows.at)
+        .limit(most)
+    )
+    if after is not None:
+        statement = statement.where(rows.at >= _stored(rows, after))
+    return connection.execute(statement, {"before": _stored(rows, before)}).all()
+
+
+def _delete_page(
+    connection: Connection, rows: ExpiringRows, before: datetime, after: datetime | None, most: int
+) -> RetentionPage:
+    page = _find(connection, rows, before, after, most)
+    free = [row for row in page if row.free]
+    if free:
+        if rows.clear is not None:
+            rows.clear(connection, free)
+        if rows.remove is not None:
+            rows.remove(connection, free)
+        else:
+            keys = [tuple(getattr(row, key.name) for key in rows.keys) for row in free]
+            connection.execute(delete(rows.table).where(_are_in(rows.keys, keys)))
+    if not page:
+        return RetentionPage(deleted=0)
+    first, last, is_full = _read(page[0].due_at), _read(page[-1].due_at), len(page) == most
+    is_stuck = is_full and not free and first == last  # the next page would be the same
+    return RetentionPage(deleted=len(free), last=last + _STEP if is_stuck else last, is_full=is_full)
+
+
+def _are_in(keys: Sequence[Column[Any]], rows: Sequence[tuple[Any, ...]]) -> ColumnElement[bool]:
+    return keys[0].in_([row[0] for row in rows]) if len(keys) == 1 else tuple_(*keys).in_(rows)
+
+
+def _stored(rows: ExpiringRows, at: datetime) -> datetime | int:
+    """Return a time as the column has it: some count days since 1970."""
+    if not isinstance(rows.at.type, Instant):
+        return (at - _EPOCH) // _DAY
+    return at.replace(hour=0, minute=0, second=0, microsecond=0) if rows.whole_days else at
+
+
+def _read(stored: datetime | int) -> datetime:
+    return stored if isinstance(stored, datetime) else _EPOCH + stored * _DAY
+
+
+def _delete_events(connection: Connection, before: datetime, most: int) -> RetentionPage:
+    deleted = connection.execute(_DELETE_EVENTS, {"before": before, "most": most}).rowcount
+    return RetentionPage(deleted=deleted, is_full=deleted == most)

@@ -73,6 +73,7 @@ sessions = Table(
 Index("sessions_open_name", sessions.c.name, unique=True, **only("status = 'open'"))
 Index("sessions_name", sessions.c.name)
 Index("sessions_open", sessions.c.id, **only("status = 'open'"))
+Index("sessions_closed", sessions.c.closed_at, **only("closed_at IS NOT NULL"))
 
 agents = Table(
     "agents",
@@ -97,6 +98,8 @@ agents = Table(
 )
 Index("agents_name", agents.c.session_id, agents.c.name, unique=True, **only("deleted_at IS NULL"))
 Index("agents_past_name", agents.c.name, agents.c.created_at)
+Index("agents_session", agents.c.session_id)  # for the foreign key, when a session is deleted
+Index("agents_deleted", agents.c.deleted_at, **only("deleted_at IS NOT NULL"))
 Index("agents_awake", agents.c.session_id, **only("deleted_at IS NULL AND NOT asleep"))
 Index("agents_token", agents.c.token_hash, unique=True, **only("deleted_at IS NULL"))
 _BANK = text("(policy ->> 'bank')")
@@ -117,6 +120,7 @@ threads = Table(
 )
 Index("threads_named", threads.c.session_id, threads.c.id, **only("status <> 'direct'"))
 Index("threads_open", threads.c.session_id, threads.c.id, **only("status = 'open'"))
+Index("threads_closed", threads.c.closed_at, **only("closed_at IS NOT NULL"))
 Index("threads_name", threads.c.session_id, threads.c.name)
 
 participants = Table(
@@ -156,6 +160,7 @@ Index("messages_key", messages.c.key, unique=True)
 Index("messages_sender", messages.c.sender_id, messages.c.number)
 Index("messages_root", messages.c.root_id)
 Index("messages_answers", messages.c.reply_to, **only("reply_to IS NOT NULL"))
+Index("messages_session", messages.c.session_id)  # for the foreign key, when a session is deleted
 Index("messages_at", messages.c.at)
 Index("messages_thread", messages.c.thread_id, messages.c.number)
 

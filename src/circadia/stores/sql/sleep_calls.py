@@ -146,12 +146,9 @@ class SqlSleepCalls:
             for row in await self._run(lambda connection: connection.execute(_DAYS, values).all())
         ]  # fmt: skip
 
-    async def forget_answers(self, before: datetime | None = None, *, bank_id: BankId | None = None) -> int:
-        statement = update(sleep_calls).where(sleep_calls.c.error == "").values(answer=None, error=FORGOTTEN)
-        if before is not None:
-            statement = statement.where(sleep_calls.c.at < before)
-        if bank_id is not None:
-            statement = statement.where(sleep_calls.c.bank_id == bank_id)
+    async def forget_answers(self, bank_id: BankId) -> int:
+        statement = update(sleep_calls).where(sleep_calls.c.error == "", sleep_calls.c.bank_id == bank_id)
+        statement = statement.values(answer=None, error=FORGOTTEN)
         return await self._run(lambda connection: connection.execute(statement).rowcount)
 
 

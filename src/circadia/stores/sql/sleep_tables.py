@@ -50,6 +50,7 @@ passes = Table(
 )
 Index("passes_bank", passes.c.bank_id, passes.c.id)
 Index("passes_open", passes.c.bank_id, unique=True, **only("ended_at IS NULL"))
+Index("passes_ended", passes.c.ended_at, **only("ended_at IS NOT NULL"))
 Index("passes_started", passes.c.started_at)
 Index("passes_created", passes.c.created_at, passes.c.id)
 Index("passes_status", passes.c.status, passes.c.created_at, passes.c.id)
@@ -129,6 +130,7 @@ sleep_calls = Table(
 Index("sleep_calls_key", sleep_calls.c.bank_id, sleep_calls.c.key)
 Index("sleep_calls_pass", sleep_calls.c.pass_id, sleep_calls.c.id)
 Index("sleep_calls_at", sleep_calls.c.at)
+Index("sleep_calls_kept", sleep_calls.c.at, **only("error = ''"))
 Index("sleep_calls_bank", sleep_calls.c.bank_id, sleep_calls.c.at)
 
 benefits = Table(

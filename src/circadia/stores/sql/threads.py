@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, bindparam, exists, func, select, text, update
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, exists, func, or_, select, text, update
 
 from circadia.errors import Conflict
 from circadia.ids import AgentId, SessionId, ThreadId
@@ -34,6 +34,15 @@ _NAMED = Statement(
     )
     .order_by(threads.c.closed_at.is_not(None), threads.c.created_at.desc(), threads.c.id.desc())
     .limit(2)
+)
+_READERS = Statement(
+    select(threads.c.id, participants.c.agent_id)
+    .outerjoin(participants, (participants.c.thread_id == threads.c.id) & participants.c.active.is_(True))
+    .where(
+        threads.c.session_id == bindparam("session_id"),
+        or_(threads.c.id == bindparam("name"), threads.c.name == bindparam("name")),
+        threads.c.closed_at.is_(None),
+    )
 )
 _OPENED_BY = Statement(
     select(func.count()).where(
@@ -184,6 +193,11 @@ class SqlThreads:
 
         rows = await fetch_held(self._runner, work, lambda rows: thread_key(rows[0].id))
         return [_thread(row) for row in rows or ()]
+
+    async def find_readers(self, session_id: SessionId, name: str) -> Sequence[tuple[ThreadId, AgentId | None]]:
+        values = {"session_id": session_id, "name": name}
+        rows = await self._run(lambda connection: _READERS.all(connection, values))
+        return [(ThreadId(row.id), None if row.agent_id is None else AgentId(row.agent_id)) for row in rows]
 
     async def names_near(self, session_id: SessionId, name: str, *, agent_id: AgentId | None = None) -> Sequence[str]:
         values = {"session_id": session_id, "agent_id": agent_id}

@@ -62,6 +62,7 @@ usage_days = Table(
 )
 Index("usage_days_agent", usage_days.c.agent, usage_days.c.session, usage_days.c.day, **only("scope = 'agent'"))
 Index("usage_days_old", usage_days.c.day, **only("scope = 'end_user'"))
+Index("usage_days_older", usage_days.c.day, **only("scope <> 'end_user'"))
 
 SCOPES: Final[Mapping[str, Sequence[str]]] = {
     "fleet": (), "session": ("session",), "agent": ("session", "agent"), "end_user": ("end_user", "session", "agent"),

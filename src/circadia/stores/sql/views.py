@@ -9,7 +9,7 @@ from sqlalchemy import Connection, bindparam, delete, func, literal_column, sele
 from circadia.ids import BankId
 from circadia.records.index_entry import Layer
 from circadia.records.ready_view import BankHeads, ReadyView, ReadyViewSnapshot, ViewHit, ViewKind
-from circadia.stores.locks import RETENTION_KEY, bank_key
+from circadia.stores.locks import bank_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import episodes, notes, views
 from circadia.stores.sql.searchable import select_greatest_number
@@ -50,7 +50,6 @@ _ASKED: Final = Statement(
 )
 _OLD: Final = (views.c.kind == ViewKind.QUESTION.value, views.c.asked_at < bindparam("before"))
 _TRIM: Final = Statement(delete(views).where(_OF_BANK, *_OLD))
-_EXPIRE: Final = Statement(delete(views).where(*_OLD))
 
 
 class SqlViews:
@@ -101,10 +100,6 @@ class SqlViews:
     async def trim_questions(self, bank_id: BankId, *, before: datetime, keep: int | None) -> None:
         await self._hold(bank_key(bank_id))
         await self._run(lambda connection: _trim(connection, bank_id, before, keep))
-
-    async def delete_expired(self, before: datetime) -> None:
-        await self._hold(RETENTION_KEY)
-        await self._run(lambda connection: _EXPIRE.execute(connection, {"before": before}))
 
     async def find_bank_ids(self) -> Sequence[BankId]:
         ids = await self._run(lambda connection: connection.execute(select(views.c.bank_id).distinct()).scalars().all())

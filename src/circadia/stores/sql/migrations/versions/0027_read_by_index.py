@@ -83,6 +83,7 @@ def _create_usage_days() -> None:
     for name, columns, which in (
         ("usage_days_agent", ["agent", "session", "day"], "scope = 'agent'"),
         ("usage_days_old", ["day"], "scope = 'end_user'"),
+        ("usage_days_older", ["day"], "scope <> 'end_user'"),
     ):
         op.create_index(name, "usage_days", columns, sqlite_where=sa.text(which), postgresql_where=sa.text(which))
     named = sa.text("conversation IS NOT NULL")

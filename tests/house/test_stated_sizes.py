@@ -1,0 +1,18 @@
+"""Each table of the database has a stated age or size."""
+
+import re
+
+import pytest
+
+from circadia.stores.sql.database import metadata
+from tests.house.tree import ROOT
+
+OTHERS = {"alembic_version", "message_words"}
+"""Tables that only the migrations know."""
+
+
+@pytest.mark.spec("LARGE-08")
+def test_the_page_of_retention_says_what_ends_the_rows_of_each_table() -> None:
+    page = (ROOT / "docs" / "operations" / "retention.md").read_text("utf-8")
+    stated = {name for row in re.findall(r"(?m)^\| (`[^|]*) \|", page) for name in re.findall(r"`(\w+)`", row)}
+    assert stated == {*metadata.tables, *OTHERS}, "state an age or a size in docs/operations/retention.md"
