@@ -96,8 +96,8 @@ class ClusterMember:
         self.episodes = EpisodeService(clock, ids, events)
         self.empty_claims = 0
         self._jobs = LeasedJobs[Pulse](
-            clock, store, lambda tx: StartablePulses(tx, ["own"]), self._requeue, self._hold, name="the benchmark",
-            owner=ids.new("exe"), alone=False,
+            clock, store, lambda tx: StartablePulses(tx, ["own"]), self._requeue, self._hold, self._fail,
+            name="the benchmark", owner=ids.new("exe"), alone=False,
         )  # fmt: skip
 
     async def decide(self, sender: Agent, target: Agent) -> None:
@@ -139,6 +139,9 @@ class ClusterMember:
 
     async def _requeue(self, tx: Tx, pulse: Pulse) -> None:
         await self.tier.pulses.requeue(tx, pulse, "its process died", died=True)
+
+    async def _fail(self, tx: Tx, pulse: Pulse, detail: str) -> Pulse:
+        return await self.tier.pulses.end(tx, pulse, PulseStatus.FAILED, detail)
 
     async def _hold(self, tx: Tx, pulse: Pulse) -> None:
         await self.tier.pulses.hold_agents(tx, pulse.id)

@@ -26,7 +26,7 @@ from circadia.records.member import Member, Role
 from circadia.records.retention import RetentionKind
 from circadia.records.schedule import Routine
 from circadia.server.membership import Membership
-from circadia.server.sweeps import RETIRED_AT_ONCE
+from circadia.server.retention import PAGE
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sql.database import SqlStore
@@ -254,7 +254,7 @@ class FleetDay:
         began = time.perf_counter()
         for kind in kinds * RETENTION_BATCHES:
             async with self._store.begin_write() as tx:
-                self._result.retired += await tx.retention.delete_expired(kind, before, limit=RETIRED_AT_ONCE)
+                self._result.retired += (await tx.retention.delete_page(kind, before, limit=PAGE)).deleted
         self._result.retired_seconds = time.perf_counter() - began
 
     async def _read_sizes(self, connection: Any) -> dict[str, int]:

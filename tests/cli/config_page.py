@@ -62,6 +62,7 @@ _UNITS: Final = {
     "_days": "days",
     "_seconds": "seconds",
     "_bytes": "bytes",
+    "_bytes_in_flight": "bytes",
     "_characters": "characters",
     "max_usd_per_day": "US dollars a day",
     "max_calls_per_day": "calls a day",

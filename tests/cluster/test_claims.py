@@ -11,6 +11,7 @@ from circadia.records.pulse import Pulse, PulseStatus
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.sleeptime.triggers.pass_lifecycle import NewPass, PassLifecycle
 from circadia.stores.base import Tx
+from circadia.wake.pulse.startable import StartablePulses
 from tests.contract.sleep_rows import banks_of
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.postgres_proxy import postgres_proxy
@@ -66,8 +67,8 @@ async def test_a_claim_whose_answer_is_lost_is_one_claim(postgres_server: Postgr
         for name in ("ann", "bob", "cid"):
             assert (await team.ask(None, await team.agent(name, LAUNCHED, FREE))).pulse_id is not None
         jobs = LeasedJobs[Pulse](
-            team.clock, team.store, lambda tx: tx.pulses, _do_nothing, _do_nothing, _fail, name="a test",
-            owner="exe_lost", alone=False,
+            team.clock, team.store, lambda tx: StartablePulses(tx, team.launchers), _do_nothing, _do_nothing, _fail,
+            name="a test", owner="exe_lost", alone=False,
         )  # fmt: skip
         proxy.arm_statement("exe_lost")
         (claimed,) = await jobs.claim(limit=1)

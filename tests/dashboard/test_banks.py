@@ -142,6 +142,7 @@ async def test_a_new_episode_appears_above_older_pages_that_are_not_read_again(s
         await asyncio.gather(*(site.call("POST", "/banks/paged/episodes", each) for each in body))
     async with site.open("/banks/paged?tab=episodes") as page:
         await page.get_by_role("button", name="Show older ones").click()
+        await expect(page.get_by_role("button", name="Show older ones")).to_be_hidden()
         await expect(page.get_by_role("tabpanel").get_by_text("501 episodes")).to_be_visible()
         older: list[str] = []
         page.on("request", lambda request: older.append(request.url) if "after=" in request.url else None)

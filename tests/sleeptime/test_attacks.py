@@ -125,6 +125,7 @@ DERIVED = {"notes", "evidence", "blocks", "block_versions", "passes", "pass_chan
 LEDGER = {
     "sleep_calls",
     "calls",
+    "usage_days",
     "events",
     "banks",
     "episodes",

@@ -32,6 +32,7 @@ from circadia.server.readiness import Readiness
 from circadia.server.reload import ConfigReloader
 from circadia.settings import Settings
 from circadia.settings.fingerprint import fingerprint
+from circadia.settings.limits import LimitsSettings
 from circadia.settings.server import ServerSettings
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.stores.base import Store
@@ -167,13 +168,17 @@ async def join_cluster(
     return membership
 
 
-def build_hold_places(basis: ServerBasis) -> HoldPlaces:
-    limits, files = basis.settings.limits, file_limit()
+def warn_of_few_files(limits: LimitsSettings) -> None:
+    files = file_limit()
     if holds_within(files) < limits.max_holds:
         _logger.warning(
             "at most %d calls are held, not limits.max_holds = %d: the limit of open files is %d",
             holds_within(files), limits.max_holds, files,
         )  # fmt: skip
+
+
+def build_hold_places(basis: ServerBasis) -> HoldPlaces:
+    limits, files = basis.settings.limits, file_limit()
     if basis.membership is None:
         return LocalHoldPlaces(limits, files)
     return SharedHoldPlaces(basis.clock, basis.store, basis.membership.member_id, limits, files)

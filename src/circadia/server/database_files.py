@@ -14,7 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from circadia.errors import InvalidRequest, StartError, StorageUnavailable
 from circadia.server.folder import DATABASE_FILE, lock_folder
-from circadia.stores.postgres import POSTGRES_ERRORS, create_postgres_engine
+from circadia.stores.asyncpg_connection import POSTGRES_ERRORS
+from circadia.stores.postgres import create_postgres_engine
 from circadia.stores.sql.driver_errors import wrap_driver_errors
 from circadia.stores.sql.migrate import list_revisions, migrate
 from circadia.stores.sql.online_migration import BEGIN_MIGRATION

@@ -68,6 +68,7 @@ from circadia.server.cluster_wiring import (
     list_tasks,
     open_store,
     start_follower,
+    warn_of_few_files,
 )
 from circadia.server.dashboard import DashboardDoor
 from circadia.server.drain import Drain
@@ -155,7 +156,9 @@ async def build_server(
             ),
             address=find_gateway_address(settings.server, address), config=config, traces=traces or Traces(),
         )  # fmt: skip
-        yield await _assemble_server(basis, stack)
+        server = await _assemble_server(basis, stack)
+        warn_of_few_files(settings.limits)
+        yield server
 
 
 def _open_http_session() -> aiohttp.ClientSession:
@@ -192,7 +195,7 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     stdio, bodies = StdioServers(basis.mcp_servers, basis.environment, clock), BodiesInFlight(settings.limits)
     answers, lookup = build_gateway_answers(basis, memory, journal, metrics, models[0])
     door, exchanges, ahead = await _model_door(stack, basis, identity, gate, bodies, journal, memory, dreams, answers)
-    tools = _mcp_door(basis, identity, gate, bodies, ticker, own, stdio)
+    doors = {"llm": door, "mcp": _mcp_door(basis, identity, gate, bodies, ticker, own, stdio)}
     parts = ApiParts(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         sign_in=SignIn(clock, store, identity, basis.admin_tokens), threads=threads, sequencer=sequencer,
@@ -200,8 +203,7 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
         wake=tier, memory=memory, sleeptime=dreams, folders=folders, lookup=lookup, judge=answers[0].judge,
         member_id=basis.member_id,
     )  # fmt: skip
-    front = _build_front(basis, {"llm": door, "mcp": tools}, parts, identity, metrics)
-    worker = build_wake_worker(basis, tier)
+    front, worker = _build_front(basis, doors, parts, identity, metrics), build_wake_worker(basis, tier)
     dreamer, counting = _build_dreamer(models, basis, dreams, metrics, memory, tier, ahead, lookup)
     register_gauges(metrics, gate, bodies, spool, journal, exchanges, worker, signals, failed, memory.retrieval)
     caches = memory, lookup, answers[1], exchanges, tier.inbox, dreams.notebook

@@ -1,12 +1,10 @@
 """The PostgreSQL store: asyncpg, and advisory locks that keep writers of the same things apart."""
 
 import asyncio
-import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import groupby
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import asyncpg
 import orjson
@@ -15,8 +13,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import await_, greenlet_spawn
 
-from circadia.bounded_dict import BoundedDict
 from circadia.errors import CircadiaError, StartError, StorageUnavailable
+from circadia.stores.asyncpg_connection import POSTGRES_ERRORS, AsyncpgConnection, AsyncpgDriver
 from circadia.stores.sql.connection_facts import POOLER_TOO_OLD, is_lost_statement
 from circadia.stores.sql.database import OPERATOR_READ_SECONDS, OPERATOR_READERS, ReadPools, SqlStore
 from circadia.stores.sql.driver_errors import is_refusal, wrap_driver_errors
@@ -24,7 +22,7 @@ from circadia.stores.sql.link import OpeningStatements
 from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.online_migration import find_index_changes, migrate_online
 from circadia.stores.sql.pooled_writer import LOCK_SECONDS, STANDSTILL_SECONDS, PooledWriter
-from circadia.stores.sql.statement import BATCH_EXECUTOR, DRIVER_CONNECTION, BoundWrite
+from circadia.stores.sql.statement import BATCH_EXECUTOR, DRIVER_CONNECTION
 
 T = TypeVar("T")
 
@@ -45,16 +43,8 @@ _OPENINGS: Final = OpeningStatements(
         "SET LOCAL jit = off",
     ),
 )
-POSTGRES_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 _CONNECT_SECONDS: Final = 5.0
 _COMMAND_SECONDS: Final = 30.0
-_FIRST_RUNS: Final = 400
-"""Statements that a connection runs before it plans them again; the limit then grows fourfold each time."""
-_STATEMENTS_KEPT: Final = 500
-"""Prepared statements of a connection, about 10 KB each in the server; joined ones have many shapes."""
-_FEW_ROWS: Final = 8
-"""Most rows of a statement that is joined with others: each row count makes a different statement."""
-_PLACE: Final = re.compile(r"\$(\d+)")
 
 
 def create_postgres_engine(
@@ -129,150 +119,6 @@ async def list_index_changes(url: str) -> Sequence[str]:
         await link.drop()
 
 
-class _Driver(Protocol):
-    """The part of asyncpg's untyped connection that is used here."""
-
-    async def execute(self, query: str) -> str: ...
-
-    async def prepare(self, query: str) -> "_PreparedStatement": ...
-
-    def is_closed(self) -> bool: ...
-
-    def is_in_transaction(self) -> bool: ...
-
-
-class _PreparedStatement(Protocol):
-    """The part of asyncpg's prepared statements that is used here."""
-
-    async def fetch(self, *args: object) -> Sequence[Any]: ...
-
-    async def executemany(self, args: Sequence[Sequence[object]]) -> None: ...
-
-    def get_attributes(self) -> Sequence[Any]: ...
-
-    def get_statusmsg(self) -> str: ...
-
-
-class _PreparedCursor:
-    """Result of a statement, in the form of a DB-API cursor."""
-
-    def __init__(self, prepared: _PreparedStatement, rows: Sequence[Any]) -> None:
-        self._prepared = prepared
-        self._rows = rows
-
-    @property
-    def description(self) -> Sequence[tuple[str, int]]:
-        """Name and type of each column."""
-        return [(attribute.name, attribute.type.oid) for attribute in self._prepared.get_attributes()]
-
-    @property
-    def rowcount(self) -> int:
-        """Number of changed rows; known until the statement runs again."""
-        return int(self._prepared.get_statusmsg().rpartition(" ")[2])
-
-    def fetchall(self) -> Sequence[Any]:
-        return self._rows
-
-    def fetchone(self) -> Any:
-        return self._rows[0] if self._rows else None
-
-
-class _AsyncpgConnection:
-    """Runs asyncpg's prepared statements without SQLAlchemy's cursors, which cost twice the statement."""
-
-    def __init__(self, driver: _Driver) -> None:
-        self._driver = driver
-        self._prepared: BoundedDict[str, _PreparedStatement] = BoundedDict(_STATEMENTS_KEPT)
-        """By text."""
-        self._joined: BoundedDict[tuple[tuple[str, int, int, bool], ...], str] = BoundedDict(_STATEMENTS_KEPT)
-        """By text, number of rows, values per row, and whether it is checked."""
-        self._runs = 0
-        self._runs_planned = _FIRST_RUNS
-
-    def execute(self, text: str, values: Sequence[object]) -> _PreparedCursor:
-        return await_(self._run(text, values, many=False))
-
-    def executemany(self, text: str, values: Sequence[Sequence[object]]) -> _PreparedCursor:
-        """Run a statement for each sequence of values."""
-        return await_(self._run(text, values, many=True))
-
-    def execute_batch(self, writes: Sequence[BoundWrite]) -> Sequence[int]:
-        """Run several statements; those with few rows are joined into one and sent in one trip.
-
-        Return the number of changed rows for each row of values of the checked statements.
-        """
-        counts: list[int] = []
-        for many, some in groupby(writes, lambda write: len(write.rows) > _FEW_ROWS):
-            if not many:
-                counts += self._execute_in_one(list(some))
-                continue
-            for write in some:
-                if write.is_checked:
-                    counts += [self.execute(write.text, row).rowcount for row in write.rows]
-                else:
-                    self.executemany(write.text, write.rows)
-        return counts
-
-    def _execute_in_one(self, few: Sequence[BoundWrite]) -> Sequence[int]:
-        shape = tuple([(write.text, len(write.rows), len(write.rows[0]), write.is_checked) for write in few])
-        joined = self._joined.get(shape)
-        if joined is None:
-            joined = self._joined[shape] = _join_statements(shape)
-        cursor = self.execute(joined, [value for write in few for row in write.rows for value in row])
-        return tuple(cursor.fetchone()) if any(write.is_checked for write in few) else ()
-
-    async def _run(self, text: str, values: Sequence[Any], *, many: bool) -> _PreparedCursor:
-        self._runs += 1
-        if self._runs >= self._runs_planned:
-            # A cached plan from when a table was small may be slow by now.
-            self._runs_planned *= 4
-            self._prepared.clear()
-        prepared = self._prepared.get(text)
-        if prepared is None:
-            prepared = self._prepared[text] = await self._driver.prepare(text)
-        try:
-            if many:
-                await prepared.executemany(values)
-                return _PreparedCursor(prepared, ())
-            return _PreparedCursor(prepared, await prepared.fetch(*values))
-        except POSTGRES_ERRORS:
-            # The tables may have changed since it was prepared; the next try prepares it again.
-            self._prepared.pop(text, None)
-            raise
-
-
-def _join_statements(writes: Sequence[tuple[str, int, int, bool]]) -> str:
-    """Join statements into one, given the rows and values per row of each, and whether it is checked.
-
-    A CTE does not see rows of another. So one that returns its rows takes its table's name: later ones read from it.
-    The last becomes the main statement, or one that counts the rows of the checked ones.
-    """
-    parts: list[tuple[str, str]] = []
-    counts: list[str] = []
-    before = 0
-    for text, rows, places, is_checked in writes:
-        head, values, row = text.partition(" VALUES ")
-        if rows > 1 and " ON CONFLICT " in row:
-            head, values, row = text, "", ""  # its rows are inserted one by one
-        row, returning, returned = row.partition(" RETURNING ")
-        shifted = [_shift_placeholders(row if values else text, before + at * places) for at in range(rows)]
-        before += rows * places
-        if values:
-            shifted = [f"{head}{values}{', '.join(shifted)}{returning}{returned}"]
-        name = head.split()[2] if returning else f"part_{before}"
-        names = [name if values else f"{name}_{at}" for at in range(len(shifted))]
-        if is_checked:
-            shifted = [f"{part} RETURNING 1" for part in shifted]
-            counts += [f"(SELECT count(*) FROM {each}) AS {each}" for each in names]  # noqa: S608 - own names
-        parts += zip(names, shifted, strict=True)
-    last = f"SELECT {', '.join(counts)}" if counts else parts.pop()[1]
-    return f"WITH {', '.join(f'{name} AS ({part})' for name, part in parts)} {last}" if parts else last
-
-
-def _shift_placeholders(text: str, by: int) -> str:
-    return _PLACE.sub(lambda place: f"${int(place[1]) + by}", text)
-
-
 class _PostgresLink:
     """A connection. Its own task runs the work, so that a cancelled caller does not interrupt it.
 
@@ -287,7 +133,7 @@ class _PostgresLink:
         self._more: asyncio.Future[None]
         """Awaited by the task when it is idle."""
         self._connection: Connection | None = None
-        self._driver: _Driver
+        self._driver: AsyncpgDriver
 
     async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
         return await self._submit(lambda: self._run_work(work, first, opens))
@@ -365,18 +211,18 @@ class _PostgresLink:
             self._discard()
         if self._connection is None:
             self._connection, self._driver = self._connect()
-            direct = self._connection.info[DRIVER_CONNECTION] = _AsyncpgConnection(self._driver)
+            direct = self._connection.info[DRIVER_CONNECTION] = AsyncpgConnection(self._driver)
             self._connection.info[BATCH_EXECUTOR] = direct.execute_batch
         elif self._driver.is_in_transaction():
             self._send("ROLLBACK")
         return self._connection
 
-    def _connect(self) -> tuple[Connection, _Driver]:
+    def _connect(self) -> tuple[Connection, AsyncpgDriver]:
         connection = self._engine.connect()
         driver = connection.connection.driver_connection
         if driver is None:
             raise StorageUnavailable(f"{_NAME} closed the connection at once")
-        return connection, cast("_Driver", driver)
+        return connection, cast("AsyncpgDriver", driver)
 
     def _is_lost(self, connection: Connection) -> bool:
         return connection.invalidated or self._driver.is_closed()

@@ -789,7 +789,7 @@ export class Operations extends HeyApiClient {
     /**
      * Delete Bank
      *
-     * Delete a bank and its contents. Operator only.
+     * Delete a bank and its contents, a page at a time. Operator only.
      */
     public deleteBank<ThrowOnError extends boolean = true>(options: Options<DeleteBankData, ThrowOnError>): RequestResult<DeleteBankResponses, DeleteBankErrors, ThrowOnError, 'data'> {
         return (options.client ?? this.client).delete<DeleteBankResponses, DeleteBankErrors, ThrowOnError, 'data'>({

@@ -21,8 +21,10 @@ class StartablePulses:
     async def has_startable(self, now: datetime) -> bool:
         return await self._rows.has_startable(now, self._launchers)
 
-    async def claim(self, owner: str, *, now: datetime, until: datetime, limit: int) -> Sequence[Pulse]:
-        return await self._rows.claim(owner, self._launchers, now=now, until=until, limit=limit)
+    async def claim(
+        self, owner: str, *, now: datetime, until: datetime, limit: int, since: datetime | None = None
+    ) -> Sequence[Pulse]:
+        return await self._rows.claim(owner, self._launchers, now=now, until=until, limit=limit, since=since)
 
     async def find_claimed(self) -> Sequence[Pulse]:
         return await self._rows.find_claimed()
