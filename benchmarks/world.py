@@ -138,6 +138,7 @@ async def fill_sqlite(folder: Path, size: WorldSize) -> None:
 def _fill_sqlite(path: Path, size: WorldSize) -> None:
     builder = _Builder(size, _now(), is_postgres=False)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = OFF")  # a log would be written as well, and thrown away
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("PRAGMA cache_size = -200000")
         connection.execute("BEGIN")
@@ -157,7 +158,7 @@ def _fill_sqlite(path: Path, size: WorldSize) -> None:
             connection.execute(sql)
         connection.execute("COMMIT")
         connection.execute("ANALYZE")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute("PRAGMA journal_mode = WAL")
 
 
 async def fill_postgres(url: str, size: WorldSize) -> None:

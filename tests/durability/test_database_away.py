@@ -57,7 +57,7 @@ async def check(folder: Path, postgres: PostgresServer, url: str, way: str, seco
     notes = folder / "notes"
     notes.mkdir()
     async with (
-        CircadiaProcess(folder, {**config(notes), "server": {"database_url": url}}) as server,
+        CircadiaProcess(folder, {**config(notes), "server": {"database_url": url, "auth_grace_seconds": 1}}) as server,
         aiohttp.ClientSession(headers=server.admin) as http,
     ):
         for text in ("1", "2"):

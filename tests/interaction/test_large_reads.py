@@ -17,8 +17,8 @@ from circadia.api.app import openapi_document
 from circadia.ids import hash_token
 from circadia.records.event import EventType
 from circadia.records.pulse import PulseStatus
-from circadia.records.retention import RetentionKind
 from circadia.records.wake import Decision
+from circadia.settings.root import RetentionSettings
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import ManualClock
 from tests.api.service import ADMIN, Service, serving
@@ -33,7 +33,7 @@ from tests.recording.statement_recorder import SentStatement, recorded
 FEW: Final = 1_200
 MANY: Final = 10 * FEW
 DAY: Final = 86_400_000_000
-FOR_EVER: Final = {f"{kind.value}_days": None for kind in RetentionKind}
+FOR_EVER: Final = dict.fromkeys(RetentionSettings.model_fields)
 TOKEN: Final = "circadia-agent-of-the-tests"
 BUSY, TALK = replace(agent("busy"), token_hash=hash_token(TOKEN)), thread()
 """The agent and the thread that have most of the rows."""

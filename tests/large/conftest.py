@@ -1,6 +1,6 @@
 """Servers on a twentieth of the large world; `make test-slow` takes all of it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -21,12 +21,19 @@ def world_size(request: pytest.FixtureRequest) -> WorldSize:
 
 
 @pytest.fixture
-async def world_server(world_url: str | None, world_size: WorldSize, tmp_path: Path) -> AsyncIterator[CircadiaProcess]:
+def world_settings() -> Mapping[str, object]:
+    return {}
+
+
+@pytest.fixture
+async def world_server(
+    world_url: str | None, world_size: WorldSize, world_settings: Mapping[str, object], tmp_path: Path
+) -> AsyncIterator[CircadiaProcess]:
     """A server on each database, whose event loop is watched."""
-    config: dict[str, object] = {}
+    config = {**world_settings}
     if world_url is not None:
         await fill_postgres(world_url, world_size)
-        config = {"server": {"database_url": world_url}}
+        config["server"] = {"database_url": world_url}
     else:
         (tmp_path / "data").mkdir(mode=0o700)
         await fill_sqlite(tmp_path / "data", world_size)

@@ -4,6 +4,7 @@ The servers are watched: what takes longer fails the test at its end, with the s
 """
 
 import asyncio
+import io
 import json
 from itertools import accumulate
 from typing import Final
@@ -44,7 +45,9 @@ async def test_a_large_bank_is_exported_while_it_is_searched_and_4_mb_of_it_are_
         ends = list(accumulate(map(len, lines)))
         imported = [head, *(line for line, end in zip(lines, ends, strict=True) if end < IMPORTED_BYTES)]
         await world_server.call("DELETE", TEAM)
-        async with client.post(f"{world_server.url}/api/v1{TEAM}/import", data=b"".join(imported)) as answer:
+        async with client.post(
+            f"{world_server.url}/api/v1{TEAM}/import", data=io.BytesIO(b"".join(imported))
+        ) as answer:
             assert answer.status == 200, await answer.text()
     stored = (await world_server.call("GET", TEAM))["episodes"]
     assert stored == sum("episode" in json.loads(line) for line in imported) > 0

@@ -14,6 +14,8 @@ from tests.recording.statement_recorder import SentStatement
 
 MANY = 20
 """A column with more values than this names things; one with fewer has states, which a statement means as it says."""
+STEPS_AT_ONCE = 100
+"""SQLite's steps are counted in hundreds: a call for each would take longer than the steps."""
 _ALIAS = re.compile(r'\b(?:FROM|JOIN|,|UPDATE|INTO)\s+"?(\w+)"?(?:\s+AS\s+"?(\w+)"?)?')
 _PLACE = re.compile(r"\?|\$(\d+)(?:::[\w ]+)?")
 _COMPARED = re.compile(r'(?:"?(\w+)"?\.)?"?(\w+)"? (=|<=|>=|<|>|IN \() ?(?:\(?(?:\?|\$\d+(?:::\w+)?), )*\(?$')
@@ -87,7 +89,7 @@ class SqliteWorld:
         ]
         self._steps = 0
         self._connection.execute("BEGIN")
-        self._connection.set_progress_handler(self._count, 1)
+        self._connection.set_progress_handler(self._count, STEPS_AT_ONCE)
         try:
             with closing(self._connection.execute(statement.text, values)) as cursor:
                 cursor.fetchall()
@@ -96,13 +98,13 @@ class SqliteWorld:
         except sqlite3.Error as error:
             raise Unusable(str(error)) from error
         finally:
-            self._connection.set_progress_handler(None, 1)
+            self._connection.set_progress_handler(None, STEPS_AT_ONCE)
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
         return self._steps
 
     def _count(self) -> int:
-        self._steps += 1
+        self._steps += STEPS_AT_ONCE
         return 0
 
     def _value(self, where: tuple[str, str, str] | None, recorded: Any) -> Any:

@@ -8,6 +8,7 @@ import asyncio
 import os
 import pickle
 import re
+import sys
 import uuid
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ FOLDER = "CIRCADIA_STATEMENTS"
 _MODULE = "circadia.stores.sql.statement"
 _LIST = re.compile(r"(\?|\$\d+(::\w+)?)(, (\?|\$\d+(::\w+)?))+")
 _NUMBER = re.compile(r"\$\d+")
+_OTHERS = tuple(f"{Path(__file__).parents[2] / name}/" for name in ("tests", "benchmarks"))
+"""Folders of code that is not the program's."""
 
 
 class SentStatement(NamedTuple):
@@ -65,7 +68,7 @@ class _Writer:
 
     def take(self, statement: SentStatement) -> None:
         text = statement.text, statement.in_loop
-        if text in self._texts:
+        if text in self._texts or not _is_of_program():
             return
         self._texts.add(text)
         if statement.shape in self._seen:
@@ -77,6 +80,19 @@ class _Writer:
         values = [bytes(value) if type(value) is memoryview else value for value in statement.values]
         with self._path.open("ab") as file:
             file.write(pickle.dumps((statement.dialect, statement.text, values, statement.in_loop)))
+
+
+def _is_of_program() -> bool:
+    """Return whether the program has made the statement that is sent now, and not a test: by the innermost frame."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage] # documented
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name != __file__ and name.startswith(_OTHERS):
+            return False
+        if "/circadia/stores/" in name:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _listen_forever(module: Any, folder: Path) -> None:

@@ -5,6 +5,7 @@ import errno
 import os
 import sqlite3
 import stat
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -152,6 +153,26 @@ async def test_it_is_known_that_nothing_can_be_written_and_found_out_when_it_can
     assert caplog.text.count("nothing can be written: the commit failed") == 1
     with no_room():
         await store.ping()
+
+
+@pytest.mark.spec("LARGE-04")
+async def test_many_short_statements_of_one_block_let_other_tasks_run(store: SqlStore) -> None:
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with store.begin_write() as tx:
+        await tx.sessions.add(session())
+        counting = asyncio.create_task(count_turns())
+        ends = time.monotonic() + 0.2
+        while time.monotonic() < ends:
+            await tx.sessions.get(session().id)
+    counting.cancel()
+    assert turns >= 3, "once in 50 ms at least"
 
 
 async def test_a_file_that_is_no_database_is_refused_and_left_as_it_was(path: Path) -> None:

@@ -16,12 +16,9 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -36,6 +33,7 @@ from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.migrate import migrate
 from circadia.stores.sql.short_reads import LongWork, ShortRead
 from circadia.stores.sql.statement import DRIVER_CONNECTION
+from circadia.stores.worker_thread import ThreadJob, WorkerThread
 
 T = TypeVar("T")
 
@@ -69,6 +67,8 @@ _COPY: Final = "PRAGMA wal_checkpoint(PASSIVE)"
 _LOCKED_SECONDS: Final = 5.0
 """Retry time while another program locks the database."""
 _RETRY_SECONDS: Final = 0.01
+_TURN_SECONDS: Final = 0.02
+"""Short work that may follow one another in a turn of the event loop; a callback may take 50 ms (LARGE-04)."""
 
 
 def create_sqlite_engine(path: Path) -> Engine:
@@ -180,8 +180,10 @@ class _Link:
     def __init__(self, session: _SqliteConnection, name: str, seconds: float | None = None) -> None:
         """With `seconds`, work that takes longer is interrupted."""
         self._session = session
-        self._thread = _WorkerThread(name)
+        self._thread = WorkerThread(name)
         self._seconds = seconds
+        self._turn_ends: float | None = None
+        """When short work has had its share of this turn of the event loop; None if it has done nothing in it."""
 
     async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
         """See `Link.run`. Waits in the event loop while another program locks the database."""
@@ -204,8 +206,10 @@ class _Link:
         return isinstance(work, ShortRead)
 
     async def _run_work(self, work: Callable[[Connection], T], first: Sequence[str], *, opens: bool, short: bool) -> T:
-        if short and self._thread.is_idle:  # else the connection is busy with earlier work
-            return self._session.run_work(work, first, opens)
+        if short:
+            await self._share_turn()
+            if self._thread.is_idle:  # else the connection is busy with earlier work
+                return self._session.run_work(work, first, opens)
         job = partial(self._session.run_work, work, first, opens)
         if self._seconds is None:
             return await self._thread.run_job(job)
@@ -215,12 +219,24 @@ class _Link:
         finally:
             limit.cancel()
 
+    async def _share_turn(self) -> None:
+        """Let other tasks run if much short work has been done in one turn of the event loop."""
+        loop = asyncio.get_running_loop()
+        if self._turn_ends is None:
+            self._turn_ends = loop.time() + _TURN_SECONDS
+            loop.call_soon(self._end_turn)
+        elif loop.time() > self._turn_ends:
+            await asyncio.sleep(0)
+
+    def _end_turn(self) -> None:
+        self._turn_ends = None
+
     def roll_back(self) -> None:
         if self._thread.is_idle:
             with wrap_driver_errors(_NAME, sqlite3.Error):
                 self._session.roll_back()
         else:
-            self._thread.submit(_Job(do=self._session.roll_back))
+            self._thread.submit(ThreadJob(do=self._session.roll_back))
 
     async def drop(self) -> None:
         await self._thread.run_job(self._session.close)
@@ -233,7 +249,7 @@ class _WritingLink(_Link):
     def __init__(self, engine: Engine, path: Path) -> None:
         super().__init__(_SqliteConnection(engine, *_WRITER_PRAGMAS), "sqlite-writer")
         self._path = path
-        self._syncing = _WorkerThread("sqlite-sync")
+        self._syncing = WorkerThread("sqlite-sync")
         self._log: int | None = None
         """The log's file descriptor for syncs; the file stays the same while this connection is open."""
         self._copier = _Link(_SqliteConnection(engine), "sqlite-checkpoint")
@@ -318,74 +334,6 @@ def _sync(file: int) -> None:
 
 def _is_lock(error: BaseException | None) -> bool:
     return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-
-
-@dataclass(kw_only=True, slots=True)
-class _Job:
-    """A job for a thread, and the future of its result."""
-
-    do: Callable[[], Any]
-    future: asyncio.Future[Any] | None = None
-    ended: bool = False
-    """Done with the connection."""
-
-
-class _WorkerThread:
-    """Runs jobs in order, each to its end even if its caller is cancelled. The first job starts the thread."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._jobs: SimpleQueue[_Job | None] | None = None
-        self._last: _Job | None = None
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether all submitted jobs are done."""
-        return self._last is None or self._last.ended
-
-    async def run_job(self, job: Callable[[], T]) -> T:
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.submit(_Job(do=job, future=future))
-        return await future
-
-    def submit(self, job: _Job) -> None:
-        if self._jobs is None:
-            self._jobs = SimpleQueue()
-            Thread(target=_run_jobs, args=(self._jobs,), name=self._name, daemon=True).start()
-        self._last = job
-        self._jobs.put(job)
-
-    def end(self) -> None:
-        """End the thread after the submitted jobs."""
-        if self._jobs is not None:
-            self._jobs.put(None)
-            self._jobs = None
-
-
-def _run_jobs(jobs: SimpleQueue[_Job | None]) -> None:
-    while (job := jobs.get()) is not None:
-        outcome: Any = None
-        error: BaseException | None = None
-        try:
-            outcome = job.do()
-        except BaseException as raised:  # noqa: BLE001 - raised again where the job is awaited
-            error = raised
-        job.ended = True
-        if job.future is None:
-            if error is not None:
-                _logger.error("a rollback failed", exc_info=error)
-            continue
-        with suppress(RuntimeError):  # the loop has ended, and the waiter with it
-            job.future.get_loop().call_soon_threadsafe(_set_outcome, job.future, outcome, error)
-
-
-def _set_outcome(future: asyncio.Future[Any], outcome: object, error: BaseException | None) -> None:
-    if future.done():
-        return  # the caller was cancelled
-    if error is None:
-        future.set_result(outcome)
-    else:
-        future.set_exception(error)
 
 
 def _to_json(value: object) -> str:
