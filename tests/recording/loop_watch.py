@@ -13,10 +13,13 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import accumulate, repeat
 from pathlib import Path
 from types import FrameType, ModuleType
+from typing import Any
 
 from tests.recording.module_hook import run_after_import
 
@@ -62,8 +65,8 @@ class LoopWatch:
             if now == last:
                 continue  # it waits
             last = now
-            frame = sys._current_frames().get(self._thread)  # pyright: ignore[reportPrivateUsage] # documented
-            current = _find_callback(frame), self._turn, self._collections
+            frames = _stack(self._thread)
+            current = _find_callback(frames), self._turn, self._collections
             if current[0] is None or current != begun or self._is_collecting:
                 begun, since = current, now
                 try:
@@ -71,9 +74,10 @@ class LoopWatch:
                 except RuntimeError:  # the loop has ended
                     return
             elif now - since > _limit():
-                self._tell(now - since, "".join(traceback.format_stack(frame)))
+                lines = traceback.StackSummary.extract((frame, frame.f_lineno) for frame in reversed(frames))
+                self._tell(now - since, "".join(lines.format()))
                 begun = (None, 0, 0)
-            del frame, current
+            del frames, current
 
     def _count_turn(self) -> None:
         self._turn += 1
@@ -90,14 +94,33 @@ def _limit() -> float:
     return 2 * LIMIT_SECONDS if is_busy else LIMIT_SECONDS
 
 
-def _find_callback(frame: FrameType | None) -> FrameType | None:
+def _stack(thread: int) -> list[FrameType]:
+    """Return the frames of a thread, the innermost first.
+
+    C code takes all of them in one step of this thread. In a walk by Python code the other thread could go on between
+    two frames; when it switches greenlets, as SQLAlchemy does, the next frame is none any more, and Python crashes.
+    """
+    frames: deque[Any] = deque()
+    collects = gc.isenabled()
+    gc.disable()  # its callbacks are Python code
+    try:
+        frame = sys._current_frames().get(thread)  # pyright: ignore[reportPrivateUsage] # documented
+        frames.extend(accumulate(repeat("f_back"), getattr, initial=frame))
+    except AttributeError:  # the last is None
+        pass
+    finally:
+        if collects:
+            gc.enable()
+    return [frame for frame in frames if frame is not None]
+
+
+def _find_callback(frames: Sequence[FrameType]) -> FrameType | None:
     """Return the outermost frame of what the loop runs; none if it waits."""
     found: FrameType | None = None
-    while frame is not None:
+    for frame in frames:
         if frame.f_code.co_filename.endswith(_LOOPS):
             return found
         found = frame
-        frame = frame.f_back
     return None
 
 
