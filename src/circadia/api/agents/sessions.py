@@ -87,7 +87,7 @@ async def list_sessions(
     parts: Parts,
     closed: Annotated[bool, Query(description="Also list closed sessions.")] = False,
     after: Annotated[str | None, Query(description="`next` of the previous page.")] = None,
-    limit: Annotated[int, Query(ge=1, le=10_000, description="Maximum number of rows.")] = 10_000,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="Maximum number of rows.")] = 1000,
 ) -> SessionList:
     """List the open sessions. Operator only."""
     require_operator(who)

@@ -141,7 +141,10 @@ def show(server: RemoteServer, session: Name = "default", as_json: AsJson = Fals
     """Show a session with its agents and threads."""
 
     async def fetch_session(client: Client) -> tuple[SessionDetail, list[ThreadView]]:
-        return await client.show_session(session), await client.list_threads(session)
+        shown, threads = await client.show_session(session), await client.list_threads(session)
+        if shown.next is not None:
+            shown = shown.model_copy(update={"agents": await client.list_agents(session), "next": None})
+        return shown, threads
 
     answer, threads = server.ask(fetch_session)
     if as_json:

@@ -323,7 +323,8 @@ class SqlDeliveries:
     async def _free(
         self, conditions: Sequence[ColumnElement[bool]], values: Mapping[str, object]
     ) -> Collection[AgentId]:
-        affected = select(deliveries.c.agent_id).distinct().where(IS_LEASED, *conditions).limit(_AT_ONCE)
+        leased = select(deliveries.c.agent_id).where(IS_LEASED, *conditions).order_by(deliveries.c.leased_until)
+        affected = select(leased.limit(_AT_ONCE).subquery().c.agent_id).distinct()  # the oldest, by an index
         ids = await self._run(lambda connection: connection.execute(affected, values).scalars().all())
         if ids:
             await self._hold(*(agent_key(AgentId(agent_id)) for agent_id in ids))

@@ -1,10 +1,12 @@
 """The append-only event log."""
 
 from collections.abc import Collection, Sequence
+from enum import Enum
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, exists, func, insert, select, text, union_all
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, exists, func, insert, select, text, union_all
 
 from circadia.records.event import Event, EventType
 from circadia.stores.locks import EVENTS_KEY
@@ -60,10 +62,10 @@ class SqlEvents:
         agent: str | None = None,
         types: Collection[EventType] | None = None,
     ) -> Sequence[Event]:
-        return await self._find(events.c.number > number, limit, session, agent, types)
+        return await self._find(_Range.AFTER, limit, session, agent, types, number=number)
 
     async def find_unnumbered(self, *, types: Collection[EventType]) -> Sequence[Event]:
-        return await self._find(events.c.number < 0, MAX_UNNUMBERED, None, None, types)
+        return await self._find(_Range.UNNUMBERED, MAX_UNNUMBERED, None, None, types)
 
     async def find_newest(
         self,
@@ -73,40 +75,28 @@ class SqlEvents:
         agent: str | None = None,
         types: Collection[EventType] | None = None,
     ) -> Sequence[Event]:
-        unnumbered = await self._find(events.c.number < 0, limit, session, agent, types)
-        numbered = await self._find(events.c.number > 0, limit, session, agent, types, descending=True)
+        unnumbered = await self._find(_Range.UNNUMBERED, limit, session, agent, types)
+        numbered = await self._find(_Range.NUMBERED_BACKWARD, limit, session, agent, types)
         return [*unnumbered, *numbered][:limit]
 
     async def _find(
         self,
-        numbers: ColumnElement[bool],
+        numbers: "_Range",
         limit: int,
         session: str | None,
         agent: str | None,
         types: Collection[EventType] | None,
         *,
-        descending: bool = False,
+        number: int = 0,
     ) -> Sequence[Event]:
-        """Return the first events of a range of numbers, one type after the other in the order of an index.
-
-        A single read of several types would sort all that match, or pass over all others.
-        """
         if types is None and session is not None and agent is not None:
             types = list(EventType)
-        rows = select(events).where(
-            numbers,
-            *([] if session is None else [events.c.session == session]),
-            *([] if agent is None else [events.c.agent == agent]),
-        )
-        statement = _first(rows, events.c.number, limit, descending=descending)
-        if types is not None:
-            kinds = [rows.where(events.c.type == kind.value) for kind in types]
-            firsts = [select(_first(kind, events.c.number, limit, descending=descending).subquery()) for kind in kinds]
-            if not firsts:
-                return []
-            each = union_all(*firsts).subquery()
-            statement = _first(select(each), each.c.number, limit, descending=descending)
-        return [_event(row) for row in await self._run(lambda connection: connection.execute(statement).all())]
+        kinds = None if types is None else tuple(types)
+        if kinds == ():
+            return []
+        statement = _build_find(numbers, kinds, by_session=session is not None, by_agent=agent is not None)
+        values = {"number": number, "session": session, "agent": agent, "most": limit}
+        return [_event(row) for row in await self._run(lambda connection: statement.all(connection, values))]
 
     async def first_number(self) -> int:
         return await self._run(_FIRST.scalar)
@@ -115,8 +105,39 @@ class SqlEvents:
         return await self._run(_LAST.scalar)
 
 
-def _first(rows: Select[Any], number: ColumnElement[int], limit: int, *, descending: bool) -> Select[Any]:
-    return rows.order_by(number.desc() if descending else number).limit(limit)
+class _Range(Enum):
+    AFTER = "after"
+    UNNUMBERED = "unnumbered"
+    NUMBERED_BACKWARD = "numbered, backward"
+
+
+@lru_cache(maxsize=64)  # to build one takes longer than to run it
+def _build_find(numbers: _Range, types: Sequence[EventType] | None, *, by_session: bool, by_agent: bool) -> Statement:
+    """Return the statement for the first events of a range of numbers.
+
+    Events of several types are read one type after the other, in the order of an index: a single read would sort all
+    that match, or pass over all others.
+    """
+    conditions = {
+        _Range.AFTER: events.c.number > bindparam("number"),
+        _Range.UNNUMBERED: events.c.number < 0,
+        _Range.NUMBERED_BACKWARD: events.c.number > 0,
+    }
+
+    def first(rows: Select[Any], number: ColumnElement[int]) -> Select[Any]:
+        order = number.desc() if numbers is _Range.NUMBERED_BACKWARD else number
+        return rows.order_by(order).limit(bindparam("most"))
+
+    rows = select(events).where(
+        conditions[numbers],
+        *([events.c.session == bindparam("session")] if by_session else []),
+        *([events.c.agent == bindparam("agent")] if by_agent else []),
+    )
+    if types is None:
+        return Statement(first(rows, events.c.number))
+    firsts = [select(first(rows.where(events.c.type == kind.value), events.c.number).subquery()) for kind in types]
+    each = union_all(*firsts).subquery()
+    return Statement(first(select(each), each.c.number))
 
 
 def _assign_numbers(connection: Connection) -> None:

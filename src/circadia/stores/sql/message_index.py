@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     ColumnElement,
     Connection,
     TableClause,
@@ -24,6 +25,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    literal_column,
     select,
     table,
     true,
@@ -120,7 +122,8 @@ _REMOVE: Final = {
     name: delete(index.table).where(index.number.in_(bindparam("numbers", expanding=True)))
     for name, index in INDEXES.items()
 }
-IS_NEW: Final = ~messages.c.indexed
+IS_NEW: Final = literal_column("NOT messages.indexed", Boolean)
+"""In the form of the index `messages_unindexed`, which SQLite would not use for `indexed = 0`."""
 _FIRST_NEW: Final = Statement(select(func.min(messages.c.number)).where(IS_NEW))
 _NEW: Final = (
     select(messages.c.number, messages.c.id, messages.c.content)

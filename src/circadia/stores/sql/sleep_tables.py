@@ -50,7 +50,7 @@ passes = Table(
 )
 Index("passes_bank", passes.c.bank_id, passes.c.id)
 Index("passes_open", passes.c.bank_id, unique=True, **only("ended_at IS NULL"))
-Index("passes_ended", passes.c.ended_at, **only("ended_at IS NOT NULL"))
+Index("passes_ended", passes.c.ended_at)  # of open ones as well
 Index("passes_started", passes.c.started_at)
 Index("passes_created", passes.c.created_at, passes.c.id)
 Index("passes_status", passes.c.status, passes.c.created_at, passes.c.id)

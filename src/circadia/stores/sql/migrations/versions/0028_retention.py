@@ -19,7 +19,7 @@ _INDEXES = (
     ("threads_closed", "threads", ["closed_at"], "closed_at IS NOT NULL"),
     ("alerts_told", "alerts", ["told_at"], None),
     ("dream_jobs_ended", "dream_jobs", ["ended_at"], "ended_at IS NOT NULL"),
-    ("passes_ended", "passes", ["ended_at"], "ended_at IS NOT NULL"),
+    ("passes_ended", "passes", ["ended_at"], None),
     ("sleep_calls_kept", "sleep_calls", ["at"], "error = ''"),
     ("answers_expiring", "answers", ["expires_at"], "dropped = ''"),
     ("answer_days_day", "answer_days", ["day"], None),
