@@ -20,6 +20,7 @@ from sqlalchemy import JSON, BigInteger, Boolean, Column, Double, Integer, Large
 
 from benchmarks.postgres import connect
 from benchmarks.turns import Turns
+from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.search.terms import stored_terms
 from circadia.memory.search.vectors import stored_vector
 from circadia.stores.postgres import open_postgres
@@ -70,7 +71,8 @@ class _Builder:
         session = f"(CASE {owners['agent']} % 2 WHEN 0 THEN 0 ELSE {owners['agent']} % <sessions> END)"
         self._words = {
             "session": session, **owners, **{table: str(self.count(table)) for table in COUNTS},
-            "now": str(now), "day": str(DAY), "text": "BYTEA" if is_postgres else "BLOB",
+            "embedder": f"'{_embedder_name()}'", "now": str(now), "day": str(DAY),
+            "text": "BYTEA" if is_postgres else "BLOB",
         }  # fmt: skip
 
     def count(self, table: str) -> int:
@@ -113,6 +115,11 @@ class _Builder:
         while (filled := _WORD.sub(lambda word: words[word[1]], statement)) != statement:
             statement = filled
         return statement
+
+
+def _embedder_name() -> str:
+    """Return the name of the bundled embedder's vectors: a server makes all others again, which takes it minutes."""
+    return BundledEmbedder().name
 
 
 def _default(column: Column[Any]) -> str:

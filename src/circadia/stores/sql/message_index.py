@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
-    Boolean,
     ColumnElement,
     Connection,
     TableClause,
@@ -25,9 +24,9 @@ from sqlalchemy import (
     delete,
     func,
     insert,
-    literal_column,
     select,
     table,
+    text,
     true,
     update,
 )
@@ -122,7 +121,7 @@ _REMOVE: Final = {
     name: delete(index.table).where(index.number.in_(bindparam("numbers", expanding=True)))
     for name, index in INDEXES.items()
 }
-IS_NEW: Final = literal_column("NOT messages.indexed", Boolean)
+IS_NEW: Final = text("NOT messages.indexed")
 """In the form of the index `messages_unindexed`, which SQLite would not use for `indexed = 0`."""
 _FIRST_NEW: Final = Statement(select(func.min(messages.c.number)).where(IS_NEW))
 _NEW: Final = (
