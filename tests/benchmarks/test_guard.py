@@ -12,14 +12,17 @@ pytestmark = pytest.mark.spec("LARGE-09")
 CALL, RELEASE = f"{guard.PLAIN}: times the bare relay", "a release and its call: times a bare relay's call"
 
 
-def run_guard(monkeypatch: pytest.MonkeyPatch, figure: guard.Figure) -> tuple[int, str]:
-    """Return exit status and output of a run that finds one figure, beside a committed one of 4."""
+def run_guard(monkeypatch: pytest.MonkeyPatch, *figures: guard.Figure) -> tuple[int, str]:
+    """Return exit status and output of a run that finds these figures."""
 
     async def measure(folder: Path, *, is_postgres: bool, say: Callable[[str], None]) -> Sequence[guard.Figure]:
-        return [figure]
+        return figures
+
+    def load_committed(database: str) -> dict[str, float]:
+        return {RELEASE: 4.0, guard.RELAY: 0.1}
 
     monkeypatch.setattr(guard, "measure", measure)
-    monkeypatch.setattr(guard, "load_committed", lambda database: {RELEASE: 4.0})
+    monkeypatch.setattr(guard, "load_committed", load_committed)
     result = CliRunner().invoke(guard.app)
     return result.exit_code, result.output
 
@@ -41,3 +44,12 @@ def test_a_ratio_without_a_bound_fails_at_one_and_a_half_times_its_committed_val
 
 def test_milliseconds_are_told_and_fail_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run_guard(monkeypatch, guard.Figure(what="from the wake to the first call", found=9e9, unit="ms"))[0] == 0
+
+
+@pytest.mark.parametrize(("found", "code"), [(12.0, 0), (12.1, 1)])
+def test_where_the_relay_takes_twice_as_long_ratios_have_four_times_the_room(
+    found: float, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    relay = guard.Figure(what=guard.RELAY, found=0.2, unit="ms")
+    call = guard.Figure(what=CALL, found=found, unit="×", bound=guard.BOUNDS[guard.PLAIN][0])
+    assert run_guard(monkeypatch, relay, call)[0] == code
