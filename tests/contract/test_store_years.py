@@ -68,7 +68,7 @@ async def test_the_rows_of_years_are_deleted_down_to_the_stated_ages_and_live_on
     await run(store, lambda connection: write_years(connection, DAYS))
     clock = ManualClock(START + timedelta(days=DAYS))
     async with sweeping(store, clock, 90):
-        for _ in range(40):
+        for _ in range(55):
             await passes(clock, 1)
     assert await count_rows(store) == LEFT
     versions: dict[str, list[int]] = {}
