@@ -14,7 +14,7 @@ from circadia.records.pulse import PulseStatus
 from circadia.records.session import build_reference
 from circadia.stores.base import Store
 from tests.contract.conftest import Opener
-from tests.contract.rows import agent, at, call
+from tests.contract.rows import T0, agent, at, call
 from tests.contract.wake_rows import pulse
 
 ADA, EVE, BOB = agent("ada"), agent("eve"), agent("bob", of="team")
@@ -25,9 +25,9 @@ async def keep(store: Store, *calls: Call) -> None:
         await tx.calls.add(calls)
 
 
-async def spent(store: Store, since: float = 0) -> AgentSpend:
+async def spent(store: Store, day: float = 0) -> AgentSpend:
     async with store.begin_read() as tx:
-        return await tx.calls.sum_usage(ADA.id, at(since))
+        return await tx.calls.sum_day(ADA, at(day))
 
 
 @pytest.mark.spec("GATE-66")
@@ -45,16 +45,30 @@ async def test_a_reservation_counts_until_it_is_settled_or_taken_back(store: Sto
     assert await spent(store) == AgentSpend(calls=1, tokens=1000, nanousd=5_000)
 
 
-async def test_what_is_spent_is_the_agents_own_since_an_instant(store: Store) -> None:
+@pytest.mark.spec("GATE-66")
+async def test_what_is_spent_is_the_agents_own_of_a_utc_day(store: Store) -> None:
+    midnight = T0.replace(hour=0, minute=0, second=0, microsecond=0)
+    day = [midnight + timedelta(seconds=seconds) for seconds in (-0.000001, 0, 86399.999999, 86400)]
     await keep(
         store,
-        replace(call("c1", by=ADA, seconds=-0.000001), input_tokens=1),
-        replace(call("c2", by=ADA), input_tokens=10, cost_nanousd=2**40),
-        replace(call("c3", by=ADA, seconds=5), output_tokens=100, cost_nanousd=2**40),
-        replace(call("c4", by=EVE), input_tokens=1000),
+        replace(call("c1", by=ADA), at=day[0], input_tokens=1),
+        replace(call("c2", by=ADA), at=day[1], input_tokens=10, cost_nanousd=2**40),
+        replace(call("c3", by=ADA), at=day[2], output_tokens=100, cost_nanousd=2**40),
+        replace(call("c4", by=EVE), at=day[1], input_tokens=1000),
+        replace(call("c5", by=ADA, status=CallStatus.RESERVED), at=day[0], reserved_tokens=10_000),
+        replace(call("c6", by=ADA, status=CallStatus.RESERVED), at=day[1], reserved_tokens=100_000),
+        replace(call("c7", by=ADA, status=CallStatus.FAILED), at=day[1], reserved_tokens=5, reserved_nanousd=1),
     )
-    assert await spent(store) == AgentSpend(calls=2, tokens=110, nanousd=2**41)
-    assert await spent(store, since=6) == AgentSpend(calls=0, tokens=0, nanousd=0)
+    assert await spent(store) == AgentSpend(calls=4, tokens=100_115, nanousd=2**41 + 1)
+    assert await spent(store, 86400) == AgentSpend(calls=0, tokens=0, nanousd=0)
+
+
+@pytest.mark.spec("GATE-66", "LARGE-03")
+async def test_what_is_spent_today_is_read_without_the_days_calls(store: Store) -> None:
+    await keep(store, *(replace(call(f"c{n}", by=ADA), input_tokens=1) for n in range(50)))
+    async with store.begin_write() as tx:  # the sums stay
+        await tx.calls.remove(call("c0", by=ADA).id)
+    assert await spent(store) == AgentSpend(calls=50, tokens=50, nanousd=0)
 
 
 @pytest.mark.spec("GATE-66")
@@ -63,7 +77,7 @@ async def test_a_count_read_and_raised_in_one_block_is_never_passed(open_store: 
 
     async def admit(n: int) -> bool:
         async with stores[n % 2].begin_write() as tx:
-            if (await tx.calls.sum_usage(ADA.id, at(0))).calls >= 5:
+            if (await tx.calls.sum_day(ADA, at(0))).calls >= 5:
                 return False
             await tx.calls.add([call(f"c{n}", by=ADA, status=CallStatus.RESERVED)])
             return True

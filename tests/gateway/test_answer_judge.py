@@ -198,7 +198,7 @@ async def test_the_model_is_asked_with_the_date_as_data_within_a_budget_that_is_
     clock.advance(3601)
     assert await limits.ask(ANN, BANK, asked, [match("x")])
     async with store.begin_read() as tx:
-        assert (await tx.calls.sum_usage(AgentId("answer-check"), clock.now())).calls == 1
+        assert await tx.calls.count_since(AgentId("answer-check"), clock.now()) == 1
     calls = [line for line in lines if isinstance(line, Call)]
     assert [each.status for each in calls] == [CallStatus.DONE, CallStatus.FAILED, CallStatus.FAILED, CallStatus.DONE]
     assert {each.tier for each in calls} == {"sleep"}

@@ -4,6 +4,8 @@ import asyncio
 import sqlite3
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,14 +16,15 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, create_engine
 
 from circadia.errors import StartError
-from circadia.ids import BankId
+from circadia.ids import AgentId, BankId
+from circadia.records.call import AgentSpend
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.memory_tables import metadata
 from circadia.stores.sql.migrate import MIGRATIONS, list_revisions
 from circadia.stores.sqlite import open_sqlite
 from tests.contract.conftest import Database
-from tests.contract.rows import event, tags
+from tests.contract.rows import agent, event, tags
 from tests.fixtures.postgres import PostgresServer
 
 OPEN = """
@@ -130,7 +133,7 @@ async def test_calls_of_an_older_database_and_their_old_daily_rows_are_in_the_re
     add = (
         "INSERT INTO calls (id, at, status, input_tokens, cost_nanousd, held_seconds, end_user, merged, agent_id,"
         " session, agent, tier, upstream, endpoint, model, streamed, reserved_tokens, reserved_nanousd, turn)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'a', 'default', 'ann', 'hot', 'o', '', 'm', false, 0, 0, false)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'a', 'default', 'ann', 'hot', 'o', '', 'm', false, 9, 4, false)"
     )
     day = 86_400_000_000
     rows: list[tuple[object, ...]] = [
@@ -150,11 +153,13 @@ async def test_calls_of_an_older_database_and_their_old_daily_rows_are_in_the_re
     async with store.begin_read() as tx:
         by_day = await tx.calls.sum_by_group("day")
         by_user = await tx.calls.sum_by_group("end_user")
+        spent = await tx.calls.sum_day(replace(agent("ann"), id=AgentId("a")), datetime(2024, 10, 4, 12, tzinfo=UTC))
     await store.close()
     assert [(group.key, group.calls, group.unknown, group.failed, group.input_tokens) for group in by_day] == [
         ("2022-01-08", 40, 0, 0, 100), ("2024-10-04", 2, 1, 1, 3),
     ]  # fmt: skip
     assert [(group.key, group.calls, group.cost_nanousd) for group in by_user] == [("", 41, 50), ("u", 1, 7)]
+    assert spent == AgentSpend(calls=3, tokens=3 + 9 + 9, nanousd=7 + 4 + 4)
 
 
 async def test_processes_that_start_together_make_the_tables_once(empty_postgres_url: str) -> None:

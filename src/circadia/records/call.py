@@ -66,7 +66,7 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgentSpend:
-    """Usage of an agent since some instant, open reservations included."""
+    """What counts for an agent's budgets, open reservations included."""
 
     calls: int
     tokens: int

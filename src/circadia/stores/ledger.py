@@ -6,6 +6,7 @@ from typing import Protocol
 
 from circadia.errors import Conflict
 from circadia.ids import AgentId, CallId, ConversationId, PulseId
+from circadia.records.agent import Agent
 from circadia.records.alert import PendingAlertPost
 from circadia.records.call import AgentSpend, Call, UsageGroup, UsagePage
 from circadia.records.conversation import Conversation
@@ -77,8 +78,16 @@ class Calls(Protocol):
         """Remove an unused reservation."""
         ...
 
-    async def sum_usage(self, agent_id: AgentId, since: datetime) -> AgentSpend:
-        """Return the agent's usage since then, reservations included."""
+    async def sum_day(self, agent: Agent, at: datetime) -> AgentSpend:
+        """Return what counts for the agent's budgets on the UTC day of an instant, open reservations included.
+
+        A call with unknown tokens or price counts as its reservation. What an earlier agent of the same name has used
+        on that day counts as well.
+        """
+        ...
+
+    async def count_since(self, agent_id: AgentId, since: datetime) -> int:
+        """Return the number of the agent's calls since then, open reservations included."""
         ...
 
     async def find_latest(self, agent_id: AgentId, limit: int) -> Sequence[Call]:

@@ -63,7 +63,7 @@ class CallBudgetGuard:
     async def check(self, agent: Agent, *, waiting: int, tokens: int, nanousd: int) -> None:
         """Raise LimitReached if the day has no room for a call of this size after `waiting` held calls."""
         async with limit_wait(), self._store.begin_read() as tx:
-            spent = await tx.calls.sum_usage(agent.id, self._today())
+            spent = await tx.calls.sum_day(agent, self._clock.now())
         self._require(agent, spent, waiting=waiting, tokens=tokens, nanousd=nanousd)
 
     async def reserve(self, agent: Agent, call: Call) -> Call:
@@ -77,7 +77,7 @@ class CallBudgetGuard:
         async with limit_wait(RESERVE_SECONDS), self._store.begin_write() as tx:
             call = replace(call, at=self._clock.now())  # the day that it is checked against
             await tx.agents.get(agent.id)
-            spent = await tx.calls.sum_usage(agent.id, self._today())
+            spent = await tx.calls.sum_day(agent, self._clock.now())
             self._require(agent, spent, waiting=0, tokens=call.reserved_tokens, nanousd=call.reserved_nanousd)
             await tx.calls.add([call])
             amounts = _nearly_used_budgets(agent.policy, spent, call)

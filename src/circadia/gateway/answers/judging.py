@@ -100,7 +100,7 @@ class ModelJudge:
             status=CallStatus.RESERVED,
         )  # fmt: skip
         async with self._store.begin_write() as tx:
-            if (await tx.calls.sum_usage(_BUDGET_ID, now - _BUDGET_WINDOW)).calls >= self._calls_per_hour:
+            if await tx.calls.count_since(_BUDGET_ID, now - _BUDGET_WINDOW) >= self._calls_per_hour:
                 return None
             await tx.calls.add([call])
         return call

@@ -6,9 +6,10 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, and_, bindparam, delete, func, or_, select
+from sqlalchemy import Connection, Row, and_, bindparam, delete, func, literal, or_, select, text, union_all
 
 from circadia.ids import AgentId, CallId, PulseId
+from circadia.records.agent import Agent
 from circadia.records.call import AgentSpend, Call, CallStatus, UsageGroup, UsagePage
 from circadia.stores.locks import agent_key
 from circadia.stores.sql.link import Runner
@@ -16,21 +17,33 @@ from circadia.stores.sql.schema import calls, pulses
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 from circadia.stores.sql.usage import IS_ENDED, SUMS, UsageRange, UsageReader, build_group
-from circadia.stores.sql.usage_days import add_calls, fetch_ended
+from circadia.stores.sql.usage_days import add_calls, count_days, fetch_ended, usage_days
 
 _FIELDS: Final = tuple(field.name for field in fields(Call))
 _ROW = attrgetter(*_FIELDS)
 _PUT = Statement(Upsert(calls, keys=("id",), new=[name for name in _FIELDS if name != "id"]), _FIELDS)
 _REMOVE = Statement(delete(calls).where(calls.c.id == bindparam("key")))
 
-_KNOWN = func.coalesce(calls.c.input_tokens, calls.c.output_tokens).is_not(None)
-_TOKENS = func.coalesce(calls.c.input_tokens, 0) + func.coalesce(calls.c.output_tokens, 0)
-_SPENT = select(
-    func.count(),
-    func.coalesce(func.sum(_TOKENS).filter(_KNOWN), 0)
-    + func.coalesce(func.sum(calls.c.reserved_tokens).filter(~_KNOWN), 0),
-    func.coalesce(func.sum(func.coalesce(calls.c.cost_nanousd, calls.c.reserved_nanousd)), 0),
-).where(calls.c.agent_id == bindparam("agent_id"), calls.c.at >= bindparam("since"))
+_OPEN: Final = select(
+    literal(1).label("calls"),
+    calls.c.reserved_tokens.label("charged_tokens"),
+    calls.c.reserved_nanousd.label("charged_nanousd"),
+).where(
+    text("calls.status = 'reserved'"),  # as the index says it
+    calls.c.agent_id == bindparam("agent_id"),
+    calls.c.at >= bindparam("since"),
+)
+_ENDED: Final = select(usage_days.c.calls, usage_days.c.charged_tokens, usage_days.c.charged_nanousd).where(
+    text("usage_days.scope = 'agent'"),
+    usage_days.c.agent == bindparam("agent"),
+    usage_days.c.session == bindparam("session"),
+    usage_days.c.day == bindparam("day"),
+)
+_CHARGED: Final = union_all(_ENDED, _OPEN).subquery("charged")
+_SPENT: Final = Statement(select(*(func.coalesce(func.sum(column), 0) for column in _CHARGED.c)))
+_COUNT: Final = Statement(
+    select(func.count()).where(calls.c.agent_id == bindparam("agent_id"), calls.c.at >= bindparam("since"))
+)
 
 _LATEST = Statement(
     select(calls)
@@ -74,15 +87,20 @@ class SqlCalls:
     async def remove(self, call_id: CallId) -> None:
         await self._run(lambda connection: _REMOVE.execute(connection, {"key": call_id}))
 
-    async def sum_usage(self, agent_id: AgentId, since: datetime) -> AgentSpend:
-        """Return the agent's usage since then, reservations included.
+    async def sum_day(self, agent: Agent, at: datetime) -> AgentSpend:
+        """Read the sums of the day, and the calls that are still open: as many as are in flight."""
+        await self._hold(agent_key(agent.id))
+        values = {
+            "agent": agent.name, "session": agent.session, "day": count_days(at), "agent_id": agent.id,
+            "since": at.replace(hour=0, minute=0, second=0, microsecond=0),
+        }  # fmt: skip
+        [row] = await self._run(lambda connection: _SPENT.all(connection, values))
+        return AgentSpend(calls=int(row[0]), tokens=int(row[1]), nanousd=int(row[2]))
 
-        A call with unknown tokens or price counts as its reservation.
-        """
+    async def count_since(self, agent_id: AgentId, since: datetime) -> int:
         await self._hold(agent_key(agent_id))
         values = {"agent_id": agent_id, "since": since}
-        row = await self._run(lambda connection: connection.execute(_SPENT, values).one())
-        return AgentSpend(calls=int(row[0]), tokens=int(row[1]), nanousd=int(row[2]))
+        return int(await self._run(lambda connection: _COUNT.scalar(connection, values)))
 
     async def find_latest(self, agent_id: AgentId, limit: int) -> Sequence[Call]:
         values = {"agent": agent_id, "most": limit}

@@ -244,6 +244,7 @@ calls = Table(
 )
 Index("calls_agent", calls.c.agent_id, calls.c.at)
 Index("calls_at", calls.c.at)
+Index("calls_reserved", calls.c.agent_id, calls.c.at, **only("status = 'reserved'"))
 Index("calls_conversation", calls.c.conversation, calls.c.at, **only("conversation IS NOT NULL"))
 
 provider_ids = Table(

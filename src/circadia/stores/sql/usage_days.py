@@ -58,6 +58,8 @@ usage_days = Table(
     Column("reasoning_tokens", BigInteger, nullable=False),
     Column("cost_nanousd", BigInteger, nullable=False),
     Column("held_seconds", Double, nullable=False),
+    Column("charged_tokens", BigInteger, nullable=False, server_default="0"),
+    Column("charged_nanousd", BigInteger, nullable=False, server_default="0"),
     sqlite_with_rowid=False,
 )
 Index("usage_days_agent", usage_days.c.agent, usage_days.c.session, usage_days.c.day, **only("scope = 'agent'"))
@@ -72,12 +74,19 @@ MEASURES: Final = (
     "calls", "unknown", "failed", "unpriced", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens",
     "cost_nanousd", "held_seconds",
 )  # fmt: skip
+_CHARGED: Final = ("charged_tokens", "charged_nanousd")
+"""What a budget counts: the reservation of a call whose tokens or price are unknown."""
 _COLUMNS: Final = [column.name for column in usage_days.c]
 _KEYS: Final = [column.name for column in usage_days.primary_key]
-_ADD: Final = Statement(Upsert(usage_days, keys=_KEYS, more=MEASURES), _COLUMNS)
+_ADD: Final = Statement(Upsert(usage_days, keys=_KEYS, more=(*MEASURES, *_CHARGED)), _COLUMNS)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _Key = tuple[Any, ...]
+
+
+def count_days(at: datetime) -> int:
+    """Return the whole UTC days since 1970."""
+    return (at - _EPOCH).days
 
 
 def _select_ended(connection: Connection) -> Select[Any]:
@@ -116,11 +125,12 @@ def _count(sums: dict[_Key, list[float]], line: Any, sign: int) -> None:
     amounts = (
         1, not is_known, line.status == CallStatus.FAILED.value, line.cost_nanousd is None, line.input_tokens or 0,
         line.output_tokens or 0, line.cached_tokens or 0, line.reasoning_tokens or 0, line.cost_nanousd or 0,
-        line.held_seconds,
+        line.held_seconds, (line.input_tokens or 0) + (line.output_tokens or 0) if is_known else line.reserved_tokens,
+        line.reserved_nanousd if line.cost_nanousd is None else line.cost_nanousd,
     )  # fmt: skip
     end_user = line.end_user or ""
     key = (
-        "end_user", end_user, line.session, line.agent, (line.at - _EPOCH).days, line.tier, line.upstream, line.model,
+        "end_user", end_user, line.session, line.agent, count_days(line.at), line.tier, line.upstream, line.model,
         end_user != "", line.conversation is not None,
     )  # fmt: skip
     _add(sums, key, amounts if sign == 1 else [-amount for amount in amounts])

@@ -323,7 +323,7 @@ class WakeRequests:
         span = blackout_at(coordination.blackouts, coordination.zone, now) if coordination.blackouts else None
         spent = 0.0
         if target.policy.max_usd_per_day is not None:
-            spent = (await tx.calls.sum_usage(target.id, utc_day)).nanousd / 1e9
+            spent = (await tx.calls.sum_day(target, utc_day)).nanousd / 1e9
         return AdmissionFacts(
             target=target,
             source=wake.source,
