@@ -85,7 +85,8 @@ class Bench:
             while True:
                 passage = await call.admit()
                 try:
-                    await call.clear_to_send()
+                    await call.wait_for_turn()
+                    call.clear_to_send()
                 except AsleepAgain:
                     continue
                 return call_body.hand_over(), passage

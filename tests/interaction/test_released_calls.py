@@ -168,3 +168,66 @@ async def test_who_is_admitted_is_written_between_the_wake_and_the_next_sleep(tm
                 generation, asleep = each["data"]["generation"], each["type"] == "sleep_start"
             elif each["type"] == "admitted":
                 assert (asleep, each["data"]["generation"]) == (False, generation)
+
+
+@pytest.mark.spec("GATE-42", "GATE-44", "GATE-64")
+@pytest.mark.parametrize("was_held", [False, True])
+async def test_a_call_whose_agent_sleeps_in_a_pause_before_a_repeat_is_held_as_the_same_call(
+    tmp_path: Path, was_held: bool
+) -> None:
+    async with live(tmp_path, upstream={"retries": 2, "retry_max_seconds": 5}) as at:
+        token = await at.agent(max_calls_per_day=10)
+        at.upstream.next(status=503, headers={"retry-after": "1"})
+        if was_held:
+            await at.sleeping(True)
+        first = asyncio.create_task(at.called(token, body(0)))
+        known = [hold["id"] for hold in await at.held(1)] if was_held else []
+        await at.sleeping(False)
+        await at.upstream.wait_for_requests(1)
+        await at.sleeping(True)
+        second = asyncio.create_task(at.called(token, body(1)))
+        held = await at.held(2)
+        assert not known or known[0] in [hold["id"] for hold in held]
+        await at.sleeping(False)
+        assert b"call 0" in await first
+        assert b"call 1" in await second
+        assert numbers(at) == [0, 0, 1], "it has kept its place"
+        assert {each["key"]: each["calls"] for each in await at.usage()} == {"ann": 2}, "one line for a call"
+
+
+@pytest.mark.spec("GATE-42", "GATE-44")
+async def test_a_crowd_shares_one_connection_in_order_and_without_pauses(tmp_path: Path) -> None:
+    async with live(tmp_path, upstream={"max_connections": 1}) as at:
+        token = await at.agent()
+        await at.sleeping(True)
+        async with crowd(at, token, 200) as calls:
+            began = asyncio.get_running_loop().time()
+            await at.sleeping(False)
+            assert set(await asyncio.gather(*calls)) == {200}
+            seconds = asyncio.get_running_loop().time() - began
+        assert numbers(at) == list(range(200))
+        assert seconds < 10, "none waits for its turn while another has the only connection"
+
+
+@pytest.mark.spec("GATE-42", "GATE-74")
+async def test_a_long_tool_of_a_proxied_server_holds_up_no_other_call(tmp_path: Path) -> None:
+    got: list[int] = []
+    all_there = asyncio.Event()
+
+    async def answer(request: web.Request) -> web.Response:
+        number = (await request.json())["id"]
+        got.append(number)
+        if len(got) == 3:
+            all_there.set()
+        await all_there.wait()
+        return web.json_response({"jsonrpc": "2.0", "id": number, "result": {"content": []}})
+
+    app = web.Application()
+    app.router.add_post("/mcp", answer)
+    async with TestServer(app) as far, live(tmp_path, mcp_servers={"tools": {"url": str(far.make_url("/mcp"))}}) as at:
+        token = await at.agent(mcp_servers=["tools"])
+        await at.sleeping(True)
+        began = asyncio.get_running_loop().time()
+        await released(at, token, [call("long", n) for n in range(3)], server="/tools")
+        assert asyncio.get_running_loop().time() - began < 2
+        assert got == [0, 1, 2]

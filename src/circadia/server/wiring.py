@@ -38,7 +38,7 @@ from circadia.gateway.hold.gate import Gate
 from circadia.gateway.hold.in_flight import BodiesInFlight
 from circadia.gateway.hold.keep_alive import Ticker
 from circadia.gateway.hold.places import file_limit
-from circadia.gateway.mcp.http import McpHttp
+from circadia.gateway.mcp.http import McpHttp, tell_when_written
 from circadia.gateway.mcp.session_seal import Seal
 from circadia.gateway.mcp.stdio import StdioServers
 from circadia.gateway.memory.call_memory import ExchangeQueue
@@ -169,6 +169,7 @@ def _open_http_session() -> aiohttp.ClientSession:
         skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
         cookie_jar=aiohttp.DummyCookieJar(),
         read_bufsize=2**18,
+        trace_configs=[tell_when_written()],
     )
 
 

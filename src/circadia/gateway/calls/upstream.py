@@ -1,13 +1,12 @@
 """Sends an admitted call to its provider and repeats it where that is safe (GATE-62, GATE-63)."""
 
 import io
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 from circadia.clock import Clock
 from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
 from circadia.gateway.calls.headers import parse_seconds, to_caller
-from circadia.gateway.wire.base import ConnectFailed, ConnectionBroken, ConnectionStalled, ConnectTimedOut
+from circadia.gateway.wire.base import Clearance, ConnectFailed, ConnectionBroken, ConnectionStalled, ConnectTimedOut
 from circadia.gateway.wire.connection import ProviderResponse
 from circadia.gateway.wire.pool import ConnectionPool
 from circadia.network_errors import tls_hint
@@ -42,14 +41,14 @@ class Upstream:
 
     async def send(
         self, method: str, target: str, headers: list[tuple[bytes, bytes]], body: bytes, *, again: bool,
-        clear: Callable[[], Awaitable[None]] | None = None,
+        clearance: Clearance | None = None,
     ) -> tuple[ProviderResponse, bytes | None]:  # fmt: skip
         """Send the call; return the answer, with its whole body unless it streams. The caller must `close` the answer.
 
         A refused connection is retried up to the configured number. With `again` (a repeat does no harm), so are a
         connection that breaks before the answer, 429 with a short enough `Retry-After`, and 5xx. The last answer is
         returned as it is. An answer that breaks off is final: the work was done. `target` is path and query after the
-        base URL, unchanged. `clear` is awaited directly before each write.
+        base URL, unchanged. Each write is cleared anew.
 
         Raises:
             UpstreamFailed: no connection, or a broken answer, after all retries.
@@ -60,7 +59,7 @@ class Upstream:
             pause: float | None = FIRST_PAUSE_SECONDS * 2**attempt
             last = attempt >= self.settings.retries
             try:
-                answer = await self._pool.send(method, target, headers, body, clear)
+                answer = await self._pool.send(method, target, headers, body, clearance)
             except ConnectFailed as error:
                 if last:
                     raise UpstreamFailed(f"upstream {self.name!r} cannot be reached: {error}") from error

@@ -33,7 +33,7 @@ from circadia.gateway.hold.in_flight import BodiesInFlight, CallBody, run_off_lo
 from circadia.gateway.hold.keep_alive import Ticker
 from circadia.gateway.hold.reply import Phase, Reply
 from circadia.gateway.mcp.message import WAIT_TOOLS, McpMessage, read_message
-from circadia.gateway.mcp.reply_adapter import ReplyAdapter, build_receive
+from circadia.gateway.mcp.reply_adapter import TAKEN, ReplyAdapter, build_receive
 from circadia.gateway.mcp.reply_format import McpReplyFormat, json_event
 from circadia.gateway.mcp.session_seal import Seal
 from circadia.records.agent import Agent
@@ -184,7 +184,9 @@ class McpDoor:
                     limit=limit,
                     polls=waits,
                 ) as gate_call:
+                    # Own tools take effect in their order; another server takes its messages in that order.
                     await self._wait_for_admission(call, agent, gate_call, keeps_place=not waits)
+                    call.on_taken = gate_call.leave_line
                     await self._answer_call(call, message, body.content, reply)
         except (TimeoutError, TargetGone) as error:
             is_over = waits and (isinstance(error, TimeoutError) or self._gate.presence.is_stopping)
@@ -210,7 +212,8 @@ class McpDoor:
             call.held = False
             await self._reauthorize(agent, call)
             try:
-                await gate_call.clear_to_send(keeps_place=keeps_place)
+                await gate_call.wait_for_turn()
+                gate_call.clear_to_send(keeps_place=keeps_place)
             except AsleepAgain:
                 continue
             return
@@ -309,6 +312,7 @@ class McpCall:
         self.owner = owner
         self.held = False
         self.cancelled = False
+        self.on_taken: Callable[[], None] = _do_nothing
         task = asyncio.current_task()
         assert task is not None
         self.task = task
@@ -333,7 +337,13 @@ class McpCall:
         headers = [header for header in without_token(self.scope["headers"]) if header[0] != SESSION]
         if self._session is not None:
             headers.append((SESSION, self._session.encode("latin-1")))
-        return {**self.scope, "headers": headers, "circadia.principal": self.principal, "circadia.sent": callbacks}
+        return {
+            **self.scope, "headers": headers, "circadia.principal": self.principal, "circadia.sent": callbacks,
+            TAKEN: self.on_taken,
+        }  # fmt: skip
+
+
+def _do_nothing() -> None: ...
 
 
 def _hold_limit(agent: Agent) -> tuple[float, CircadiaError] | None:

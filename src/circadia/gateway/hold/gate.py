@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import count
+from operator import attrgetter
 from typing import Final, Self
 
 from circadia.agents.presence import Presence, PresenceCell
@@ -67,11 +69,14 @@ class AsleepAgain(Exception):
 
 
 class GateCall:
-    """A call at the gate: `admit` it, prepare it, `clear_to_send` directly before sending. Exiting removes it."""
+    """A call at the gate: `admit` it, prepare it, `wait_for_turn`, and `clear_to_send` directly before sending.
+
+    Exiting removes it.
+    """
 
     __slots__ = (
         "_admission", "_body", "_cell", "_gate", "_grace_seconds", "_has_place", "_limit", "_pace", "_polls", "agent",
-        "began", "door", "dropped_by", "id", "is_listed", "reply", "since", "spooled", "turn", "what",
+        "began", "door", "dropped_by", "id", "is_listed", "number", "reply", "since", "spooled", "turn", "what",
     )  # fmt: skip
 
     def __init__(
@@ -95,8 +100,12 @@ class GateCall:
         self.reply = reply
         self.door = door
         self.what = what
+        self.number = next(gate.numbers)
+        """Its place among all calls, in order of arrival."""
+        self.id: HoldId | None = None
+        """From its first hold on."""
         self.is_listed = False
-        """Whether it is held: from its first hold until it is sent."""
+        """Whether it is held: from a hold until it is sent."""
         self.turn: asyncio.Future[None] | None = None
         """Done when the calls before it have left."""
         self.dropped_by: str | None = None
@@ -145,16 +154,19 @@ class GateCall:
             self._gate.join(self)
         return self._admission
 
-    async def clear_to_send(self, *, keeps_place: bool = False) -> None:
-        """Wait for the calls before it and check that its agent is awake; the caller must send at once.
+    async def wait_for_turn(self) -> None:
+        """Wait for the calls before it."""
+        self._release_pace_slot()
+        await self._gate.wait_for_turn(self)
 
-        With `keeps_place`, later calls wait until this one ends.
+    def clear_to_send(self, *, keeps_place: bool = False) -> None:
+        """Check that its agent is awake; the caller must send at once.
+
+        With `keeps_place`, later calls wait until it leaves the line, or ends.
 
         Raises:
             AsleepAgain: the agent is asleep; `admit` the call again. It keeps its place.
         """
-        self._release_pace_slot()
-        await self._gate.wait_for_turn(self)
         assert self._cell is not None
         if self._cell.is_closed:
             raise AsleepAgain
@@ -162,7 +174,11 @@ class GateCall:
             self._gate.unlist_admitted(self, self._cell.generation)
             self._release_place()
         if not keeps_place:
-            self._gate.leave_line(self)
+            self.leave_line()
+
+    def leave_line(self) -> None:
+        """Let the calls behind it go."""
+        self._gate.leave_line(self)
 
     def end_wait(self, error: CircadiaError) -> bool:
         """End its wait for a wake; return False if it does not wait any more."""
@@ -236,6 +252,7 @@ class Gate:
         self._holds: dict[GateCall, None] = {}
         self._per_agent: dict[AgentId, int] = {}
         self._lines: dict[AgentId, OrderedDict[GateCall, None]] = {}
+        self.numbers = count()
         self.admitted = 0
         self.dropped = 0
 
@@ -256,8 +273,15 @@ class Gate:
         return agent_id in self._lines
 
     def join(self, call: GateCall) -> None:
-        """Put a call at the end of its agent's line; a call already in it keeps its place."""
-        self._lines.setdefault(call.agent.id, OrderedDict()).setdefault(call)
+        """Put a call into its agent's line, in order of arrival; one that left it comes back to its place."""
+        line = self._lines.setdefault(call.agent.id, OrderedDict())
+        if call in line:
+            return
+        is_last = not line or next(reversed(line)).number < call.number
+        line[call] = None
+        if not is_last:
+            for later in sorted(line, key=attrgetter("number")):
+                line.move_to_end(later)
 
     def leave_line(self, call: GateCall) -> None:
         """Remove a call from its line and let the next one go."""
@@ -334,7 +358,8 @@ class Gate:
         call.spooled = spooled
         if call.is_listed:
             return
-        call.id, call.since, call.began = HoldId(self._ids.new("hold")), self._clock.now(), self._clock.monotonic()
+        if call.id is None:
+            call.id, call.since, call.began = HoldId(self._ids.new("hold")), self._clock.now(), self._clock.monotonic()
         call.is_listed = True
         self._holds[call] = None
         self._per_agent[call.agent.id] = self.count_held(call.agent.id) + 1

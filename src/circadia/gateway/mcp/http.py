@@ -1,6 +1,7 @@
 """A proxied MCP server over HTTP: bytes of both protocol eras pass unchanged and uninterpreted (GATE-74)."""
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 
 import aiohttp
 from starlette.types import Receive, Scope, Send
@@ -9,8 +10,21 @@ from yarl import URL
 from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
 from circadia.gateway.calls import headers as crossing
 from circadia.gateway.calls.upstream import sendable_body
+from circadia.gateway.mcp.reply_adapter import TAKEN
 from circadia.network_errors import explain_unreachable, tls_hint
 from circadia.settings import McpServerSettings
+
+
+def tell_when_written() -> aiohttp.TraceConfig:
+    """Return what calls a request's `trace_request_ctx` in the step in which its body is written."""
+    config = aiohttp.TraceConfig()
+    config.on_request_chunk_sent.append(_tell)
+    return config
+
+
+async def _tell(_: object, context: SimpleNamespace, __: object) -> None:
+    if context.trace_request_ctx is not None:
+        context.trace_request_ctx()
 
 
 class McpHttp:
@@ -44,6 +58,7 @@ class McpHttp:
                 data=sendable_body(body),
                 timeout=timeout,
                 allow_redirects=False,
+                trace_request_ctx=scope.get(TAKEN),
             ) as response:
                 if response.status < 200:
                     raise UpstreamFailed(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from starlette.types import Message, Receive
 
@@ -10,6 +11,11 @@ from circadia.gateway.hold.reply import Phase, Reply
 from circadia.gateway.mcp.reply_format import json_event
 
 Headers = list[tuple[bytes, bytes]]
+TAKEN: Final = "circadia.taken"
+"""Key in a request's scope: what a server calls when it takes the message, so that the next one may come.
+
+One that does not call it gets the messages of an agent's line one after the other.
+"""
 
 
 class ReplyAdapter:

@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from circadia.clock import Clock
 from circadia.errors import JSON_RPC_CODE, CircadiaError, ConfigError, RetryLater
+from circadia.gateway.mcp.reply_adapter import TAKEN
 from circadia.gateway.mcp.reply_format import json_event, json_rpc_event
 from circadia.gateway.mcp.sdk import McpSdk
 from circadia.gateway.mcp.slot import ChildSupervisor
@@ -150,6 +151,8 @@ class StdioServerApp:
         return {**result, **information, "capabilities": _offered_capabilities(greeting)}
 
     async def _forward(self, context: Context) -> HandlerResult:
+        if context.request is not None:
+            context.request.scope.get(TAKEN, _do_nothing)()
         try:
             result = await self._slot(context).ask(
                 context.method, _forwardable_params(context), _progress_reporter(context)
@@ -231,6 +234,9 @@ def _progress_reporter(context: Context) -> ProgressFnT | None:
 def _to_mcp_error(error: CircadiaError) -> MCPError:
     data = {"code": error.code, "retryable": isinstance(error, RetryLater), "sleeping": False}
     return MCPError(JSON_RPC_CODE[type(error)], error.message, data)
+
+
+def _do_nothing() -> None: ...
 
 
 def _skip_schema_check(_: str) -> None:

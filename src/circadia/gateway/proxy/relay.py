@@ -105,14 +105,16 @@ class Relay:
         """
         call, on_wake = relayed.call, relayed.call.agent.policy.on_wake
         if admission.was_held and on_wake is OnWake.REFRESH and relayed.reply.phase is Phase.SILENT:
-            await relayed.clear_to_send()
+            await relayed.wait_for_turn()
+            relayed.clear_to_send()
             raise StillAsleep(_SLEPT_SINCE, retry_after_seconds=1)
         turn = await self._turns.begin(call.agent, call.request, call.headers)
         entry = self._ledger.open_entry(relayed, turn, admission)
         try:
             answer = await self._prepare(relayed, turn, body, held=admission.was_held)
             if answer is not None:
-                await relayed.clear_to_send()
+                await relayed.wait_for_turn()
+                relayed.clear_to_send()
                 await self._writer.write_ready_answer(relayed, answer)
                 return
             await self._ledger.reserve(entry)
@@ -184,7 +186,7 @@ class Relay:
         again = call.route.dialect != "plain" or call.method == "GET"
         headers = to_upstream(call.headers)
         return await call.provider.upstream.send(
-            call.method, call.target, headers, body, again=again, clear=relayed.clear_to_send
+            call.method, call.target, headers, body, again=again, clearance=relayed
         )
 
     async def _find_ending_conversation(self, call: ModelCall) -> Conversation | None:

@@ -38,10 +38,16 @@ class RelayedCall:
         """Whether the provider certainly did no work for it."""
         self._gate_call = gate_call
 
-    async def clear_to_send(self) -> None:
-        """Wait for the calls before it; raise if its agent is asleep. From then on the call counts as sent."""
+    async def wait_for_turn(self) -> None:
+        """Wait for the calls before it."""
         if self._gate_call is not None:
-            await self._gate_call.clear_to_send()
+            await self._gate_call.wait_for_turn()
+
+    def clear_to_send(self) -> None:
+        """Raise AsleepAgain if its agent is asleep: then nothing counts as sent. Else from now on the call does."""
+        if self._gate_call is not None:
+            self.is_sent = False
+            self._gate_call.clear_to_send()
         self.is_sent = True
 
     def start_meter(self, *, streamed: bool) -> Meter:

@@ -6,7 +6,7 @@ origin, prepared headers, a body in memory, an answer in chunks; no redirects, c
 """
 
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 from yarl import URL
 
@@ -32,6 +32,16 @@ class ConnectionStalled(WireError):
 
 class ConnectionBroken(WireError):
     """The connection ended, or invalid data came, before the answer was complete."""
+
+
+class Clearance(Protocol):
+    """What a call waits for, and asks once more directly before it is written."""
+
+    async def wait_for_turn(self) -> None: ...
+
+    def clear_to_send(self) -> None:
+        """Raise if the call must not be written now; else it is written in this step of the event loop."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

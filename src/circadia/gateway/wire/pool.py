@@ -3,10 +3,10 @@
 import asyncio
 import ssl
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
-from circadia.gateway.wire.base import ConnectFailed, Origin
+from circadia.gateway.wire.base import Clearance, ConnectFailed, Origin
 from circadia.gateway.wire.connection import ProviderConnection, ProviderResponse
 from circadia.gateway.wire.dialer import Dialer
 
@@ -55,22 +55,14 @@ class ConnectionPool:
         self._emptied: asyncio.Future[None] | None = None
 
     async def send(
-        self,
-        method: str,
-        target: str,
-        headers: list[Header],
-        body: bytes,
-        clear: Callable[[], Awaitable[None]] | None = None,
+        self, method: str, target: str, headers: list[Header], body: bytes, clearance: Clearance | None = None
     ) -> ProviderResponse:
         """Send a call; return its answer once status and headers have arrived.
 
         `target` is path and query after the origin's prefix. `headers` are sent unchanged, with Host and the length
-        added.
-        Read the answer to its end or `close` it: it keeps its connection until then. Cancelling the caller ends the
-        call at
-        any point. `clear` is awaited once there is a connection. The call is written in the step of the event loop in
-        which
-        `clear` returns, and not at all if it raises.
+        added. Read the answer to its end or `close` it: it keeps its connection until then. Cancelling the caller ends
+        the call at any point. The call waits for its turn first and then for a connection, and is written in the step
+        of the event loop in which it is cleared; not at all if that raises.
 
         Raises:
             ConnectFailed, ConnectTimedOut: no connection; nothing was sent.
@@ -84,7 +76,15 @@ class ConnectionPool:
         start = method.encode("ascii"), b" ", self._prefix, target.encode("latin-1")
         head = b"".join((*start, self._common_head, length, *lines, b"\r\n"))
         _require_lines(head, self._common_lines + bool(length) + len(lines) + 1)
-        connection = await (self._take() if clear is None else self._take_when_clear(clear))
+        if clearance is not None:
+            await clearance.wait_for_turn()
+        connection = await self._take()
+        if clearance is not None:
+            try:
+                clearance.clear_to_send()
+            except BaseException:
+                self._on_connection_released(connection)
+                raise
         return await connection.ask(head, body, headless=method == "HEAD").wait_for_head()
 
     async def close(self) -> None:
@@ -98,7 +98,7 @@ class ConnectionPool:
             await self._emptied
 
     async def _take(self) -> ProviderConnection:
-        """Return a connection without a call. The caller must use it without waiting, or it is lost."""
+        """Return a usable connection. The caller must use it without waiting, or it is lost."""
         while True:
             while self._idle:
                 connection = self._idle.pop()
@@ -112,18 +112,6 @@ class ConnectionPool:
                 return await self._dial_connection()
             if released.usable:
                 return released
-
-    async def _take_when_clear(self, clear: Callable[[], Awaitable[None]]) -> ProviderConnection:
-        while True:
-            connection = await self._take()
-            try:
-                await clear()
-            except BaseException:
-                if connection.usable:
-                    self._on_connection_released(connection)
-                raise
-            if connection.usable:  # else the provider has closed it meanwhile
-                return connection
 
     async def _wait_for_connection(self) -> ProviderConnection | None:
         """Wait for a turn; return a connection, or None to dial a new one."""
