@@ -80,12 +80,13 @@ class Bench:
         call_body.content = body
         del body
         with GateCall(
-            self.gate, agent, reply, call_body, door="mcp", what="tools/call t", grace_seconds=2.0, limit=most
+            self.gate, agent, reply, call_body, door="mcp", to="", what="tools/call t", grace_seconds=2.0, limit=most
         ) as call:
             while True:
                 passage = await call.admit()
                 try:
                     await call.wait_for_turn()
+                    await call.wait_to_send()
                     call.clear_to_send()
                 except AsleepAgain:
                     continue

@@ -170,7 +170,7 @@ async def test_who_is_admitted_is_written_between_the_wake_and_the_next_sleep(tm
                 assert (asleep, each["data"]["generation"]) == (False, generation)
 
 
-@pytest.mark.spec("GATE-42", "GATE-44", "GATE-64")
+@pytest.mark.spec("GATE-94", "GATE-64")
 @pytest.mark.parametrize("was_held", [False, True])
 async def test_a_call_whose_agent_sleeps_in_a_pause_before_a_repeat_is_held_as_the_same_call(
     tmp_path: Path, was_held: bool
@@ -195,7 +195,7 @@ async def test_a_call_whose_agent_sleeps_in_a_pause_before_a_repeat_is_held_as_t
         assert {each["key"]: each["calls"] for each in await at.usage()} == {"ann": 2}, "one line for a call"
 
 
-@pytest.mark.spec("GATE-42", "GATE-44")
+@pytest.mark.spec("GATE-94")
 async def test_a_crowd_shares_one_connection_in_order_and_without_pauses(tmp_path: Path) -> None:
     async with live(tmp_path, upstream={"max_connections": 1}) as at:
         token = await at.agent()
@@ -209,7 +209,7 @@ async def test_a_crowd_shares_one_connection_in_order_and_without_pauses(tmp_pat
         assert seconds < 10, "none waits for its turn while another has the only connection"
 
 
-@pytest.mark.spec("GATE-42", "GATE-74")
+@pytest.mark.spec("GATE-94", "GATE-74")
 async def test_a_long_tool_of_a_proxied_server_holds_up_no_other_call(tmp_path: Path) -> None:
     got: list[int] = []
     all_there = asyncio.Event()

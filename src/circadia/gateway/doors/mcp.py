@@ -179,6 +179,7 @@ class McpDoor:
                     reply,
                     body,
                     door="mcp",
+                    to=call.server,
                     what=operation,
                     grace_seconds=grace_seconds,
                     limit=limit,
@@ -213,6 +214,7 @@ class McpDoor:
             await self._reauthorize(agent, call)
             try:
                 await gate_call.wait_for_turn()
+                await gate_call.wait_to_send()
                 gate_call.clear_to_send(keeps_place=keeps_place)
             except AsleepAgain:
                 continue

@@ -1,14 +1,12 @@
 """The gate: decides whether a call passes or is held, and lists held calls."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import count
-from operator import attrgetter
-from typing import Final, Self
+from typing import Self
 
 from circadia.agents.presence import Presence, PresenceCell
 from circadia.clock import Clock
@@ -17,6 +15,7 @@ from circadia.gateway.accounting.journal import Journal
 from circadia.gateway.hold.bodies import BodySpool, SpooledBody
 from circadia.gateway.hold.in_flight import WOKEN_WAIT_SECONDS, CallBody
 from circadia.gateway.hold.keep_alive import Alarm, Ticker
+from circadia.gateway.hold.lines import Lines
 from circadia.gateway.hold.pace import Pace, PacePermit
 from circadia.gateway.hold.places import HoldPlaces
 from circadia.gateway.hold.reply import Phase, Reply
@@ -60,8 +59,6 @@ class Admission:
 
 
 NOT_HELD = Admission()
-ORDER_SECONDS: Final = 2.0
-"""Maximum time that the first call of a line may take to get ready before later ones pass it."""
 
 
 class AsleepAgain(Exception):
@@ -69,14 +66,14 @@ class AsleepAgain(Exception):
 
 
 class GateCall:
-    """A call at the gate: `admit` it, prepare it, `wait_for_turn`, and `clear_to_send` directly before sending.
+    """A call at the gate: `admit` it, prepare it, `wait_for_turn`, take what sends it, `wait_to_send`, `clear_to_send`.
 
-    Exiting removes it.
+    It must be sent in the step that has cleared it. Exiting removes it.
     """
 
     __slots__ = (
         "_admission", "_body", "_cell", "_gate", "_grace_seconds", "_has_place", "_limit", "_pace", "_polls", "agent",
-        "began", "door", "dropped_by", "id", "is_listed", "number", "reply", "since", "spooled", "turn", "what",
+        "began", "door", "dropped_by", "id", "is_listed", "line", "number", "reply", "since", "spooled", "turn", "what",
     )  # fmt: skip
 
     def __init__(
@@ -87,19 +84,22 @@ class GateCall:
         body: CallBody,
         *,
         door: str,
+        to: str,
         what: str,
         grace_seconds: float,
         limit: tuple[float, CircadiaError] | None = None,
         polls: bool = False,
     ) -> None:
-        """A held caller gets keep-alives after `grace_seconds`; `limit` is the longest hold and its error.
+        """`to` names the provider or MCP server, which gets the agent's calls in order.
 
+        A held caller gets keep-alives after `grace_seconds`; `limit` is the longest hold and its error.
         `polls` tells that the caller asks again after an empty answer.
         """
         self.agent = agent
         self.reply = reply
         self.door = door
         self.what = what
+        self.line = agent.id, f"{door} {to}"
         self.number = next(gate.numbers)
         """Its place among all calls, in order of arrival."""
         self.id: HoldId | None = None
@@ -107,7 +107,7 @@ class GateCall:
         self.is_listed = False
         """Whether it is held: from a hold until it is sent."""
         self.turn: asyncio.Future[None] | None = None
-        """Done when the calls before it have left."""
+        """Done when the calls before it have left its line."""
         self.dropped_by: str | None = None
         """The operator who ended it."""
         self._gate = gate
@@ -132,7 +132,8 @@ class GateCall:
         if self.is_listed:
             reason = error.code if isinstance(error, CircadiaError) else "caller gone"
             self._gate.unlist_dropped(self, reason)
-        self._gate.leave_line(self)
+        self._gate.waiting.leave(self)
+        self._gate.leaving.leave(self)
         self._release_place()
         self._release_pace_slot()
 
@@ -150,14 +151,22 @@ class GateCall:
         self._cell = cell = presence.synced_cell(self.agent.id) or await presence.fetch_cell(self.agent.id)
         if cell.is_closed:
             await self._hold(cell)
-        elif self._gate.has_line(self.agent.id):
-            self._gate.join(self)
+        elif self._gate.waiting.has(self) or self._gate.leaving.has(self):
+            self._gate.waiting.join(self)
         return self._admission
 
     async def wait_for_turn(self) -> None:
-        """Wait for the calls before it."""
+        """Wait until the calls before it have had their turn."""
         self._release_pace_slot()
-        await self._gate.wait_for_turn(self)
+        gate = self._gate
+        if gate.waiting.has(self):
+            await gate.waiting.wait(self)
+            gate.leaving.join(self)
+            gate.waiting.leave(self)
+
+    async def wait_to_send(self) -> None:
+        """Wait until the calls before it are sent."""
+        await self._gate.leaving.wait(self)
 
     def clear_to_send(self, *, keeps_place: bool = False) -> None:
         """Check that its agent is awake; the caller must send at once.
@@ -169,6 +178,7 @@ class GateCall:
         """
         assert self._cell is not None
         if self._cell.is_closed:
+            self.leave_line()
             raise AsleepAgain
         if self.is_listed:
             self._gate.unlist_admitted(self, self._cell.generation)
@@ -178,7 +188,7 @@ class GateCall:
 
     def leave_line(self) -> None:
         """Let the calls behind it go."""
-        self._gate.leave_line(self)
+        self._gate.leaving.leave(self)
 
     def end_wait(self, error: CircadiaError) -> bool:
         """End its wait for a wake; return False if it does not wait any more."""
@@ -186,7 +196,7 @@ class GateCall:
 
     async def _hold(self, cell: PresenceCell) -> None:
         gate = self._gate
-        gate.join(self)
+        gate.waiting.join(self)
         if not self._has_place:
             await gate.places.take(self.agent)
             self._has_place = True
@@ -251,7 +261,10 @@ class Gate:
         self.places = places
         self._holds: dict[GateCall, None] = {}
         self._per_agent: dict[AgentId, int] = {}
-        self._lines: dict[AgentId, OrderedDict[GateCall, None]] = {}
+        self.waiting = Lines()
+        """Calls that are held, or prepared."""
+        self.leaving = Lines()
+        """Calls that had their turn, and take a connection."""
         self.numbers = count()
         self.admitted = 0
         self.dropped = 0
@@ -267,50 +280,6 @@ class Gate:
 
     def waited_seconds(self, call: GateCall) -> float:
         return self._clock.monotonic() - call.began
-
-    def has_line(self, agent_id: AgentId) -> bool:
-        """Return whether the agent has calls that are held, or were held and are not sent yet."""
-        return agent_id in self._lines
-
-    def join(self, call: GateCall) -> None:
-        """Put a call into its agent's line, in order of arrival; one that left it comes back to its place."""
-        line = self._lines.setdefault(call.agent.id, OrderedDict())
-        if call in line:
-            return
-        is_last = not line or next(reversed(line)).number < call.number
-        line[call] = None
-        if not is_last:
-            for later in sorted(line, key=attrgetter("number")):
-                line.move_to_end(later)
-
-    def leave_line(self, call: GateCall) -> None:
-        """Remove a call from its line and let the next one go."""
-        line = self._lines.get(call.agent.id)
-        if line is None or call not in line:
-            return
-        del line[call]
-        if not line:
-            del self._lines[call.agent.id]
-            return
-        turn = next(iter(line)).turn
-        if turn is not None and not turn.done():
-            turn.set_result(None)
-
-    async def wait_for_turn(self, call: GateCall) -> None:
-        """Wait until the calls before it have left, or nothing has moved in the line for `ORDER_SECONDS`."""
-        line = self._lines.get(call.agent.id)
-        if line is None or call not in line:
-            return
-        has_moved = True
-        while has_moved and (first := next(iter(line))) is not call:
-            call.turn = asyncio.get_running_loop().create_future()
-            try:
-                async with asyncio.timeout(ORDER_SECONDS):
-                    await call.turn
-            except TimeoutError:
-                has_moved = next(iter(line)) is not first
-            finally:
-                call.turn = None
 
     def keep_alive(self, reply: Reply, seconds: float) -> None:
         """Resume keep-alives for an admitted caller, `seconds` from now, if it is still silent."""

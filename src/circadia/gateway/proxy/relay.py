@@ -77,7 +77,15 @@ class Relay:
         operation = sys.intern(f"{call.method} {call.target.split('?', 1)[0]}")
         limit = _hold_limit(call.agent)
         with GateCall(
-            self._gate, call.agent, reply, body, door="model", what=operation, grace_seconds=grace_seconds, limit=limit
+            self._gate,
+            call.agent,
+            reply,
+            body,
+            door="model",
+            to=call.provider.upstream.name,
+            what=operation,
+            grace_seconds=grace_seconds,
+            limit=limit,
         ) as gate_call:
             while True:
                 admission = await gate_call.admit()
@@ -106,6 +114,7 @@ class Relay:
         call, on_wake = relayed.call, relayed.call.agent.policy.on_wake
         if admission.was_held and on_wake is OnWake.REFRESH and relayed.reply.phase is Phase.SILENT:
             await relayed.wait_for_turn()
+            await relayed.wait_to_send()
             relayed.clear_to_send()
             raise StillAsleep(_SLEPT_SINCE, retry_after_seconds=1)
         turn = await self._turns.begin(call.agent, call.request, call.headers)
@@ -114,6 +123,7 @@ class Relay:
             answer = await self._prepare(relayed, turn, body, held=admission.was_held)
             if answer is not None:
                 await relayed.wait_for_turn()
+                await relayed.wait_to_send()
                 relayed.clear_to_send()
                 await self._writer.write_ready_answer(relayed, answer)
                 return

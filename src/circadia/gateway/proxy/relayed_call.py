@@ -14,6 +14,8 @@ _UNSENT_METER: Final[Meter] = Plain().meter(streamed=False, take_usage_out=False
 
 
 class RelayedCall:
+    """It is the clearance of its own connection to the provider."""
+
     __slots__ = (
         "_gate_call", "adds_usage", "call", "first_byte_at", "follow_up", "is_free", "is_ready", "is_sent",
         "is_too_long", "meter", "reply", "status",
@@ -39,9 +41,12 @@ class RelayedCall:
         self._gate_call = gate_call
 
     async def wait_for_turn(self) -> None:
-        """Wait for the calls before it."""
         if self._gate_call is not None:
             await self._gate_call.wait_for_turn()
+
+    async def wait_to_send(self) -> None:
+        if self._gate_call is not None:
+            await self._gate_call.wait_to_send()
 
     def clear_to_send(self) -> None:
         """Raise AsleepAgain if its agent is asleep: then nothing counts as sent. Else from now on the call does."""

@@ -37,7 +37,13 @@ class ConnectionBroken(WireError):
 class Clearance(Protocol):
     """What a call waits for, and asks once more directly before it is written."""
 
-    async def wait_for_turn(self) -> None: ...
+    async def wait_for_turn(self) -> None:
+        """Return when it may take a connection."""
+        ...
+
+    async def wait_to_send(self) -> None:
+        """Return when those that took theirs before are sent."""
+        ...
 
     def clear_to_send(self) -> None:
         """Raise if the call must not be written now; else it is written in this step of the event loop."""

@@ -61,8 +61,8 @@ class ConnectionPool:
 
         `target` is path and query after the origin's prefix. `headers` are sent unchanged, with Host and the length
         added. Read the answer to its end or `close` it: it keeps its connection until then. Cancelling the caller ends
-        the call at any point. The call waits for its turn first and then for a connection, and is written in the step
-        of the event loop in which it is cleared; not at all if that raises.
+        the call at any point. The call waits for its turn, for a connection, and for those before it. It is written
+        in the step of the event loop in which it is cleared; not at all if that raises.
 
         Raises:
             ConnectFailed, ConnectTimedOut: no connection; nothing was sent.
@@ -76,15 +76,7 @@ class ConnectionPool:
         start = method.encode("ascii"), b" ", self._prefix, target.encode("latin-1")
         head = b"".join((*start, self._common_head, length, *lines, b"\r\n"))
         _require_lines(head, self._common_lines + bool(length) + len(lines) + 1)
-        if clearance is not None:
-            await clearance.wait_for_turn()
-        connection = await self._take()
-        if clearance is not None:
-            try:
-                clearance.clear_to_send()
-            except BaseException:
-                self._on_connection_released(connection)
-                raise
+        connection = await (self._take() if clearance is None else self._take_when_clear(clearance))
         return await connection.ask(head, body, headless=method == "HEAD").wait_for_head()
 
     async def close(self) -> None:
@@ -98,7 +90,7 @@ class ConnectionPool:
             await self._emptied
 
     async def _take(self) -> ProviderConnection:
-        """Return a usable connection. The caller must use it without waiting, or it is lost."""
+        """Return a connection without a call. The caller must use it without waiting, or it is lost."""
         while True:
             while self._idle:
                 connection = self._idle.pop()
@@ -112,6 +104,20 @@ class ConnectionPool:
                 return await self._dial_connection()
             if released.usable:
                 return released
+
+    async def _take_when_clear(self, clearance: Clearance) -> ProviderConnection:
+        await clearance.wait_for_turn()
+        while True:
+            connection = await self._take()
+            try:
+                await clearance.wait_to_send()
+                if connection.usable:  # else the provider has closed it meanwhile
+                    clearance.clear_to_send()
+                    return connection
+            except BaseException:
+                if connection.usable:
+                    self._on_connection_released(connection)
+                raise
 
     async def _wait_for_connection(self) -> ProviderConnection | None:
         """Wait for a turn; return a connection, or None to dial a new one."""
