@@ -117,7 +117,8 @@ class ClusterMember:
 
     async def run_next_pulse(self) -> bool:
         """Run the oldest pulse; return whether there was one."""
-        claimed = await self._jobs.claim(limit=1)
+        async with self._jobs.claiming:
+            claimed = await self._jobs.claim(limit=1)
         if not claimed:
             return False
         async with self.store.begin_write(agent_key(claimed[0].agent_id)) as tx:

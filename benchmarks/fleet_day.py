@@ -183,7 +183,9 @@ class FleetDay:
                 except StorageUnavailable:
                     self._result.cut += 1
 
-        await asyncio.gather(*(run_all() for _ in range(WRITERS)))
+        async with asyncio.TaskGroup() as group:  # a failure ends the others too
+            for _ in range(WRITERS):
+                group.create_task(run_all())
 
     async def _fire_due(self) -> int:
         """Fire all routines that are due, as the wake worker of the leader does; return their number."""

@@ -93,6 +93,7 @@ class LeasedJobs(Generic[R]):
         self._beat_at = 0.0
         self._unanswered: datetime | None = None
         """End of the leases of the first claim whose answer was lost: the next claim takes its rows."""
+        self._claimed_until: datetime | None = None
         self._seen_since: dict[tuple[str, int, datetime | None], float] = {}
         """Leases of others with their ends, so that a renewed one is new. Wall clocks may differ and play no part."""
         self.running: dict[str, asyncio.Task[None]] = {}
@@ -124,11 +125,16 @@ class LeasedJobs(Generic[R]):
         return await run_guarded(self._name, work)
 
     async def claim(self, *, limit: int) -> Sequence[R]:
-        """Claim up to `limit` jobs that may start; the caller starts them, or their leases run out."""
+        """Claim up to `limit` jobs that may start; the caller starts them, or their leases run out.
+
+        One claim at a time: hold `claiming`.
+        """
         now = self._clock.now()
-        until = now + timedelta(seconds=LEASE_SECONDS)
-        if self._alone:  # it needs no lease: after a crash its next start takes the job at once
-            until = now
+        # It needs no lease if it is alone: after a crash its next start takes the job at once.
+        until = now if self._alone else now + timedelta(seconds=LEASE_SECONDS)
+        if self._claimed_until is not None:  # a claim with an earlier end would take the rows of the last one again
+            until = max(until, self._claimed_until + timedelta(microseconds=1))
+        if self._alone:
             async with self._store.begin_single_read() as tx:
                 if not await self._rows(tx).has_startable(now):
                     return ()
@@ -137,7 +143,7 @@ class LeasedJobs(Generic[R]):
             claimed = await self._rows(tx).claim(
                 self._owner, now=now, until=until, limit=limit, since=self._unanswered
             )  # fmt: skip
-        self._unanswered = None
+        self._unanswered, self._claimed_until = None, until
         return claimed
 
     async def recover(self) -> None:
