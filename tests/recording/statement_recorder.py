@@ -11,7 +11,7 @@ import re
 import sys
 import uuid
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -78,7 +78,7 @@ class _Writer:
             self._pid = os.getpid()
             self._path = self._folder / f"{self._pid}-{uuid.uuid4().hex}.pickle"
         values = [bytes(value) if type(value) is memoryview else value for value in statement.values]
-        with self._path.open("ab") as file:
+        with suppress(PermissionError), self._path.open("ab") as file:  # of a program that has become another user
             file.write(pickle.dumps((statement.dialect, statement.text, values, statement.in_loop)))
 
 

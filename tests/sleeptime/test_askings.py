@@ -104,7 +104,9 @@ async def test_what_was_asked_and_what_was_saved_long_ago_is_deleted(stand: Stan
             )
             for day in days
         ])  # fmt: skip
-    await RetentionSweep(stand.clock, stand.store, Settings.model_validate({})).sweep()
+    sweep = RetentionSweep(stand.clock, stand.store, Settings.model_validate({}))
+    stand.clock.advance(60)  # it begins after the start
+    await sweep.sweep()
     async with stand.store.begin_read() as tx:
         assert await tx.views.find_all(stand.bank.id) == []
         assert [each.day for each in await tx.benefits.find_all(stand.bank.id, since=days[0])] == days[1:]

@@ -151,8 +151,9 @@ async def test_a_question_that_was_asked_often_is_kept_for_14_days(sqlite_store:
     home = await Home.made(sqlite_store)
     await often(home, "Porto")
     await write_askings(home.store, home.memory.retrieval.askings, lambda _: POLICY)
+    sweep = RetentionSweep(home.clock, home.store, Settings.model_validate({}))
     home.clock.advance(days * DAY)
-    await RetentionSweep(home.clock, home.store, Settings.model_validate({})).sweep()
+    await sweep.sweep()
     assert len(await home.views()) == left
 
 
