@@ -29,7 +29,7 @@ def run_guard(monkeypatch: pytest.MonkeyPatch, *figures: guard.Figure) -> tuple[
 
 @pytest.mark.parametrize(("found", "code"), [(3.0, 0), (3.1, 1)])
 def test_what_is_past_its_bound_fails(found: float, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    bound = guard.BOUNDS[guard.PLAIN][0]
+    bound = guard.OF_RELAY[guard.PLAIN]
     status, output = run_guard(monkeypatch, guard.Figure(what=CALL, found=found, unit="×", bound=bound))
     assert status == code
     assert ("worse than allowed" in output) == bool(code)
@@ -51,5 +51,5 @@ def test_where_the_relay_takes_twice_as_long_ratios_have_four_times_the_room(
     found: float, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     relay = guard.Figure(what=guard.RELAY, found=0.2, unit="ms")
-    call = guard.Figure(what=CALL, found=found, unit="×", bound=guard.BOUNDS[guard.PLAIN][0])
+    call = guard.Figure(what=CALL, found=found, unit="×", bound=guard.OF_RELAY[guard.PLAIN])
     assert run_guard(monkeypatch, relay, call)[0] == code
