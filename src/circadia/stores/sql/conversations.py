@@ -18,6 +18,7 @@ from sqlalchemy import (
     ScalarSelect,
     Select,
     String,
+    any_,
     bindparam,
     case,
     cast,
@@ -79,7 +80,10 @@ def _build_find(connection: Connection) -> Select[Any]:
     ids = union_all(
         select(name), select(_newest_id("handle", name)), select(_newest_id("head", heads.c.value)).select_from(heads)
     )
-    return select(conversations).where(conversations.c.agent_id == bindparam("agent_id"), conversations.c.id.in_(ids))
+    # As an array, the ids are looked up by key whatever the planner thinks of the agent's number of conversations.
+    found = any_(func.array(ids.scalar_subquery()))
+    is_listed = conversations.c.id == found if is_postgres else conversations.c.id.in_(ids)
+    return select(conversations).where(conversations.c.agent_id == bindparam("agent_id"), is_listed)
 
 
 def _newest_id(column: str, value: ColumnElement[Any]) -> ScalarSelect[Any]:
