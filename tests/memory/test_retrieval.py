@@ -320,3 +320,25 @@ async def test_what_is_new_of_a_bank_that_was_searched_is_taken_in_before_its_ne
         await forget(tx, world.bank, [made.episode.id])
     await world.retrieval.keep_up(world.store, both)
     assert sorted(await world.texts("cat")) == ["a cat", "a third cat"]
+
+
+@pytest.mark.spec("MEM-02", "LARGE-03")
+async def test_a_bank_whose_newest_note_is_retired_is_not_read_again_at_each_search(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, news = list[object](), banks.fetch_delta
+
+    def counted(*args: Any) -> Any:
+        read.append(args)
+        return news(*args)
+
+    made = await world.remember("a cat")
+    note = await world.note("the cat is old", [made.episode.id])
+    async with world.store.begin_write() as tx:
+        await tx.notes.retire(note, world.clock.now())
+    await world.find("cat")
+    monkeypatch.setattr(banks, "fetch_delta", counted)
+    assert [await world.texts("cat") for _ in range(2)] == [["a cat"]] * 2
+    assert not read
+    await world.remember("a third cat")
+    assert sorted(await world.texts("cat")) == ["a cat", "a third cat"]

@@ -56,3 +56,5 @@ class IndexDelta:
     """Total number of block versions; a change means that a block was written."""
     embedded: int
     """Total number of vectors ever written; a change means that one was added."""
+    heads: Mapping[Layer, int]
+    """Greatest number of each layer; its row may be retired, and in no index."""

@@ -100,6 +100,11 @@ class BankIndex:
             if fresh:
                 self._add(layer, fresh)
 
+    def skip_to(self, layer: Layer, number: int) -> None:
+        """Know that all rows up to this number are added, or retired: none of them is asked for again."""
+        with self._busy:
+            self.last[layer] = max(self.last[layer], number)
+
     def unembedded_numbers(self, layer: Layer, count: int) -> Collection[int]:
         """Return numbers of rows without a vector: `count` of the oldest and of the newest."""
         with self._busy:

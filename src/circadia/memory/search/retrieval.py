@@ -350,6 +350,8 @@ class Retrieval:
                     await asyncio.to_thread(index.add, layer, page)
                 full, limit = len(page) == limit, PAGE
                 page = await rows.index_entries(bank.id, after=index.last[layer], limit=PAGE) if full else ()
+            if searched and layer in news.heads:
+                index.skip_to(layer, news.heads[layer])
         if searched:  # may go back too, for an older transaction
             held.embedded = news.embedded if whole or not any(news.vectors.values()) else None
 

@@ -180,7 +180,7 @@ class SqlBanks:
         def work(connection: Connection) -> IndexDelta:
             heads = fetch_heads(connection, bank_id) if known is None else known
             if heads is None:
-                return IndexDelta(entries={}, vectors={}, writes=0, embedded=0)
+                return IndexDelta(entries={}, vectors={}, writes=0, embedded=0, heads={})
             wait = dict[Layer, Collection[int]]() if heads.vectors == seen else waiting
             return fetch_delta(connection, bank_id, heads, after, wait, limit)
 

@@ -47,10 +47,11 @@ def build_empty_delta(
     heads: Any, after: Mapping[Layer, int], waiting: Mapping[Layer, Collection[int]], seen: int | None
 ) -> IndexDelta | None:
     """Return the result of `Banks.fetch_index_delta` if the heads suffice, else none."""
-    has_new_rows = any((getattr(heads, layer) or 0) > number for layer, number in after.items())
+    greatest = _greatest_numbers(heads)
+    has_new_rows = any(greatest[layer] > number for layer, number in after.items())
     if has_new_rows or (heads.vectors != seen and any(waiting.values())):
         return None
-    return IndexDelta(entries={}, vectors={}, writes=heads.writes, embedded=heads.vectors)
+    return IndexDelta(entries={}, vectors={}, writes=heads.writes, embedded=heads.vectors, heads=greatest)
 
 
 def fetch_delta(
@@ -62,15 +63,20 @@ def fetch_delta(
     limit: int,
 ) -> IndexDelta:
     """Return the result of `Banks.fetch_index_delta`; vectors are read for the numbers in `waiting`."""
+    greatest = _greatest_numbers(heads)
     entries = {
         layer: [
             build_index_entry(row)
             for row in _INDEX_ROWS[layer].all(connection, {"bank": bank_id, "after": number, "most": limit})
         ]
         for layer, number in after.items()
-        if (getattr(heads, layer) or 0) > number
+        if greatest[layer] > number
     }
     vectors = {
         layer: fetch_vectors(connection, _VECTORS[layer], numbers) for layer, numbers in waiting.items() if numbers
     }
-    return IndexDelta(entries=entries, vectors=vectors, writes=heads.writes, embedded=heads.vectors)
+    return IndexDelta(entries=entries, vectors=vectors, writes=heads.writes, embedded=heads.vectors, heads=greatest)
+
+
+def _greatest_numbers(heads: Any) -> Mapping[Layer, int]:
+    return {layer: getattr(heads, layer) or 0 for layer in Layer}
