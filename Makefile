@@ -141,9 +141,10 @@ image: $(IMAGE)/circadia.tar ## Build the container image without a registry, in
 guard: $(VENV)/dev.stamp ## What a call, a hold, a write, a search and an idle server cost, beside the last commit; DATABASE=postgres
 	$(BIN)/python -m benchmarks.guard --database $(or $(DATABASE),sqlite)
 
-test: ## check, and every test but the slow ones; WORKERS=1 to run them one by one
+test: ## check, guard, and every test but the slow ones; WORKERS=1 to run them one by one
 	@$(MAKE) --no-print-directory --jobs=3 lint $(NODE)/node_modules/.stamp $(GENERATOR)/.stamp \
 	  $(CLIENT)/node_modules/.stamp dashboard services browser containers # downloads at the same time
+	@$(MAKE) --no-print-directory guard # alone: it measures
 	@$(MAKE) --no-print-directory --jobs=2 suite types # the first tests wait more than they compute
 
 suite:

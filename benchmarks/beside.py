@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from benchmarks import doc
+from benchmarks import doc, guard
 
 README: Final = Path(__file__).parent.parent / "README.md"
 Cell = tuple[Sequence[str], str]
@@ -80,7 +80,7 @@ def write(page: Path = doc.DOC, readme: Path = README) -> Path:
 
 def table(page: str) -> str:
     """Return the README's table. Raises ValueError: the page lacks a figure."""
-    lines = ["| what | Circadia | others, in the same run |", "| --- | ---: | --- |"]
+    lines = ["| what | Circadia | others, in the same run |", "| --- | ---: | --- |", _guarded()]
     for figure in FIGURES:
         _, ours = find_cell(page, figure.benchmark, figure.ours)
         told: list[str] = []
@@ -90,6 +90,15 @@ def table(page: str) -> str:
             told.append(f"{_versioned(name, row)}: {theirs}{figure.unit}{times}")
         lines.append(f"| {figure.what} | {ours}{figure.unit} | {'; '.join(told)} |")
     return "\n".join(lines)
+
+
+def _guarded() -> str:
+    """Return the row of what `make guard` found at its last commit."""
+    found = guard.load_committed("sqlite")
+    plain, streamed = (found[f"{kind}: times the bare relay"] for kind in guard.OF_RELAY)
+    bounds = "; ".join(f"{bound:g}" for bound in guard.OF_RELAY.values())
+    told = f"`make guard` allows {bounds}"
+    return f"| a proxied call, times a bare relay's | {plain:.1f}; streamed {streamed:.1f} | {told} |"
 
 
 def find_cell(page: str, benchmark: str, place: Cell) -> tuple[Sequence[str], str]:

@@ -1,15 +1,54 @@
-"""The guard: what is past its bound fails."""
+"""The guard: what is past its bound fails, and the README tells what it has found."""
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks import guard
+from benchmarks import beside, doc, guard
 
 pytestmark = pytest.mark.spec("LARGE-09")
 CALL, RELEASE = f"{guard.PLAIN}: times the bare relay", "a release and its call: times a bare relay's call"
+
+
+DRIFT: Final = 1.5
+"""How far the page's ratio, of another run, may be from the committed one."""
+HELD: Final = {
+    "a call, plain: times the bare relay": 3.0,
+    "a call, SSE: times the bare relay": 2.8,
+    "a call, plain: in the world, times a new database": 1.15,
+    "a call, SSE: in the world, times a new database": 1.15,
+    "a call with an unknown history: in the world, times a new database": 1.15,
+    "a call with a bank: in the world, times a new database": 1.3,
+    "idle in the world: times a new database": 2.0,
+}
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_the_committed_figures_keep_the_stated_bounds(database: str) -> None:
+    committed = guard.load_committed(database)
+    assert {what: committed[what] for what, bound in HELD.items() if committed[what] > bound} == {}
+
+
+@pytest.mark.parametrize(("kind", "row"), [(guard.PLAIN, "plain, 32"), (guard.STREAMED, "SSE, 32")])
+def test_the_page_is_within_one_and_a_half_times_of_the_committed_ratio(kind: str, row: str) -> None:
+    page = doc.DOC.read_text("utf-8")
+    _, ours = beside.find_cell(page, "proxy", ((row, "Circadia"), beside.CPU))
+    _, relay = beside.find_cell(page, "proxy", ((row, "bare relay*"), beside.CPU))
+    ratio = float(ours) / float(relay)
+    committed = guard.load_committed("sqlite")[f"{kind}: times the bare relay"]
+    assert committed / DRIFT <= ratio <= committed * DRIFT
+
+
+def test_the_readme_tells_the_committed_ratios() -> None:
+    told = re.search(r"times a bare relay's \| ([\d.]+); streamed ([\d.]+) \|", beside.README.read_text("utf-8"))
+    assert told, "the README has a line on the guard"
+    committed = guard.load_committed("sqlite")
+    for kind, ratio in zip((guard.PLAIN, guard.STREAMED), map(float, told.groups()), strict=True):
+        assert ratio == pytest.approx(committed[f"{kind}: times the bare relay"], abs=0.051)
 
 
 def run_guard(monkeypatch: pytest.MonkeyPatch, *figures: guard.Figure) -> tuple[int, str]:
