@@ -11,7 +11,7 @@ from tests.dashboard.conftest import Site, serve_site
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-12")]
 
-LIST = re.compile(r"/api/v1/agents\?limit=")
+LIST = re.compile(r"/api/v1/agents$")
 SOME = re.compile(r"/api/v1/agents\?agent=")
 FAILED_REQUESTS = re.compile(r"Failed to load|ERR_|status of 5")
 

@@ -26,9 +26,11 @@ Say = Callable[[int], Awaitable[None]]
 
 async def count_stored(server: CircadiaProcess) -> tuple[int, Counter[str]]:
     """Return the calls in the ledger, and how often each text of a guest is in the bank."""
-    (usage,) = (await server.call("GET", "/usage?group_by=agent"))["usage"]
+    usage: list[dict[str, Any]] = (await server.call("GET", "/usage?group_by=agent"))["usage"]
     episodes: list[dict[str, Any]] = (await server.call("GET", "/banks/team/episodes?limit=200"))["episodes"]
-    return usage["calls"], Counter(each["text"] for each in episodes if each["text"].startswith("Remember"))
+    return sum(each["calls"] for each in usage), Counter(
+        each["text"] for each in episodes if each["text"].startswith("Remember")
+    )
 
 
 async def require_all_once(server: CircadiaProcess) -> None:
