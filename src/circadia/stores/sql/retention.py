@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Column, ColumnElement, Connection, Row, bindparam, delete, func, select, tuple_
+from sqlalchemy import Connection, Row, bindparam, delete, func, select
 
 from circadia.ids import BankId
 from circadia.records.retention import RetentionKind, RetentionPage
@@ -76,8 +76,7 @@ def _delete_page(
         if rows.remove is not None:
             rows.remove(connection, free)
         else:
-            keys = [tuple(getattr(row, key.name) for key in rows.keys) for row in free]
-            connection.execute(delete(rows.table).where(_are_in(rows.keys, keys)))
+            _delete_by_key(connection, rows, free)
     if not page:
         return RetentionPage(deleted=0)
     first, last, is_full = _read(page[0].due_at), _read(page[-1].due_at), len(page) == most
@@ -85,8 +84,15 @@ def _delete_page(
     return RetentionPage(deleted=len(free), last=last + _STEP if is_stuck else last, is_full=is_full)
 
 
-def _are_in(keys: Sequence[Column[Any]], rows: Sequence[tuple[Any, ...]]) -> ColumnElement[bool]:
-    return keys[0].in_([row[0] for row in rows]) if len(keys) == 1 else tuple_(*keys).in_(rows)
+def _delete_by_key(connection: Connection, rows: ExpiringRows, page: Sequence[Row[Any]]) -> None:
+    if len(rows.keys) == 1:
+        key = rows.keys[0]
+        connection.execute(delete(rows.table).where(key.in_([getattr(row, key.name) for row in page])))
+        return
+    # One by one: SQLite scans the table for a list of tuples.
+    is_row = (key == bindparam(f"key_{key.name}") for key in rows.keys)
+    values = [{f"key_{key.name}": getattr(row, key.name) for key in rows.keys} for row in page]
+    connection.execute(delete(rows.table).where(*is_row), values)
 
 
 def _stored(rows: ExpiringRows, at: datetime) -> datetime | int:

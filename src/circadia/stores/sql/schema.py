@@ -361,6 +361,7 @@ pulses = Table(
 )
 Index("pulses_over", pulses.c.ended_at)
 Index("pulses_agent", pulses.c.agent_id, pulses.c.created_at)
+Index("pulses_created", pulses.c.created_at, pulses.c.id)
 Index("pulses_ended", pulses.c.agent_id, pulses.c.ended_at)
 Index("pulses_root", pulses.c.root_id)
 # What a worker claims: pulses of its own launchers, however many wait for others.

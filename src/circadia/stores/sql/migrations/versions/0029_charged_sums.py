@@ -1,4 +1,4 @@
-"""What an agent's budgets count is summed by day, and open reservations have an index.
+"""What an agent's budgets count is summed by day; open reservations and the newest pulses have an index.
 
 Revision 0029, after 0028.
 """
@@ -39,3 +39,4 @@ def upgrade() -> None:
     )
     is_open = sa.text("status = 'reserved'")
     op.create_index("calls_reserved", "calls", ["agent_id", "at"], sqlite_where=is_open, postgresql_where=is_open)
+    op.create_index("pulses_created", "pulses", ["created_at", "id"])
