@@ -26,6 +26,7 @@ from circadia.stores.sql.searchable import (
     select_by_keys,
     weight,
 )
+from circadia.stores.sql.short_reads import LongWork
 from circadia.stores.sql.statement import Statement
 
 _STALE: Final = TypeAdapter(tuple[Demotion, ...])
@@ -143,7 +144,7 @@ class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
             statement = statement.where(episodes.c.at < until)
         if limit is not None:
             statement = statement.order_by(episodes.c.at).limit(limit)
-        ids = await self._run(lambda connection: connection.execute(statement).scalars().all())
+        ids = await self._run(LongWork(lambda connection: connection.execute(statement).scalars().all()))
         return [EpisodeId(episode_id) for episode_id in ids]
 
     async def get_by_ids(self, bank_id: BankId, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
@@ -175,7 +176,7 @@ class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
         return {row.number: weight(row.stale) for row in rows}
 
     async def find_demotions(self, bank_id: BankId) -> Mapping[EpisodeId, Sequence[Demotion]]:
-        rows = await self._run(lambda connection: _DEMOTED.all(connection, {"bank": bank_id}))
+        rows = await self._run(LongWork(lambda connection: _DEMOTED.all(connection, {"bank": bank_id})))
         return {EpisodeId(row.id): _STALE.validate_python(row.stale) for row in rows}
 
     async def remove(self, ids: Collection[EpisodeId]) -> Sequence[int]:

@@ -27,7 +27,7 @@ from circadia.records.index_entry import TEXT, IndexEntry, Layer
 from circadia.records.note import Note
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks
-from circadia.stores.sql.short_reads import ShortRead
+from circadia.stores.sql.short_reads import LongWork, ShortRead
 from circadia.stores.sql.statement import Statement
 
 Key = TypeVar("Key", EpisodeId, NoteId)
@@ -317,7 +317,9 @@ class SqlSearchableRows(ABC, Generic[Key, Row]):
         return await self._run(lambda connection: fetch_vectors(connection, self._statements.embedded, numbers))
 
     async def count(self, bank_id: BankId) -> int:
-        return await self._run(lambda connection: self._statements.count.scalar(connection, {"bank": bank_id}))
+        return await self._run(
+            LongWork(lambda connection: self._statements.count.scalar(connection, {"bank": bank_id}))
+        )
 
     async def find_lacking_vector(self, embedder: str | None, *, after: int = 0, limit: int) -> Sequence[Row]:
         values = {"present": embedder, "after": after, "most": limit}

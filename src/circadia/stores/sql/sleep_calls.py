@@ -13,7 +13,7 @@ from circadia.stores.locks import FLEET_KEY, LockKey, bank_key
 from circadia.stores.sql.benefits import day_of
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import calls
-from circadia.stores.sql.short_reads import ShortRead
+from circadia.stores.sql.short_reads import LongWork, ShortRead
 from circadia.stores.sql.sleep_tables import sleep_calls
 from circadia.stores.sql.statement import Statement
 
@@ -149,7 +149,7 @@ class SqlSleepCalls:
     async def forget_answers(self, bank_id: BankId) -> int:
         statement = update(sleep_calls).where(sleep_calls.c.error == "", sleep_calls.c.bank_id == bank_id)
         statement = statement.values(answer=None, error=FORGOTTEN)
-        return await self._run(lambda connection: connection.execute(statement).rowcount)
+        return await self._run(LongWork(lambda connection: connection.execute(statement).rowcount))
 
 
 def _build_cost_keys(bank_id: BankId | None, pass_id: PassId | None) -> Sequence[LockKey]:

@@ -13,7 +13,7 @@ from circadia.stores.locks import bank_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import episodes, notes, views
 from circadia.stores.sql.searchable import select_greatest_number
-from circadia.stores.sql.short_reads import ShortRead
+from circadia.stores.sql.short_reads import LongWork, ShortRead
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -95,7 +95,7 @@ class SqlViews:
         deletion = delete(views).where(views.c.bank_id == bank_id)
         if kind is not None:
             deletion = deletion.where(views.c.kind == kind.value)
-        await self._run(lambda connection: connection.execute(deletion))
+        await self._run(LongWork(lambda connection: connection.execute(deletion)))
 
     async def trim_questions(self, bank_id: BankId, *, before: datetime, keep: int | None) -> None:
         await self._hold(bank_key(bank_id))
