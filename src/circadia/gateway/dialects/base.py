@@ -86,6 +86,8 @@ class Dialect(Protocol):
     """Whether it only counts the tokens of a call, including added memory."""
     keep_alive_bytes: bytes
     """Bytes that keep an opened stream alive and that the provider's SDKs ignore."""
+    keep_alive_event: bytes
+    """The same for callers that count events; SDKs may take it for a part of the answer."""
     answer_codec: AnswerCodec | None
     """None if the endpoint takes no questions in text."""
 

@@ -21,7 +21,7 @@ class GenerateContent(Plain):
     """`POST …/models/{model}:generateContent` and `:streamGenerateContent`."""
 
     endpoint = "generate_content"
-    keep_alive_bytes = b"\n"  # Google's SDK for Python takes a comment for JSON
+    keep_alive_bytes = keep_alive_event = b"\n"  # Google's SDK for Python takes a comment for JSON
 
     def __init__(self) -> None:
         super().__init__("gemini")

@@ -39,6 +39,8 @@ class Responses(Plain):
     """`POST …/responses`."""
 
     endpoint = "responses"
+    # Before `response.created` the stream helper of the openai SDKs fails with it.
+    keep_alive_event = b'event: keepalive\ndata: {"type":"keepalive","sequence_number":0}\n\n'
     answer_codec: AnswerCodec | None = ResponsesAnswerCodec()
 
     def parse_request(self, body: bytes) -> ModelRequest:

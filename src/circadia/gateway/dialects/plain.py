@@ -20,7 +20,7 @@ class Plain:
     answer_codec: AnswerCodec | None = None
 
     counts_tokens = False
-    keep_alive_bytes = b": keep-alive\n\n"
+    keep_alive_bytes = keep_alive_event = b": keep-alive\n\n"
 
     def __init__(self, api: Literal["openai", "anthropic", "gemini"] = "openai") -> None:
         self._shape = errors.SHAPES[api]

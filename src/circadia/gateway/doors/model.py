@@ -16,6 +16,7 @@ from circadia.errors import Forbidden, NotFound
 from circadia.gateway.accounting.budget import CallBudgetGuard, has_budget, require_model
 from circadia.gateway.accounting.id_owners import Owners
 from circadia.gateway.calls.headers import bearer, first_value, parse_seconds, query_without_token
+from circadia.gateway.calls.known_clients import counts_events
 from circadia.gateway.calls.model_call import ModelCall, Provider
 from circadia.gateway.calls.paths import Refusal, Route, resolve
 from circadia.gateway.dialects.base import Dialect, ModelRequest
@@ -114,7 +115,9 @@ class ModelDoor:
             request = replace(request, model=route.model, instead=(*body_model, *request.instead))
         if route.streams and b"alt=sse" in scope["query_string"].split(b"&"):
             request = replace(request, streamed=True)
-        reply.reply_format = ModelReplyFormat(dialect, streamed=request.streamed)
+        reply.reply_format = ModelReplyFormat(
+            dialect, streamed=request.streamed, counts_events=request.streamed and counts_events(headers)
+        )
         require_model(agent, request, route)
         await self.owners.require(agent, name, (*route.owned_ids, *request.foreign_ids))
         query = query_without_token(headers, scope["query_string"])

@@ -9,14 +9,18 @@ LONGEST_RETRY_AFTER = 60.0
 
 
 class ModelReplyFormat:
-    def __init__(self, dialect: Dialect, *, streamed: bool) -> None:
+    def __init__(self, dialect: Dialect, *, streamed: bool, counts_events: bool = False) -> None:
+        """`counts_events` tells that the caller takes nothing else for a sign of life."""
         self._dialect = dialect
         self._streamed = streamed
+        self._keep_alive = (
+            (dialect.keep_alive_event if counts_events else dialect.keep_alive_bytes) if streamed else b" "
+        )
         self.opening = OPENED_STREAM if streamed else OPENED_JSON
 
     def build_keep_alive(self) -> bytes:
-        """Return bytes that an SSE parser drops, or a space before the JSON."""
-        return self._dialect.keep_alive_bytes if self._streamed else b" "
+        """Return bytes that an SSE parser drops, an event that its reader drops, or a space before the JSON."""
+        return self._keep_alive
 
     def error_response(self, error: CircadiaError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         """Return the error in the provider's shape, with the retry headers that its SDKs read."""
