@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 # What is imported is compiled then; pip would compile all the rest, too.
 PIP := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt
 NODE := tests/clients/node
+AGENTS := tests/clients/agents
 CLIENT := clients/typescript
 GENERATOR := $(VENV)/openapi-python-client
 RELEASE := $(VENV)/release
@@ -158,7 +159,7 @@ plans: $(VENV)/dev.stamp ## Run the suite, then each statement that it sent, on 
 	-@$(MAKE) --no-print-directory suite
 	$(BIN)/python -m pytest tests/plans
 
-test-slow: $(VENV)/dev.stamp $(RELEASE)/.stamp $(NODE)/node_modules/.stamp $(if $(CIRCADIA_TEST_NO_CONTAINERS),,image $(IMAGE)/services.tar) ## The slow tests (11-minute holds and the like), then random examples
+test-slow: $(VENV)/dev.stamp $(RELEASE)/.stamp $(NODE)/node_modules/.stamp $(AGENTS)/node_modules/.stamp $(if $(CIRCADIA_TEST_NO_CONTAINERS),,image $(IMAGE)/services.tar) ## The slow tests (11-minute holds and the like), then random examples
 	$(BIN)/python -m pytest -m slow
 	$(BIN)/python -m pytest -m 'hypothesis and not slow' -n $(WORKERS) --hypothesis-profile=explore --timeout=1200
 	@$(MAKE) --no-print-directory interpreters
@@ -205,5 +206,5 @@ bench: $(VENV)/dev.stamp ## Cost of the proxy and of holds; prints tables and wr
 	$(BIN)/python -m benchmarks
 
 clean: ## Remove the environment and caches
-	rm -rf $(VENV) $(NODE)/node_modules $(CLIENT)/node_modules $(CLIENT)/dist $(DASHBOARD)/node_modules src/circadia/dashboard .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) $(NODE)/node_modules $(AGENTS)/node_modules $(CLIENT)/node_modules $(CLIENT)/dist $(DASHBOARD)/node_modules src/circadia/dashboard .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
