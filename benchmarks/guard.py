@@ -301,7 +301,7 @@ async def _holds(server: GuardServer, relay_ms: float) -> list[Figure]:
 
 def load_committed(database: str) -> dict[str, float]:
     """Return the committed figures of a database by name."""
-    kept = json.loads(COMMITTED.read_text("utf-8")) if COMMITTED.exists() else {}
+    kept: dict[str, Any] = json.loads(COMMITTED.read_text("utf-8")) if COMMITTED.exists() else {}
     return kept[database]["figures"] if database in kept else {}
 
 

@@ -127,6 +127,7 @@ async def test_a_streamed_ready_answer_takes_no_tokens_from_a_budget(tmp_path: P
         await ann.at.server.journal.flush()
         async with ann.store.begin_read() as tx:
             agent = await tx.agents.get((await ann.uses())[0].scope.agent_id)
+            assert agent is not None
             spent = await tx.calls.sum_day(agent, datetime.now(UTC))
         ready = next(each for each in await ann.at.usage("tier") if each["key"] == "ready")
         assert (ready["calls"], ready["input_tokens"], ready["output_tokens"], ready["unpriced"]) == (4, 0, 0, 0)

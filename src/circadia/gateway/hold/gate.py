@@ -102,8 +102,8 @@ class GateCall:
         self.line = agent.id, f"{door} {to}"
         self.number = next(gate.numbers)
         """Its place among all calls, in order of arrival."""
-        self.id: HoldId | None = None
-        """From its first hold on."""
+        self.id = HoldId("")
+        """Empty before its first hold."""
         self.is_listed = False
         """Whether it is held: from a hold until it is sent."""
         self.turn: asyncio.Future[None] | None = None
@@ -327,7 +327,7 @@ class Gate:
         call.spooled = spooled
         if call.is_listed:
             return
-        if call.id is None:
+        if not call.id:
             call.id, call.since, call.began = HoldId(self._ids.new("hold")), self._clock.now(), self._clock.monotonic()
         call.is_listed = True
         self._holds[call] = None
