@@ -26,6 +26,41 @@ def codex_config(url: str, more: str) -> str:
     return f"{provider}\n{more}\n[mcp_servers{servers}"
 
 
+def claude_variables(url: str, token: str) -> dict[str, str]:
+    """Return the documented environment for this server and agent."""
+    section = GUIDE.read_text("utf-8").split("### Claude Code\n")[1].split("###")[0]
+    named = dict(re.findall(r"^export (\w+)=(\S+)", section, re.M))
+    return {name: value.replace("http://127.0.0.1:4114", url) for name, value in named.items()} | {
+        "ANTHROPIC_AUTH_TOKEN": token
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.spec("GATE-93")
+@pytest.mark.timeout(LONG_SECONDS + 300)
+async def test_claude_code_is_held_for_longer_than_its_own_limit(tmp_path: Path) -> None:
+    async with live(tmp_path / "server", timings={}) as at:
+        token = await at.agent()
+        await at.sleeping(True)
+        claude = await asyncio.create_subprocess_exec(
+            *(BIN / "claude", "-p", "Say hello."),
+            cwd=tmp_path,
+            env={**os.environ, "HOME": str(tmp_path), **claude_variables(at.url, token)},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        said = asyncio.create_task(claude.communicate())
+        held = len(await at.held(2))  # the prompt, and a title for the session
+        done, _ = await asyncio.wait((said,), timeout=LONG_SECONDS)
+        assert not done, said.result()[0].decode()
+        await at.sleeping(False)
+        output, _ = await said
+        assert claude.returncode == 0, output.decode()
+        assert len(at.upstream.requests) == held
+        assert not await at.events("dropped")
+
+
 @pytest.mark.slow
 @pytest.mark.spec("GATE-93")
 @pytest.mark.timeout(LONG_SECONDS + 300)
