@@ -23,7 +23,7 @@ from tests.dashboard.staged_pass import propose_changes
 from tests.fixtures.server_process import ADMIN_TOKEN
 from tests.house.tree import ROOT
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-13")]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-13"), pytest.mark.timeout(300)]
 
 REGISTRY = ROOT / "dashboard" / "src" / "pages" / "registry.ts"
 PATTERNS = re.findall(r'path: "([^"]+)"', REGISTRY.read_text("utf-8"))

@@ -77,31 +77,6 @@ async def test_a_held_stream_opens_after_the_grace_and_gets_comments_until_its_e
         assert rest.endswith(b"data: [DONE]\n\n")
 
 
-@pytest.mark.spec("GATE-50", "GATE-93")
-@pytest.mark.parametrize(
-    ("originator", "sign"),
-    [
-        ("codex_cli_rs", b'event: keepalive\ndata: {"type":"keepalive","sequence_number":0}\n\n'),
-        ("opencode", b": keep-alive\n\n"),
-        (None, b": keep-alive\n\n"),
-    ],
-)
-async def test_codex_which_counts_events_gets_events_while_it_is_held_and_nobody_else_does(
-    tmp_path: Path, originator: str | None, sign: bytes
-) -> None:
-    async with live(tmp_path) as at:
-        token = await at.agent(on_wake="forward")
-        await at.sleeping(True)
-        body = {"model": "gpt-4o-mini", "input": "hello", "stream": True}
-        headers = {} if originator is None else {"originator": originator}
-        async with at.call(token, "/v1/responses", body, headers=headers) as response:
-            assert [await response.content.readuntil(b"\n\n") for _ in range(2)] == [sign] * 2
-            await at.sleeping(False)
-            rest = await response.read()
-        assert b"response.created" in rest
-        assert b"response.completed" in rest
-
-
 @pytest.mark.spec("GATE-51")
 async def test_a_held_buffered_call_is_silent_and_then_gets_spaces_before_its_json(tmp_path: Path) -> None:
     async with live(tmp_path) as at:
