@@ -1,7 +1,8 @@
 """A coding agent that reads and edits a file all the time: `busy_writer.py FILE replace|append`.
 
-It adds numbered lines, by a whole new file or in place, and reads the file a random number of times in between, until
-its input ends. It prints how many lines it has added. It fails if it ever finds no file, or half a line.
+It adds numbered lines, by a whole new file or in place, and reads the file one to 30,000 times in between, as often few times
+as many (so that a dream comes between its edits, and an edit into a dream, on a machine of any speed), until its input
+ends. It prints how many lines it has added. It fails if it ever finds no file, or half a line.
 """
 
 import os
@@ -27,7 +28,7 @@ def edit_until_input_ends(path: Path, how: str) -> int:
     while not select.select([sys.stdin], [], [], 0)[0]:
         add_line(path, f"- edit {number}\n".encode(), how)
         number += 1
-        for _ in range(random.randrange(3000)):
+        for _ in range(int(30_000 ** random.random())):
             assert path.read_bytes().endswith(b"\n")
     return number
 
