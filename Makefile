@@ -147,16 +147,16 @@ test: ## check, guard, and every test but the slow ones; WORKERS=1 to run them o
 	  $(CLIENT)/node_modules/.stamp dashboard services browser containers # downloads at the same time
 	@$(MAKE) --no-print-directory guard # alone: it measures
 	@$(MAKE) --no-print-directory --jobs=2 suite types # the first tests wait more than they compute
+	@$(MAKE) --no-print-directory plans
 
+# All programs that the tests start record the statements that they send.
+suite plans: export CIRCADIA_STATEMENTS := $(CURDIR)/build/statements
+suite: export PYTHONPATH := $(CURDIR)/tests/recording
 suite:
+	@rm -rf build/statements && mkdir -p build/statements
 	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile --ignore tests/plans
 
-# All programs that the tests start record the statements that they send; each then runs on databases of two sizes.
-plans: export CIRCADIA_STATEMENTS := $(CURDIR)/build/statements
-plans: export PYTHONPATH := $(CURDIR)/tests/recording
-plans: $(VENV)/dev.stamp ## Run the suite, then each statement that it sent, on databases of two sizes: which takes more when more is stored?
-	@rm -rf build/statements && mkdir -p build/statements
-	-@$(MAKE) --no-print-directory suite
+plans: $(VENV)/dev.stamp ## Run each statement that the last suite sent on databases of two sizes: which takes more when more is stored?
 	$(BIN)/python -m pytest tests/plans
 
 test-slow: $(VENV)/dev.stamp $(RELEASE)/.stamp $(NODE)/node_modules/.stamp $(AGENTS)/node_modules/.stamp $(if $(CIRCADIA_TEST_NO_CONTAINERS),,image $(IMAGE)/services.tar) ## The slow tests (11-minute holds and the like), then random examples

@@ -1,6 +1,59 @@
-"""Statements that may take more work when more is stored, by a part of each, with the reason. Review it like code."""
+"""Statements that may take more work when more is stored, as patterns, with the reason. Review it like code.
+
+All but `IN_LOOP` run outside the event loop of a server.
+"""
 
 from collections.abc import Mapping
 from typing import Final
 
-ALLOWED: Final[Mapping[str, str]] = {}
+_TABLES: Final = r"(sessions|agents|threads|participants|deliveries|messages)"
+IN_LOOP: Final[Mapping[str, str]] = {
+    # Before a server listens, or in a program of its own.
+    r"^SELECT [^?$]+ FROM \w+( WHERE \w+\.name > \S+)?( ORDER BY [\w., ]+)?$": "a copy, by `circadia export`",
+    r"^UPDATE (conversations SET handle|messages SET \"?indexed|usage_days SET charged_tokens)": "a migration",
+    # What a setting bounds.
+    r"^SELECT count\(\*\) AS count_1 FROM passes WHERE passes\.started_at >=": "the passes of one day, for its budget",
+    r"^DELETE FROM answer_verdicts WHERE .* ORDER BY answer_verdicts\.at DESC": "the verdicts that a bank keeps",
+    # As many as the write adds or takes away.
+    r"^SELECT .* FROM participants JOIN agents": "those who get a message of a thread",
+    r"^SELECT DISTINCT evidence\.note_id": "the notes that rest on an episode",
+}
+ALLOWED: Final[Mapping[str, str]] = {
+    **IN_LOOP,
+    # Counts, which their readers ask for; reports have a time limit and connections of their own (LARGE-05).
+    r"^SELECT .*sum\(usage_days\.calls\) AS calls": "a usage report reads the days of its range",
+    r"^SELECT .*count\(\*\) FILTER \(WHERE coalesce\(calls\.": "a usage report by conversation or user: its calls",
+    r"^SELECT DISTINCT usage_days\.session, usage_days\.agent": "names of those that a usage report has",
+    r"^SELECT count\(\*\) AS calls, .* FROM sleep_calls JOIN calls": "what the calls of one bank or pass have cost",
+    r"^SELECT wakes\.sender, wakes\.agent, wakes\.decision, count\(": "the matrix of all wakes that are kept",
+    r"^SELECT passes\.status, count\(": "passes by status, for metrics",
+    r"^SELECT \(SELECT count\(\*\) AS count_1 FROM agents WHERE": "the fleet by state, for metrics and the overview",
+    r"^SELECT count\(\*\) AS count_1(, count\(.*)? FROM (episodes|notes|answers) WHERE": "a bank's rows, for its page",
+    r"^SELECT count\(\*\) AS count_1 FROM (threads|participants JOIN threads)": "open threads, up to an agent's limit",
+    r"^SELECT coalesce\(sum\(benefits\.saved_tokens\)": "what memory has saved, for metrics and the overview",
+    r"^SELECT \(SELECT count\(\*\) AS count_1 FROM episodes .*stale": "a bank's stale share, once in a pass",
+    # All of one thing, by an index of it.
+    r"^SELECT .* FROM agents JOIN sessions .* agents\.session_id = ": "agents of a session that is closed or listed",
+    r"^SELECT .* FROM threads (JOIN participants .*)?WHERE threads\.session_id = ": "threads of a session or agent",
+    r"^SELECT .* FROM pass_changes JOIN passes": "the changes of one thing, or those that a forgotten text is in",
+    r"^UPDATE sleep_calls SET answer=": "a bank forgets",
+    r"^SELECT episodes\.id(, episodes\.stale)? FROM episodes WHERE episodes\.bank_id = ": "forgetting, or a full pass",
+    r"FROM banks LEFT (OUTER )?JOIN sleep_states": "each bank is looked at once after a change of the settings",
+    r"^WITH due AS \( SELECT agent_id FROM wakes": "all wakes that are due: the most urgent is decided first",
+    # Filters that stop at a page, in what one agent or bank has: an index for each would cost every write.
+    r"^SELECT .* FROM deliveries JOIN messages .*(messages\.sender = |mentioned IS (0|false))": "a wait for one sender",
+    r"FROM deliveries WHERE .* (MATCH|@@) ": "a search finds words in an inbox",
+    r"^SELECT .* FROM pulses WHERE pulses\.agent_id = .* AND pulses\.status = ": "an agent's pulses in a rare state",
+    r"^SELECT .* FROM passes WHERE passes\.bank_id = .* AND passes\.status = ": "a bank's passes in a rare state",
+    r"^SELECT .* FROM answer_uses WHERE answer_uses\.bank_id = ": "a bank's uses of answers that are to be judged",
+    r"^SELECT .* FROM answers WHERE answers\.bank_id = ": "a bank's answers: `answers` limits their number",
+    r"^SELECT .* FROM wakes WHERE wakes\.decision = ": "all wakes of a rare decision",
+    r"FROM agents JOIN sessions .* sessions\.name > ": "a page sorts the agents of the session that it is in",
+    # PostgreSQL reads a small table whole, and goes by the index of a large one.
+    r"FROM agents JOIN sessions .* json_each": "which of the agents that a gateway knows were changed",
+    r"^DELETE FROM (routines|answers|provenances|deliveries) WHERE .* IN ": "a page of what is over",
+    # What goes for good, in pages.
+    r"^DELETE FROM \w+ WHERE .*bank_id = ": "a bank is removed",
+    r"^DELETE FROM banks WHERE": "a bank is removed: the database looks for what refers to it",
+    rf"^DELETE FROM {_TABLES} WHERE {_TABLES}\.(id|session_id|thread_id|agent_id) IN ": "a session ends with it all",
+}

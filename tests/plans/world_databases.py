@@ -12,12 +12,17 @@ import asyncpg
 
 from tests.recording.statement_recorder import SentStatement
 
+PAGE = 20
+"""Rows of the largest page that is asked for: with a larger one, the smaller world would end before the page does."""
+PLANNING_COST = 15.0
+"""What PostgreSQL counts for planning a statement of up to five tables: 1,000 `cpu_operator_cost` for each, and one."""
 MANY = 20
 """A column with more values than this names things; one with fewer has states, which a statement means as it says."""
 STEPS_AT_ONCE = 100
 """SQLite's steps are counted in hundreds: a call for each would take longer than the steps."""
 _ALIAS = re.compile(r'\b(?:FROM|JOIN|,|UPDATE|INTO)\s+"?(\w+)"?(?:\s+AS\s+"?(\w+)"?)?')
 _PLACE = re.compile(r"\?|\$(\d+)(?:::[\w ]+)?")
+_LIMIT = re.compile(r"\bLIMIT $")
 _COMPARED = re.compile(r'(?:"?(\w+)"?\.)?"?(\w+)"? (=|<=|>=|<|>|IN \() ?(?:\(?(?:\?|\$\d+(?:::\w+)?), )*\(?$')
 
 
@@ -43,14 +48,24 @@ def find_compared(statement: SentStatement) -> list[tuple[str, str, str] | None]
     for number, place in enumerate(_PLACE.finditer(text)):
         position = int(place[1]) - 1 if place[1] else number
         before = _COMPARED.search(text[: place.start()])
-        if before is None:
-            continue
+        if before is None or (before[3].startswith("IN") and not before[0].endswith("(")):
+            continue  # of a list, one is the commonest: a planner would take copies of it for many rows
         owner, column, operator = before[1], before[2], before[3]
         candidates = [owner] if owner else list(tables)
         table = next((tables[name] for name in candidates if name in tables), None)
         if table is not None:
             found[position] = (table, column, "=" if operator.startswith("IN") else operator)
     return [found.get(position) for position in range(len(statement.values))]
+
+
+def shrink_pages(statement: SentStatement) -> SentStatement:
+    """Return the statement with pages of at most `PAGE` rows."""
+    values = list(statement.values)
+    for number, place in enumerate(_PLACE.finditer(statement.text)):
+        position = int(place[1]) - 1 if place[1] else number
+        if _LIMIT.search(statement.text[: place.start()]) and type(values[position]) is int:
+            values[position] = min(values[position], PAGE)
+    return statement._replace(values=values)
 
 
 class _Values:
@@ -137,20 +152,36 @@ class PostgresWorld:
         values: list[Any] = []
         for where, value in zip(find_compared(statement), statement.values, strict=True):
             values.append(await self._value(where, value))
+        given = ", ".join(map(_literal, values))
+        try:
+            await self._connection.execute(f"PREPARE probe AS {statement.text}")
+        except asyncpg.PostgresError as error:
+            raise Unusable(str(error)) from error
+        try:
+            work, cost = await self._explain(given, "force_custom_plan")
+            generic_work, generic_cost = await self._explain(given, "force_generic_plan")
+            # PostgreSQL takes the plan for all values from the sixth time on, unless it seems dearer than a new one.
+            return max(work, generic_work) if generic_cost <= cost + PLANNING_COST else work
+        finally:
+            await self._connection.execute("DEALLOCATE probe")
+
+    async def _explain(self, given: str, mode: str) -> tuple[int, float]:
+        """Return what the statement reads, and what the planner thinks that it costs."""
         transaction = self._connection.transaction()
         await transaction.start()
         try:
             # Children that are left behind are no fault here: all is rolled back.
-            await self._connection.execute("SET LOCAL jit = off; SET LOCAL session_replication_role = replica")
-            plan = await self._connection.fetchval(
-                f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {statement.text}", *values
+            await self._connection.execute(
+                f"SET LOCAL jit = off; SET LOCAL session_replication_role = replica; SET LOCAL plan_cache_mode = {mode}"
             )
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, TypeError, OverflowError) as error:
+            execution = f"EXECUTE probe ({given})" if given else "EXECUTE probe"
+            plan = await self._connection.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {execution}")
+        except asyncpg.PostgresError as error:
             raise Unusable(str(error)) from error
         finally:
             await transaction.rollback()
         root: Mapping[str, Any] = json.loads(plan)[0]["Plan"]
-        return _rows(root) + root["Shared Hit Blocks"] + root["Shared Read Blocks"]
+        return _rows(root) + root["Shared Hit Blocks"] + root["Shared Read Blocks"], root["Total Cost"]
 
     async def _value(self, where: tuple[str, str, str] | None, recorded: object) -> object:
         if where is None or recorded is None:
@@ -171,6 +202,18 @@ class PostgresWorld:
             return row[0] if row and isinstance(row[0], int) else None
         except asyncpg.PostgresError:
             return None
+
+
+def _literal(value: object) -> str:
+    """Return a value as SQL; without a type, it takes that of its place in the statement."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes):
+        return f"'\\x{value.hex()}'"
+    if isinstance(value, list | tuple):
+        elements: Sequence[object] = value
+        return f"ARRAY[{', '.join(map(_literal, elements))}]" if elements else "'{}'"
+    return "'" + str(value).replace("'", "''") + "'"
 
 
 def _rows(node: Mapping[str, Any]) -> int:

@@ -83,16 +83,21 @@ class _Writer:
 
 
 def _is_of_program() -> bool:
-    """Return whether the program has made the statement that is sent now, and not a test: by the innermost frame."""
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage] # documented
+    """Return whether the program makes the store send a statement, and not a test: by the store's innermost caller.
+
+    What a thread of the store sends has no caller to tell by; it counts as the program's.
+    """
+    frame, is_sent_by_store = sys._getframe(1), False  # pyright: ignore[reportPrivateUsage] # documented
     while frame is not None:
         name = frame.f_code.co_filename
         if name != __file__ and name.startswith(_OTHERS):
             return False
         if "/circadia/stores/" in name:
-            return True
+            is_sent_by_store = True
+        elif "/circadia/" in name and name != __file__:
+            return is_sent_by_store
         frame = frame.f_back
-    return False
+    return is_sent_by_store
 
 
 def _listen_forever(module: Any, folder: Path) -> None:

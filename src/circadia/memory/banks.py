@@ -101,7 +101,7 @@ class BankService:
     async def make_bound_banks(self, tx: Tx, policies: Sequence[AgentPolicy]) -> None:
         """Create the banks that agents are bound to, where they are missing."""
         names = {policy.bank for policy in policies if policy.bank is not None and not is_stranger(policy, None)}
-        present = {bank.name: bank for bank in await tx.banks.find_all(named=names)} if names else {}
+        present = {bank.name: bank for bank in await tx.banks.find_by_names(names)}
         for name in sorted(names):  # it takes no key of a bank that is there: these would have to be taken in order
             if name not in present:
                 with suppress(Conflict):  # another block has made it at the same moment

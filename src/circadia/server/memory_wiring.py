@@ -31,9 +31,11 @@ from circadia.memory.search import languages
 from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.services import MemoryServices
 from circadia.memory.transfer.importer import BankImporter
+from circadia.records.bank import Bank, BankPolicy
 from circadia.server.basis import ServerBasis
 from circadia.settings import Settings
 from circadia.settings.memory import (
+    BankSettings,
     BundledEmbedderSettings,
     EmbedderSettings,
     EndpointEmbedderSettings,
@@ -41,11 +43,13 @@ from circadia.settings.memory import (
     LocalEmbedderSettings,
 )
 from circadia.sleeptime.engine.services import SleeptimeService
-from circadia.stores.base import Store
+from circadia.stores.base import Store, Tx
 from circadia.stores.event_log import EventLog
 from circadia.stores.locks import START_KEY, bank_key
 from circadia.stores.signals.base import Signals
 
+BANKS_AT_ONCE = 500
+"""Banks of a template that are brought in line with the file at once."""
 Secret = Callable[[str, str | None], str | None]
 """Returns the value of the variable that a setting names, or None; raises ConfigError if it is not set."""
 
@@ -138,19 +142,45 @@ async def apply_file_banks(settings: Settings, store: Store, memory: MemoryServi
 
     A policy that a person has set for a bank stays.
     """
+    banks = memory.banks
+    named = {name: file_bank for name, file_bank in settings.banks.items() if USER not in name}
     async with store.begin_write(START_KEY) as tx:
-        known = await tx.banks.find_all(named=list(settings.banks))
-        await tx.hold(*(bank_key(bank.id) for bank in known))
-        for name, file_bank in settings.banks.items():
-            if USER in name:
-                banks = await tx.banks.find_all(template=name)
+        known = {bank.name: bank for bank in await tx.banks.find_by_names(named)}
+        await tx.hold(*(bank_key(bank.id) for bank in known.values()))
+        for name, file_bank in named.items():
+            if name in known:
+                await _match_file(tx, banks, known[name], file_bank)
             else:
-                banks = [bank for bank in [await tx.banks.get_by_name(name)] if bank is not None]
-                if not banks:
-                    new = NewBank(name=name, description=file_bank.description, policy=file_bank.policy())
-                    await memory.banks.create(tx, new, by="file")
-            for bank in banks:
-                description = bank.description if bank.template else file_bank.description
-                policy = bank.policy if bank.policy.own else file_bank.apply_to(bank.policy)
-                if (bank.description, bank.policy) != (description, policy):
-                    await memory.banks.change(tx, bank, by="file", description=description, policy=policy)
+                new = NewBank(name=name, description=file_bank.description, policy=file_bank.policy())
+                await banks.create(tx, new, by="file")
+    for name in settings.banks.keys() - named.keys():
+        await _apply_to_template(store, banks, name, settings.banks[name])
+
+
+async def _apply_to_template(store: Store, service: BankService, template: str, file_bank: BankSettings) -> None:
+    """Update the banks of a template, a page at a time: it may have one for each of 100,000 end users."""
+    after = ""
+    while True:
+        async with store.begin_read() as tx:
+            page = await tx.banks.find_all(template=template, after=after, limit=BANKS_AT_ONCE)
+        others = [bank for bank in page if _matching_policy(bank, file_bank) != bank.policy]
+        if others:
+            async with store.begin_write(START_KEY, *(bank_key(bank.id) for bank in others)) as tx:
+                for bank in others:
+                    current = await tx.banks.get(bank.id)
+                    if current is not None:
+                        await _match_file(tx, service, current, file_bank)
+        if len(page) < BANKS_AT_ONCE:
+            return
+        after = page[-1].name
+
+
+async def _match_file(tx: Tx, service: BankService, bank: Bank, file_bank: BankSettings) -> None:
+    description = bank.description if bank.template else file_bank.description
+    policy = _matching_policy(bank, file_bank)
+    if (bank.description, bank.policy) != (description, policy):
+        await service.change(tx, bank, by="file", description=description, policy=policy)
+
+
+def _matching_policy(bank: Bank, file_bank: BankSettings) -> BankPolicy:
+    return bank.policy if bank.policy.own else file_bank.apply_to(bank.policy)

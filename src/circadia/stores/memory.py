@@ -38,6 +38,8 @@ class Banks(Protocol):
         """Return a few names that are alphabetically near this one."""
         ...
 
+    async def find_by_names(self, names: Collection[str]) -> Sequence[Bank]: ...
+
     async def find_all(
         self,
         *,

@@ -1,8 +1,8 @@
 """A coding agent that reads and edits a file all the time: `busy_writer.py FILE replace|append`.
 
-It adds numbered lines, by a whole new file or in place, and reads the file one to 30,000 times in between, as often few times
-as many (so that a dream comes between its edits, and an edit into a dream, on a machine of any speed), until its input
-ends. It prints how many lines it has added. It fails if it ever finds no file, or half a line.
+It adds numbered lines, by a whole new file or in place, until its input ends. In between it reads the file one to
+30,000 times, as often few as many: on a machine of any speed, a dream comes between edits and an edit into a dream. It
+prints how many lines it has added. It fails if it ever finds no file, or half a line.
 """
 
 import os

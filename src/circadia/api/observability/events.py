@@ -176,14 +176,16 @@ async def _follow(
         yield b"retry: 1000\nid: %d\n\n" % cursor + gap  # so that a caller without events resumes at the same place
         while not parts.presence.is_stopping:
             if behind:
-                blocks, cursor, behind = await _page(parts, cursor, wanted)
+                events, cursor, behind = await _page(parts, cursor, wanted)
+                blocks = [event_block(event) for event in events]
             elif (latest := await tail.wait_for_events(cursor)) is None:
                 behind = True
                 continue
             else:
+                events = [encoded_event.event for encoded_event in latest]
                 blocks = [encoded_event.block for encoded_event in latest if wanted.matches(encoded_event.event)]
                 cursor = latest[-1].event.number if latest else cursor
-            if await _is_revoked(parts, who):
+            if await _is_revoked(parts, who, events):
                 return
             if blocks:
                 yield b"".join(blocks)
@@ -193,10 +195,15 @@ async def _follow(
                 spoke = parts.clock.monotonic()
 
 
-async def _is_revoked(parts: ApiParts, who: Principal) -> bool:
-    """Return whether a person's token has been revoked since the stream began; it is asked for often and cached."""
+async def _is_revoked(parts: ApiParts, who: Principal, events: Sequence[Event]) -> bool:
+    """Return whether a person's token has been revoked since the stream began; it is asked for often and cached.
+
+    The next events may say so before the cache knows.
+    """
     if who.access is None:
         return False
+    if any(event.type is EventType.ACCESS_REVOKED and event.data["name"] == who.access.name for event in events):
+        return True
     try:
         await parts.identity.authenticate_hash(who.access.token_hash)
     except StorageUnavailable:
@@ -206,8 +213,8 @@ async def _is_revoked(parts: ApiParts, who: Principal) -> bool:
     return False
 
 
-async def _page(parts: ApiParts, cursor: int, wanted: _EventFilter) -> tuple[Sequence[bytes], int, bool]:
-    """Return the next blocks, the number up to which matching events are read, and whether there may be more."""
+async def _page(parts: ApiParts, cursor: int, wanted: _EventFilter) -> tuple[Sequence[Event], int, bool]:
+    """Return the next events, the number up to which matching events are read, and whether there may be more."""
     try:
         async with parts.store.begin_read() as tx:
             last = await tx.events.last_number()
@@ -218,7 +225,6 @@ async def _page(parts: ApiParts, cursor: int, wanted: _EventFilter) -> tuple[Seq
         _logger.warning("cannot read events yet: %s", error)
         await parts.clock.sleep(SWEEP_SECONDS)
         return (), cursor, True
-    blocks = [event_block(event) for event in events]
     if len(events) == PAGE:
-        return blocks, events[-1].number, True
-    return blocks, max(cursor, last, events[-1].number if events else 0), False
+        return events, events[-1].number, True
+    return events, max(cursor, last, events[-1].number if events else 0), False

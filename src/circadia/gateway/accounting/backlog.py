@@ -88,10 +88,16 @@ class BacklogSpool(Generic[T]):
         self._folder = folder
         self._ids = ids
         self._queue = queue
+        self._newest = ""
         self._kinds: dict[str, TypeAdapter[Any]] = {kind.__name__: TypeAdapter(kind) for kind in kinds}
 
     def start_backlog(self) -> QueueBacklog[T]:
-        return QueueBacklog(self._ids.new(NAME_PREFIX))
+        """Return an empty backlog; its name, and so its file, comes after those of earlier ones."""
+        name = self._ids.new(NAME_PREFIX)
+        while name < self._newest:  # an id of the same millisecond
+            name = self._ids.new(NAME_PREFIX)
+        self._newest = name
+        return QueueBacklog(name)
 
     def save(self, backlog: QueueBacklog[T], entries: Iterable[T]) -> None:
         """Write a file that survives a crash and that only its owner can read. Raises OSError.

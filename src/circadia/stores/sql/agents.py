@@ -20,7 +20,6 @@ from sqlalchemy import (
     or_,
     select,
     text,
-    tuple_,
     update,
 )
 
@@ -33,6 +32,7 @@ from circadia.stores.sql.due_checks import queue_check_of_agents
 from circadia.stores.sql.link import Runner, fetch_held
 from circadia.stores.sql.nearby_names import NamesNear
 from circadia.stores.sql.schema import agents, sessions
+from circadia.stores.sql.short_reads import LongWork
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -80,14 +80,13 @@ _EVER = _ROWS.where(agents.c.name == bindparam("name")).order_by(agents.c.create
 _EVER_ANYWHERE = Statement(_EVER)
 _EVER_IN = Statement(_EVER.where(sessions.c.name == bindparam("session")))
 _BY_TOKEN = Statement(_ALIVE.where(agents.c.token_hash == bindparam("token_hash")))
-_IN_OPEN_SESSIONS = Statement(
-    _ALIVE.where(
-        text("sessions.status = 'open'"),  # the form of the index of their names
-        tuple_(sessions.c.name, agents.c.name) > tuple_(bindparam("session"), bindparam("name")),
-        sessions.c.name >= bindparam("session"),
-    )
-    .order_by(sessions.c.name, agents.c.name)
-    .limit(bindparam("most"))
+_IN_OPEN_SESSIONS = _ALIVE.where(text("sessions.status = 'open'")).limit(bindparam("most"))  # as their index says
+_REST_OF_OPEN_SESSION = Statement(
+    _IN_OPEN_SESSIONS.where(sessions.c.name == bindparam("session"), agents.c.name > bindparam("name"))
+    .order_by(agents.c.name)
+)  # fmt: skip
+_OF_LATER_OPEN_SESSIONS = Statement(
+    _IN_OPEN_SESSIONS.where(sessions.c.name > bindparam("session")).order_by(sessions.c.name, agents.c.name)
 )
 _OF_SESSION = Statement(_ALIVE.where(agents.c.session_id == bindparam("session_id")))
 _PAGE = Statement(
@@ -191,7 +190,7 @@ class SqlAgents:
 
     async def find_by_session(self, session_id: SessionId) -> Sequence[Agent]:
         values = {"session_id": session_id}
-        rows = await self._run(lambda connection: _OF_SESSION.all(connection, values))
+        rows = await self._run(LongWork(lambda connection: _OF_SESSION.all(connection, values)))
         return sorted((_agent(row) for row in rows), key=lambda agent: agent.name)
 
     async def find_page(self, session_id: SessionId, *, after: str | None = None, limit: int) -> Sequence[Agent]:
@@ -200,9 +199,14 @@ class SqlAgents:
 
     async def find_in_open_sessions(self, *, after: tuple[str, str] | None = None, limit: int) -> Sequence[Agent]:
         session, name = after or ("", "")
-        values = {"session": session, "name": name, "most": limit}
-        # Thousands are built where they are read: off the loop.
-        return await self._run(lambda connection: [_agent(row) for row in _IN_OPEN_SESSIONS.all(connection, values)])
+
+        def work(connection: Connection) -> Sequence[Agent]:  # thousands are built where they are read: off the loop
+            values = {"session": session, "name": name, "most": limit}
+            rows = list(_REST_OF_OPEN_SESSION.all(connection, values))
+            rows += _OF_LATER_OPEN_SESSIONS.all(connection, {"session": session, "most": limit - len(rows)})
+            return [_agent(row) for row in rows]
+
+        return await self._run(work)
 
     async def names_near(self, session_id: SessionId, name: str) -> Sequence[str]:
         return await self._run(lambda connection: _NAMES.find(connection, name, {"session_id": session_id}))

@@ -204,7 +204,9 @@ class SqlAnswers:
         self, bank_id: BankId, *, agent_id: AgentId | None = None, judged: bool | None = None,
         upto: datetime | None = None, limit: int = 100,
     ) -> Sequence[AnswerUse]:  # fmt: skip
-        return await self._run(lambda connection: uses_of.find_uses(connection, bank_id, agent_id, judged, upto, limit))
+        return await self._run(
+            LongWork(lambda connection: uses_of.find_uses(connection, bank_id, agent_id, judged, upto, limit))
+        )
 
     async def save_judgment(self, bank_id: BankId, use_id: str, *, right: bool | None, at: datetime) -> None:
         await self._hold(bank_key(bank_id))

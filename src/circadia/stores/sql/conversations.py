@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import orjson
 from sqlalchemy import (
-    JSON,
     ColumnElement,
     Connection,
     Row,
@@ -21,7 +20,6 @@ from sqlalchemy import (
     any_,
     bindparam,
     case,
-    cast,
     func,
     literal_column,
     or_,
@@ -32,6 +30,7 @@ from sqlalchemy import (
 from circadia.ids import AgentId, ConversationId
 from circadia.records.conversation import SEVERAL, Conversation
 from circadia.stores.sql.link import Runner
+from circadia.stores.sql.name_list import list_texts
 from circadia.stores.sql.schema import conversations
 from circadia.stores.sql.short_reads import ShortSingleRead
 from circadia.stores.sql.statement import Statement
@@ -72,17 +71,14 @@ _GET = Statement(
 
 def _build_find(connection: Connection) -> Select[Any]:
     """Build the query for a name and for heads, a JSON list of strings."""
-    text = bindparam("heads", type_=String)
-    is_postgres = connection.dialect.name == "postgresql"
-    listed = func.json_array_elements_text(cast(text, JSON)) if is_postgres else func.json_each(text)
-    heads = listed.table_valued("value", name="heads")
+    heads = list_texts(connection, "heads")
     name = bindparam("name", type_=String)
     ids = union_all(
         select(name), select(_newest_id("handle", name)), select(_newest_id("head", heads.c.value)).select_from(heads)
     )
     # As an array, the ids are looked up by key whatever the planner thinks of the agent's number of conversations.
     found = any_(func.array(ids.scalar_subquery()))
-    is_listed = conversations.c.id == found if is_postgres else conversations.c.id.in_(ids)
+    is_listed = conversations.c.id == found if connection.dialect.name == "postgresql" else conversations.c.id.in_(ids)
     return select(conversations).where(conversations.c.agent_id == bindparam("agent_id"), is_listed)
 
 

@@ -35,13 +35,19 @@ from circadia.stores.sql.statement import Statement
 _ROWS = select_deliveries(deliveries)
 _OF_AGENT = _ROWS.where(deliveries.c.agent_id == bindparam("agent_id"))
 _UNREAD = _OF_AGENT.where(deliveries.c.state == DeliveryState.UNREAD.value).order_by(deliveries.c.number).limit(50)
+_IS_MENTION: Final = text("deliveries.mentioned")  # the form of the index `deliveries_mentioned`
 _ONE = Statement(_OF_AGENT.where(deliveries.c.message_id == bindparam("message_id")))
-_UNREAD_OF = (
-    select(deliveries.c.agent_id, func.count().label("count"), func.max(deliveries.c.number).label("newest"))
-    .where(
-        deliveries.c.agent_id.in_(bindparam("agents", expanding=True)), deliveries.c.state == DeliveryState.UNREAD.value
-    )
-    .group_by(deliveries.c.agent_id)
+_UNREAD_OF = select(
+    delivery_counts.c.agent_id,
+    delivery_counts.c.number.label("count"),
+    select(func.max(deliveries.c.number))
+    .where(deliveries.c.agent_id == delivery_counts.c.agent_id, deliveries.c.state == DeliveryState.UNREAD.value)
+    .scalar_subquery()
+    .label("newest"),
+).where(
+    delivery_counts.c.agent_id.in_(bindparam("agents", expanding=True)),
+    delivery_counts.c.state == DeliveryState.UNREAD.value,
+    delivery_counts.c.number > 0,
 )
 _AT_ONCE: Final = 1_000
 """Agents per statement: drivers limit the number of values."""
@@ -160,7 +166,7 @@ _FORGET = (
     delete(messages)
     .where(
         messages.c.id.in_(bindparam("ids", expanding=True)),
-        messages.c.thread_id.in_(select(threads.c.id).where(threads.c.status == ThreadStatus.DIRECT.value)),
+        exists().where(threads.c.id == messages.c.thread_id, threads.c.status == ThreadStatus.DIRECT.value),
         ~exists().where(deliveries.c.message_id == messages.c.id),
         ~exists().where(wakes.c.message_id == messages.c.id),
         ~exists().where(_ANSWER.c.reply_to == messages.c.id),
@@ -181,7 +187,7 @@ class SqlDeliveries:
         await self._hold(agent_key(agent_id))
         statement = _UNREAD
         if mentioned is not None:
-            statement = statement.where(deliveries.c.mentioned.is_(mentioned))
+            statement = statement.where(_IS_MENTION if mentioned else deliveries.c.mentioned.is_(False))
         if sender is not None:
             one_of_them = messages.c.sender.startswith(f"{sender}/", autoescape=True)  # such as `operator/ann`
             statement = statement.where(or_(messages.c.sender == sender, one_of_them))

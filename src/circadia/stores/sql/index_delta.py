@@ -3,11 +3,11 @@
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from sqlalchemy import Connection, Label, bindparam, func, literal_column, select
+from sqlalchemy import BigInteger, Connection, Label, bindparam, literal_column, select
 
 from circadia.ids import BankId
 from circadia.records.index_entry import IndexDelta, Layer
-from circadia.stores.sql.memory_tables import banks, blocks, episodes, notes
+from circadia.stores.sql.memory_tables import banks, episodes, notes
 from circadia.stores.sql.searchable import (
     build_index_entry,
     fetch_vectors,
@@ -20,16 +20,21 @@ from circadia.stores.sql.statement import Statement
 _TABLES: Final = {Layer.EPISODES: episodes, Layer.NOTES: notes}
 _INDEX_ROWS: Final = {layer: select_index_rows(table) for layer, table in _TABLES.items()}
 _VECTORS: Final = {layer: select_vectors(table) for layer, table in _TABLES.items()}
-_NEWEST: Final = (
-    select(func.max(blocks.c.version).label("version"))
-    .where(blocks.c.bank_id == banks.c.id)
-    .group_by(blocks.c.label)
-    .correlate(banks)
-    .subquery()
+# A step or two for each label: to group the rows by label would read all versions.
+_WRITES: Final = literal_column(
+    """(
+    WITH RECURSIVE named(label) AS (
+      SELECT min(label) FROM blocks WHERE bank_id = banks.id
+      UNION ALL
+      SELECT (SELECT min(label) FROM blocks WHERE bank_id = banks.id AND label > named.label) FROM named
+        WHERE named.label IS NOT NULL)
+    SELECT coalesce(sum((SELECT max(version) FROM blocks WHERE bank_id = banks.id AND label = named.label)), 0)
+      FROM named)""",
+    BigInteger,
 )
 HEADS: Final[tuple[Label[Any], ...]] = (
     *(select_greatest_number(table, banks.c.id).label(layer) for layer, table in _TABLES.items()),
-    select(func.coalesce(func.sum(_NEWEST.c.version), literal_column("0"))).scalar_subquery().label("writes"),
+    _WRITES.label("writes"),
 )
 """Columns of a bank's row: the greatest number of each layer, by layer name, and the number of writes to blocks.
 

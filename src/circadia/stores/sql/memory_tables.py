@@ -42,6 +42,7 @@ banks = Table(
     Column("answers_purged", Integer, nullable=False, server_default=text("0")),  # see `Answers.find_changed`
 )
 Index("banks_user", banks.c.template, banks.c.end_user)
+Index("banks_of_template", banks.c.template, banks.c.name)
 KEEPS_DAYS = {
     "sqlite": "json_extract(policy, '$.keep_days') IS NOT NULL", "postgresql": "(policy ->> 'keep_days') IS NOT NULL",
 }  # fmt: skip

@@ -4,7 +4,19 @@ from collections.abc import Collection
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Dialect, String, TypeDecorator, bindparam, func, select
+from sqlalchemy import (
+    JSON,
+    ColumnElement,
+    Connection,
+    Dialect,
+    String,
+    TableValuedAlias,
+    TypeDecorator,
+    bindparam,
+    cast,
+    func,
+    select,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import TypeEngine
 
@@ -21,6 +33,14 @@ class NameList(TypeDecorator[Collection[str]]):
     def process_bind_param(self, value: Collection[str] | None, dialect: Dialect) -> Any:
         names = list(value or ())
         return names if dialect.name == "postgresql" else orjson.dumps(names).decode()
+
+
+def list_texts(connection: Connection, parameter: str) -> TableValuedAlias:
+    """Return the texts of a JSON list, given as the parameter, as rows with a column `value`."""
+    text = bindparam(parameter, type_=String)
+    if connection.dialect.name == "postgresql":
+        return func.json_array_elements_text(cast(text, JSON)).table_valued("value", name=parameter)
+    return func.json_each(text).table_valued("value", name=parameter)
 
 
 def is_among(connection: Connection, column: ColumnElement[str], parameter: str) -> ColumnElement[bool]:

@@ -181,12 +181,6 @@ def select_by_ids(table: Table, columns: Sequence[str] = ()) -> Statement:
     return Statement(rows.where(_is_one_of(table.c.id)))
 
 
-def select_by_keys(table: Table) -> Statement:
-    """Select key and storage time of a `bank`'s rows by key, for `fetch_by_ids`."""
-    rows = select(table.c.key, table.c.stored_at)
-    return Statement(rows.where(table.c.bank_id == bindparam("bank"), _is_one_of(table.c.key)))
-
-
 def select_vectors(table: Table) -> Statement:
     """Select number, vector and embedder by number, of rows that have a vector, for `fetch_by_numbers`."""
     rows = select(table.c.number, table.c.vector, table.c.embedder)

@@ -13,6 +13,7 @@ from circadia.stores.locks import agent_key, thread_key
 from circadia.stores.sql.link import Runner, fetch_held
 from circadia.stores.sql.nearby_names import NamesNear
 from circadia.stores.sql.schema import agents, participants, threads
+from circadia.stores.sql.short_reads import LongWork
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -182,7 +183,7 @@ class SqlThreads:
             statement = statement.where(key > after)
         statement = statement.order_by(key).limit(limit)
         values = {"session_id": session_id}
-        rows = await self._run(lambda connection: connection.execute(statement, values).all())
+        rows = await self._run(LongWork(lambda connection: connection.execute(statement, values).all()))
         return [_thread(row) for row in rows]
 
     async def find_by_name(self, session_id: SessionId, name: str) -> Sequence[Thread]:
@@ -207,7 +208,7 @@ class SqlThreads:
 
     async def count_open_by(self, session_id: SessionId, created_by: str) -> int:
         values = {"session_id": session_id, "created_by": created_by}
-        return await self._run(lambda connection: _OPENED_BY.scalar(connection, values))
+        return await self._run(LongWork(lambda connection: _OPENED_BY.scalar(connection, values)))
 
     async def close(self, thread: Thread) -> bool:
         await self._hold(thread_key(thread.id))
@@ -244,7 +245,7 @@ class SqlThreads:
     async def count_open_of_agent(self, agent_id: AgentId) -> int:
         await self._hold(agent_key(agent_id))
         values = {"agent_id": agent_id}
-        return await self._run(lambda connection: _OPEN_COUNT.scalar(connection, values))
+        return await self._run(LongWork(lambda connection: _OPEN_COUNT.scalar(connection, values)))
 
 
 def _join(connection: Connection, thread_id: ThreadId, agent_id: AgentId, at: datetime) -> JoinResult:
