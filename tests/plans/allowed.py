@@ -51,7 +51,7 @@ ALLOWED: Final[Mapping[str, str]] = {
     r"FROM agents JOIN sessions .* sessions\.name > ": "a page sorts the agents of the session that it is in",
     # PostgreSQL reads a small table whole, and goes by the index of a large one.
     r"FROM agents JOIN sessions .* json_each": "which of the agents that a gateway knows were changed",
-    r"^DELETE FROM (routines|answers|provenances|deliveries) WHERE .* IN ": "a page of what is over",
+    r"^DELETE FROM (routines|answers|answer_verdicts|provenances|deliveries) WHERE .* IN ": "a page of what is over",
     # What goes for good, in pages.
     r"^DELETE FROM \w+ WHERE .*bank_id = ": "a bank is removed",
     r"^DELETE FROM banks WHERE": "a bank is removed: the database looks for what refers to it",

@@ -85,14 +85,16 @@ _HANDLE = _build_move(DeliveryState.HANDLED, DeliveryState.UNREAD, DeliveryState
 _RELEASE = _build_move(DeliveryState.UNREAD, DeliveryState.LEASED)
 _DIE = _build_move(DeliveryState.DEAD, DeliveryState.UNREAD, DeliveryState.LEASED)
 _REQUEUE = _build_move(DeliveryState.UNREAD, DeliveryState.DEAD)
-_SEE = (
+# One by one: for a list, PostgreSQL's plan for all values reads an agent's deliveries, which it takes to be few.
+_SEE = Statement(
     update(deliveries)
     .where(
         deliveries.c.agent_id == bindparam("agent"),
-        deliveries.c.message_id.in_(bindparam("ids", expanding=True)),
+        deliveries.c.message_id == bindparam("message"),
         deliveries.c.seen_at.is_(None),
     )
-    .values(seen_at=bindparam("now"))
+    .values(seen_at=bindparam("now", type_=Instant)),
+    ["agent", "message", "now"],
 )
 _LEASE_FOR_PULSE = Statement(
     update(deliveries)
@@ -305,8 +307,8 @@ class SqlDeliveries:
     async def mark_seen(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> None:
         await self._hold(agent_key(agent_id))
         if messages:
-            values = {"agent": agent_id, "ids": list(messages), "now": now}
-            await self._run(lambda connection: connection.execute(_SEE, values))
+            rows = [(agent_id, message_id, now) for message_id in sorted(messages)]
+            await self._run(lambda connection: _SEE.run_many(connection, rows))
 
     async def mark_dead(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
         moved_ids = await self._move_deliveries(_DIE, agent_id, messages, ended=now)
