@@ -186,3 +186,21 @@ async def test_changes_at_the_same_moment_are_all_answered_and_counted_one_by_on
     assert [event["data"]["generation"] for event in events] == list(range(1, len(events) + 1))
     assert [event["type"] for event in events] == (["sleep_start", "sleep_stop"] * len(events))[: len(events)]
     assert (await service.ok("GET", STATE))["generation"] == len(events)
+
+
+@pytest.mark.spec("GATE-32", "GATE-07")
+async def test_a_bare_name_in_a_list_is_an_agent_of_the_own_session_only(service: Service) -> None:
+    await service.ok("POST", "/sessions", {"name": "team", "agents": [{"name": "bob"}]})
+    ann = await service.agent("ann", policy={"sessions": ["team"], "may_sleep": ["bob"], "may_wake": ["bob"]})
+    await service.agent("bob")
+
+    async def tries(session: str, asleep: bool) -> int:
+        path = f"/sessions/{session}/agents/bob/sleeping"
+        return (await service.call("PUT", path, {"sleeping": asleep}, token=ann)).status
+
+    assert [await tries("default", True), await tries("default", False)] == [200, 200]
+    assert [await tries("team", True), await tries("team", False)] == [403, 403]
+    grants = {"may_sleep": ["team:bob"], "may_wake": ["team:bob"]}
+    await service.ok("PATCH", "/sessions/default/agents/ann", {"policy": grants})
+    assert [await tries("team", True), await tries("team", False)] == [200, 200]
+    assert [await tries("default", True), await tries("default", False)] == [403, 403]

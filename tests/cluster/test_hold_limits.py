@@ -7,8 +7,16 @@ from typing import Any
 
 import pytest
 
+from circadia.clock import SystemClock
+from circadia.errors import LimitReached
+from circadia.gateway.hold.places import SharedHoldPlaces
+from circadia.ids import MemberId
+from circadia.settings import LimitsSettings
+from circadia.stores.base import Store
 from tests.cluster.scene import two_servers
+from tests.contract.rows import agent
 from tests.interaction.live import Live
+from tests.watched_store import HookedStore
 
 pytestmark = pytest.mark.spec("CLU-04")
 
@@ -106,3 +114,42 @@ async def test_racing_calls_at_two_gateways_are_held_up_to_the_limits_of_the_age
     assert statuses.count(200) == 4 + 4
     assert set(statuses) == {200, 429}
     assert not late_locks
+
+
+class CancellingStore(HookedStore):
+    """A store at whose next commit a task is cancelled: before it, or when its caller is just about to hear of it."""
+
+    task: asyncio.Task[None] | None = None
+    is_late = False
+
+    def before_commit(self) -> None:
+        if self.task is not None and not self.is_late:
+            self.task.cancel()
+            self.task = None
+
+    def after_commit(self) -> None:
+        if self.task is not None:
+            asyncio.get_running_loop().call_soon(self.task.cancel)
+            self.task = None
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["while it is written", "while it is granted"])
+async def test_the_place_of_a_caller_who_leaves_while_it_is_taken_is_free_again(
+    sqlite_store: Store, is_late: bool
+) -> None:
+    store, ann = CancellingStore(sqlite_store), agent("ann")
+    store.is_late = is_late
+    limits = LimitsSettings.model_validate({"max_holds_per_agent": 1})
+    places = SharedHoldPlaces(SystemClock(), store, MemberId("mbr_1"), limits, 1_000)
+    running = asyncio.create_task(places.run())
+    try:
+        async with asyncio.timeout(30):
+            store.task = gone = asyncio.create_task(places.take(ann))
+            await asyncio.gather(gone, return_exceptions=True)
+            assert gone.cancelled()
+            await places.take(ann)
+            with pytest.raises(LimitReached):
+                await places.take(ann)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from circadia.gateway.hold.pace import Pace
+from circadia.gateway.hold.pace import AT_ONCE, Pace
 
 CROWD = 800
 
@@ -86,3 +86,22 @@ async def test_a_later_crowd_goes_on_too(rounds: int) -> None:
         async with asyncio.timeout(60):
             await asyncio.gather(*(crowd.one(number) for number in range(CROWD)))
         assert crowd.ready == CROWD
+
+
+@pytest.mark.spec("GATE-47")
+async def test_a_slot_that_is_granted_to_one_that_is_just_cancelled_goes_to_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("circadia.gateway.hold.pace.SLOT_SECONDS", 3600.0)
+    pace = Pace()
+    taken = [await pace.slot() for _ in range(AT_ONCE)]
+    gone = asyncio.create_task(pace.slot())
+    await asyncio.sleep(0)
+    taken.pop().release()
+    gone.cancel()
+    await asyncio.gather(gone, return_exceptions=True)
+    assert gone.cancelled()
+    async with asyncio.timeout(30):
+        taken.append(await pace.slot())
+    for each in taken:
+        each.release()

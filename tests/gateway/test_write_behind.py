@@ -192,3 +192,15 @@ async def test_a_line_that_the_database_rejects_costs_no_other_one(tmp_path: Pat
     await journal.flush()
     await require_once(either_store, 20)
     assert (journal.waiting, journal.dropped) == (0, 1)
+
+
+async def test_the_rest_of_a_batch_with_a_rejected_line_is_written_before_the_next_batch(
+    tmp_path: Path, either_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("circadia.gateway.accounting.journal._BATCH", 8)
+    journal = build_journal(tmp_path, either_store)
+    journal.put(Event(type=EventType.HELD, at=NOW.replace(tzinfo=None)))
+    put_lines(journal, 20)
+    await journal.flush()
+    await require_once(either_store, 20)
+    assert (journal.waiting, journal.dropped) == (0, 1)

@@ -201,3 +201,19 @@ async def test_a_conversation_that_is_deleted_at_the_provider_begins_a_pass_over
         assert await begun(ann.at, bank.replace("{user}", user or "")) == "ended"
         if user:
             assert (await ann.at.rest("GET", "/banks/of-dan/passes"))[1]["passes"] == []
+
+
+async def test_a_conversation_that_the_provider_does_not_delete_goes_on(
+    tmp_path: Path, ends: list[tuple[str, object]]
+) -> None:
+    async with bound(tmp_path, sections={"sleeptime": NEVER}) as ann:
+        first = await told(ann, "My flat in Porto is near the river.")
+        second = await told(ann, "Its cellar is wet.", previous_response_id=first)
+        path = f"/v1/responses/{second}"
+        ann.at.upstream.next(path=path, status=409, body={"error": {"message": "it is in use"}})
+        async with ann.at.call(ann.token, path, None, method="DELETE") as response:
+            assert response.status == 409
+        assert ends == []
+        ann.at.upstream.next(path=path, status=200, body={"id": second, "deleted": True})
+        await deleted(ann, path)
+        assert len(ends) == 1

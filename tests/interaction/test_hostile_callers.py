@@ -341,3 +341,18 @@ async def test_a_page_that_may_ask_may_send_the_headers_of_its_sdk_and_no_other_
                     allowed = response.headers.get("access-control-allow-headers", "")
                 assert response.status == status
                 assert ("x-stainless-lang" in allowed and "mcp-method" in allowed) is (status == 204)
+
+
+@pytest.mark.spec("GATE-66", "GATE-60")
+async def test_a_model_that_is_taken_away_during_a_hold_is_not_asked_at_the_wake(tmp_path: Path) -> None:
+    async with live(tmp_path, defaults={"hold_silent_seconds": 60}) as at:
+        token = await at.agent(models=["gpt-4o-mini"])
+        await at.sleeping(True)
+        pending = asyncio.create_task(at.answered(token))
+        await at.held(1)
+        change = {"policy": {"models": ["gpt-4o"]}}
+        assert (await at.rest("PATCH", "/sessions/default/agents/ann", change))[0] == 200
+        await at.sleeping(False)
+        status, answer = await pending
+        assert (status, at.upstream.requests) == (403, [])
+        assert "may not use model 'gpt-4o-mini'" in answer["error"]["message"]

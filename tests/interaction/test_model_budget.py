@@ -83,3 +83,51 @@ async def test_each_call_is_in_the_ledger_with_its_conversation_and_its_person(t
         ledger = (await at.usage())[0]
         assert (ledger["input_tokens"], ledger["unknown"], ledger["unpriced"]) == (5, 0, 0)
         assert ledger["cost_usd"] > 0
+
+
+@pytest.mark.spec("GATE-66")
+@pytest.mark.parametrize("status", [400, 422])
+async def test_a_call_that_the_provider_refuses_gives_back_what_was_reserved(tmp_path: Path, status: int) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent(max_tokens_per_day=5_000)
+        at.upstream.next(status=status, body={"error": {"message": "no such parameter"}})
+        for expected in (status, 200):
+            async with at.call(token, body={**CHAT, "max_tokens": 4_000}) as response:
+                assert response.status == expected, await response.text()
+            await at.server.journal.flush()
+
+
+@pytest.mark.spec("GATE-66", "GATE-47")
+async def test_a_caller_who_leaves_before_its_call_is_sent_gives_back_what_was_reserved(tmp_path: Path) -> None:
+    async with live(tmp_path, upstream={"max_connections": 1}) as at:
+        token = await at.agent(max_calls_per_day=2)
+        at.upstream.gate.clear()
+        first = asyncio.create_task(at.answered(token))
+        await at.upstream.wait_for_requests(1)
+        both = [asyncio.create_task(at.answered(token)) for _ in range(2)]
+        (refused,), (waiting,) = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        assert refused.result()[0] == 429, "the other one has reserved the last call, and waits for the connection"
+        waiting.cancel()
+        await at.sleeping(True)
+        async with asyncio.timeout(60):
+            while (await at.rest("GET", "/holds"))[1]["total"] == 0:  # its reservation is freed in the server
+                if refused.done():
+                    assert refused.result()[0] == 429
+                    refused = asyncio.create_task(at.answered(token))
+        await at.sleeping(False)
+        at.upstream.gate.set()
+        assert [(await each)[0] for each in (first, refused)] == [200, 200]
+        assert len(at.upstream.requests) == 2
+
+
+@pytest.mark.spec("WAKE-76", "GATE-66")
+async def test_the_last_fifth_of_a_budget_is_told_once_by_the_call_that_reaches_it(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent(max_calls_per_day=5)
+        told: list[int] = []
+        for _ in range(5):
+            assert (await at.answered(token))[0] == 200
+            told.append(len(await at.events("alert")))
+        assert told == [0, 0, 0, 1, 1]
+        (alert,) = await at.events("alert")
+        assert alert["data"] == {"cause": "budget", "calls_today": 4, "max_calls_per_day": 5}

@@ -100,3 +100,19 @@ async def test_a_mention_that_found_its_agent_awake_wakes_it_from_the_sleep_that
             structured(await other.call_tool("send_message", said))
             assert len(structured(await client.call_tool("wait_for_mention", {"timeout_seconds": 5}))["messages"]) == 2
             assert structured(await client.call_tool("sleep_self"))["sleeping"] is True
+
+
+@pytest.mark.spec("GATE-33", "GATE-13")
+async def test_a_mention_that_its_agent_has_seen_and_left_unread_does_not_wake_it_from_its_next_sleep(
+    tmp_path: Path,
+) -> None:
+    async with stand(tmp_path) as at:
+        await at.agent("ann")
+        await at.agent("bob")
+        async with at.client("ann") as client, at.client("bob") as other:
+            made = structured(await other.call_tool("create_thread", {"name": "t", "participants": ["ann"]}))
+            said = {"thread": made["thread"]["id"], "content": "when you have time", "mentions": ["ann"]}
+            structured(await other.call_tool("send_message", said))
+            seen = structured(await client.call_tool("read_inbox"))
+            assert (len(seen["messages"]), seen["unread"]) == (1, 1)
+            assert structured(await client.call_tool("sleep_self")) == {"sleeping": True, "actor": ""}

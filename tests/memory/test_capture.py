@@ -186,3 +186,12 @@ async def test_exchanges_that_are_written_together_are_kept_once_each_in_order_a
     async with world.store.begin_read() as tx:
         (bob,) = [each for each in await tx.banks.find_all() if each.end_user == "bob"]
     assert bob.skipped == {"no_content": 1}
+
+
+@pytest.mark.spec("MEM-14")
+async def test_a_retry_after_the_full_hour_is_a_retry_too(world: World) -> None:
+    first = said(world, "What is the plan?")
+    world.clock.advance(3_599 - world.clock.now().timestamp() % 3_600)
+    await kept(world, first, conversation="one")
+    world.clock.advance(2)
+    assert len(await kept(world, said(world, "What is the plan?"), conversation="two")) == 1

@@ -20,10 +20,9 @@ from circadia.settings import settings_from
 from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
-from circadia.testing.clock import ManualClock
 from circadia.wake.alerts import AlertNotifier
 from circadia.wake.launchers.base import LaunchResult
-from tests.wake.fleet import FREE, LAUNCHED, NO_LIMITS, Fleet, fleet
+from tests.wake.fleet import FREE, LAUNCHED, NO_LIMITS, Fleet, SettableClock, fleet
 
 HOUR = 3600.0
 IDS = RandomIds(system_milliseconds)
@@ -31,7 +30,7 @@ IDS = RandomIds(system_milliseconds)
 
 @dataclass
 class Stand:
-    clock: ManualClock
+    clock: SettableClock
     store: Store
     agent: Agent
     alerts: AlertNotifier
@@ -53,7 +52,7 @@ class Stand:
 
 @pytest.fixture
 async def stand(sqlite_store: Store) -> Stand:
-    clock, signals, ids, store = ManualClock(), LocalSignals(), IDS, sqlite_store
+    clock, signals, ids, store = SettableClock(), LocalSignals(), IDS, sqlite_store
     settings = settings_from({})
     tier = build_wake_services(settings, clock, ids, EventLog(clock, signals))
     registry, _, sessions = build_agent_services(settings, clock, ids, EventLog(clock, signals), tier)
@@ -378,3 +377,31 @@ async def test_a_session_whose_agents_all_sleep_is_told_once_nobody_has_acted_fo
         async with team.store.begin_write() as tx:
             await team.sessions.report_stalls(tx, 300)
         assert [(agent, cause) for agent, cause, _ in await watched.told()] == stalled
+
+
+@pytest.mark.spec("WAKE-76")
+async def test_a_clock_that_is_set_back_silences_no_alert(stand: Stand) -> None:
+    await stand.happens("dead_letter", pulse="pls_1")
+    stand.clock.set(-HOUR / 2)
+    await stand.happens("dead_letter", pulse="pls_2")
+    stand.clock.set(-HOUR / 2)
+    await stand.happens("dead_letter", pulse="pls_3")
+    await stand.alerts.wait_until_posted()
+    assert [alert["detail"] for alert in stand.posted] == [{"pulse": "pls_1"}, {"pulse": "pls_3"}]
+
+
+@pytest.mark.spec("WAKE-76")
+async def test_what_a_dead_server_has_not_posted_is_posted_though_the_clock_was_set_back(stand: Stand) -> None:
+    receiver = Receiver()
+    first = AlertNotifier(stand.clock, IDS, stand.store, receiver)
+    await first.step()
+    async with stand.store.begin_write() as tx:
+        data = {"cause": "dead_letter", "pulse": "pls_1"}
+        event = Event(type=EventType.ALERT, at=stand.clock.now(), session="default", agent="ann", data=data)
+        await tx.events.add([event])
+    await died(first, receiver)
+    stand.clock.set(-HOUR)
+    stand.clock.advance(60)  # it looks once a minute
+    await stand.alerts.step()
+    await stand.alerts.wait_until_posted()
+    assert [alert["id"] for alert in stand.posted] == [receiver.got[0]["id"]]

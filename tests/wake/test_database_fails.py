@@ -1,14 +1,19 @@
 """What the worker does where the database fails it in the middle: nothing is forgotten, stuck, or tried without end."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import pytest
 
+from circadia.errors import StorageUnavailable
 from circadia.records.pulse import PulseStatus
 from circadia.records.schedule import Recurrence, RoutineSpec
+from circadia.records.wake import Decision
+from circadia.stores.base import Tx
 from tests.full_disk import FullDiskStore
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
-from tests.watched_store import LostReplyStore
+from tests.watched_store import HookedStore, LostReplyStore
 
 BACK_OFF_SECONDS = 5.0
 AT_ONCE = 100
@@ -74,3 +79,46 @@ async def test_many_that_are_due_on_a_full_disk_are_tried_once_a_look_and_not_al
                 await team.launcher.wait_for_launches(min(len(team.launcher.launches) + 1, AT_ONCE + 1))
     finally:
         working.cancel()
+
+
+class AwayStore(HookedStore):
+    """A store without a database for reads or for writes; looks for due work succeed."""
+
+    away = ""
+
+    def before_commit(self) -> None:
+        self._require("write")
+
+    @asynccontextmanager
+    async def begin_read(self) -> AsyncGenerator[Tx]:
+        self._require("read")
+        async with self._store.begin_read() as tx:
+            yield tx
+
+    def _require(self, kind: str) -> None:
+        if self.away == kind:
+            raise StorageUnavailable("it is away")
+
+
+@pytest.mark.spec("WAKE-24", "WAKE-21")
+@pytest.mark.parametrize("kind", ["read", "write"])
+async def test_a_wake_that_waits_for_the_end_of_a_pulse_is_decided_when_the_database_is_back(
+    team: Fleet, kind: str
+) -> None:
+    ann, bob = await team.agent("ann"), await team.agent("bob", LAUNCHED, FREE)
+    first = await team.ask(ann, bob)
+    store = team.store = AwayStore(team.store)
+    team.worker = worker = team.new_worker()
+    await worker.step()
+    await team.until(first.pulse_id, PulseStatus.RUNNING)
+    waiting = await team.ask(ann, bob)
+    assert waiting.decision is Decision.DEFERRED
+    assert first.pulse_id is not None
+    team.launcher.end(first.pulse_id)
+    await team.until(first.pulse_id)
+    store.away = kind
+    await worker.step()
+    store.away = ""
+    assert (await team.wake(waiting)).decision is Decision.DEFERRED
+    await worker.step()
+    assert (await team.wake(waiting)).decision is Decision.ADMITTED

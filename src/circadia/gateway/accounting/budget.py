@@ -76,7 +76,6 @@ class CallBudgetGuard:
         """
         async with limit_wait(RESERVE_SECONDS), self._store.begin_write() as tx:
             call = replace(call, at=self._clock.now())  # the day that it is checked against
-            await tx.agents.get(agent.id)
             spent = await tx.calls.sum_day(agent, self._clock.now())
             self._require(agent, spent, waiting=0, tokens=call.reserved_tokens, nanousd=call.reserved_nanousd)
             await tx.calls.add([call])

@@ -1,0 +1,59 @@
+"""A member's clock: it follows the database's, whatever the way there takes."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from circadia.clock import SystemClock
+from circadia.ids import MemberId
+from circadia.records.member import Member, Role
+from circadia.server.membership import Membership
+from circadia.stores.base import Store
+from tests.watched_store import HookedStore
+
+NOW = datetime(2026, 3, 29, 1, tzinfo=UTC)
+AHEAD = timedelta(minutes=7)
+
+
+class TripClock(SystemClock):
+    """A machine's clock that a test moves."""
+
+    seconds = 100.0
+
+    def now(self) -> datetime:
+        return NOW + timedelta(seconds=self.seconds) + self.offset
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+class FarStore(HookedStore):
+    """A store whose database is minutes ahead, and reads its clock halfway between question and answer."""
+
+    def __init__(self, store: Store, clock: TripClock, trip_seconds: float) -> None:
+        super().__init__(store)
+        self._clock = clock
+        self._trip_seconds = trip_seconds
+        self.read_clock = self._read_clock
+
+    async def _read_clock(self) -> datetime:
+        self._clock.seconds += self._trip_seconds / 2
+        read = NOW + timedelta(seconds=self._clock.seconds) + AHEAD
+        self._clock.seconds += self._trip_seconds / 2
+        return read
+
+
+@pytest.mark.spec("CLU-25")
+@pytest.mark.parametrize(("trip_seconds", "offset"), [(0.0, AHEAD), (0.25, AHEAD), (0.5, timedelta())])
+async def test_the_way_to_the_database_does_not_shift_the_clock_and_a_slow_answer_is_not_used(
+    sqlite_store: Store, trip_seconds: float, offset: timedelta
+) -> None:
+    clock = TripClock()
+    member = Member(
+        id=MemberId("mem_1"), role=Role.ALL, version="0", host="here", address="http://here:4114", token_check="check",
+        started_at=NOW, lease_until=NOW,
+    )  # fmt: skip
+    membership = Membership(clock, FarStore(sqlite_store, clock, trip_seconds), member)
+    await membership.join()
+    assert clock.offset == offset
+    assert membership.leads
