@@ -13,7 +13,7 @@ import httpx2
 import openai
 import pytest
 
-from tests.gateway.wire.peer import answering, peer
+from tests.gateway.wire.peer import Caller, answering, peer
 from tests.interaction.live import CHAT, Live, live
 
 
@@ -176,6 +176,57 @@ async def test_a_few_packed_bytes_cannot_fill_the_memory(tmp_path: Path) -> None
         async with live(tmp_path, upstream={"base_url": f"http://127.0.0.1:{far.port}", "retries": 0}) as at:
             status, problem = await at.answered(await at.agent())
             assert (status, "sent more than" in problem["error"]["message"]) == (502, True)
+
+
+DELTA = {"index": 0, "delta": {"role": "assistant", "content": SAID}, "finish_reason": "stop"}
+DONE = b"data: [DONE]\n\n"
+EVENTS = b"data: %b\n\n%b" % (json.dumps({**COMPLETION, "choices": [DELTA]}).encode(), DONE)
+
+
+@HELD
+@pytest.mark.parametrize(
+    ("kind", "before"),
+    [
+        ("text/plain", b""),
+        ("application/json", b": one moment\n\n"),
+        ("application/octet-stream", b""),
+        ("text/html", b"\xef\xbb\xbf\r\n"),
+        ("", b"event: m\n"),
+    ],
+)
+@pytest.mark.spec("GATE-98", "GATE-64")
+async def test_a_stream_of_any_type_is_told_by_its_first_bytes_and_counted(
+    tmp_path: Path, kind: str, before: bytes, held: bool
+) -> None:
+    go_on = asyncio.Event()
+    first, rest = before + EVENTS[: -len(DONE)], DONE
+
+    async def script(caller: Caller) -> None:
+        await caller.request()
+        await caller.say(b"HTTP/1.1 200 OK\r\n" + (f"content-type: {kind}\r\n".encode() if kind else b""))
+        await caller.say(b"transfer-encoding: chunked\r\n\r\n")
+        await caller.say(*(b"1\r\n%b\r\n" % first[at : at + 1] for at in range(12)))
+        await caller.say(b"%x\r\n%b\r\n" % (len(first) - 12, first[12:]))
+        await go_on.wait()
+        await caller.say(b"%x\r\n%b\r\n0\r\n\r\n" % (len(rest), rest))
+
+    async with peer(script) as far, live(tmp_path, upstream={"base_url": f"http://127.0.0.1:{far.port}"}) as at:
+        token = await at.agent(include_usage=False)
+        await at.sleeping(held)
+        call = asyncio.ensure_future(at.call(token, body={**CHAT, "stream": True}).__aenter__())
+        if held:
+            while (await at.held(1))[0]["phase"] != "opened":
+                await asyncio.sleep(0.01)
+            await at.sleeping(False)
+        async with asyncio.timeout(60), await call as response:
+            got = b""
+            while first not in got:
+                got += await response.content.readany()
+            go_on.set()
+            got += await response.content.read()
+        assert got.endswith(first + rest)
+        assert held or got == first + rest
+        assert await counted(at) == (1, 0, 7, 5)
 
 
 def read_as_stream(path: str, stream: bytes) -> None:

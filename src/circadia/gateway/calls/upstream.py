@@ -41,14 +41,15 @@ class Upstream:
 
     async def send(
         self, method: str, target: str, headers: list[tuple[bytes, bytes]], body: bytes, *, again: bool,
-        clearance: Clearance | None = None,
+        streamed: bool = False, clearance: Clearance | None = None,
     ) -> tuple[ProviderResponse, bytes | None]:  # fmt: skip
         """Send the call; return the answer, with its whole body unless it streams. The caller must `close` the answer.
 
         A refused connection is retried up to the configured number. With `again` (a repeat does no harm), so are a
         connection that breaks before the answer, 429 with a short enough `Retry-After`, and 5xx. The last answer is
         returned as it is. An answer that breaks off is final: the work was done. `target` is path and query after the
-        base URL, unchanged. Each write is cleared anew.
+        base URL, unchanged. Each write is cleared anew. With `streamed`, the answer's first bytes tell whether it is a
+        stream of events.
 
         Raises:
             UpstreamFailed: no connection, or a broken answer, after all retries.
@@ -72,7 +73,7 @@ class Upstream:
             else:
                 try:
                     self._require_answer(answer)
-                    whole = None if _comes_in_pieces(answer) else await self.read_whole(answer)
+                    whole = None if await self._comes_in_pieces(answer, streamed) else await self.read_whole(answer)
                     pause = None if last or not again else self._retry_pause(answer, pause)
                     if pause is None:
                         return answer, whole
@@ -98,6 +99,13 @@ class Upstream:
         """Mask the key in a body or a part of one, in case the provider repeated it."""
         return body.replace(self._key, b"[key]") if self._key else body
 
+    async def read_kind(self, answer: ProviderResponse) -> None:
+        """Tell by its first bytes whether the answer is a stream of events. Raises as `read_whole`."""
+        try:
+            await answer.read_kind()
+        except ConnectionStalled as error:
+            raise UpstreamTimedOut(f"upstream {self.name!r} stopped in its answer") from error
+
     async def read_whole(self, answer: ProviderResponse) -> bytes:
         """Read the whole answer.
 
@@ -117,6 +125,18 @@ class Upstream:
             return chunks[0] if len(chunks) == 1 else b"".join(chunks)
         except ConnectionStalled as error:
             raise UpstreamTimedOut(f"upstream {self.name!r} stopped in its answer") from error
+
+    async def _comes_in_pieces(self, answer: ProviderResponse, streamed: bool) -> bool:
+        """Return whether the answer is sent on as it arrives: events, or lines, sound and the like of unknown length.
+
+        With `streamed`, its first bytes tell whether it is events.
+        """
+        if streamed and answer.status < 300 and not is_stream(answer):
+            await self.read_kind(answer)
+        if is_stream(answer):
+            return True
+        whole = _content_type(answer) in _WHOLE_KINDS or is_json(answer) or answer.header(b"content-length") is not None
+        return answer.status < 300 and not whole
 
     def _retry_pause(self, answer: ProviderResponse, backoff: float | None) -> float | None:
         """Return the pause in seconds before a repeat; None if the answer is final."""
@@ -152,7 +172,7 @@ def sendable_body(body: bytes | None) -> bytes | io.BytesIO | None:
 
 
 def is_stream(answer: ProviderResponse) -> bool:
-    return (answer.header(b"content-type") or "").lower().startswith("text/event-stream")
+    return answer.is_events or (answer.header(b"content-type") or "").lower().startswith("text/event-stream")
 
 
 def is_json(answer: ProviderResponse) -> bool:
@@ -162,11 +182,3 @@ def is_json(answer: ProviderResponse) -> bool:
 
 def _content_type(answer: ProviderResponse) -> str:
     return (answer.header(b"content-type") or "").partition(";")[0].strip().lower()
-
-
-def _comes_in_pieces(answer: ProviderResponse) -> bool:
-    """Return whether the answer is sent on as it arrives: events, or lines, sound and the like of unknown length."""
-    if is_stream(answer):
-        return True
-    whole = _content_type(answer) in _WHOLE_KINDS or is_json(answer) or answer.header(b"content-length") is not None
-    return answer.status < 300 and not whole

@@ -101,8 +101,8 @@ class Dialect(Protocol):
         """Return the event that the provider's SDKs raise as an APIError in the middle of a stream."""
         ...
 
-    def event_of_error(self, body: bytes) -> bytes | None:
-        """Return that event with the error of the provider's own body; None if the body has none."""
+    def event_of_error(self, status: int, body: bytes, message: str) -> bytes:
+        """Return that event with the error of the provider's own body, or `message` if the body has another shape."""
         ...
 
     def as_stream(self, whole: bytes, *, usage: bool) -> bytes | None:

@@ -31,6 +31,11 @@ _GRPC_STATUSES = {
 _TOO_LONG_CODES: Final = ("context_length_exceeded", "request_too_large")
 _TOO_LONG: Final = re.compile(r"prompt is too long|context (?:window|length|limit|size)", re.IGNORECASE)
 """Messages of Anthropic, OpenAI and compatible servers; the codes are those of OpenAI and Anthropic."""
+_REASONS: Final = ("message", "Message", "detail", "error_description", "error", "errors", "title")
+"""Members that hold an error's reason: most providers, AWS, FastAPI, OAuth, Ollama, Cloudflare, RFC 9457."""
+_MARKUP: Final = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
+_LONGEST_READ: Final = 65_536
+_LONGEST_REASON: Final = 300
 
 
 def is_too_long(status: int, body: bytes) -> bool:
@@ -74,8 +79,7 @@ def anthropic_error_event(status: int, code: str, message: str) -> bytes:
 
 def gemini_error(status: int, code: str, message: str) -> bytes:
     """Return Google's error body, which has a gRPC status instead of a code."""
-    kind = _GRPC_STATUSES.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
-    return orjson.dumps({"error": {"code": status, "message": message, "status": kind}})
+    return orjson.dumps({"error": _gemini_detail(status, message)})
 
 
 def gemini_error_event(status: int, code: str, message: str) -> bytes:
@@ -83,31 +87,56 @@ def gemini_error_event(status: int, code: str, message: str) -> bytes:
     return b"data: %b\n\n" % gemini_error(status, code, message)
 
 
-def openai_event_of(body: bytes) -> bytes | None:
-    """Return a provider's error as an event of a chat completion; None if the body has no error."""
-    error = _error_in(body)
-    return None if error is None else b"data: %b\n\n" % orjson.dumps({"error": error})
+def openai_event_of(status: int, body: bytes, message: str) -> bytes:
+    """Return a provider's error as an event of a chat completion; one in another shape is told by `message`."""
+    return b"data: %b\n\n" % orjson.dumps({"error": _openai_detail(status, str(status), message) | _own_error(body)})
 
 
-def openai_responses_event_of(body: bytes) -> bytes | None:
-    """Return a provider's error as an event of the responses API; None if the body has no error."""
-    error = _error_in(body)
-    return None if error is None else _responses_event(error)
+def openai_responses_event_of(status: int, body: bytes, message: str) -> bytes:
+    """Return a provider's error as an event of the responses API; one in another shape is told by `message`."""
+    return _responses_event(_openai_detail(status, str(status), message) | _own_error(body))
 
 
-def anthropic_event_of(body: bytes) -> bytes | None:
-    """Return a provider's error as an event of Anthropic's; None if the body has no error."""
-    error = _error_in(body)
-    return None if error is None else b"event: error\ndata: %b\n\n" % orjson.dumps(orjson.loads(body))
+def anthropic_event_of(status: int, body: bytes, message: str) -> bytes:
+    """Return a provider's error as an event of Anthropic's; one in another shape is told by `message`."""
+    whole = _parse(body)
+    is_own = isinstance(whole, dict) and whole.get("type") == "error" and _own_error(body)
+    return b"event: error\ndata: %b\n\n" % (orjson.dumps(whole) if is_own else anthropic_error(status, "", message))
 
 
-def _error_in(body: bytes) -> dict[str, object] | None:
+def gemini_event_of(status: int, body: bytes, message: str) -> bytes:
+    """Return a provider's error as an event of Google's; one in another shape is told by `message`."""
+    return b"data: %b\n\n" % orjson.dumps({"error": _gemini_detail(status, message) | _own_error(body)})
+
+
+def error_reason(body: bytes) -> str:
+    """Return the first 300 characters of an error's reason, whatever its shape: JSON, a page or plain text."""
+    whole = _parse(body)
+    if isinstance(whole, dict):
+        told = _own_error(body) or whole
+        reason = next((told[name] for name in _REASONS if told.get(name)), whole)
+        text = reason if isinstance(reason, str) else orjson.dumps(reason).decode()
+    else:
+        text = _MARKUP.sub(" ", body[:_LONGEST_READ].decode("utf-8", "replace"))
+    return " ".join(text.split())[:_LONGEST_REASON]
+
+
+def _own_error(body: bytes) -> dict[str, object]:
+    """Return the object under `error`; empty if there is none."""
+    whole = _parse(body)
+    error = whole.get("error") if isinstance(whole, dict) else None
+    return cast("dict[str, object]", error) if isinstance(error, dict) else {}
+
+
+def _parse(body: bytes) -> dict[str, object] | None:
+    """Parse a JSON object, or the only one of a list, as Google sends it."""
     try:
         whole: object = orjson.loads(body)
     except ValueError:
         return None
-    error = cast("dict[str, object]", whole).get("error") if isinstance(whole, dict) else None
-    return cast("dict[str, object]", error) if isinstance(error, dict) else None
+    if isinstance(whole, list) and len(cast("list[object]", whole)) == 1:
+        whole = cast("list[object]", whole)[0]
+    return cast("dict[str, object]", whole) if isinstance(whole, dict) else None
 
 
 def _responses_event(error: Mapping[str, object]) -> bytes:
@@ -117,20 +146,25 @@ def _responses_event(error: Mapping[str, object]) -> bytes:
     )
 
 
-def _openai_detail(status: int, code: str, message: str) -> dict[str, str | None]:
+def _openai_detail(status: int, code: str, message: str) -> dict[str, object]:
     default = "server_error" if status >= 500 else "invalid_request_error"
     return {"message": message, "type": _OPENAI_TYPES.get(status, default), "param": None, "code": code}
+
+
+def _gemini_detail(status: int, message: str) -> dict[str, object]:
+    kind = _GRPC_STATUSES.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
+    return {"code": status, "message": message, "status": kind}
 
 
 class ErrorShape(NamedTuple):
     body: Callable[[int, str, str], bytes]
     read_event: Callable[[int, str, str], bytes]
-    event_of: Callable[[bytes], bytes | None]
+    event_of: Callable[[int, bytes, str], bytes]
 
 
 SHAPES: Final[Mapping[str, ErrorShape]] = {
     "openai": ErrorShape(openai_error, openai_error_event, openai_event_of),
     "anthropic": ErrorShape(anthropic_error, anthropic_error_event, anthropic_event_of),
-    "gemini": ErrorShape(gemini_error, gemini_error_event, openai_event_of),
+    "gemini": ErrorShape(gemini_error, gemini_error_event, gemini_event_of),
 }
 """Keyed by an upstream's `api`."""

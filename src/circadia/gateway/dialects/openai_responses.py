@@ -69,8 +69,8 @@ class Responses(Plain):
     def error_event(self, status: int, code: str, message: str) -> bytes:
         return errors.openai_responses_error_event(status, code, message)
 
-    def event_of_error(self, body: bytes) -> bytes | None:
-        return errors.openai_responses_event_of(body)
+    def event_of_error(self, status: int, body: bytes, message: str) -> bytes:
+        return errors.openai_responses_event_of(status, body, message)
 
     def with_line(self, body: bytes, line: str) -> bytes:
         """Append `line` to the input text or to the last user item."""

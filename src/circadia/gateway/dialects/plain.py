@@ -41,8 +41,8 @@ class Plain:
     def error_event(self, status: int, code: str, message: str) -> bytes:
         return self._shape.read_event(status, code, message)
 
-    def event_of_error(self, body: bytes) -> bytes | None:
-        return self._shape.event_of(body)
+    def event_of_error(self, status: int, body: bytes, message: str) -> bytes:
+        return self._shape.event_of(status, body, message)
 
     def as_stream(self, whole: bytes, *, usage: bool) -> bytes | None:
         """Return the answer as the provider would stream it; without a codec, as the only event of a stream."""

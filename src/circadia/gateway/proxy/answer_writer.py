@@ -5,15 +5,14 @@ A reply that was opened before its answer arrived, as a 200 of the requested con
 
 import asyncio
 
-import orjson
-
 from circadia.agents.presence import Presence, PresenceCell
 from circadia.errors import StillAsleep, UpstreamFailed, UpstreamTimedOut
 from circadia.gateway.accounting.id_owners import Owners
 from circadia.gateway.calls.model_call import ModelCall
 from circadia.gateway.calls.upstream import is_json, is_stream
+from circadia.gateway.dialects.errors import error_reason
 from circadia.gateway.hold.reply import OPENED_STREAM, Phase
-from circadia.gateway.payload.server_sent_events import WholeEvents
+from circadia.gateway.payload.server_sent_events import WholeEvents, event_data
 from circadia.gateway.proxy.relayed_call import RelayedCall
 from circadia.gateway.proxy.reply_format import ModelReplyFormat
 from circadia.gateway.wire.base import ConnectionBroken, ConnectionStalled
@@ -133,7 +132,8 @@ async def _gather_answer(call: ModelCall, answer: ProviderResponse, whole: bytes
             raise UpstreamFailed(f"upstream {upstream.name!r} broke off in its answer") from error
     if whole is None:
         if answer.status >= 300:
-            raise _refusal_error(call, answer.status, await _read_error_start(answer))
+            begun = await _read_error_start(answer)
+            return event_data(begun) or begun
         _require_unpacked(call, answer)
         if not call.request.streamed:
             raise UpstreamFailed(f"upstream {upstream.name!r} sent a stream that the call did not request")
@@ -144,10 +144,11 @@ def _fit_to_request(call: ModelCall, answer: ProviderResponse, whole: bytes) -> 
     """Convert an answer or error to the requested shape. Raises UpstreamFailed if it cannot have that shape."""
     name = call.provider.upstream.name
     if answer.status >= 300:
-        event = call.dialect.event_of_error(whole) if call.request.streamed else None
-        if event is None or answer.status < 400:
-            raise _refusal_error(call, answer.status, whole)
-        return event
+        reason = error_reason(whole)
+        message = f"upstream {name!r} answered {answer.status}{reason and ': '}{reason}"
+        if not call.request.streamed or answer.status < 400:
+            raise UpstreamFailed(message)
+        return call.dialect.event_of_error(answer.status, whole, message)
     _require_unpacked(call, answer)
     if not call.request.streamed:
         if not whole.lstrip().startswith((b"{", b"[")):
@@ -165,22 +166,9 @@ def _require_unpacked(call: ModelCall, answer: ProviderResponse) -> None:
         raise UpstreamFailed(f"upstream {name!r} compressed its answer ({coding}), although the gateway requested none")
 
 
-def _refusal_error(call: ModelCall, status: int, body: bytes) -> UpstreamFailed:
-    upstream = call.provider.upstream
-    return UpstreamFailed(f"upstream {upstream.name!r} answered {status}{_error_message(upstream.without_key(body))}")
-
-
 async def _read_error_start(answer: ProviderResponse) -> bytes:
     """Read the beginning of a streamed error, which may never end."""
     try:
         return (await anext(answer, b""))[:_LONGEST_ERROR]
     except (ConnectionBroken, ConnectionStalled):
         return b""
-
-
-def _error_message(body: bytes) -> str:
-    try:
-        error = orjson.loads(body)["error"]
-        return f": {str(error['message'])[:300]}"
-    except (ValueError, TypeError, KeyError):
-        return ""

@@ -196,7 +196,7 @@ class Relay:
         again = call.route.dialect != "plain" or call.method == "GET"
         headers = to_upstream(call.headers)
         return await call.provider.upstream.send(
-            call.method, call.target, headers, body, again=again, clearance=relayed
+            call.method, call.target, headers, body, again=again, streamed=call.request.streamed, clearance=relayed
         )
 
     async def _find_ending_conversation(self, call: ModelCall) -> Conversation | None:

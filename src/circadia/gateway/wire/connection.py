@@ -1,6 +1,7 @@
 """One connection to a provider, and the answer on it."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Final, Self, cast
 
@@ -19,6 +20,10 @@ SLICE_BYTES: Final = 2**17
 """Larger bodies are sent in slices of this size, one per turn of the event loop."""
 
 
+_EVENTS: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:data|event|id|retry)?:")
+"""A field or a comment, after a byte order mark or blank lines (WHATWG HTML, 9.2.5)."""
+_TELLING_BYTES: Final = 9
+"""A byte order mark and the longest name of a field."""
 _LAST_STATUS: Final = 599
 """RFC 9110, 15: a status of 600 or more is invalid."""
 
@@ -31,8 +36,8 @@ class ProviderResponse:
     """
 
     __slots__ = (
-        "_connection", "_decompressor", "_error", "_headless", "_parts", "_size", "_until_end", "_waiter", "at_end",
-        "bare", "headers", "keep", "status",
+        "_begun", "_connection", "_decompressor", "_error", "_headless", "_parts", "_size", "_until_end", "_waiter",
+        "at_end", "bare", "headers", "is_events", "keep", "status",
     )  # fmt: skip
 
     def __init__(self, connection: "ProviderConnection", *, headless: bool) -> None:
@@ -44,6 +49,9 @@ class ProviderResponse:
         self._error: WireError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._decompressor: BodyDecompressor | None = None
+        self._begun = b""
+        self.is_events = False
+        """Whether its first bytes are those of a stream of events, whatever its type says."""
         self.status = 0
         """0 before the head has arrived. Interim answers (100, 103) are not reported."""
         self.headers: list[tuple[bytes, bytes]] = []
@@ -75,6 +83,9 @@ class ProviderResponse:
 
     async def __anext__(self) -> bytes:
         """Return the decompressed bytes since the last call. Raises ConnectionBroken or ConnectionStalled."""
+        if self._begun:
+            begun, self._begun = self._begun, b""
+            return begun
         if self._decompressor is None:
             return await self._next_data()
         while not (piece := self._decompressor.take()):
@@ -84,6 +95,17 @@ class ProviderResponse:
                 self._decompressor.end()
                 raise
         return piece
+
+    async def read_kind(self) -> None:
+        """Tell by the first bytes whether it is a stream of events; they stay to be read. Raises as a read does."""
+        begun = b""
+        while len(begun.lstrip()) < _TELLING_BYTES and not self.is_events:
+            try:
+                begun += await anext(self)
+            except StopAsyncIteration:
+                break
+            self.is_events = _EVENTS.match(begun) is not None
+        self._begun = begun
 
     async def _next_data(self) -> bytes:
         while not self._parts:
