@@ -75,6 +75,7 @@ class Relay:
         if not call.route.generates:
             await self._pass_through(RelayedCall(call, reply), body)
             return None
+        silent_seconds = self._silent_seconds if call.request.streamed else grace_seconds
         operation = sys.intern(f"{call.method} {call.target.split('?', 1)[0]}")
         limit = _hold_limit(call.agent)
         with GateCall(
@@ -93,7 +94,7 @@ class Relay:
                 admission = await gate_call.admit()
                 if admission.was_held:
                     call = await self._reauthorize(call)
-                    self._gate.keep_alive(gate_call, self._silent_seconds)
+                    self._gate.keep_alive(gate_call, silent_seconds)
                 try:
                     return await self._generate(RelayedCall(call, reply, gate_call), body, admission)
                 except AsleepAgain:
