@@ -6,6 +6,7 @@ import pytest
 
 from tests.cli.terminal import refused, run
 from tests.fixtures.server_process import ADMIN_TOKEN, CircadiaProcess
+from tests.house.tree import DOCS, parts
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -165,3 +166,34 @@ async def test_a_name_that_is_taken_or_not_allowed_is_refused(operator: Circadia
     await operator.create_session("names", [{"name": "ann"}])
     refused(await run("agents", "add", "names:ann"), 5, "'ann'")
     refused(await run("agents", "add", "names:Ann!"), 2, "'Ann!'")
+
+
+PROGRAMS = {"codex": "Codex", "claude-code": "Claude Code", "gemini": "Gemini CLI", "opencode": "opencode"}
+
+
+@pytest.mark.spec("GATE-93")
+async def test_for_a_coding_agent_the_block_of_its_documentation_is_printed_filled_in(home: Path) -> None:
+    base = {"base_url": "http://127.0.0.1:1"}
+    names = {"openai": "mine", "anthropic": "claude", "gemini": "google"}
+    upstreams = {names[api]: {**base, "api": api} for api in names}
+    async with CircadiaProcess(home, {"upstreams": upstreams}) as server:
+        words = ("--url", server.url, "--token", ADMIN_TOKEN)
+        for program, heading in PROGRAMS.items():
+            result = await run("agents", "add", program, "--for", program, *words)
+            head, block = result.out.split("\n\n", 1)
+            token = head.split()[-1]
+            for api, name in names.items():
+                block = block.replace(f"/llm/{name}", f"/llm/{api}")
+            block = block.replace(server.url, "http://127.0.0.1:4114").replace(token, "circadia-agent-…")
+            (section,) = (part.text for part in parts(DOCS / "get-started.md") if part.heading == heading)
+            assert f"\n{block}```\n" in section
+            assert (token in result.out, "export OPENAI_BASE_URL" in result.err) == (True, False)
+
+
+@pytest.mark.spec("GATE-93")
+async def test_a_coding_agent_without_a_provider_that_it_can_use_is_not_made(operator: CircadiaProcess) -> None:
+    result = await run("agents", "add", "lost", "--for", "claude-code")
+    refused(result, 2, "ANTHROPIC_BASE_URL", "no upstream")
+    assert "lost" not in await agents(operator, "default")
+    result = await run("agents", "add", "lost", "--for", "codex", "--set", "upstreams=[other]")
+    refused(result, 2, "OPENAI_BASE_URL", "no upstream")

@@ -96,22 +96,28 @@ class SleepChange(EventData):
     lasted_seconds: float = Field(description="Duration of the state before.")
 
 
-class CallHold(EventData):
-    """A call of a sleeping agent was held."""
+class HeldCallData(EventData):
+    """A held call."""
 
     hold: str = Field(description="Id of the hold.")
     door: str = Field(description="`model` or `mcp`.")
     what: str = Field(description="Held call.", examples=["POST /v1/chat/completions"])
 
 
-class CallRelease(CallHold):
+class CallHold(HeldCallData):
+    """A call of a sleeping agent was held."""
+
+    continues: str | None = Field(default=None, description="Id of the hold whose place and time it has, as a retry.")
+
+
+class CallRelease(HeldCallData):
     """A held call was released."""
 
     waited_seconds: float = Field(description="Time held.")
     generation: int = Field(description="Number of changes of the agent's sleep state.")
 
 
-class CallDrop(CallHold):
+class CallDrop(HeldCallData):
     """A held call ended without execution."""
 
     waited_seconds: float = Field(description="Time held.")

@@ -8,6 +8,7 @@ import typer
 
 from circadia import settings
 from circadia.cli.agents import coordination, schedule
+from circadia.cli.agents.programs import Program, fill_in, find_upstream
 from circadia.cli.remote.connection import RemoteServer
 from circadia.cli.remote.reference import DEFAULT_SESSION, Agent, Session, split_reference
 from circadia.cli.terminal.groups import NounGroup
@@ -70,6 +71,12 @@ def add(
     sleep_on: SleepOn = None,
     wake_on: WakeOn = None,
     policy: Policy = None,
+    program: Annotated[
+        Program | None,
+        typer.Option(
+            "--for", metavar="PROGRAM", help=f"Print the settings of a coding agent instead: {', '.join(Program)}."
+        ),
+    ] = None,
     session: Session = None,
     as_json: AsJson = False,
 ) -> None:
@@ -79,6 +86,8 @@ def add(
 
     async def create(client: Client) -> tuple[AgentCreated, list[UpstreamView]]:
         upstreams = await client.list_upstreams()  # before: nothing may fail once there is a token to show
+        if program is not None:
+            find_upstream(program, _usable(upstreams, changes.get("upstreams", "*")))
         created = await client.create_agent(
             where,
             name,
@@ -95,9 +104,16 @@ def add(
         return
     typer.echo(f"agent {created.reference}, {'asleep' if created.sleeping else 'awake'}. Its token, shown only once:")
     typer.echo(f"  {created.token}")
-    allowed = created.policy.upstreams if created.policy is not None else ()
-    usable = [each for each in upstreams if "*" in allowed or each.name in allowed]
-    _explain_environment(server.url.rstrip("/"), created.token, usable)
+    usable = _usable(upstreams, created.policy.upstreams if created.policy is not None else ())
+    url = server.url.rstrip("/")
+    if program is None:
+        _explain_environment(url, created.token, usable)
+    else:
+        typer.echo(f"\n{fill_in(program, url, find_upstream(program, usable), created.token)}", nl=False)
+
+
+def _usable(upstreams: Sequence[UpstreamView], allowed: Sequence[str]) -> list[UpstreamView]:
+    return [each for each in upstreams if "*" in allowed or each.name in allowed]
 
 
 def _explain_environment(url: str, token: str, upstreams: Sequence[UpstreamView]) -> None:

@@ -16,7 +16,7 @@ from circadia.errors import Forbidden, NotFound
 from circadia.gateway.accounting.budget import CallBudgetGuard, has_budget, require_model
 from circadia.gateway.accounting.id_owners import Owners
 from circadia.gateway.calls.headers import bearer, first_value, parse_seconds, query_without_token
-from circadia.gateway.calls.known_clients import counts_events
+from circadia.gateway.calls.known_clients import counts_events, header_timeout
 from circadia.gateway.calls.model_call import ModelCall, Provider
 from circadia.gateway.calls.paths import Refusal, Route, resolve
 from circadia.gateway.dialects.base import Dialect, ModelRequest
@@ -83,6 +83,8 @@ class ModelDoor:
         """Return how many seconds a held caller waits in silence, and fit the keep-alives to its own time-out."""
         read_timeout = parse_seconds(first_value(call.headers, b"x-stainless-read-timeout"))
         read_timeout = read_timeout or parse_seconds(first_value(call.headers, b"x-stainless-timeout"))
+        if read_timeout is None and not call.request.streamed:
+            read_timeout = header_timeout(call.headers)
         grace_seconds = self._defaults.hold_grace_seconds if call.request.streamed else self._defaults.silent_seconds
         if read_timeout and read_timeout >= _SHORTEST_TIMEOUT_SECONDS:
             grace_seconds = min(grace_seconds, read_timeout / 2)

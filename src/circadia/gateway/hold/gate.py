@@ -1,11 +1,12 @@
 """The gate: decides whether a call passes or is held, and lists held calls."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import count
+from operator import attrgetter
 from typing import Self
 
 from circadia.agents.presence import Presence, PresenceCell
@@ -15,14 +16,14 @@ from circadia.gateway.accounting.journal import Journal
 from circadia.gateway.hold.bodies import BodySpool, SpooledBody
 from circadia.gateway.hold.in_flight import WOKEN_WAIT_SECONDS, CallBody
 from circadia.gateway.hold.keep_alive import Alarm, Ticker
-from circadia.gateway.hold.lines import Lines
+from circadia.gateway.hold.lines import Lines, Marks
 from circadia.gateway.hold.pace import Pace, PacePermit
 from circadia.gateway.hold.places import HoldPlaces
 from circadia.gateway.hold.reply import Phase, Reply
 from circadia.ids import AgentId, HoldId, IdSource
 from circadia.records.agent import Agent
 from circadia.records.event import EventType
-from circadia.records.event_data import CallDrop, CallHold, CallRelease
+from circadia.records.event_data import CallDrop, CallHold, CallRelease, HeldCallData
 from circadia.stores.base import Tx
 
 
@@ -72,8 +73,9 @@ class GateCall:
     """
 
     __slots__ = (
-        "_admission", "_body", "_cell", "_gate", "_grace_seconds", "_has_place", "_limit", "_pace", "_polls", "agent",
-        "began", "door", "dropped_by", "id", "is_listed", "line", "number", "reply", "since", "spooled", "turn", "what",
+        "_body", "_cell", "_gate", "_grace_seconds", "_has_place", "_limit", "_pace", "_polls", "agent", "arrived",
+        "began", "continues", "door", "dropped_by", "id", "is_listed", "line", "number", "reply", "retry_key", "since",
+        "spooled", "turn", "what",
     )  # fmt: skip
 
     def __init__(
@@ -89,21 +91,28 @@ class GateCall:
         grace_seconds: float,
         limit: tuple[float, CircadiaError] | None = None,
         polls: bool = False,
+        retry_key: Hashable = None,
     ) -> None:
         """`to` names the provider or MCP server, which gets the agent's calls in order.
 
         A held caller gets keep-alives after `grace_seconds`; `limit` is the longest hold and its error.
-        `polls` tells that the caller asks again after an empty answer.
+        `polls` tells that the caller asks again after an empty answer. `retry_key` is equal for a call and its retries
+        in the same line; None if they cannot be known.
         """
         self.agent = agent
         self.reply = reply
         self.door = door
         self.what = what
         self.line = agent.id, f"{door} {to}"
+        self.retry_key = retry_key
         self.number = next(gate.numbers)
         """Its place among all calls, in order of arrival."""
+        self.arrived = self.began = gate.monotonic()
+        """Monotonic time at which its caller came, and at which its first caller came if it is a retry."""
         self.id = HoldId("")
         """Empty before its first hold."""
+        self.continues: HoldId | None = None
+        """The hold of the earlier caller."""
         self.is_listed = False
         """Whether it is held: from a hold until it is sent."""
         self.turn: asyncio.Future[None] | None = None
@@ -118,7 +127,6 @@ class GateCall:
         self._has_place = False
         self._cell: PresenceCell | None = None
         self._pace: PacePermit | None = None
-        self._admission = NOT_HELD
 
     @property
     def is_bound(self) -> bool:
@@ -130,8 +138,9 @@ class GateCall:
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if self.is_listed:
-            reason = error.code if isinstance(error, CircadiaError) else "caller gone"
-            self._gate.unlist_dropped(self, reason)
+            self._gate.unlist_dropped(self, error.code if isinstance(error, CircadiaError) else "caller gone")
+            if isinstance(error, asyncio.CancelledError):
+                self._gate.marks.leave(self, self._gate.monotonic())
         self._gate.waiting.leave(self)
         self._gate.leaving.leave(self)
         self._release_place()
@@ -148,12 +157,21 @@ class GateCall:
             CircadiaError: the error in `limit`.
         """
         presence = self._gate.presence
+        if self._cell is None:
+            self._gate.marks.take(self)
         self._cell = cell = presence.synced_cell(self.agent.id) or await presence.fetch_cell(self.agent.id)
         if cell.is_closed:
             await self._hold(cell)
         elif self._gate.waiting.has(self) or self._gate.leaving.has(self):
             self._gate.waiting.join(self)
-        return self._admission
+        if not self.id and self.continues is None:
+            return NOT_HELD
+        return Admission(
+            held_seconds=self._gate.waited_seconds(self) or 1e-9,
+            slept_seconds=cell.slept_seconds,
+            woken_by=cell.actor,
+            generation=cell.generation,
+        )
 
     async def wait_for_turn(self) -> None:
         """Wait until the calls before it have had their turn."""
@@ -204,16 +222,10 @@ class GateCall:
         alarm = None if self._limit is None else Alarm(partial(gate.presence.fail, cell, self, self._limit[1]))
         try:
             gate.enlist(self, spooled)
-            gate.ticker.add(self.reply, self.began + self._grace_seconds)
+            gate.ticker.add(self.reply, self.arrived + self._grace_seconds)
             if self._limit is not None and alarm is not None:
                 gate.ticker.add(alarm, self.began + self._limit[0])
             await gate.presence.wait_until_awake(cell, self)
-            self._admission = Admission(
-                held_seconds=gate.waited_seconds(self) or 1e-9,
-                slept_seconds=cell.slept_seconds,
-                woken_by=cell.actor,
-                generation=cell.generation,
-            )
             await self._body.take_room(spooled.size, WOKEN_WAIT_SECONDS)
             self._body.content = await gate.parking.take(spooled)
         finally:
@@ -255,6 +267,7 @@ class Gate:
         self.ticker = ticker
         self.parking = body_spool
         self.pace = Pace()
+        self.monotonic = clock.monotonic
         self._clock = clock
         self._ids = ids
         self._journal = journal
@@ -265,6 +278,7 @@ class Gate:
         """Calls that are held, or prepared."""
         self.leaving = Lines()
         """Calls that had their turn, and take a connection."""
+        self.marks = Marks()
         self.numbers = count()
         self.admitted = 0
         self.dropped = 0
@@ -279,12 +293,12 @@ class Gate:
         self.presence.stop(error, may_stay=lambda waiter: isinstance(waiter, GateCall) and waiter.is_bound)
 
     def waited_seconds(self, call: GateCall) -> float:
-        return self._clock.monotonic() - call.began
+        return self.monotonic() - call.began
 
-    def keep_alive(self, reply: Reply, seconds: float) -> None:
-        """Resume keep-alives for an admitted caller, `seconds` from now, if it is still silent."""
-        if reply.phase is Phase.SILENT:
-            self.ticker.add(reply, self._clock.monotonic() + seconds)
+    def keep_alive(self, call: GateCall, seconds: float) -> None:
+        """Resume keep-alives for an admitted caller, `seconds` after it came, if it is still silent."""
+        if call.reply.phase is Phase.SILENT:
+            self.ticker.add(call.reply, max(self.monotonic(), call.arrived + seconds))
 
     def stop_keep_alive(self, reply: Reply) -> None:
         self.ticker.drop(reply)
@@ -293,10 +307,11 @@ class Gate:
         self, *, session: str | None = None, agent: str | None = None, limit: int = 1000
     ) -> tuple[Sequence[HoldView], int]:
         """Return at most `limit` held calls, longest wait first, and the total number."""
-        now = self._clock.monotonic()
+        now = self.monotonic()
         holds = [
             hold for hold in self._holds if session in (None, hold.agent.session) and agent in (None, hold.agent.name)
         ]
+        holds.sort(key=attrgetter("began"))  # a retry is older than it is here
         return [_view(hold, now) for hold in holds[:limit]], len(holds)
 
     def drop(self, hold: HoldId, *, by: str) -> HoldView:
@@ -309,7 +324,7 @@ class Gate:
         for call in self._holds:
             if call.id == hold and call.end_wait(error):
                 call.dropped_by = by
-                return _view(call, self._clock.monotonic())
+                return _view(call, self.monotonic())
         raise NotFound(
             f"this server holds no call {hold!r}: it has gone on or ended, or another server holds it; "
             "list the held calls again, and ask the server that holds it"
@@ -328,11 +343,16 @@ class Gate:
         if call.is_listed:
             return
         if not call.id:
-            call.id, call.since, call.began = HoldId(self._ids.new("hold")), self._clock.now(), self._clock.monotonic()
+            call.id = HoldId(self._ids.new("hold"))
+            if call.continues is None:
+                call.since = self._clock.now()
         call.is_listed = True
         self._holds[call] = None
         self._per_agent[call.agent.id] = self.count_held(call.agent.id) + 1
-        self._record(call, EventType.HELD, CallHold(hold=call.id, door=call.door, what=call.what))
+        held = CallHold(hold=call.id, door=call.door, what=call.what)
+        if call.continues is not None:
+            held = held.model_copy(update={"continues": call.continues})
+        self._record(call, EventType.HELD, held)
 
     def unlist_admitted(self, call: GateCall, generation: int) -> None:
         self._unlist(call)
@@ -352,7 +372,7 @@ class Gate:
             data = data.model_copy(update={"by": call.dropped_by})
         self._record(call, EventType.DROPPED, data)
 
-    def _record(self, call: GateCall, kind: EventType, data: CallHold) -> None:
+    def _record(self, call: GateCall, kind: EventType, data: HeldCallData) -> None:
         self._journal.event(kind, data, session=call.agent.session, agent=call.agent.name)
 
     def _unlist(self, call: GateCall) -> None:

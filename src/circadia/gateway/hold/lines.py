@@ -2,13 +2,20 @@
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Hashable
+from datetime import datetime
 from operator import attrgetter
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from circadia.ids import AgentId
+from circadia.bounded_dict import BoundedDict
+from circadia.ids import AgentId, HoldId
 
 ORDER_SECONDS: Final = 2.0
 """Maximum time that nothing may move in a line before the calls in it pass the first one."""
+RETRY_SECONDS: Final = 60.0
+"""How long a held call whose caller has gone keeps its place for a retry."""
+_MARKS_KEPT: Final = 10_000
+"""Maximum number of different calls with a mark."""
 
 
 class InLine(Protocol):
@@ -67,3 +74,44 @@ class Lines:
                 has_moved = next(iter(line)) is not first
             finally:
                 call.turn = None
+
+
+class Retriable(InLine, Protocol):
+    retry_key: Hashable
+    """Equal for a call and its retries in the same line; None if they cannot be known."""
+    arrived: float
+    id: HoldId
+    since: datetime
+    began: float
+    continues: HoldId | None
+
+
+class _Mark(NamedTuple):
+    number: int
+    since: datetime
+    began: float
+    hold: HoldId
+    left_at: float
+
+
+class Marks:
+    """Gives a call that is asked again the place and the time of the one whose caller has gone (GATE-93)."""
+
+    def __init__(self) -> None:
+        self._marks: BoundedDict[Hashable, list[_Mark]] = BoundedDict(_MARKS_KEPT)
+
+    def leave(self, call: Retriable, now: float) -> None:
+        if call.retry_key is not None:
+            key = call.line, call.retry_key
+            self._marks[key] = [*self._marks.get(key, ()), _Mark(call.number, call.since, call.began, call.id, now)]
+
+    def take(self, call: Retriable) -> None:
+        """Let the call continue the first hold that one like it has left; the next retry gets the next one."""
+        if not self._marks or call.retry_key is None:
+            return
+        key = call.line, call.retry_key
+        marks = sorted(mark for mark in self._marks.pop(key, ()) if mark.left_at > call.arrived - RETRY_SECONDS)
+        if len(marks) > 1:
+            self._marks[key] = marks[1:]
+        if marks:
+            call.number, call.since, call.began, call.continues, _ = marks[0]

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import sys
+from collections.abc import Hashable
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -74,6 +75,7 @@ class Relay:
         if not call.route.generates:
             await self._pass_through(RelayedCall(call, reply), body)
             return None
+        silent_seconds = self._silent_seconds if call.request.streamed else grace_seconds
         operation = sys.intern(f"{call.method} {call.target.split('?', 1)[0]}")
         limit = _hold_limit(call.agent)
         with GateCall(
@@ -86,12 +88,13 @@ class Relay:
             what=operation,
             grace_seconds=grace_seconds,
             limit=limit,
+            retry_key=_retry_key(call),
         ) as gate_call:
             while True:
                 admission = await gate_call.admit()
                 if admission.was_held:
                     call = await self._reauthorize(call)
-                    self._gate.keep_alive(reply, max(0.0, self._silent_seconds - admission.held_seconds))
+                    self._gate.keep_alive(gate_call, silent_seconds)
                 try:
                     return await self._generate(RelayedCall(call, reply, gate_call), body, admission)
                 except AsleepAgain:
@@ -233,6 +236,12 @@ def _hold_limit(agent: Agent) -> tuple[float, CircadiaError] | None:
     return seconds, StillAsleep(
         f"{agent.reference!r} is asleep; its call was held for {seconds:g} s", retry_after_seconds=30
     )
+
+
+def _retry_key(call: ModelCall) -> Hashable:
+    """Return what is equal for a call and its retry, which may no longer stream; None without a conversation."""
+    head = call.request.chain[-1:]
+    return (call.dialect.endpoint, call.request.model, *head) if any(head) else None
 
 
 def _with_size_of(call: ModelCall, before: bytes, after: bytes) -> ModelCall:
