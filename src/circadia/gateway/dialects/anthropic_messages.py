@@ -50,6 +50,7 @@ class AnthropicMessages(Plain):
         messages = fields.objects(request, "messages")
         container = _container(request)
         items = list(map(_normalize_message, messages))
+        chain = hash_chain.hash_chain("", items)
         return ModelRequest(
             model=fields.text(request, "model"),
             streamed=fields.flag(request, "stream"),
@@ -58,7 +59,8 @@ class AnthropicMessages(Plain):
             turn=_is_turn(messages),
             end_user=_end_user(request),
             foreign_ids=(container,) if container else (),
-            chain=hash_chain.hash_chain("", items),
+            chain=chain,
+            opening=hash_chain.find_opening(items, chain),
             since_answer=hash_chain.count_since_answer(items),
             output_tools=output_tools(request),
         )

@@ -31,10 +31,14 @@ class ModelRequest:
     """The end user named in the provider's field."""
     conversation: str | None = None
     """The provider's conversation or previous response id."""
+    cache_key: str | None = None
+    """OpenAI's `prompt_cache_key`, in which a known client may name its conversation."""
     foreign_ids: tuple[str, ...] = ()
     """Provider-side ids in the body. They must belong to the caller."""
     chain: tuple[str, ...] = ()
     """Rolling hashes: item k hashes messages 0 … k, empty within the leading prompt. The last is the request's."""
+    opening: str = ""
+    """Hash of what precedes the model's first answer."""
     since_answer: int | None = None
     """Number of items after the model's newest answer; None if the request holds no answer."""
     output_tools: frozenset[str] = frozenset()

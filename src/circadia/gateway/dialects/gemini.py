@@ -33,13 +33,15 @@ class GenerateContent(Plain):
         settings = fields.as_object(_json_member(request, "generationConfig"))
         limit = fields.as_count(_json_member(settings, "maxOutputTokens"))
         items = list(map(_normalize_content, contents))
+        chain = hashes.hash_chain("", items)
         return ModelRequest(
             model=_model(request),
             input_estimate=fields.input_estimate(body),
             output_limit=fields.product(limit, fields.as_count(_json_member(settings, "candidateCount"))),
             turn=bool(contents) and _is_turn(contents[-1]),
             foreign_ids=tuple(_foreign_ids(request, contents)),
-            chain=hashes.hash_chain("", items),
+            chain=chain,
+            opening=hashes.find_opening(items, chain),
             since_answer=hashes.count_since_answer(items),
         )
 

@@ -41,6 +41,7 @@ class ChatCompletions(Plain):
         request = fields.load(body)
         messages = fields.objects(request, "messages")
         items = list(_normalize_messages(messages))
+        chain = hash_chain.hash_chain("", items)
         limit = fields.count(request, "max_completion_tokens")
         if limit is None:
             limit = fields.count(request, "max_tokens")
@@ -54,7 +55,8 @@ class ChatCompletions(Plain):
             output_limit=fields.product(limit, fields.count(request, "n")),
             turn=ends_in_user(messages),
             end_user=fields.text(request, "user") or fields.text(request, "safety_identifier"),
-            chain=hash_chain.hash_chain("", items),
+            chain=chain,
+            opening=hash_chain.find_opening(items, chain),
             since_answer=hash_chain.count_since_answer(items),
             output_tools=output_tools(request),
         )

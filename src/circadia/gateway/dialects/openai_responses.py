@@ -32,6 +32,8 @@ from circadia.gateway.payload.user_turn import OPERATOR_ROLES, add_line, ends_in
 _MESSAGE_TYPES = (None, "message")
 _CALLS = ("function_call", "custom_tool_call")
 _REFERENCE = "item_reference"
+_UNSENT = ("reasoning", "mcp_list_tools", "tool_search_output")
+"""Types of items that clients may leave out when they send an answer back."""
 _SIDES = {"system": Side.OPERATOR, "developer": Side.OPERATOR, "user": Side.USER}
 
 
@@ -50,6 +52,7 @@ class Responses(Plain):
         conversation = _conversation(request)
         continued = conversation or previous
         hashed = list(_normalize_items(items, leads=continued is None))
+        chain = _chain(hashed, continued)
         return ModelRequest(
             model=fields.text(request, "model"),
             streamed=fields.flag(request, "stream"),
@@ -61,7 +64,9 @@ class Responses(Plain):
             foreign_ids=tuple(
                 name for name in (conversation, previous, _comparison_id(request), *_referenced_ids(items)) if name
             ),
-            chain=_chain(hashed, continued),
+            cache_key=fields.as_text(request.get("prompt_cache_key")),
+            chain=chain,
+            opening=hashes.find_opening(hashed, chain),
             since_answer=hashes.count_since_answer(hashed),
             output_tools=output_tools(request),
         )
@@ -175,12 +180,12 @@ class _Response(MeterState):
             referring = [
                 {"type": _REFERENCE, "id": item.get("id")} if item.get("type") == "message" else item
                 for item in output
-                if item.get("type") in ("message", *_CALLS)
+                if item.get("type") == "message" or item.get("call_id")
             ]
             # Some clients send references to messages back, some messages alone, most everything: the likeliest comes
             # last.
             for items in (referring, messages, output):
-                self._continue_chain(*_normalize_items([{"role": "assistant", **item} for item in items]))
+                self._continue_chain(*_normalize_items(items, role="assistant"))
 
     def _add_id(self, name: object) -> None:
         if isinstance(name, str) and name and name not in self.ids:
@@ -319,24 +324,32 @@ def _chain(items: Sequence[object], conversation: str | None) -> tuple[str, ...]
     return hashes.hash_chain(head, items)
 
 
-def _normalize_items(items: Sequence[dict[str, object]], *, leads: bool = False) -> Iterator[object]:
-    """Yield the hashed form of each item but reasoning, which clients may leave out, and a prompt that `leads` it."""
+def _normalize_items(
+    items: Sequence[dict[str, object]], *, leads: bool = False, role: str | None = None
+) -> Iterator[object]:
+    """Yield the hashed form of each item, None for a prompt that `leads` it. `role` is that of messages without one.
+
+    Reasoning and what the provider's own tools did are left out: clients shorten it or do not send it back.
+    """
     for item in items:
         kind = item.get("type")
         leads = leads and _is_message(item) and item.get("role") in OPERATOR_ROLES
         if leads:
             yield None
         elif _is_message(item):
-            yield (item.get("role"), hashes.normalize_content(item.get("content")))
-        elif kind == "function_call":
-            yield (kind, item.get("call_id"), item.get("name"), hashes.normalize_arguments(item.get("arguments")))
-        elif kind == "function_call_output":
-            yield (kind, item.get("call_id"), hashes.normalize_content(item.get("output")))
+            yield (item.get("role") or role, hashes.normalize_content(item.get("content")))
+        elif isinstance(kind, str) and kind.endswith("_call"):
+            if call_id := item.get("call_id"):  # of the caller's own tool
+                arguments = item.get("arguments") if "arguments" in item else item.get("input")
+                yield (kind, call_id, item.get("name"), hashes.normalize_arguments(arguments))
+        elif isinstance(kind, str) and kind.endswith("_call_output"):
+            call_id = item.get("call_id") or item.get("id")
+            yield (kind, call_id, hashes.normalize_content(item.get("output")))
         elif kind == _REFERENCE:
             # References to messages count as the message; those to reasoning and provider calls may be left out.
             name = item.get("id")
             if isinstance(name, str) and name.startswith("msg"):
                 yield (kind, name)
-        elif kind != "reasoning":
+        elif kind not in _UNSENT:
             # Id and status of an item are the provider's; clients drop them.
-            yield {key: value for key, value in item.items() if key not in ("id", "status")}
+            yield {key: value for key, value in item.items() if key not in ("id", "status") and value is not None}

@@ -84,7 +84,6 @@ class ReplyAdapter:
             raise UpstreamFailed(f"MCP server {self._server!r} answered {self._status}{self._explain(body)}")
         await self._reply.finish(json_event(body))
 
-
     def _explain(self, body: bytes) -> str:
         if self._status < 400:
             return " without a response to this request"

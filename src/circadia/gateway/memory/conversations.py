@@ -1,13 +1,15 @@
 """The conversation of a model call and its counters; the interface to the sleep tier.
 
 A conversation is named by the header `x-circadia-conversation`, else by the provider's conversation or previous
-response. Otherwise it is the one whose last request is the longest known prefix of this request's messages (GATE-67).
+response, else by a known client and what precedes the model's first answer, which tells its subagents and titles apart
+(GATE-96). Otherwise it is the one whose last request is the longest known prefix of this request's messages (GATE-67).
 """
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from hashlib import blake2b
 from typing import Final, Protocol, TypeVar, cast
 
 from circadia.agents.database_contact import DatabaseContact
@@ -16,6 +18,7 @@ from circadia.errors import StorageUnavailable
 from circadia.gateway.accounting.journal import Journal
 from circadia.gateway.answers.serving import Lookup
 from circadia.gateway.calls.headers import decode_name_header
+from circadia.gateway.calls.known_clients import find_conversation_name
 from circadia.gateway.calls.model_call import ModelCall
 from circadia.gateway.dialects.base import AnswerContent, ModelRequest
 from circadia.gateway.payload.prompt import NewUtterance
@@ -129,6 +132,13 @@ class SleepTier(Protocol):
         ...
 
 
+def _name_key(agent: Agent, end_user: str | None, client_name: bytes, opening: str) -> str:
+    """Return the id of a conversation that a client names: the same in each process."""
+    owner = f"{agent.id}\0{opening}\0{end_user or ''}\0"
+    name = owner.encode("utf-8", "surrogatepass") + client_name
+    return f"cnv_{blake2b(name, digest_size=16).hexdigest()}"
+
+
 class Turns:
     """Finds the conversation of each call. The rows are the truth; the newest are kept here, from all processes."""
 
@@ -158,9 +168,15 @@ class Turns:
         end_user = shorten_name(decode_name_header(headers, b"x-circadia-user") or request.end_user)
         name = shorten_name(decode_name_header(headers, b"x-circadia-conversation"))
         continued_name = shorten_name(request.conversation)
-        conversation = await (
-            self.find(agent, name) if name else self._find_continued(agent, request, continued_name, end_user)
-        )
+        client_name = None if name or continued_name else find_conversation_name(headers, request.cache_key)
+        if client_name is not None:
+            name = _name_key(agent, end_user, client_name, request.opening)
+            is_new = request.since_answer is None and (agent.id, name) not in self._by_id
+            conversation = None if is_new else await self.find(agent, name)
+        elif name:
+            conversation = await self.find(agent, name)
+        else:
+            conversation = await self._find_continued(agent, request, continued_name, end_user)
         if conversation is None:
             key = name or continued_name or self._ids.new("cnv")
             conversation = Conversation(id=ConversationId(key), agent_id=agent.id, at=self._clock.now())

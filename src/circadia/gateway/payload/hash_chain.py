@@ -16,8 +16,10 @@ import orjson
 from circadia.errors import InvalidRequest
 
 _TEXTS = frozenset({"text", "input_text", "output_text"})
-_UNSENT = frozenset({"refusal", "thinking", "redacted_thinking", "reasoning"})
+_UNSENT = frozenset({"refusal", "thinking", "redacted_thinking", "reasoning", "compaction"})
 """Types of parts that clients may leave out when they send an answer back."""
+_PROVIDER_TOOLS = ("_tool_use", "_tool_result")
+"""Ends of the types of parts in which a provider ran a tool of its own; clients may leave them out or shorten them."""
 _MARKS = ("cache_control", "citations", "annotations")
 _ANSWERS = frozenset({"assistant", "model", "function_call", "item_reference"})
 """Roles and types of the items that come from a model; so does what a provider's tool does (`web_search_call`)."""
@@ -49,14 +51,27 @@ def hash_chain(head: str, items: Iterable[object]) -> tuple[str, ...]:
 
 def count_since_answer(items: Sequence[object]) -> int | None:
     """Return the number of normalised items after the newest one that a model wrote; None without one."""
-    for number, item in enumerate(reversed(items)):
-        if isinstance(item, tuple):
-            kind = cast("tuple[object, ...]", item)[0]
-        else:
-            kind = cast("dict[str, object]", item).get("type") if isinstance(item, dict) else None
-        if isinstance(kind, str) and (kind in _ANSWERS or kind.endswith("_call")):
-            return number
-    return None
+    return next((number for number, item in enumerate(reversed(items)) if _is_answer(item)), None)
+
+
+def find_opening(items: Sequence[object], chain: Sequence[str]) -> str:
+    """Return the hash of what precedes the model's first answer: the same in each call of a conversation.
+
+    `chain` is `hash_chain("", items)`.
+    """
+    number = next((number for number, item in enumerate(items) if _is_answer(item)), len(items))
+    place = number - 1 - (len(items) - len(chain))
+    if place < 0:  # its hash is no longer kept
+        return hash_chain("", items[:number])[-1] if number else ""
+    return chain[place]
+
+
+def _is_answer(item: object) -> bool:
+    if isinstance(item, tuple):
+        kind = cast("tuple[object, ...]", item)[0]
+    else:
+        kind = cast("dict[str, object]", item).get("type") if isinstance(item, dict) else None
+    return isinstance(kind, str) and (kind in _ANSWERS or kind.endswith("_call"))
 
 
 def normalize_content(value: object, *, inner: bool = False) -> object:
@@ -119,8 +134,8 @@ def _normalize_part(part: object, inner: bool) -> object:
         return ("tool_use", fields.get("id"), fields.get("name"), fields.get("input"))
     if kind == "tool_result" and not inner:
         return ("tool_result", fields.get("tool_use_id"), normalize_content(fields.get("content"), inner=True))
-    if isinstance(kind, str) and kind in _UNSENT:
+    if isinstance(kind, str) and (kind in _UNSENT or kind.endswith(_PROVIDER_TOOLS)):
         return None
-    if any(mark in fields for mark in _MARKS):
-        return {key: value for key, value in fields.items() if key not in _MARKS}
+    if any(mark in fields for mark in _MARKS) or None in fields.values():
+        return {key: value for key, value in fields.items() if key not in _MARKS and value is not None}
     return fields
