@@ -299,7 +299,7 @@ async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stan
     asked = DreamRequests(clock, ids, events, settings.dreams)
     server = McpServer(
         McpParts(
-            store=store, clock=clock, signals=signals, threads=threads, sleep=sleep, waits=waits, presence=presence,
+            store=store, clock=clock, signals=signals, threads=threads, waits=waits, presence=presence,
             settings=settings, wake=tier, memory=memory,
             sleeptime=build_sleeptime(settings, clock, ids, memory),
             folders=ConfiguredFolders(asked, settings, {}, (None, None), clock),

@@ -21,6 +21,9 @@ class SleepingView(View):
     held: int = Field(description="Number of its held calls.")
     agent: str = Field(validation_alias=AliasChoices("agent", "name"), description="Name.", examples=["writer"])
     session: str = Field(description="Name of the session.", examples=["default"])
+    pulse: str | None = Field(
+        None, description="After a wake, the pulse of an agent with a launcher: it starts soon, or runs already."
+    )
 
 
 class SleepingList(View):

@@ -47,6 +47,7 @@ from circadia.wake.pulse_lifecycle import AwakePulseTracker, PulseLifecycle
 from circadia.wake.pulse_starter import PulseStarter
 from circadia.wake.routines import RoutineService
 from circadia.wake.services import WakeServices
+from circadia.wake.sleep_control import SleepControl
 from circadia.wake.thread_events import ThreadEventHandler
 from circadia.wake.worker import WakeWorker
 
@@ -63,6 +64,7 @@ def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, events:
     pulses = PulseService(clock, events, rows, sleep, inbox)
     return WakeServices(
         sleep=sleep,
+        control=SleepControl(sleep, requests),
         requests=requests,
         inbox=inbox,
         rows=rows,

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from circadia.clock import Clock
 from circadia.errors import Conflict
-from circadia.ids import IdSource, PulseId
+from circadia.ids import AgentId, IdSource, PulseId
 from circadia.jobs.leased_jobs import fetch_claimed
 from circadia.records.agent import Agent, Cause
 from circadia.records.coordination import RESIDENT
@@ -211,6 +211,12 @@ class AwakePulseTracker:
             await self._rows.add(
                 tx, agent, kind=PulseKind.GATE, by=agent.actor, reason=agent.cause.value, running=True
             )  # fmt: skip
+
+
+async def find_launched_run(tx: Tx, agent_id: AgentId) -> Pulse | None:
+    """Return the agent's latest pulse that a launcher has started and that runs, if any."""
+    pulses = [pulse for pulse in await tx.pulses.find_open(agent_id) if pulse.launcher != RESIDENT]
+    return next((pulse for pulse in reversed(pulses) if pulse.status is PulseStatus.RUNNING), None)
 
 
 def total_run_seconds(pulse: Pulse, now: datetime) -> float:

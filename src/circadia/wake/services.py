@@ -10,12 +10,14 @@ from circadia.wake.pulse.reports import PulseReports
 from circadia.wake.pulse.transitions import PulseService
 from circadia.wake.pulse_lifecycle import PulseLifecycle
 from circadia.wake.routines import RoutineService
+from circadia.wake.sleep_control import SleepControl
 from circadia.wake.thread_events import ThreadEventHandler
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WakeServices:
     sleep: AgentSleepService
+    control: SleepControl
     requests: WakeRequests
     inbox: Inbox
     rows: PulseLifecycle

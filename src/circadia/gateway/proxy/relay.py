@@ -86,6 +86,7 @@ class Relay:
             what=operation,
             grace_seconds=grace_seconds,
             limit=limit,
+            in_pulse=call.in_pulse,
         ) as gate_call:
             while True:
                 admission = await gate_call.admit()

@@ -5,7 +5,7 @@ from typing import Final
 from pydantic import Field
 
 from circadia.agents.access import require_sleep_control
-from circadia.agents.directory import find_agent_by_reference
+from circadia.agents.directory import find_agent_by_reference, hold_agents
 from circadia.mcp_server.arguments import Arguments, NoArguments, ToolResult
 from circadia.mcp_server.caller import Caller, name_from
 from circadia.mcp_server.tools.threads import AgentName
@@ -25,25 +25,28 @@ class SelfAnswer(ToolResult):
 
 class SleepingResult(ToolResult):
     agent: str = Field(description="Agent.")
-    sleeping: bool = Field(description="Whether the agent is asleep now.")
+    sleeping: bool = Field(
+        description="Whether the agent is asleep now; one that must be launched sleeps until its program has started."
+    )
 
 
 async def _sleep_self(caller: Caller, _: NoArguments) -> ToolResult:
     agent = caller.agent
     async with caller.parts.store.begin_write() as tx:
-        changed = await caller.parts.sleep.sleep_self(tx, agent)
+        changed = await caller.parts.wake.sleep.sleep_self(tx, agent)
     return SelfAnswer(sleeping=changed.asleep, actor="" if changed.asleep else changed.actor)
 
 
 async def _set_sleeping(caller: Caller, arguments: SetSleepingArguments) -> ToolResult:
     async with caller.parts.store.begin_write() as tx:
         home = await caller.home(tx)
+        await hold_agents(tx, caller.principal, home, [arguments.agent])
         agent = await find_agent_by_reference(tx, caller.principal, home, arguments.agent)
         require_sleep_control(caller.principal, agent, asleep=arguments.sleeping)
-        changed = await caller.parts.sleep.set(
-            tx, agent, asleep=arguments.sleeping, cause=Cause.TOOL, actor=caller.principal.name
+        outcome = await caller.parts.wake.control.set(
+            tx, caller.principal, agent, asleep=arguments.sleeping, cause=Cause.TOOL
         )
-    return SleepingResult(agent=name_from(home, changed.reference), sleeping=changed.asleep)
+    return SleepingResult(agent=name_from(home, agent.reference), sleeping=outcome.agent.asleep)
 
 
 SLEEP_TOOLS: Final = (

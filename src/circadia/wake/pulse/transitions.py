@@ -11,7 +11,7 @@ from circadia.errors import Conflict
 from circadia.ids import AgentId, MessageId, PulseId, WakeId, hash_token, new_token
 from circadia.jobs.leased_jobs import LEASE_SECONDS
 from circadia.memory.capture.attribution import prompt_provenance
-from circadia.records.agent import Agent, Cause
+from circadia.records.agent import Agent, Cause, SleepEvent
 from circadia.records.coordination import RESIDENT
 from circadia.records.event import EventType
 from circadia.records.event_data import DeadLetterAlert
@@ -25,7 +25,7 @@ from circadia.wake.admission.requests import remaining_run_seconds
 from circadia.wake.inbox import Inbox
 from circadia.wake.launchers.base import LaunchResult
 from circadia.wake.pulse.prompt import build_prompt
-from circadia.wake.pulse_lifecycle import PulseLifecycle
+from circadia.wake.pulse_lifecycle import PulseLifecycle, find_launched_run
 from circadia.wake.scheduling.wall_clock import day_bounds
 
 ATTEMPTS: Final = 4
@@ -200,11 +200,21 @@ class PulseService:
         return ended
 
     async def on_launcher_change(self, tx: Tx, agent: Agent, *, by: str) -> Agent:
-        """Close the gate of an agent whose pulses are launched from now on: nothing has launched it yet (WAKE-56)."""
-        awake = [pulse for pulse in await tx.pulses.find_open(agent.id) if pulse.launcher == RESIDENT]
-        if agent.coordination.launcher == RESIDENT or not awake:
+        """Put a launched agent to sleep unless a pulse of it runs; wake a resident one that slept as such (WAKE-87)."""
+        actor, resident = f"launcher set by {by}", agent.coordination.launcher == RESIDENT
+        if (
+            resident
+            and agent.asleep
+            and agent.cause is Cause.PULSE
+            and SleepEvent.AGENT_STARTED not in agent.sleep_events
+        ):
+            return await self._sleep.set(tx, agent, asleep=False, cause=Cause.OPERATOR, actor=actor)
+        return agent if resident else await self.put_launched_to_sleep(tx, agent, actor=actor)
+
+    async def put_launched_to_sleep(self, tx: Tx, agent: Agent, *, actor: str) -> Agent:
+        """Put a launched agent to sleep unless a pulse of it runs (WAKE-87)."""
+        if await find_launched_run(tx, agent.id) is not None:
             return agent
-        actor = f"launcher set by {by}"
         return await self._sleep.set_if_exists(tx, agent.id, asleep=True, cause=Cause.PULSE, actor=actor) or agent
 
     async def on_agent_deleted(self, tx: Tx, agent: Agent) -> None:
@@ -272,8 +282,7 @@ class PulseService:
         """Put a launched agent to sleep at the end of its last pulse; `pulse` is its state before that end."""
         if pulse.launcher == RESIDENT or pulse.status is not PulseStatus.RUNNING:
             return
-        others = await tx.pulses.find_open(pulse.agent_id)
-        if not any(other.status is PulseStatus.RUNNING and other.launcher != RESIDENT for other in others):
+        if await find_launched_run(tx, pulse.agent_id) is None:
             actor = "end of its pulse"
             await self._sleep.set_if_exists(tx, pulse.agent_id, asleep=True, cause=Cause.PULSE, actor=actor)
 
