@@ -24,6 +24,10 @@ class SleepingView(View):
     pulse: str | None = Field(
         None, description="After a wake, the pulse of an agent with a launcher: it starts soon, or runs already."
     )
+    unread: list[str] = Field(
+        default=[],
+        description="After somebody else put it to sleep: ids of mentions that it has not seen. They do not wake it.",
+    )
 
 
 class SleepingList(View):

@@ -186,7 +186,7 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     (spool := BodySpool(basis.data / "held", settings.limits)).clear()
     gate = Gate(clock, ids, presence, journal, ticker, spool, build_hold_places(basis))
     memory, embedding = build_memory(settings, secret, basis.session, clock, ids, store, signals, events)
-    registry.bind, tier.sleep.shut = memory.banks.make_bound_banks, gate.shut
+    registry.bind, tier.sleep.close_gate = memory.banks.make_bound_banks, gate.shut
     dreams, models = build_sleeptime(settings, clock, ids, memory), build_sleep_models(settings, secret, clock, stack)
     folders = build_memory_folders(basis, events, models)
     await _prepare(basis, sessions, registry, waits, tier, memory)

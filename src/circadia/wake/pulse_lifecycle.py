@@ -8,7 +8,7 @@ from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.ids import AgentId, IdSource, PulseId
 from circadia.jobs.leased_jobs import fetch_claimed
-from circadia.records.agent import Agent, Cause
+from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT
 from circadia.records.event import EventType
 from circadia.records.event_data import PulseChange
@@ -191,26 +191,6 @@ class PulseLifecycle:
             await self._events.record(tx, EventType.PULSE, data, session=session, agent=name, at=now)
         payload = {"agent": pulse.agent_id, "status": pulse.status.value, "released": released}
         self._events.signal(tx, "pulse", pulse.id, payload)
-
-
-class AwakePulseTracker:
-    """Records each time awake of an agent as a pulse (WAKE-56)."""
-
-    def __init__(self, rows: PulseLifecycle) -> None:
-        self._rows = rows
-
-    async def on_sleep_change(self, tx: Tx, agent: Agent) -> None:
-        """Begin or end a pulse, unless the wake tier moved the gate for one."""
-        if not agent.asleep and agent.cause is Cause.PULSE:
-            return
-        pulses = [pulse for pulse in await tx.pulses.find_open(agent.id) if pulse.launcher == RESIDENT]
-        if agent.asleep:
-            for pulse in pulses:
-                await self._rows.move(tx, pulse, PulseStatus.SUCCEEDED, detail=f"fell asleep ({agent.actor})")
-        elif not pulses:
-            await self._rows.add(
-                tx, agent, kind=PulseKind.GATE, by=agent.actor, reason=agent.cause.value, running=True
-            )  # fmt: skip
 
 
 async def find_launched_run(tx: Tx, agent_id: AgentId) -> Pulse | None:

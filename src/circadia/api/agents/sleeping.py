@@ -95,4 +95,5 @@ async def set_many_sleeping(session: str, body: SetManySleeping, who: Who, parts
 
 def _outcome_view(outcome: SleepOutcome, parts: ApiParts) -> SleepingView:
     held = parts.holds.count_held(outcome.agent.id)
-    return SleepingView.of(outcome.agent, held=held, pulse=outcome.pulse_id)
+    missed = [delivery.message.id for delivery in outcome.missed]
+    return SleepingView.of(outcome.agent, held=held, pulse=outcome.pulse_id, unread=missed)
