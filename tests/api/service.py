@@ -176,7 +176,6 @@ async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapp
     settings = settings_from(stated)
     events = EventLog(clock, signals)
     tier = build_wake_services(settings, clock, ids, events)
-    sleep = tier.sleep
     registry, threads, sessions = build_agent_services(settings, clock, ids, events, tier)
     async with store.begin_write() as tx:
         await sessions.ensure_default(tx)
@@ -193,7 +192,6 @@ async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapp
         sessions=sessions,
         threads=threads,
         tokens=AccessTokenService(clock, events),
-        sleep=sleep,
         presence=Presence(store, signals),
         settings=settings,
         holds=held,

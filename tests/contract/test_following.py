@@ -55,7 +55,7 @@ class OtherServer:
 
     async def sleep(self, ada: Agent, *, asleep: bool) -> None:
         async with self.store.begin_write() as tx:
-            await self.tier.sleep.set(tx, ada, asleep=asleep, cause=Cause.OPERATOR, actor="operator")
+            await self.tier.sleep.change_sleep(tx, ada.id, asleep=asleep, cause=Cause.OPERATOR, actor="operator")
 
     async def rotate(self, ada: Agent) -> str:
         async with self.store.begin_write() as tx:

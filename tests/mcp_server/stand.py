@@ -22,7 +22,6 @@ from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry, NewAgent
 from circadia.agents.sessions import SessionService
-from circadia.agents.sleep import AgentSleepService
 from circadia.agents.threads import ThreadService
 from circadia.agents.waits import Waits
 from circadia.clock import Clock, SystemClock, system_milliseconds
@@ -47,6 +46,7 @@ from circadia.stores.locks import LockKey
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.wake.inbox import Inbox
+from circadia.wake.sleep_changes import SleepChanges
 from tests.fixtures.database_file import put_database
 from tests.fixtures.listening import listening
 
@@ -174,7 +174,7 @@ class Stand:
     store: Breakable
     registry: AgentRegistry
     sessions: SessionService
-    sleep: AgentSleepService
+    sleep: SleepChanges
     threads: ThreadService
     waits: Waits
     inbox: Inbox
@@ -226,7 +226,7 @@ class Stand:
     async def set_asleep(self, agent: Agent, asleep: bool) -> None:
         """Put the agent to sleep or wake it, as the operator."""
         async with self.store.begin_write() as tx:
-            await self.sleep.set(tx, agent, asleep=asleep, cause=Cause.OPERATOR, actor="operator")
+            await self.sleep.change_sleep(tx, agent.id, asleep=asleep, cause=Cause.OPERATOR, actor="operator")
 
     def break_reading(self, reason: str) -> None:
         """From now on each read of the database fails as nobody foresaw."""
@@ -299,7 +299,7 @@ async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stan
     asked = DreamRequests(clock, ids, events, settings.dreams)
     server = McpServer(
         McpParts(
-            store=store, clock=clock, signals=signals, threads=threads, sleep=sleep, waits=waits, presence=presence,
+            store=store, clock=clock, signals=signals, threads=threads, waits=waits, presence=presence,
             settings=settings, wake=tier, memory=memory,
             sleeptime=build_sleeptime(settings, clock, ids, memory),
             folders=ConfiguredFolders(asked, settings, {}, (None, None), clock),

@@ -15,7 +15,10 @@ async def test_the_call_that_puts_its_agent_to_sleep_is_still_answered(tmp_path:
         ann = await at.agent("ann")
         async with at.client("ann", era) as client:
             for _ in range(2):  # the second time it changes nothing
-                assert structured(await client.call_tool("sleep_self")) == {"sleeping": True, "actor": ""}
+                assert structured(await client.call_tool("sleep_self")) == {
+                    "sleeping": True, "actor": "",
+                    "wakes_on": ["mentioned", "wake_agent", "message_agent with priority high or urgent"],
+                }  # fmt: skip
         row = await at.row(ann)
         assert (row.asleep, row.generation, row.cause, row.actor) == (True, 1, Cause.TOOL, "ann")
 
@@ -39,9 +42,9 @@ async def test_others_are_put_to_sleep_and_woken_only_where_the_policy_names_the
         await at.set_asleep(cid, True)
         async with at.client("ann") as ann, at.client("bob") as other:
             slept = structured(await ann.call_tool("set_sleeping", {"agent": "bob", "sleeping": True}))
-            assert slept == {"agent": "bob", "sleeping": True}
+            assert slept == {"agent": "bob", "sleeping": True, "unread": []}
             woken = structured(await ann.call_tool("set_sleeping", {"agent": "cid", "sleeping": False}))
-            assert woken == {"agent": "cid", "sleeping": False}
+            assert woken == {"agent": "cid", "sleeping": False, "unread": []}
             for client, name, sleeping in ((ann, "bob", False), (ann, "cid", True), (other, "ann", True)):
                 told = refused(await client.call_tool("set_sleeping", {"agent": name, "sleeping": sleeping}))
                 assert told.startswith("forbidden: ")
@@ -73,7 +76,7 @@ async def test_the_operator_sets_any_agents_sleep_and_is_told_to_use_a_token_for
         far = await at.agent("far", session="elsewhere")
         async with at.client("operator") as operator:
             answer = structured(await operator.call_tool("set_sleeping", {"agent": "elsewhere:far", "sleeping": True}))
-            assert answer == {"agent": "elsewhere:far", "sleeping": True}
+            assert answer == {"agent": "elsewhere:far", "sleeping": True, "unread": []}
             for tool in ("sleep_self", "wait_for_message", "wait_for_mention"):
                 assert "an agent's token" in refused(await operator.call_tool(tool))
             assert structured(await operator.call_tool("list_agents")) == {"agents": []}
@@ -92,7 +95,7 @@ async def test_a_mention_that_found_its_agent_awake_wakes_it_from_the_sleep_that
             made = structured(await other.call_tool("create_thread", {"name": "t", "participants": ["ann"]}))
             said = {"thread": made["thread"]["id"], "content": "now", "mentions": ["ann"]}
             structured(await other.call_tool("send_message", said))
-            assert structured(await client.call_tool("sleep_self")) == {"sleeping": False, "actor": "mentioned by bob"}
+            assert structured(await client.call_tool("sleep_self"))["actor"] == "mentioned by bob"
             row = await at.row(ann)
             assert (row.asleep, row.generation, row.cause) == (False, 2, Cause.EVENT)
             assert structured(await client.call_tool("sleep_self"))["sleeping"] is True

@@ -230,7 +230,7 @@ class Fleet:
     async def sleep(self, agent: Agent, asleep: bool = True) -> None:
         """Close the agent's gate, or open it, as the operator."""
         async with self.store.begin_write() as tx:
-            await self.tier.sleep.set(tx, await self.row(agent), asleep=asleep, cause=Cause.OPERATOR, actor="operator")
+            await self.tier.sleep.change_sleep(tx, agent.id, asleep=asleep, cause=Cause.OPERATOR, actor="operator")
 
     async def until(self, pulse_id: PulseId | None, *statuses: PulseStatus) -> Pulse:
         """Return the pulse once it stands there, and who heard of it has; without statuses once it has ended."""

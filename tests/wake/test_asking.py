@@ -9,7 +9,7 @@ from circadia.records.pulse import PulseStatus
 from circadia.records.wake import Decision, Wake
 from circadia.testing.clock import START
 from circadia.wake.admission.budgets import fetch_budgets
-from circadia.wake.admission.chains import fetch_agent_place
+from circadia.wake.chains import fetch_agent_place
 from tests.wake.asks import rails
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
 

@@ -5,7 +5,7 @@ import pytest
 from circadia.records.pulse import PulseKind, PulseStatus
 from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.wake import Decision, WakeSource
-from circadia.wake.admission.requests import NewWake
+from circadia.wake.wake_rows import NewWake
 from tests.fixtures.leap import Leap
 from tests.wake.asks import minutes_today, running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet

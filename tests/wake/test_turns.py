@@ -10,7 +10,7 @@ from circadia.records.message import Priority
 from circadia.records.pulse import PulseStatus
 from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.wake import Decision, Wake, WakeSource
-from circadia.wake.admission.requests import NewWake
+from circadia.wake.wake_rows import NewWake
 from tests.wake.fleet import FREE, LAUNCHED, Fleet, fleet
 
 AGEING_SECONDS = 600.0

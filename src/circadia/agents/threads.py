@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from circadia.agents.directory import find_agent_by_reference, hold_agents, lock_open_session
-from circadia.agents.sleep import ThreadEventListener
 from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import AgentId, IdSource, MessageId, ThreadId
@@ -19,6 +19,12 @@ from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 from circadia.stores.locks import agent_key, session_key, thread_key
 from circadia.suggestions import did_you_mean
+
+
+class ThreadEventListener(Protocol):
+    """Called for each event of an agent in a thread, in the transaction of the change and after it."""
+
+    async def on_event(self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str) -> None: ...
 
 
 class ThreadService:
@@ -173,7 +179,8 @@ class ThreadService:
         )
         mentioned_ids = {agent.id for agent in mentioned}
         others = [agent_id for agent_id in participants if speaker is None or agent_id != speaker.id]
-        await tx.messages.add(message, [(agent_id, agent_id in mentioned_ids) for agent_id in others])
+        missed = {agent.id for agent in mentioned if not agent.asleep}  # they may fall asleep before they see it
+        await tx.messages.add(message, [(agent_id, agent_id in mentioned_ids) for agent_id in others], missed=missed)
         await self._events.record(tx, EventType.MESSAGE, _event_data(thread, message), session=session.name)
         for agent in mentioned:
             await self._happenings.on_event(tx, agent, WakeEvent.MENTIONED, by=message.sender)

@@ -13,7 +13,6 @@ from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry
 from circadia.agents.sessions import SessionService
 from circadia.agents.sign_in import SignIn
-from circadia.agents.sleep import AgentSleepService
 from circadia.agents.threads import ThreadService
 from circadia.answers.lookup import AnswerLookup
 from circadia.clock import Clock
@@ -60,8 +59,6 @@ class ApiParts:
     sessions: SessionService
     threads: ThreadService
     tokens: AccessTokenService
-    sleep: AgentSleepService
-    """The only writer of the sleep state."""
     presence: Presence
     """Knows when the server is stopping."""
     settings: Settings

@@ -41,7 +41,10 @@ class CommandList(LazyGroup):
             "sessions": ("circadia.cli.agents.sessions", "List the sessions: groups of agents with their threads."),
             "tokens": ("circadia.cli.agents.tokens", "List the tokens of people: operators and viewers."),
             "sleep": ("circadia.cli.agents.sleep", "Put agents to sleep. Their next calls are held until they wake."),
-            "wake": ("circadia.cli.agents.sleep", "Wake agents. Their held calls continue in order of arrival."),
+            "wake": (
+                "circadia.cli.agents.sleep",
+                "Wake agents. Held calls continue in order; launchers start a pulse.",
+            ),
         },
         "Waking": {
             "send": (

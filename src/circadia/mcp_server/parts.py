@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from circadia.agents.presence import Presence
-from circadia.agents.sleep import AgentSleepService
 from circadia.agents.threads import ThreadService
 from circadia.agents.waits import Waits
 from circadia.clock import Clock
@@ -22,7 +21,6 @@ class McpParts:
     clock: Clock
     signals: Signals
     threads: ThreadService
-    sleep: AgentSleepService
     waits: Waits
     presence: Presence
     settings: Settings

@@ -114,6 +114,8 @@ class Delivery:
     """The thread's name."""
     state: DeliveryState
     mentioned: bool
+    missed: bool = False
+    """Whether it found its agent awake, and has not woken it since (WAKE-88)."""
     leased_until: datetime | None = None
     """End of a lease without a pulse: a response in flight, or a snooze."""
     pulse_id: PulseId | None = None

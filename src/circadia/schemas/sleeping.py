@@ -21,6 +21,13 @@ class SleepingView(View):
     held: int = Field(description="Number of its held calls.")
     agent: str = Field(validation_alias=AliasChoices("agent", "name"), description="Name.", examples=["writer"])
     session: str = Field(description="Name of the session.", examples=["default"])
+    pulse: str | None = Field(
+        None, description="After a wake, the pulse of an agent with a launcher: it starts soon, or runs already."
+    )
+    unread: list[str] = Field(
+        default=[],
+        description="After somebody else put it to sleep: ids of mentions that it has not seen. They do not wake it.",
+    )
 
 
 class SleepingList(View):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from circadia.agents.registry import AgentRegistry
 from circadia.agents.sessions import SessionService
-from circadia.agents.sleep import AgentSleepService
 from circadia.agents.threads import ThreadService
 from circadia.clock import Clock
 from circadia.errors import ConfigError
@@ -43,26 +42,31 @@ from circadia.wake.launchers.webhook import WebhookLauncher
 from circadia.wake.pulse.attempts import WorkerParts
 from circadia.wake.pulse.reports import PulseReports
 from circadia.wake.pulse.transitions import PulseService
-from circadia.wake.pulse_lifecycle import AwakePulseTracker, PulseLifecycle
+from circadia.wake.pulse_lifecycle import PulseLifecycle
 from circadia.wake.pulse_starter import PulseStarter
 from circadia.wake.routines import RoutineService
 from circadia.wake.services import WakeServices
+from circadia.wake.sleep_changes import SleepChanges
+from circadia.wake.sleep_control import SleepControl
 from circadia.wake.thread_events import ThreadEventHandler
+from circadia.wake.wake_rows import WakeRows
 from circadia.wake.worker import WakeWorker
 
 
 def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, events: EventLog) -> WakeServices:
     rows = PulseLifecycle(clock, ids, events)
-    sleep = AgentSleepService(clock, events, AwakePulseTracker(rows))
+    wakes = WakeRows(clock, ids, events)
+    sleep = SleepChanges(clock, events, rows, wakes)
     fleet = FleetLimits(
         max_concurrent_pulses=settings.fleet.max_concurrent_pulses, max_wakes_per_day=settings.fleet.max_wakes_per_day
     )
-    requests = WakeRequests(clock, ids, events, PulseStarter(rows, sleep), fleet)
+    requests = WakeRequests(clock, wakes, PulseStarter(rows, sleep), fleet)
     inbox = Inbox(clock, ids, events, requests, max_message_characters=settings.limits.max_message_characters)
     routines = RoutineService(clock, ids, events, requests)
     pulses = PulseService(clock, events, rows, sleep, inbox)
     return WakeServices(
         sleep=sleep,
+        control=SleepControl(sleep, requests),
         requests=requests,
         inbox=inbox,
         rows=rows,

@@ -53,6 +53,7 @@ from circadia.llm.prices import listed_models
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.services import MemoryServices
 from circadia.records.agent import AgentPolicy
+from circadia.records.coordination import RESIDENT
 from circadia.records.member import Role
 from circadia.records.principal import Principal
 from circadia.records.session import DEFAULT_SESSION, Session
@@ -94,9 +95,9 @@ from circadia.sleeptime.budget.savings import Savings
 from circadia.sleeptime.engine.health import SleepHealth
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
-from circadia.stores.base import Tx
+from circadia.stores.base import Store, Tx
 from circadia.stores.event_log import EventLog
-from circadia.stores.locks import START_KEY
+from circadia.stores.locks import START_KEY, agent_key
 from circadia.telemetry.metrics import Metrics
 from circadia.telemetry.traces import Traces
 from circadia.wake.alerts import AlertNotifier, AlertPoster
@@ -185,12 +186,12 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     (spool := BodySpool(basis.data / "held", settings.limits)).clear()
     gate = Gate(clock, ids, presence, journal, ticker, spool, build_hold_places(basis))
     memory, embedding = build_memory(settings, secret, basis.session, clock, ids, store, signals, events)
-    registry.bind, tier.sleep.shut = memory.banks.make_bound_banks, gate.shut
+    registry.bind, tier.sleep.close_gate = memory.banks.make_bound_banks, gate.shut
     dreams, models = build_sleeptime(settings, clock, ids, memory), build_sleep_models(settings, secret, clock, stack)
     folders = build_memory_folders(basis, events, models)
     await _prepare(basis, sessions, registry, waits, tier, memory)
     own = McpServer(McpParts(
-        store=store, clock=clock, signals=signals, threads=threads, sleep=tier.sleep, waits=waits,
+        store=store, clock=clock, signals=signals, threads=threads, waits=waits,
         presence=presence, settings=settings, wake=tier, memory=memory, sleeptime=dreams, folders=folders,
     ))  # fmt: skip
     stdio, bodies = StdioServers(basis.mcp_servers, basis.environment, clock), BodiesInFlight(settings.limits)
@@ -200,7 +201,7 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     parts = ApiParts(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         sign_in=SignIn(clock, store, identity, basis.admin_tokens), threads=threads, sequencer=sequencer,
-        tokens=AccessTokenService(clock, events), sleep=tier.sleep, presence=presence, settings=settings, holds=gate,
+        tokens=AccessTokenService(clock, events), presence=presence, settings=settings, holds=gate,
         wake=tier, memory=memory, sleeptime=dreams, folders=folders, lookup=lookup, judge=answers[0].judge,
         member_id=basis.member_id,
     )  # fmt: skip
@@ -341,8 +342,20 @@ async def _prepare(
     async with basis.store.begin_write(START_KEY) as tx:
         await sessions.ensure_default(tx)
     await _apply_file_agents(basis, registry, tier, basis.settings)
+    await _put_launched_to_sleep(basis.store, tier)
     if not basis.settings.server.database_url:  # else another server may be delivering what is leased
         await waits.release_all()
+
+
+async def _put_launched_to_sleep(store: Store, tier: WakeServices) -> None:
+    """Put launched agents to sleep that are awake without a pulse: earlier versions left them so."""
+    async with store.begin_read() as tx:
+        awake = await tx.agents.find_awake_launched()
+    for agent in awake:
+        async with store.begin_write(agent_key(agent.id)) as tx:
+            present = await tx.agents.get(agent.id)
+            if present is not None and present.coordination.launcher != RESIDENT:
+                await tier.pulses.put_launched_to_sleep(tx, present, actor="start of the server")
 
 
 async def _apply_file_agents(

@@ -102,6 +102,10 @@ class Agents(Protocol):
         """Return agents of the session after this name, in the database's order of names."""
         ...
 
+    async def find_awake_launched(self) -> Sequence[Agent]:
+        """Return the agents that have a launcher and are awake."""
+        ...
+
     async def find_in_open_sessions(self, *, after: tuple[str, str] | None = None, limit: int) -> Sequence[Agent]:
         """Return agents of all open sessions after this session and name, in the database's order of names."""
         ...

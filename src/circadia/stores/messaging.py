@@ -68,8 +68,13 @@ class Threads(Protocol):
 
 
 class Messages(Protocol):
-    async def add(self, message: Message, to: Collection[tuple[AgentId, bool]]) -> None:
-        """Store a message with one unread delivery per (agent, mentioned), and assign its number."""
+    async def add(
+        self, message: Message, to: Collection[tuple[AgentId, bool]], *, missed: Collection[AgentId] = ()
+    ) -> None:
+        """Store a message with one unread delivery per (agent, mentioned), and assign its number.
+
+        `missed` are those that it found awake, so that it woke them not.
+        """
         ...
 
     async def get(self, message_id: MessageId) -> Message | None: ...
@@ -97,9 +102,13 @@ class Deliveries(Protocol):
     """The only delivery table (GATE-71)."""
 
     async def find_unread(
-        self, agent_id: AgentId, *, mentioned: bool | None = None, sender: str | None = None
+        self, agent_id: AgentId, *, mentioned: bool | None = None, sender: str | None = None, newest: bool = False
     ) -> Sequence[Delivery]:
-        """Return the oldest 50 unread deliveries, oldest first."""
+        """Return the oldest 50 unread deliveries, oldest first, or the `newest` 50, newest first."""
+        ...
+
+    async def mark_noticed(self, agent_id: AgentId, messages: Collection[MessageId]) -> None:
+        """Mark deliveries as no longer missed: they have woken their agent, or asked for it."""
         ...
 
     async def count_unread(self, agent_id: AgentId) -> int:

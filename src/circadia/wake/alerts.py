@@ -25,9 +25,9 @@ from circadia.records.wake import Decision
 from circadia.stores.base import Store, Tx
 from circadia.stores.locks import ALERTS_KEY
 from circadia.wake.admission.budgets import fetch_tally
-from circadia.wake.admission.chains import ChainPosition
 from circadia.wake.admission.guardrails import CIRCUIT_FAILURES
 from circadia.wake.admission.requests import AGEING_SECONDS
+from circadia.wake.chains import ChainPosition
 
 _logger = logging.getLogger(__name__)
 

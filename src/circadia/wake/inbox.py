@@ -21,8 +21,9 @@ from circadia.records.wake import GuardrailCounts, Wake, WakeReason, WakeSource,
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 from circadia.stores.locks import agent_key, request_key
-from circadia.wake.admission.chains import ChainPosition, fetch_place
-from circadia.wake.admission.requests import NewWake, WakeRequests
+from circadia.wake.admission.requests import WakeRequests
+from circadia.wake.chains import ChainPosition, fetch_place
+from circadia.wake.wake_rows import NewWake
 
 MAX_SNOOZE_SECONDS: Final = 30 * 86_400.0
 MAX_KEY_CHARACTERS: Final = 200

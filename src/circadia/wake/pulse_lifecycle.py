@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from circadia.clock import Clock
 from circadia.errors import Conflict
-from circadia.ids import IdSource, PulseId
+from circadia.ids import AgentId, IdSource, PulseId
 from circadia.jobs.leased_jobs import fetch_claimed
-from circadia.records.agent import Agent, Cause
+from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT
 from circadia.records.event import EventType
 from circadia.records.event_data import PulseChange
@@ -193,24 +193,10 @@ class PulseLifecycle:
         self._events.signal(tx, "pulse", pulse.id, payload)
 
 
-class AwakePulseTracker:
-    """Records each time awake of an agent as a pulse (WAKE-56)."""
-
-    def __init__(self, rows: PulseLifecycle) -> None:
-        self._rows = rows
-
-    async def on_sleep_change(self, tx: Tx, agent: Agent) -> None:
-        """Begin or end a pulse, unless the wake tier moved the gate for one."""
-        if not agent.asleep and agent.cause is Cause.PULSE:
-            return
-        pulses = [pulse for pulse in await tx.pulses.find_open(agent.id) if pulse.launcher == RESIDENT]
-        if agent.asleep:
-            for pulse in pulses:
-                await self._rows.move(tx, pulse, PulseStatus.SUCCEEDED, detail=f"fell asleep ({agent.actor})")
-        elif not pulses:
-            await self._rows.add(
-                tx, agent, kind=PulseKind.GATE, by=agent.actor, reason=agent.cause.value, running=True
-            )  # fmt: skip
+async def find_launched_run(tx: Tx, agent_id: AgentId) -> Pulse | None:
+    """Return the agent's latest pulse that a launcher has started and that runs, if any."""
+    pulses = [pulse for pulse in await tx.pulses.find_open(agent_id) if pulse.launcher != RESIDENT]
+    return next((pulse for pulse in reversed(pulses) if pulse.status is PulseStatus.RUNNING), None)
 
 
 def total_run_seconds(pulse: Pulse, now: datetime) -> float:

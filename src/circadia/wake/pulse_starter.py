@@ -2,17 +2,17 @@
 
 from dataclasses import replace
 
-from circadia.agents.sleep import AgentSleepService
 from circadia.records.agent import Agent, Cause
 from circadia.records.coordination import RESIDENT
 from circadia.records.pulse import Pulse, PulseKind
 from circadia.records.wake import Decision, Wake
 from circadia.stores.base import Tx
 from circadia.wake.pulse_lifecycle import PulseLifecycle
+from circadia.wake.sleep_changes import SleepChanges
 
 
 class PulseStarter:
-    def __init__(self, rows: PulseLifecycle, sleep: AgentSleepService) -> None:
+    def __init__(self, rows: PulseLifecycle, sleep: SleepChanges) -> None:
         self._rows = rows
         self._sleep = sleep
 
@@ -22,7 +22,7 @@ class PulseStarter:
     async def open_gate(self, tx: Tx, target: Agent, wake: Wake) -> None:
         """Open the gate for a wake that needs no admission: the time awake counts, and no wake is charged (WAKE-56)."""
         actor = f"{wake.reason} by {wake.sender}"
-        await self._sleep.set(tx, target, asleep=False, cause=Cause.EVENT, actor=actor)
+        await self._sleep.change_sleep(tx, target.id, asleep=False, cause=Cause.EVENT, actor=actor)
 
     async def open_pulse(
         self,
@@ -55,7 +55,7 @@ class PulseStarter:
             routine=wake.routine if wake else None,
         )
         if resident and target.asleep:
-            await self._sleep.set(tx, target, asleep=False, cause=Cause.PULSE, actor=f"{reason} by {by}")
+            await self._sleep.change_sleep(tx, target.id, asleep=False, cause=Cause.PULSE, actor=f"{reason} by {by}")
         return pulse
 
     async def extend_joined_pulse(self, tx: Tx, target: Agent, wake: Wake) -> None:

@@ -17,7 +17,7 @@ from circadia.records.wake import Decision, Wake, WakeSource
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 from circadia.wake.admission.idleness import find_idle_reason
-from circadia.wake.admission.requests import NewWake, WakeRequests
+from circadia.wake.admission.requests import WakeRequests
 from circadia.wake.scheduling.planning import (
     SET_BACK,
     RoutineAction,
@@ -26,6 +26,7 @@ from circadia.wake.scheduling.planning import (
     plan_routine,
     replan_if_set_back,
 )
+from circadia.wake.wake_rows import NewWake
 
 HEARTBEAT: Final = "heartbeat"
 """Default routine of a launched agent: it runs only if messages wait."""

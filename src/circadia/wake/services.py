@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from circadia.agents.sleep import AgentSleepService
 from circadia.wake.admission.requests import WakeRequests
 from circadia.wake.coordination import Coordinations
 from circadia.wake.inbox import Inbox
@@ -10,12 +9,15 @@ from circadia.wake.pulse.reports import PulseReports
 from circadia.wake.pulse.transitions import PulseService
 from circadia.wake.pulse_lifecycle import PulseLifecycle
 from circadia.wake.routines import RoutineService
+from circadia.wake.sleep_changes import SleepChanges
+from circadia.wake.sleep_control import SleepControl
 from circadia.wake.thread_events import ThreadEventHandler
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WakeServices:
-    sleep: AgentSleepService
+    sleep: SleepChanges
+    control: SleepControl
     requests: WakeRequests
     inbox: Inbox
     rows: PulseLifecycle

@@ -1,12 +1,13 @@
 """Effects of thread events on an agent: they change its sleep at once, or become wake requests (WAKE-07)."""
 
-from circadia.agents.sleep import AgentSleepService
-from circadia.records.agent import Agent, SleepEvent, WakeEvent
+from circadia.records.agent import Agent, Cause, SleepEvent, WakeEvent
 from circadia.records.coordination import RESIDENT
 from circadia.records.wake import WakeSource
 from circadia.stores.base import Tx
-from circadia.wake.admission.chains import NOWHERE, fetch_agent_place
-from circadia.wake.admission.requests import NewWake, WakeRequests
+from circadia.wake.admission.requests import WakeRequests
+from circadia.wake.chains import NOWHERE, fetch_agent_place
+from circadia.wake.sleep_changes import SleepChanges
+from circadia.wake.wake_rows import NewWake
 
 
 class ThreadEventHandler:
@@ -16,18 +17,22 @@ class ThreadEventHandler:
     says (WAKE-56). While the server stops it becomes a waiting request too (WAKE-55).
     """
 
-    def __init__(self, sleep: AgentSleepService, requests: WakeRequests) -> None:
+    def __init__(self, sleep: SleepChanges, requests: WakeRequests) -> None:
         self._sleep = sleep
         self._requests = requests
 
     async def on_event(self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str) -> None:
         guarded = agent.coordination.guard_thread_events
         launched = agent.coordination.launcher != RESIDENT
-        if not isinstance(event, WakeEvent) or not (guarded or launched or self._requests.is_draining):
-            await self._sleep.on_event(tx, agent, event, by=by)
+        asleep = isinstance(event, SleepEvent)
+        if event not in (agent.sleep_events if asleep else agent.wake_events):
+            return
+        if asleep or not (guarded or launched or self._requests.is_draining):
+            actor = f"{event.value} by {by}"
+            await self._sleep.change_sleep(tx, agent.id, asleep=asleep, cause=Cause.EVENT, actor=actor)
             return
         present = await tx.agents.get(agent.id)
-        if present is None or not present.asleep or event not in present.wake_events:
+        if present is None or not present.asleep:
             return
         sender = await self._find_sender(tx, by) if guarded else None  # an unguarded event counts against nobody
         place = NOWHERE if sender is None else await fetch_agent_place(tx, sender)

@@ -8,8 +8,9 @@ from circadia.agents.access import require_sleep_control
 from circadia.agents.directory import find_agent, find_session, hold_agents
 from circadia.api.bodies import Body, Names
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
-from circadia.records.agent import Agent, Cause
+from circadia.records.agent import Cause
 from circadia.schemas.sleeping import SleepingList, SleepingView
+from circadia.wake.sleep_control import SleepOutcome
 
 router = noun_router("sleeping", prefix="")
 
@@ -40,7 +41,7 @@ async def get_sleeping(session: str, agent: str, who: Who, parts: Parts) -> Slee
     """Show an agent's sleep state. Access: operator, agents with access to the session."""
     async with parts.store.begin_read() as tx:
         found_agent = await find_agent(tx, await find_session(tx, who, session, open_only=True), agent)
-    return _view(found_agent, parts)
+    return _outcome_view(SleepOutcome(agent=found_agent), parts)
 
 
 @router.post(_BARE, include_in_schema=False)
@@ -55,19 +56,25 @@ async def set_sleeping(session: str, agent: str, body: SetSleeping, who: Who, pa
     """Put an agent to sleep or wake it.
 
     The server answers after the change is on disk. After a wake, each GET returns false and the held calls are being
-    admitted. Setting the current value changes nothing. Access: the operator, the agent, and agents with a grant in
-    `may_wake` or `may_sleep`.
+    admitted. An agent with a launcher sleeps until its `pulse` has started. A person's wake bypasses the guardrails,
+    an agent's does not. Setting the current value changes nothing. Access: the operator, the agent, and agents with a
+    grant in `may_wake` or `may_sleep`.
     """
     async with parts.store.begin_write() as tx:
-        found_agent = await find_agent(tx, await find_session(tx, who, session, open_only=True), agent)
+        home = await find_session(tx, who, session, open_only=True)
+        await hold_agents(tx, who, home, [agent])
+        found_agent = await find_agent(tx, home, agent)
         require_sleep_control(who, found_agent, asleep=body.sleeping)
-        found_agent = await parts.sleep.set(tx, found_agent, asleep=body.sleeping, cause=Cause.REST, actor=who.name)
-    return _view(found_agent, parts)
+        outcome = await parts.wake.control.set(tx, who, found_agent, asleep=body.sleeping, cause=Cause.REST)
+    return _outcome_view(outcome, parts)
 
 
 @router.put("/api/v1/sessions/{session}/sleeping")
 async def set_many_sleeping(session: str, body: SetManySleeping, who: Who, parts: Parts) -> SleepingList:
-    """Put agents of a session to sleep or wake them, all or none."""
+    """Put agents of a session to sleep or wake them, all or none.
+
+    Agents with a launcher get a pulse each; if `agents` names none, their guardrails decide when.
+    """
     async with parts.store.begin_write() as tx:
         home = await find_session(tx, who, session, open_only=True)
         names = body.agents
@@ -77,11 +84,16 @@ async def set_many_sleeping(session: str, body: SetManySleeping, who: Who, parts
         agents = [await find_agent(tx, home, name) for name in dict.fromkeys(names)]
         for agent in agents:
             require_sleep_control(who, agent, asleep=body.sleeping)
-        changed = [
-            await parts.sleep.set(tx, agent, asleep=body.sleeping, cause=Cause.REST, actor=who.name) for agent in agents
+        outcomes = [
+            await parts.wake.control.set(
+                tx, who, agent, asleep=body.sleeping, cause=Cause.REST, overrides=body.agents is not None
+            )
+            for agent in agents
         ]
-    return SleepingList(agents=[_view(agent, parts) for agent in changed])
+    return SleepingList(agents=[_outcome_view(outcome, parts) for outcome in outcomes])
 
 
-def _view(agent: Agent, parts: ApiParts) -> SleepingView:
-    return SleepingView.of(agent, held=parts.holds.count_held(agent.id))
+def _outcome_view(outcome: SleepOutcome, parts: ApiParts) -> SleepingView:
+    held = parts.holds.count_held(outcome.agent.id)
+    missed = [delivery.message.id for delivery in outcome.missed]
+    return SleepingView.of(outcome.agent, held=held, pulse=outcome.pulse_id, unread=missed)

@@ -23,11 +23,11 @@ from circadia.schemas.wakes import WakeOutcome
 from circadia.settings.launchers import WebhookLauncherSettings
 from circadia.stores.base import Tx
 from circadia.wake.admission.budgets import fetch_budgets
-from circadia.wake.admission.chains import NOWHERE
-from circadia.wake.admission.requests import NewWake
+from circadia.wake.chains import NOWHERE
 from circadia.wake.launchers.base import LaunchResult
 from circadia.wake.launchers.output import redact_tokens
 from circadia.wake.pulse_lifecycle import total_run_seconds
+from circadia.wake.wake_rows import NewWake
 
 router = noun_router("pulses")
 

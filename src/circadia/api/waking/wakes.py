@@ -21,9 +21,9 @@ from circadia.schemas.wakes import WakeDetail, WakeList, WakeMatrix, WakeOutcome
 from circadia.stores.base import Tx
 from circadia.stores.locks import request_key
 from circadia.wake.admission.budgets import fetch_budgets
-from circadia.wake.admission.chains import NOWHERE, fetch_place
-from circadia.wake.admission.requests import NewWake
+from circadia.wake.chains import NOWHERE, fetch_place
 from circadia.wake.inbox import OutgoingMessage
+from circadia.wake.wake_rows import NewWake
 
 router = noun_router("wakes")
 

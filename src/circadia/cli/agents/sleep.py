@@ -31,7 +31,7 @@ def sleep(
 def wake(
     server: RemoteServer, agents: Agents = None, every: All = False, session: Session = None, as_json: AsJson = False
 ) -> None:
-    """Wake agents. Their held calls continue in order of arrival."""
+    """Wake agents. Held calls continue in order; launchers start a pulse."""
     targets = _agents_by_session(agents, session, every=every)
     _show(server.ask(lambda client: _set(client, targets, sleeping=False)), as_json=as_json)
 
@@ -60,3 +60,6 @@ def _show(states: list[SleepingView], *, as_json: bool) -> None:
         for state in states
     ]
     console().print(table(("session", "agent", "state", "for", "held"), rows, numbers=("held",)))
+    for state in states:
+        if state.pulse is not None:
+            typer.echo(f"{state.agent} wakes with its pulse {state.pulse}.")

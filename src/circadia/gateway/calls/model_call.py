@@ -32,3 +32,5 @@ class ModelCall:
     target: str
     """Path and query after the upstream's base URL, unchanged."""
     headers: Sequence[tuple[bytes, bytes]]
+    in_pulse: bool = False
+    """Whether its token is that of a pulse."""

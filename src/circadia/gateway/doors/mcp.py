@@ -184,6 +184,7 @@ class McpDoor:
                     grace_seconds=grace_seconds,
                     limit=limit,
                     polls=waits,
+                    in_pulse=call.principal.pulse_id is not None,
                 ) as gate_call:
                     # Own tools take effect in their order; another server takes its messages in that order.
                     await self._wait_for_admission(call, agent, gate_call, keeps_place=not waits)

@@ -133,6 +133,7 @@ class ModelDoor:
             method=scope["method"],
             target=target,
             headers=headers,
+            in_pulse=principal.pulse_id is not None,
         )
         if route.generates and has_budget(agent.policy):
             tokens, nanousd = reservation(call, self._clock.now())

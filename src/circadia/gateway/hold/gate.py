@@ -1,6 +1,7 @@
 """The gate: decides whether a call passes or is held, and lists held calls."""
 
 import asyncio
+import logging
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,9 +23,12 @@ from circadia.gateway.hold.places import HoldPlaces
 from circadia.gateway.hold.reply import Phase, Reply
 from circadia.ids import AgentId, HoldId, IdSource
 from circadia.records.agent import Agent
+from circadia.records.coordination import RESIDENT
 from circadia.records.event import EventType
 from circadia.records.event_data import CallDrop, CallHold, CallRelease, HeldCallData
 from circadia.stores.base import Tx
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,8 +78,8 @@ class GateCall:
 
     __slots__ = (
         "_body", "_cell", "_gate", "_grace_seconds", "_has_place", "_limit", "_pace", "_polls", "agent", "arrived",
-        "began", "continues", "door", "dropped_by", "id", "is_listed", "line", "number", "reply", "retry_key", "since",
-        "spooled", "turn", "what",
+        "began", "continues", "door", "dropped_by", "id", "in_pulse", "is_listed", "line", "number", "reply",
+        "retry_key", "since", "spooled", "turn", "what",
     )  # fmt: skip
 
     def __init__(
@@ -92,17 +96,19 @@ class GateCall:
         limit: tuple[float, CircadiaError] | None = None,
         polls: bool = False,
         retry_key: Hashable = None,
+        in_pulse: bool = False,
     ) -> None:
         """`to` names the provider or MCP server, which gets the agent's calls in order.
 
         A held caller gets keep-alives after `grace_seconds`; `limit` is the longest hold and its error.
         `polls` tells that the caller asks again after an empty answer. `retry_key` is equal for a call and its retries
-        in the same line; None if they cannot be known.
+        in the same line; None if they cannot be known. `in_pulse` tells that the caller's token is that of a pulse.
         """
         self.agent = agent
         self.reply = reply
         self.door = door
         self.what = what
+        self.in_pulse = in_pulse
         self.line = agent.id, f"{door} {to}"
         self.retry_key = retry_key
         self.number = next(gate.numbers)
@@ -282,6 +288,7 @@ class Gate:
         self.numbers = count()
         self.admitted = 0
         self.dropped = 0
+        self._warned: set[AgentId] = set()
 
     async def shut(self, tx: Tx, agent: Agent) -> None:
         """Block the calls of an agent that falls asleep in this transaction; record earlier admissions first."""
@@ -353,6 +360,19 @@ class Gate:
         if call.continues is not None:
             held = held.model_copy(update={"continues": call.continues})
         self._record(call, EventType.HELD, held)
+        if not call.in_pulse and call.agent.coordination.launcher != RESIDENT:
+            self._warn_of_program(call.agent)
+
+    def _warn_of_program(self, agent: Agent) -> None:
+        """Log once how to run a program that calls as a launched agent, outside of a pulse (WAKE-87)."""
+        if agent.id not in self._warned:
+            self._warned.add(agent.id)
+            _logger.warning(
+                "a program calls with the own token of agent %r, which launcher %r starts: outside of its pulses its "
+                "calls are held; to run the program by yourself, set `launcher: resident`",
+                agent.reference,
+                agent.coordination.launcher,
+            )
 
     def unlist_admitted(self, call: GateCall, generation: int) -> None:
         self._unlist(call)

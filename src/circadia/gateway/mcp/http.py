@@ -15,7 +15,6 @@ from circadia.gateway.mcp.reply_adapter import TAKEN
 from circadia.network_errors import explain_unreachable, tls_hint
 from circadia.settings import McpServerSettings
 
-
 _LONGEST_ERROR: Final = 65_536
 """Maximum number of bytes read of an error's body; the rest is cut off."""
 

@@ -89,6 +89,7 @@ class Relay:
             grace_seconds=grace_seconds,
             limit=limit,
             retry_key=_retry_key(call),
+            in_pulse=call.in_pulse,
         ) as gate_call:
             while True:
                 admission = await gate_call.admit()

@@ -42,8 +42,8 @@ async def _rethink(caller: Caller, arguments: RethinkArguments) -> ToolResult:
 async def _finish(caller: Caller, _: NoArguments) -> ToolResult:
     agent = caller.agent
     async with caller.parts.store.begin_write() as tx:
-        changed = await caller.parts.sleep.set(tx, agent, asleep=True, cause=Cause.TOOL, actor=agent.reference)
-    return FinishAnswer(sleeping=changed.asleep)
+        outcome = await caller.parts.wake.control.set(tx, caller.principal, agent, asleep=True, cause=Cause.TOOL)
+    return FinishAnswer(sleeping=outcome.agent.asleep)
 
 
 RETHINK_TOOLS: Final = (

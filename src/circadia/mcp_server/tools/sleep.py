@@ -5,12 +5,13 @@ from typing import Final
 from pydantic import Field
 
 from circadia.agents.access import require_sleep_control
-from circadia.agents.directory import find_agent_by_reference
+from circadia.agents.directory import find_agent_by_reference, hold_agents
 from circadia.mcp_server.arguments import Arguments, NoArguments, ToolResult
 from circadia.mcp_server.caller import Caller, name_from
 from circadia.mcp_server.tools.threads import AgentName
 from circadia.mcp_server.tools.tool import Tool
 from circadia.records.agent import Cause
+from circadia.wake.sleep_control import list_wakers
 
 
 class SetSleepingArguments(Arguments):
@@ -21,29 +22,38 @@ class SetSleepingArguments(Arguments):
 class SelfAnswer(ToolResult):
     sleeping: bool
     actor: str = Field(description="What has woken you at once: a mention that you have not read.")
+    wakes_on: list[str] = Field(description="What can wake you. If it is empty, only a person can.")
 
 
 class SleepingResult(ToolResult):
     agent: str = Field(description="Agent.")
-    sleeping: bool = Field(description="Whether the agent is asleep now.")
+    sleeping: bool = Field(
+        description="Whether the agent is asleep now; one that must be launched sleeps until its program has started."
+    )
+    unread: list[str] = Field(description="Ids of mentions that it has not seen; they do not wake it from this sleep.")
 
 
 async def _sleep_self(caller: Caller, _: NoArguments) -> ToolResult:
     agent = caller.agent
     async with caller.parts.store.begin_write() as tx:
-        changed = await caller.parts.sleep.sleep_self(tx, agent)
-    return SelfAnswer(sleeping=changed.asleep, actor="" if changed.asleep else changed.actor)
+        changed = (
+            await caller.parts.wake.control.set(tx, caller.principal, agent, asleep=True, cause=Cause.TOOL)
+        ).agent
+        wakers = await list_wakers(tx, changed)
+    return SelfAnswer(sleeping=changed.asleep, actor="" if changed.asleep else changed.actor, wakes_on=list(wakers))
 
 
 async def _set_sleeping(caller: Caller, arguments: SetSleepingArguments) -> ToolResult:
     async with caller.parts.store.begin_write() as tx:
         home = await caller.home(tx)
+        await hold_agents(tx, caller.principal, home, [arguments.agent])
         agent = await find_agent_by_reference(tx, caller.principal, home, arguments.agent)
         require_sleep_control(caller.principal, agent, asleep=arguments.sleeping)
-        changed = await caller.parts.sleep.set(
-            tx, agent, asleep=arguments.sleeping, cause=Cause.TOOL, actor=caller.principal.name
+        outcome = await caller.parts.wake.control.set(
+            tx, caller.principal, agent, asleep=arguments.sleeping, cause=Cause.TOOL
         )
-    return SleepingResult(agent=name_from(home, changed.reference), sleeping=changed.asleep)
+    unread = [delivery.message.id for delivery in outcome.missed]
+    return SleepingResult(agent=name_from(home, agent.reference), sleeping=outcome.agent.asleep, unread=unread)
 
 
 SLEEP_TOOLS: Final = (
@@ -51,7 +61,7 @@ SLEEP_TOOLS: Final = (
         name="sleep_self",
         description=(
             "Fall asleep when you have nothing to do. This call is still answered; your next call waits, at no cost, "
-            "until an event such as a mention, or somebody else, wakes you. Then continue as if no time had passed: "
+            "until something in `wakes_on`, or a person, wakes you. Then continue as if no time had passed: "
             "call wait_for_mention to read what woke you."
         ),
         arguments=NoArguments,

@@ -9,7 +9,8 @@ from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.records.wake import WakeSource
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.stores.base import Tx
-from circadia.wake.admission.requests import NewWake, WakeRequests
+from circadia.wake.admission.requests import WakeRequests
+from circadia.wake.wake_rows import NewWake
 
 _logger = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from sqlalchemy import (
 from circadia.errors import Conflict
 from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
-from circadia.records.coordination import Coordination, Setting, SettingSource, build_coordination
+from circadia.records.coordination import RESIDENT, Coordination, Setting, SettingSource, build_coordination
 from circadia.stores.locks import agent_key, session_key
 from circadia.stores.sql.due_checks import queue_check_of_agents
 from circadia.stores.sql.link import Runner, fetch_held
@@ -87,6 +87,12 @@ _REST_OF_OPEN_SESSION = Statement(
 )  # fmt: skip
 _OF_LATER_OPEN_SESSIONS = Statement(
     _IN_OPEN_SESSIONS.where(sessions.c.name > bindparam("session")).order_by(sessions.c.name, agents.c.name)
+)
+_AWAKE_LAUNCHED = Statement(
+    _ROWS.where(
+        text("agents.deleted_at IS NULL AND NOT agents.asleep"),  # as the index says
+        cast(agents.c.coordination, Text).like('%"launcher"%'),
+    )
 )
 _OF_SESSION = Statement(_ALIVE.where(agents.c.session_id == bindparam("session_id")))
 _PAGE = Statement(
@@ -196,6 +202,10 @@ class SqlAgents:
     async def find_page(self, session_id: SessionId, *, after: str | None = None, limit: int) -> Sequence[Agent]:
         values = {"session_id": session_id, "name": after or "", "most": limit}
         return await self._run(lambda connection: [_agent(row) for row in _PAGE.all(connection, values)])
+
+    async def find_awake_launched(self) -> Sequence[Agent]:
+        work = LongWork(lambda connection: [_agent(row) for row in _AWAKE_LAUNCHED.all(connection, {})])
+        return [agent for agent in await self._run(work) if agent.coordination.launcher != RESIDENT]
 
     async def find_in_open_sessions(self, *, after: tuple[str, str] | None = None, limit: int) -> Sequence[Agent]:
         session, name = after or ("", "")

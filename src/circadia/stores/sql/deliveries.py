@@ -34,7 +34,7 @@ from circadia.stores.sql.statement import Statement
 
 _ROWS = select_deliveries(deliveries)
 _OF_AGENT = _ROWS.where(deliveries.c.agent_id == bindparam("agent_id"))
-_UNREAD = _OF_AGENT.where(deliveries.c.state == DeliveryState.UNREAD.value).order_by(deliveries.c.number).limit(50)
+_UNREAD = _OF_AGENT.where(deliveries.c.state == DeliveryState.UNREAD.value).limit(50)
 _IS_MENTION: Final = text("deliveries.mentioned")  # the form of the index `deliveries_mentioned`
 _ONE = Statement(_OF_AGENT.where(deliveries.c.message_id == bindparam("message_id")))
 _UNREAD_OF = select(
@@ -95,6 +95,12 @@ _SEE = Statement(
     )
     .values(seen_at=bindparam("now", type_=Instant)),
     ["agent", "message", "now"],
+)
+_NOTICE = Statement(
+    update(deliveries)
+    .where(deliveries.c.agent_id == bindparam("agent"), deliveries.c.message_id == bindparam("message"))
+    .values(missed=False),
+    ["agent", "message"],
 )
 _LEASE_FOR_PULSE = Statement(
     update(deliveries)
@@ -184,10 +190,10 @@ class SqlDeliveries:
         self._queue_write = runner.queue_write
 
     async def find_unread(
-        self, agent_id: AgentId, *, mentioned: bool | None = None, sender: str | None = None
+        self, agent_id: AgentId, *, mentioned: bool | None = None, sender: str | None = None, newest: bool = False
     ) -> Sequence[Delivery]:
         await self._hold(agent_key(agent_id))
-        statement = _UNREAD
+        statement = _UNREAD.order_by(deliveries.c.number.desc() if newest else deliveries.c.number)
         if mentioned is not None:
             statement = statement.where(_IS_MENTION if mentioned else deliveries.c.mentioned.is_(False))
         if sender is not None:
@@ -310,6 +316,11 @@ class SqlDeliveries:
             rows = [(agent_id, message_id, now) for message_id in sorted(messages)]
             await self._run(lambda connection: _SEE.run_many(connection, rows))
 
+    async def mark_noticed(self, agent_id: AgentId, messages: Collection[MessageId]) -> None:
+        await self._hold(agent_key(agent_id))
+        for message_id in messages:
+            self._queue_write(_NOTICE, [agent_id, message_id], key=message_id)
+
     async def mark_dead(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
         moved_ids = await self._move_deliveries(_DIE, agent_id, messages, ended=now)
         return [message for message in messages if message in moved_ids]
@@ -389,6 +400,7 @@ def _delivery(row: Any) -> Delivery:
         thread=row.thread,
         state=DeliveryState(row.state),
         mentioned=row.mentioned,
+        missed=row.missed,
         leased_until=row.leased_until,
         pulse_id=None if row.pulse_id is None else PulseId(row.pulse_id),
         seen_at=row.seen_at,

@@ -19,7 +19,7 @@ _CHUNK: Final = 500
 _NO_END: Final = 2**63 - 1
 _STEP: Final = 2**56
 """More than any number: the weight of a priority step in the page order."""
-_DELIVERY: Final = ("agent_id", "state", "mentioned", "leased_until", "pulse_id", "seen_at", "ended_at")
+_DELIVERY: Final = ("agent_id", "state", "mentioned", "missed", "leased_until", "pulse_id", "seen_at", "ended_at")
 
 
 def select_deliveries(found: FromClause) -> Select[Any]:

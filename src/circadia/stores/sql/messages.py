@@ -23,7 +23,7 @@ _DELIVER = Statement(
     insert(deliveries)
     .inline()
     .values(number=select(messages.c.number).where(messages.c.id == bindparam("key_id")).scalar_subquery()),
-    ("agent_id", "message_id", "state", "mentioned", "priority", "key_id"),
+    ("agent_id", "message_id", "state", "mentioned", "priority", "missed", "key_id"),
 )
 _OF_THREAD = Statement(
     select(messages)
@@ -45,13 +45,15 @@ class SqlMessages:
         self._hold = runner.hold
         self._keep = runner.queue_write
 
-    async def add(self, message: Message, to: Collection[tuple[AgentId, bool]]) -> None:
+    async def add(
+        self, message: Message, to: Collection[tuple[AgentId, bool]], *, missed: Collection[AgentId] = ()
+    ) -> None:
         await self._hold(*(agent_key(agent_id) for agent_id, _ in to))
         values = _values(message)
         self._keep(_ADD, [values[name] for name in _FIELDS])
         for agent_id, mentioned in to:
-            row = (agent_id, message.id, DeliveryState.UNREAD.value, mentioned, message.priority.rank, message.id)
-            self._keep(_DELIVER, row)
+            state, rank = DeliveryState.UNREAD.value, message.priority.rank
+            self._keep(_DELIVER, (agent_id, message.id, state, mentioned, rank, agent_id in missed, message.id))
 
     async def get(self, message_id: MessageId) -> Message | None:
         row = await self._run(lambda connection: _BY_ID.first(connection, {"key_id": message_id}))

@@ -178,6 +178,7 @@ deliveries = Table(
     Column("seen_at", Instant),
     Column("ended_at", Instant),
     Column("snoozed", Boolean, nullable=False, server_default=text("false")),
+    Column("missed", Boolean, nullable=False, server_default=text("false")),
 )
 Index("deliveries_message", deliveries.c.message_id)
 Index("deliveries_pulse", deliveries.c.pulse_id, **only("pulse_id IS NOT NULL"))

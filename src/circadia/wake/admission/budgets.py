@@ -9,7 +9,7 @@ from circadia.records.agent import Agent
 from circadia.records.coordination import PairMode
 from circadia.records.wake import Charge, Decision, GuardrailCounts, Wake
 from circadia.stores.base import Tx
-from circadia.wake.admission.chains import ChainPosition
+from circadia.wake.chains import ChainPosition
 from circadia.wake.scheduling.wall_clock import day_bounds
 
 SPENT: Final = frozenset({

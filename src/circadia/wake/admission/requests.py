@@ -5,18 +5,16 @@ function again when a possible obstacle ends.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from circadia.clock import Clock
 from circadia.errors import Conflict
-from circadia.ids import IdSource, MessageId, PulseId, WakeId
+from circadia.ids import PulseId
 from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT, Guardrails, OnBlock
-from circadia.records.event import EventType
-from circadia.records.event_data import WakeVerdict
-from circadia.records.message import DeliveryState, Priority
+from circadia.records.message import DeliveryState
 from circadia.records.pulse import PulseKind
 from circadia.records.schedule import BlackoutPolicy
 from circadia.records.wake import (
@@ -31,10 +29,8 @@ from circadia.records.wake import (
     matches_override,
 )
 from circadia.stores.base import Tx
-from circadia.stores.event_log import EventLog
 from circadia.stores.waking import ALL
 from circadia.wake.admission.budgets import count_wake
-from circadia.wake.admission.chains import NOWHERE, ChainPosition
 from circadia.wake.admission.guardrails import (
     CIRCUIT_FAILURES,
     AdmissionFacts,
@@ -43,9 +39,11 @@ from circadia.wake.admission.guardrails import (
     check_guardrails,
 )
 from circadia.wake.admission.idleness import find_idle_reason
+from circadia.wake.chains import NOWHERE, ChainPosition
 from circadia.wake.pulse_starter import PulseStarter
 from circadia.wake.scheduling.blackouts import blackout_at
 from circadia.wake.scheduling.wall_clock import day_bounds
+from circadia.wake.wake_rows import NewWake, WakeRows
 
 DRAINING: Final = "draining"
 """Rule of a request that is deferred because the server is stopping (WAKE-55)."""
@@ -59,26 +57,6 @@ _KINDS: Final = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NewWake:
-    target: Agent
-    source: WakeSource
-    sender: Agent | None = None
-    by: str
-    reason: str
-    priority: Priority = Priority.URGENT
-    message_id: MessageId | None = None
-    message_root: str | None = None
-    """Root of the chain that the message begins, if it begins one."""
-    routine: str | None = None
-    timeout_seconds: float | None = None
-    place: ChainPosition = NOWHERE
-    key: str | None = None
-    """Idempotency key, prefixed with the sender."""
-    overridden_by: str | None = None
-    """The person who overrides the guardrails, and the reason."""
-
-
 class RequestedWake(NamedTuple):
     wake: Wake
     counts: GuardrailCounts | None
@@ -88,12 +66,9 @@ class RequestedWake(NamedTuple):
 class WakeRequests:
     """The only writer of wake requests."""
 
-    def __init__(
-        self, clock: Clock, ids: IdSource, events: EventLog, openings: PulseStarter, fleet: FleetLimits
-    ) -> None:
+    def __init__(self, clock: Clock, rows: WakeRows, openings: PulseStarter, fleet: FleetLimits) -> None:
         self._clock = clock
-        self._ids = ids
-        self._events = events
+        self._rows = rows
         self._openings = openings
         self._fleet = fleet
         self._draining = False
@@ -126,7 +101,7 @@ class WakeRequests:
             wake = replace(wake, expires_at=None)
         await self._openings.extend_joined_pulse(tx, ask.target, wake)
         await tx.wakes.add(wake)
-        await self._record_event(tx, wake, ask.target)
+        await self._rows.record_decision(tx, wake, ask.target)
         return RequestedWake(wake, count_wake(facts.tally, wake))
 
     async def explain(self, tx: Tx, ask: NewWake) -> Wake:
@@ -146,7 +121,7 @@ class WakeRequests:
                 decided_wakes.append(again)
                 if agent is not None:
                     await self._openings.extend_joined_pulse(tx, agent, again)
-                    await self._record_event(tx, again, agent)
+                    await self._rows.record_decision(tx, again, agent)
             if again.decision is Decision.ADMITTED:
                 opened = again.pulse_id
         return decided_wakes
@@ -156,37 +131,11 @@ class WakeRequests:
         cancelled = self._move(wake, Decision.CANCELLED, detail=f"cancelled by {by}")
         if not await tx.wakes.save(cancelled):
             raise Conflict(f"wake {wake.id!r} is {wake.decision.value} already")
-        await self._record_event(tx, cancelled, agent)
+        await self._rows.record_decision(tx, cancelled, agent)
         return cancelled
 
-    def _build_wake(self, ask: NewWake) -> Wake:
-        now = self._clock.now()
-        wake_id = WakeId(self._ids.new("wak"))
-        return Wake(
-            id=wake_id,
-            at=now,
-            agent_id=ask.target.id,
-            agent=ask.target.reference,
-            source=ask.source,
-            sender_id=ask.sender.id if ask.sender else None,
-            sender=ask.by,
-            sender_pulse=ask.place.pulse_id,
-            reason=ask.reason,
-            priority=ask.priority,
-            message_id=ask.message_id,
-            routine=ask.routine,
-            decision=Decision.DEFERRED,
-            expires_at=now + timedelta(seconds=ask.target.coordination.defer_max_seconds),
-            decided_at=now,
-            root_id=ask.place.root_id or ask.message_root or wake_id,
-            parent_id=ask.place.parent_id,
-            depth=ask.place.depth + 1,
-            key=ask.key,
-            timeout_seconds=ask.timeout_seconds,
-        )
-
     async def _decide_new(self, tx: Tx, ask: NewWake, *, to_the_end: bool = False) -> tuple[Wake, AdmissionFacts]:
-        wake = self._build_wake(ask)
+        wake = self._rows.build(ask)
         facts = await self._gather_facts(tx, wake, ask.target, ask.sender, ask.place)
         wake = self._decide(wake, facts, ask.overridden_by, to_the_end=to_the_end)
         if ask.overridden_by is None and await self._must_queue(tx, wake, ask.target):
@@ -338,26 +287,6 @@ class WakeRequests:
             asker=asker,
             asks_anew_at=asks_anew_at,
         )
-
-    async def _record_event(self, tx: Tx, wake: Wake, target: Agent) -> None:
-        data = WakeVerdict(
-            wake=wake.id,
-            decision=wake.decision,
-            source=wake.source,
-            sender=wake.sender,
-            reason=wake.reason,
-            rule=wake.rule,
-            detail=wake.detail,
-            not_before=wake.not_before,
-            pulse=wake.pulse_id,
-            message=wake.message_id,
-            root=wake.root_id,
-            depth=wake.depth,
-            overridden_by=wake.overridden_by,
-        )
-        await self._events.record(tx, EventType.WAKE, data, session=target.session, agent=target.name)
-        payload = {"decision": wake.decision.value, "rule": wake.rule or "", "source": wake.source.value}
-        self._events.signal(tx, "wake", target.id, payload)
 
 
 def _is_unguarded(wake: Wake, target: Agent) -> bool:

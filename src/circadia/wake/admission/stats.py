@@ -9,7 +9,7 @@ from circadia.records.coordination import Guardrails
 from circadia.records.schedule import load_zone
 from circadia.stores.base import Tx
 from circadia.wake.admission.budgets import fetch_tally
-from circadia.wake.admission.chains import NOWHERE
+from circadia.wake.chains import NOWHERE
 from circadia.wake.scheduling.wall_clock import day_bounds
 
 

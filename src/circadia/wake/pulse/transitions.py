@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from circadia.agents.sleep import AgentSleepService
 from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.ids import AgentId, MessageId, PulseId, WakeId, hash_token, new_token
 from circadia.jobs.leased_jobs import LEASE_SECONDS
 from circadia.memory.capture.attribution import prompt_provenance
-from circadia.records.agent import Agent, Cause
+from circadia.records.agent import Agent, Cause, SleepEvent
 from circadia.records.coordination import RESIDENT
 from circadia.records.event import EventType
 from circadia.records.event_data import DeadLetterAlert
@@ -25,8 +24,9 @@ from circadia.wake.admission.requests import remaining_run_seconds
 from circadia.wake.inbox import Inbox
 from circadia.wake.launchers.base import LaunchResult
 from circadia.wake.pulse.prompt import build_prompt
-from circadia.wake.pulse_lifecycle import PulseLifecycle
+from circadia.wake.pulse_lifecycle import PulseLifecycle, find_launched_run
 from circadia.wake.scheduling.wall_clock import day_bounds
+from circadia.wake.sleep_changes import SleepChanges
 
 ATTEMPTS: Final = 4
 """Starts of a pulse: the first, and three after interruptions (WAKE-23)."""
@@ -53,9 +53,7 @@ class LeasedPulse:
 class PulseService:
     """Moves pulses between states, with their messages, gates and notices, in the caller's transaction."""
 
-    def __init__(
-        self, clock: Clock, events: EventLog, rows: PulseLifecycle, sleep: AgentSleepService, inbox: Inbox
-    ) -> None:
+    def __init__(self, clock: Clock, events: EventLog, rows: PulseLifecycle, sleep: SleepChanges, inbox: Inbox) -> None:
         self._clock = clock
         self._events = events
         self._rows = rows
@@ -140,7 +138,7 @@ class PulseService:
         """Mark the pulse as running: charge its wakes and open its gate."""
         running = await self._rows.move(tx, pulse, PulseStatus.RUNNING, started_at=self._clock.now())
         actor = f"{pulse.reason} by {pulse.by}"
-        await self._sleep.set_if_exists(tx, pulse.agent_id, asleep=False, cause=Cause.PULSE, actor=actor)
+        await self._sleep.change_sleep(tx, pulse.agent_id, asleep=False, cause=Cause.PULSE, actor=actor)
         return running
 
     async def end(self, tx: Tx, pulse: Pulse, status: PulseStatus, detail: str = "") -> Pulse:
@@ -148,7 +146,7 @@ class PulseService:
         await tx.pulses.find_open(pulse.agent_id)  # here, since a read after writes sends these first
         ended = await self._rows.move(tx, pulse, status, detail=detail)
         await self._settle_messages(tx, ended, handled=status is PulseStatus.SUCCEEDED)
-        await self._close_gate(tx, pulse)
+        await self._close_gate(tx, pulse, can_rouse=status is not PulseStatus.CANCELLED)
         if status not in (PulseStatus.SUCCEEDED, PulseStatus.CANCELLED):
             await self._notify_wakers(tx, ended)
         return ended
@@ -186,7 +184,7 @@ class PulseService:
         await self.hold_agents(tx, pulse.id)
         ended = await self._rows.move(tx, pulse, PulseStatus.TIMED_OUT, detail=f"over {pulse.timeout_seconds:g} s")
         actor = "time limit of its pulse"
-        await self._sleep.set_if_exists(tx, pulse.agent_id, asleep=True, cause=Cause.PULSE, actor=actor)
+        await self._sleep.change_sleep(tx, pulse.agent_id, asleep=True, cause=Cause.PULSE, actor=actor, can_rouse=True)
         await self._notify_wakers(tx, ended)
         return ended
 
@@ -196,16 +194,23 @@ class PulseService:
             raise Conflict(f"pulse {pulse.id!r} is {pulse.status.value} already")
         ended = await self.end(tx, pulse, PulseStatus.CANCELLED, f"cancelled by {by}")
         if pulse.launcher == RESIDENT:
-            await self._sleep.set_if_exists(tx, pulse.agent_id, asleep=True, cause=Cause.PULSE, actor=by)
+            await self._sleep.change_sleep(tx, pulse.agent_id, asleep=True, cause=Cause.PULSE, actor=by)
         return ended
 
     async def on_launcher_change(self, tx: Tx, agent: Agent, *, by: str) -> Agent:
-        """Close the gate of an agent whose pulses are launched from now on: nothing has launched it yet (WAKE-56)."""
-        awake = [pulse for pulse in await tx.pulses.find_open(agent.id) if pulse.launcher == RESIDENT]
-        if agent.coordination.launcher == RESIDENT or not awake:
-            return agent
+        """Put a launched agent to sleep unless a pulse of it runs; wake a resident one that slept as such (WAKE-87)."""
         actor = f"launcher set by {by}"
-        return await self._sleep.set_if_exists(tx, agent.id, asleep=True, cause=Cause.PULSE, actor=actor) or agent
+        if agent.coordination.launcher != RESIDENT:
+            return await self.put_launched_to_sleep(tx, agent, actor=actor)
+        if agent.cause is not Cause.PULSE or SleepEvent.AGENT_STARTED in agent.sleep_events:
+            return agent
+        return await self._sleep.change_sleep(tx, agent.id, asleep=False, cause=Cause.OPERATOR, actor=actor) or agent
+
+    async def put_launched_to_sleep(self, tx: Tx, agent: Agent, *, actor: str) -> Agent:
+        """Put a launched agent to sleep unless a pulse of it runs (WAKE-87)."""
+        if await find_launched_run(tx, agent.id) is not None:
+            return agent
+        return await self._sleep.change_sleep(tx, agent.id, asleep=True, cause=Cause.PULSE, actor=actor) or agent
 
     async def on_agent_deleted(self, tx: Tx, agent: Agent) -> None:
         """End the pulses of a deleted agent, so that they free their fleet slots."""
@@ -217,7 +222,7 @@ class PulseService:
         dead = await tx.deliveries.mark_dead(
             pulse.agent_id, await tx.deliveries.find_leased_by_pulse(pulse.id), self._clock.now()
         )
-        await self._close_gate(tx, pulse)
+        await self._close_gate(tx, pulse, can_rouse=True)
         await self._notify_wakers(tx, ended)
         session, _, name = pulse.agent.rpartition(":")
         data = DeadLetterAlert(cause="dead_letter", pulse=pulse.id, messages=list(dead), detail=detail)
@@ -268,14 +273,15 @@ class PulseService:
             await tx.deliveries.release(pulse.agent_id, leased)
             self._events.signal(tx, "delivery", pulse.agent_id)
 
-    async def _close_gate(self, tx: Tx, pulse: Pulse) -> None:
+    async def _close_gate(self, tx: Tx, pulse: Pulse, *, can_rouse: bool = False) -> None:
         """Put a launched agent to sleep at the end of its last pulse; `pulse` is its state before that end."""
         if pulse.launcher == RESIDENT or pulse.status is not PulseStatus.RUNNING:
             return
-        others = await tx.pulses.find_open(pulse.agent_id)
-        if not any(other.status is PulseStatus.RUNNING and other.launcher != RESIDENT for other in others):
-            actor = "end of its pulse"
-            await self._sleep.set_if_exists(tx, pulse.agent_id, asleep=True, cause=Cause.PULSE, actor=actor)
+        if await find_launched_run(tx, pulse.agent_id) is None:
+            actor, agent_id = "end of its pulse", pulse.agent_id
+            await self._sleep.change_sleep(
+                tx, agent_id, asleep=True, cause=Cause.PULSE, actor=actor, can_rouse=can_rouse
+            )
 
     async def _notify_wakers(self, tx: Tx, pulse: Pulse) -> None:
         """Notify the agents that woke this one of its failure (WAKE-54)."""

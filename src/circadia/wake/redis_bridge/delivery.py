@@ -16,9 +16,10 @@ from circadia.records.session import Session
 from circadia.records.wake import Wake, WakeReason, WakeSource
 from circadia.stores.base import Store
 from circadia.stores.locks import request_key
-from circadia.wake.admission.chains import fetch_place
-from circadia.wake.admission.requests import NewWake, WakeRequests
+from circadia.wake.admission.requests import WakeRequests
+from circadia.wake.chains import fetch_place
 from circadia.wake.inbox import Inbox, MessageReceipt, OutgoingMessage
+from circadia.wake.wake_rows import NewWake
 
 _ENTRY_ID: Final = re.compile(r"\d{1,20}-\d{1,20}")
 _OPERATOR: Final = Principal()

@@ -1,0 +1,120 @@
+"""The sleep state: its only writer, and all that follows from a change of it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from circadia.clock import Clock
+from circadia.errors import TargetGone
+from circadia.ids import AgentId, SessionId
+from circadia.records.agent import Agent, Cause, WakeEvent
+from circadia.records.coordination import RESIDENT
+from circadia.records.event import EventType
+from circadia.records.event_data import SleepChange
+from circadia.records.message import Delivery
+from circadia.records.pulse import PulseKind, PulseStatus
+from circadia.records.wake import WakeSource
+from circadia.stores.base import Tx
+from circadia.stores.event_log import EventLog
+from circadia.wake.pulse_lifecycle import PulseLifecycle
+from circadia.wake.wake_rows import NewWake, WakeRows
+
+
+class SleepChanges:
+    """Writes `asleep` and its generation, in the caller's transaction (GATE-03, GATE-04)."""
+
+    def __init__(self, clock: Clock, events: EventLog, pulses: PulseLifecycle, wakes: WakeRows) -> None:
+        self._clock = clock
+        self._events = events
+        self._pulses = pulses
+        self._wakes = wakes
+        self._draining = False
+        self.close_gate: Callable[[Tx, Agent], Awaitable[None]] | None = None
+        """Closes the gate of an agent that falls asleep, and records earlier calls; it gets the agent's new row."""
+
+    def drain(self) -> None:
+        """Open no gate any more, except for a pulse that has begun: the server is stopping (WAKE-55)."""
+        self._draining = True
+
+    async def change_sleep(
+        self, tx: Tx, agent_id: AgentId, *, asleep: bool, cause: Cause, actor: str, can_rouse: bool = False
+    ) -> Agent | None:
+        """Put the agent to sleep or wake it, and return its row; do nothing if it is already so.
+
+        With `can_rouse`, what came while it was awake, and which it has not seen, wakes it from this sleep (WAKE-88).
+        Return None if the agent was deleted.
+
+        Raises:
+            TargetGone: it was to wake, and the server is stopping.
+        """
+        agent = await tx.agents.get(agent_id)
+        if agent is None or agent.deleted_at is not None:
+            return None
+        if agent.asleep == asleep:
+            return agent
+        if self._draining and not asleep and cause is not Cause.PULSE:
+            raise TargetGone(f"{agent.reference!r} is not woken: the server is stopping; send it again")
+        now = self._clock.now()
+        changed = replace(agent, asleep=asleep, generation=agent.generation + 1, since=now, cause=cause, actor=actor)
+        await tx.agents.save_sleep_state(changed, from_generation=agent.generation)
+        if asleep and self.close_gate is not None:
+            await self.close_gate(tx, changed)
+        await self._record_event(tx, changed, lasted_from=agent.since)
+        await self._follow_with_pulse(tx, changed)
+        await tx.sessions.touch(SessionId(changed.session_id), now)
+        self._signal(tx, changed, lasted_from=agent.since)
+        return await self._rouse(tx, changed) if can_rouse else changed
+
+    async def find_missed(self, tx: Tx, agent: Agent) -> Sequence[Delivery]:
+        """Return what found the agent awake, so that it woke nobody, and which it has not seen, oldest first."""
+        if WakeEvent.MENTIONED not in agent.wake_events:
+            return ()
+        newest = await tx.deliveries.find_unread(agent.id, mentioned=True, newest=True)
+        return [delivery for delivery in reversed(newest) if delivery.missed and delivery.seen_at is None]
+
+    async def _follow_with_pulse(self, tx: Tx, agent: Agent) -> None:
+        """Begin or end the pulse that an agent's time awake is, unless its gate moved for one (WAKE-56)."""
+        if not agent.asleep and agent.cause is Cause.PULSE:
+            return
+        pulses = [pulse for pulse in await tx.pulses.find_open(agent.id) if pulse.launcher == RESIDENT]
+        if agent.asleep:
+            for pulse in pulses:
+                await self._pulses.move(tx, pulse, PulseStatus.SUCCEEDED, detail=f"fell asleep ({agent.actor})")
+        elif not pulses:
+            await self._pulses.add(
+                tx, agent, kind=PulseKind.GATE, by=agent.actor, reason=agent.cause.value, running=True
+            )
+
+    async def _rouse(self, tx: Tx, agent: Agent) -> Agent:
+        """Wake an agent that falls asleep over what it missed, or ask for its wake; each item does so once."""
+        missed = await self.find_missed(tx, agent)
+        if not missed:
+            return agent
+        await tx.deliveries.mark_noticed(agent.id, [delivery.message.id for delivery in missed])
+        event, coordination = WakeEvent.MENTIONED.value, agent.coordination
+        if coordination.launcher == RESIDENT and not coordination.guard_thread_events and not self._draining:
+            actor = f"{event} by {missed[0].message.sender}"
+            return await self.change_sleep(tx, agent.id, asleep=False, cause=Cause.EVENT, actor=actor) or agent
+        for message in (delivery.message for delivery in missed):
+            ask = NewWake(
+                target=agent, source=WakeSource.THREAD, by=message.sender, reason=event, message_id=message.id
+            )
+            await self._wakes.add_due(tx, ask, message.sender_id if coordination.guard_thread_events else None)
+        return agent
+
+    async def _record_event(self, tx: Tx, agent: Agent, *, lasted_from: datetime) -> None:
+        kind = EventType.SLEEP_START if agent.asleep else EventType.SLEEP_STOP
+        lasted = round(_seconds_since(agent, lasted_from), 3)
+        data = SleepChange(generation=agent.generation, cause=agent.cause, actor=agent.actor, lasted_seconds=lasted)
+        await self._events.record(tx, kind, data, session=agent.session, agent=agent.name, at=agent.since)
+
+    def _signal(self, tx: Tx, agent: Agent, *, lasted_from: datetime) -> None:
+        state = {
+            "asleep": agent.asleep, "generation": agent.generation, "actor": agent.actor, "since": agent.since,
+            "lasted_seconds": _seconds_since(agent, lasted_from),
+        }  # fmt: skip
+        self._events.signal(tx, "sleep", agent.id, state)
+
+
+def _seconds_since(agent: Agent, before: datetime) -> float:
+    return max(0.0, (agent.since - before).total_seconds())

@@ -1,0 +1,90 @@
+"""Sleep and wakes that somebody asks for: a person, or an agent that may (GATE-31, WAKE-87)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from circadia.errors import Conflict
+from circadia.ids import PulseId
+from circadia.records.agent import Agent, Cause
+from circadia.records.coordination import RESIDENT
+from circadia.records.message import Delivery
+from circadia.records.principal import Principal
+from circadia.records.wake import WakeSource
+from circadia.stores.base import Tx
+from circadia.wake.admission.requests import WakeRequests
+from circadia.wake.chains import fetch_place
+from circadia.wake.pulse_lifecycle import find_launched_run
+from circadia.wake.sleep_changes import SleepChanges
+from circadia.wake.wake_rows import NewWake
+
+BY_HAND: Final = "woken by hand"
+"""Reason of a pulse that a wake by name starts."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SleepOutcome:
+    agent: Agent
+    pulse_id: PulseId | None = None
+    """The pulse with which a launched agent wakes: it runs, or it was just requested."""
+    missed: Sequence[Delivery] = ()
+    """What the agent has not seen, and what does not wake it, since somebody else put it to sleep."""
+
+
+class SleepControl:
+    """Puts agents to sleep and wakes them: it opens a gate, or starts a pulse of an agent that must be launched."""
+
+    def __init__(self, sleep: SleepChanges, requests: WakeRequests) -> None:
+        self._sleep = sleep
+        self._requests = requests
+
+    async def set(
+        self, tx: Tx, principal: Principal, agent: Agent, *, asleep: bool, cause: Cause, overrides: bool = True
+    ) -> SleepOutcome:
+        """Put the agent to sleep or wake it. The block must hold the agent and the principal's own.
+
+        A launched agent sleeps on until its pulse has started. A person's wake `overrides` the guardrails; an agent's
+        passes them. What an agent has missed wakes it from a sleep of its own wish only (WAKE-88).
+
+        Raises:
+            Conflict: the agent was deleted meanwhile. TargetGone: it was to wake, and the server is stopping.
+        """
+        launched = agent.coordination.launcher != RESIDENT
+        run = await find_launched_run(tx, agent.id) if launched and not asleep else None
+        if asleep or not launched or run is not None:
+            own = principal.agent is not None and principal.agent.id == agent.id
+            changed = await self._sleep.change_sleep(
+                tx, agent.id, asleep=asleep, cause=cause, actor=principal.name, can_rouse=own
+            )
+            if changed is None:
+                raise Conflict(f"agent {agent.reference!r} was deleted")
+            missed = await self._sleep.find_missed(tx, changed) if asleep and not own else ()
+            return SleepOutcome(agent=changed, pulse_id=None if run is None else run.id, missed=missed)
+        is_person = principal.agent is None
+        ask = NewWake(
+            target=agent,
+            source=WakeSource.PERSON if is_person else WakeSource.AGENT,
+            sender=principal.agent,
+            by=principal.name,
+            reason=BY_HAND,
+            place=await fetch_place(tx, principal),
+            overridden_by=f"{principal.name}: {BY_HAND}" if is_person and overrides else None,
+        )
+        wake = await self._requests.ask(tx, ask)
+        return SleepOutcome(agent=agent, pulse_id=wake.pulse_id)
+
+
+async def list_wakers(tx: Tx, agent: Agent) -> Sequence[str]:
+    """Return what can wake the agent besides a person: events, messages, and its routines with their next time."""
+    wakers = [event.value for event in sorted(agent.wake_events)]
+    if not agent.coordination.wakes_enabled:
+        return wakers
+    wakers.append("wake_agent")
+    if agent.coordination.wake_on_high_priority:
+        wakers.append("message_agent with priority high or urgent")
+    routines = [routine for routine in await tx.routines.find_by_agent(agent.id) if routine.spec.enabled]
+    return wakers + [
+        f"routine {routine.name} at {routine.next_at.isoformat(timespec='seconds')}"
+        for routine in routines
+        if routine.next_at is not None
+    ]
