@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
@@ -10,12 +11,12 @@ from random import Random
 import pytest
 
 from circadia.clock import system_milliseconds
-from circadia.ids import AgentId, BankId, RandomIds
+from circadia.ids import AgentId, BankId, MessageId, PulseId, RandomIds
 from circadia.memory.episodes import EpisodeService, NewEpisode, StoredEpisode
 from circadia.records.bank import Trust
 from circadia.records.index_entry import Layer
 from circadia.records.pulse import PulseStatus
-from circadia.stores.base import Store
+from circadia.stores.base import Store, Tx
 from circadia.stores.event_log import EventLog
 from circadia.stores.locks import agent_key, bank_key
 from circadia.stores.signals.local import LocalSignals
@@ -23,13 +24,14 @@ from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.pooled_writer import PooledWriter
 from circadia.testing import ManualClock
 from tests.contract.conftest import Database, Opener
-from tests.contract.rows import agent, at, event, number_events, put, session, stored, tags
+from tests.contract.rows import agent, at, event, message, number_events, put, session, stored, tags, thread
 from tests.contract.test_store_memory import BANK, episode
 from tests.contract.test_store_wakes import kept
 from tests.contract.wake_rows import pulse
 
 ANN, BOB = agent("ann"), agent("bob")
 WORKERS = 50
+WAITS_FOR_KEY = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
 
 
 @pytest.mark.spec("CLU-01")
@@ -75,9 +77,7 @@ async def test_a_name_is_read_again_once_its_agent_is_held(database: Database, o
     first = asyncio.create_task(describe())
     await has_begun.wait()
     second = asyncio.create_task(disable())
-    while database.dialect == "postgres" and not await count(
-        store, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    ):
+    while database.dialect == "postgres" and not await count(store, WAITS_FOR_KEY):
         await asyncio.sleep(0)
     may_end.set()
     await asyncio.gather(first, second)
@@ -252,6 +252,68 @@ async def test_fifty_workers_claim_each_job_once_and_leave_none(open_store: Open
             "w", ["resident"], now=at(1_020), until=at(1_020) + timedelta(seconds=15), limit=1
         )
     assert [(job.id, job.epoch) for job in again] == [("p000", 2)]
+
+
+IDS = [MessageId("unread")]
+DELIVERY_STEPS: dict[str, Callable[[Tx], Awaitable[object]]] = {
+    "find_unread": lambda tx: tx.deliveries.find_unread(ANN.id),
+    "fetch_inbox": lambda tx: tx.deliveries.fetch_inbox(ANN.id),
+    "get": lambda tx: tx.deliveries.get(ANN.id, IDS[0]),
+    "count_by_state": lambda tx: tx.deliveries.count_by_state(ANN.id),
+    "lease": lambda tx: tx.deliveries.lease(ANN.id, IDS, at(9), now=at(1)),
+    "lease_for_pulse": lambda tx: tx.deliveries.lease_for_pulse(ANN.id, IDS, PulseId("p"), at(1)),
+    "mark_handled_by_pulse": lambda tx: tx.deliveries.mark_handled_by_pulse(ANN.id, PulseId("p"), at(1)),
+    "mark_seen": lambda tx: tx.deliveries.mark_seen(ANN.id, IDS, at(1)),
+    "release_expired": lambda tx: tx.deliveries.release_expired(at(5)),
+    "delete_handled": lambda tx: tx.deliveries.delete_handled(at(5), limit=10),
+}
+
+
+class UndoneBlock(Exception):
+    """Rolls a block back."""
+
+
+@pytest.mark.spec("CLU-01")
+async def test_each_step_of_an_inbox_waits_for_the_block_that_has_its_agent(
+    database: Database, open_store: Opener
+) -> None:
+    """So what a block decides by an inbox holds until it commits, and no two blocks lock its rows in two orders."""
+    store, elsewhere = await open_store(), await open_store()
+    where = thread("t")
+    await stored(store, session(), ANN, where)
+    async with store.begin_write() as tx:
+        for name in ("unread", "leased", "handled"):
+            await tx.messages.add(message(name, to=where), [(ANN.id, False)])
+        await tx.deliveries.lease(ANN.id, [MessageId("leased")], at(2), now=at(1))
+        await tx.deliveries.mark_handled(ANN.id, [MessageId("handled")], at(2))
+    for name, step in DELIVERY_STEPS.items():
+        may_end, has_begun = asyncio.Event(), asyncio.Event()
+
+        async def first(may_end: asyncio.Event = may_end, has_begun: asyncio.Event = has_begun) -> None:
+            with suppress(UndoneBlock):
+                async with store.begin_write(agent_key(ANN.id)) as tx:
+                    await tx.agents.get(ANN.id)
+                    has_begun.set()
+                    await may_end.wait()
+                    raise UndoneBlock
+
+        async def second(step: Callable[[Tx], Awaitable[object]] = step) -> None:
+            with suppress(UndoneBlock):
+                async with elsewhere.begin_write() as tx:
+                    await step(tx)
+                    await tx.events.last_number()  # sends what is queued
+                    raise UndoneBlock
+
+        holding = asyncio.create_task(first())
+        await has_begun.wait()
+        waiting = asyncio.create_task(second())
+        try:
+            while database.dialect == "postgres" and not waiting.done() and not await count(store, WAITS_FOR_KEY):
+                await asyncio.sleep(0)
+            assert not waiting.done(), name
+        finally:
+            may_end.set()
+            await asyncio.gather(holding, waiting)
 
 
 async def count_deadlocks(store: Store) -> int:
