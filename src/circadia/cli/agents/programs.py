@@ -63,11 +63,18 @@ claude mcp add --transport http circadia http://127.0.0.1:4114/mcp --header "Aut
         url_variable="GOOGLE_GEMINI_BASE_URL",
         path="/llm/gemini",
         block="""\
-export GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:4114/llm/gemini
-export GEMINI_API_KEY=circadia-agent-…
-# --timeout: what a tool that waits may take, in ms; Gemini CLI's own limit is 10 minutes
-gemini mcp add circadia http://127.0.0.1:4114/mcp --scope user --transport http --timeout 86400000 \\
-  --header "Authorization: Bearer circadia-agent-…"
+// ~/.gemini/settings.json; before the start:
+// export GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:4114/llm/gemini GEMINI_API_KEY=circadia-agent-…
+{
+  "security": { "auth": { "selectedType": "gemini-api-key" } },
+  "mcpServers": {
+    "circadia": {
+      "httpUrl": "http://127.0.0.1:4114/mcp",
+      "headers": { "Authorization": "Bearer circadia-agent-…" },
+      "timeout": 86400000 // what a tool that waits may take, in ms; Gemini CLI's own limit is 10 minutes
+    }
+  }
+}
 """,
     ),
     Program.OPENCODE: Setup(
