@@ -25,6 +25,7 @@ SETTINGS = {
     Program.CLAUDE_CODE: None,
     Program.GEMINI: ".gemini/settings.json",
     Program.OPENCODE: ".config/opencode/opencode.jsonc",
+    Program.QWEN_CODE: ".qwen/settings.json",
 }
 """The file for the printed settings; None if they are commands for a shell."""
 COMMANDS = {
@@ -32,6 +33,7 @@ COMMANDS = {
     Program.CLAUDE_CODE: "claude -p 'Say hello.'",
     Program.GEMINI: "gemini --skip-trust -p 'Say hello.'",
     Program.OPENCODE: "opencode run -m openai/gpt-4o-mini 'Say hello.'",
+    Program.QWEN_CODE: "qwen -p 'Say hello.'",
 }
 IMPATIENT = {
     Program.CODEX: (

@@ -17,6 +17,7 @@ class Program(enum.StrEnum):
     CLAUDE_CODE = "claude-code"
     GEMINI = "gemini"
     OPENCODE = "opencode"
+    QWEN_CODE = "qwen-code"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,6 +96,26 @@ claude mcp add --transport http circadia http://127.0.0.1:4114/mcp --header "Aut
       "headers": { "Authorization": "Bearer circadia-agent-…" },
       "oauth": false,
       "timeout": 86400000 // what a tool that waits may take, in ms
+    }
+  }
+}
+""",
+    ),
+    Program.QWEN_CODE: Setup(
+        url_variable="OPENAI_BASE_URL",
+        path="/llm/openai/v1",
+        block="""\
+// ~/.qwen/settings.json; before the start:
+// export OPENAI_BASE_URL=http://127.0.0.1:4114/llm/openai/v1 OPENAI_API_KEY=circadia-agent-… OPENAI_MODEL=gpt-5-mini
+// export QWEN_STREAM_IDLE_TIMEOUT_MS=86400000 QWEN_STREAM_MAX_LIFETIME_MS=86400000
+{
+  "security": { "auth": { "selectedType": "openai" } },
+  "model": { "generationConfig": { "timeout": 86400000 } },
+  "mcpServers": {
+    "circadia": {
+      "httpUrl": "http://127.0.0.1:4114/mcp",
+      "headers": { "Authorization": "Bearer circadia-agent-…" },
+      "timeout": 86400000 // what a tool that waits may take, in ms; Qwen Code's own limit is 10 minutes
     }
   }
 }
