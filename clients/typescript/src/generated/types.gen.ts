@@ -9298,6 +9298,12 @@ export type CallHold = {
      * Held call.
      */
     what: string;
+    /**
+     * Continues
+     *
+     * Id of the hold whose place and time it has, as a retry.
+     */
+    continues?: string | null;
 };
 
 /**

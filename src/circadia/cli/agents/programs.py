@@ -17,6 +17,7 @@ class Program(enum.StrEnum):
     CLAUDE_CODE = "claude-code"
     GEMINI = "gemini"
     OPENCODE = "opencode"
+    QWEN_CODE = "qwen-code"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,11 +64,18 @@ claude mcp add --transport http circadia http://127.0.0.1:4114/mcp --header "Aut
         url_variable="GOOGLE_GEMINI_BASE_URL",
         path="/llm/gemini",
         block="""\
-export GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:4114/llm/gemini
-export GEMINI_API_KEY=circadia-agent-…
-# --timeout: what a tool that waits may take, in ms; Gemini CLI's own limit is 10 minutes
-gemini mcp add circadia http://127.0.0.1:4114/mcp --scope user --transport http --timeout 86400000 \\
-  --header "Authorization: Bearer circadia-agent-…"
+// ~/.gemini/settings.json; before the start:
+// export GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:4114/llm/gemini GEMINI_API_KEY=circadia-agent-…
+{
+  "security": { "auth": { "selectedType": "gemini-api-key" } },
+  "mcpServers": {
+    "circadia": {
+      "httpUrl": "http://127.0.0.1:4114/mcp",
+      "headers": { "Authorization": "Bearer circadia-agent-…" },
+      "timeout": 86400000 // what a tool that waits may take, in ms; Gemini CLI's own limit is 10 minutes
+    }
+  }
+}
 """,
     ),
     Program.OPENCODE: Setup(
@@ -88,6 +96,26 @@ gemini mcp add circadia http://127.0.0.1:4114/mcp --scope user --transport http 
       "headers": { "Authorization": "Bearer circadia-agent-…" },
       "oauth": false,
       "timeout": 86400000 // what a tool that waits may take, in ms
+    }
+  }
+}
+""",
+    ),
+    Program.QWEN_CODE: Setup(
+        url_variable="OPENAI_BASE_URL",
+        path="/llm/openai/v1",
+        block="""\
+// ~/.qwen/settings.json; before the start:
+// export OPENAI_BASE_URL=http://127.0.0.1:4114/llm/openai/v1 OPENAI_API_KEY=circadia-agent-… OPENAI_MODEL=gpt-5-mini
+// export QWEN_STREAM_IDLE_TIMEOUT_MS=86400000 QWEN_STREAM_MAX_LIFETIME_MS=86400000
+{
+  "security": { "auth": { "selectedType": "openai" } },
+  "model": { "generationConfig": { "timeout": 86400000 } },
+  "mcpServers": {
+    "circadia": {
+      "httpUrl": "http://127.0.0.1:4114/mcp",
+      "headers": { "Authorization": "Bearer circadia-agent-…" },
+      "timeout": 86400000 // what a tool that waits may take, in ms; Qwen Code's own limit is 10 minutes
     }
   }
 }
