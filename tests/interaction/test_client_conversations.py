@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from circadia.testing.upstream import MockUpstream
+from tests.gateway.bound_agent import RESPONSES, bound, chat
 from tests.interaction.live import KEY, Live, live
 
 pytestmark = pytest.mark.spec("GATE-96")
@@ -100,6 +101,33 @@ async def test_the_calls_of_a_codex_loop_are_one_conversation_whatever_its_items
     async with live(tmp_path) as at:
         await loop(at, await at.agent(), headers)
         assert await conversations(at) == [30]
+
+
+@pytest.mark.parametrize("headers", [CODEX, None])
+async def test_in_a_loop_the_context_stays_and_question_and_answers_are_one_conversation_in_the_bank(
+    tmp_path: Path, headers: Mapping[str, str] | None
+) -> None:
+    async with bound(tmp_path) as ann:
+        await ann.say(chat("The tests pass only with the red lamp"))
+        custom = {"type": "custom_tool_call", "call_id": "c", "name": "apply_patch", "input": "*** Begin Patch"}
+        items: list[Body] = list(PROMPT)
+        contexts: list[str] = []
+        for number in range(4):
+            call, reference = {**custom, "call_id": f"c{number}"}, {"call_id": f"c{number}", "output": "done"}
+            reply(ann.at.upstream, number, *([call] if number < 3 else []))
+            await ann.say({"model": "gpt-5", "input": items, "stream": True}, path=RESPONSES, headers=headers)
+            contexts.append(json.dumps(ann.sent["input"][2]))
+            await ann.say(chat(f"The tests pass only with lamp {number} too"))
+            said = {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": f"Step {number}"}],
+            }
+            items = [*items, call, said, {"type": "custom_tool_call_output", **reference}]
+        assert "red lamp" in contexts[0]
+        assert contexts == contexts[:1] * 4
+        found = {each.text: each.conversation for each in await ann.episodes()}
+    assert found["Make the tests pass"] == found["Step 3"]
 
 
 async def test_every_kind_of_block_of_the_messages_api_leaves_a_conversation_what_it_is(tmp_path: Path) -> None:
