@@ -76,30 +76,6 @@ async def test_calls_that_repeat_the_whole_history_add_only_what_is_new(tmp_path
     assert len({each.conversation for each in kept}) == 1
 
 
-@pytest.mark.spec("MEM-14", "MEM-18")
-@pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
-async def test_a_title_for_the_conversation_is_neither_kept_nor_told_memories_and_is_counted(
-    tmp_path: Path, path: str
-) -> None:
-    async with bound(tmp_path) as ann:
-        await ann.say(asking(path, "My dog is called Rex", stream=False), path=path)
-        kept = await ann.texts()
-        titled = asking(path, "Generate a short title for this conversation:\n\nMy dog is called Rex", stream=False)
-        leads = {CHAT: "", RESPONSES: "instructions", MESSAGES: "system"}
-        beside = asking(path, "How is my dog called?", stream=False)
-        if lead := leads[path]:
-            beside[lead] = "You make titles.\nWrite a title by which the user finds this conversation."
-        else:
-            beside["messages"].insert(0, {"role": "system", "content": "Write a title for the conversation."})
-        for body in (titled, beside):
-            await ann.say(body, path=path)
-            assert json.loads(ann.at.upstream.requests[-1].body) == body
-        assert await ann.texts() == kept
-        bank = await ann.bank()
-    assert bank is not None
-    assert bank.skipped == {"chore": 4}
-
-
 @pytest.mark.spec("MEM-14")
 @pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
 async def test_an_answer_that_broke_off_is_kept_as_such_and_its_retry_as_whole(tmp_path: Path, path: str) -> None:

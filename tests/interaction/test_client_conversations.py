@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from circadia.testing.upstream import MockUpstream
+from tests.gateway.bound_agent import RESPONSES, bound, chat
 from tests.interaction.live import KEY, Live, live
 
 pytestmark = pytest.mark.spec("GATE-96")
@@ -16,7 +17,7 @@ Body = dict[str, Any]
 CODEX = {"originator": "codex_cli_rs", "session-id": "s1", "thread-id": "t1"}
 CLAUDE_CODE = {"x-claude-code-session-id": "s1", "x-app": "cli"}
 OPENCODE = {"user-agent": "opencode/1.18.3", "x-session-id": "ses_1"}
-PROMPT = [
+PROMPT: list[Body] = [
     {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "<permissions>…"}]},
     {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "<environment_context>…"}]},
     {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Make the tests pass"}]},
@@ -25,17 +26,18 @@ PROMPT = [
 
 def steps(number: int) -> Iterable[tuple[Body, list[Body]]]:
     """Return an answer's item of each kind, and what Codex sends in its place and after it in the next request."""
-    call, action = f"call_{number}", {"type": "exec", "command": ["ls"], "env": {}, "timeout_ms": None}
+    call = f"call_{number}"
+    action: Body = {"type": "exec", "command": ["ls"], "env": {}, "timeout_ms": None}
     output = {"type": "function_call_output", "call_id": call, "output": f"done {number}"}
     custom = {"type": "custom_tool_call", "call_id": call, "name": "apply_patch", "input": f"*** Begin {number}"}
     yield custom, [custom, {**output, "type": "custom_tool_call_output"}]
     search = {"type": "web_search_call", "action": {"type": "search", "query": "uv", "sources": [{"url": "u"}]}}
     yield search, [{**search, "action": {"type": "search", "query": "uv"}}]
-    shell = {"type": "local_shell_call", "call_id": call, "action": action}
+    shell: Body = {"type": "local_shell_call", "call_id": call, "action": action}
     yield shell, [{**shell, "action": {"type": "exec", "command": ["ls"], "working_directory": None}}, output]
     mcp = {"type": "mcp_call", "name": "read", "server_label": "files", "arguments": "{}", "output": "x", "error": None}
     yield mcp, []
-    tools = {"type": "tool_search_call", "call_id": call, "execution": "client", "arguments": {"query": "q"}}
+    tools: Body = {"type": "tool_search_call", "call_id": call, "execution": "client", "arguments": {"query": "q"}}
     yield tools, [tools, {"type": "tool_search_output", "call_id": call, "tools": [], "status": "completed"}]
     yield {"type": "code_interpreter_call", "code": "1", "container_id": "c", "outputs": None}, []
     yield {"type": "image_generation_call", "result": "aaaa"}, [{"type": "image_generation_call", "result": "aaaa"}]
@@ -51,7 +53,7 @@ def steps(number: int) -> Iterable[tuple[Body, list[Body]]]:
 
 def reply(at: MockUpstream, number: int, *items: Body) -> None:
     """Script the next answer of the Responses API, streamed as to Codex."""
-    output = [
+    output: list[Body] = [
         {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": f"e{number}"},
         *({**item, "id": f"it_{number}_{place}", "status": "completed"} for place, item in enumerate(items)),
         {
@@ -59,7 +61,7 @@ def reply(at: MockUpstream, number: int, *items: Body) -> None:
             "content": [{"type": "output_text", "text": f"Step {number}", "annotations": [], "logprobs": []}],
         },
     ]  # fmt: skip
-    response = {"id": f"resp_{number}", "status": "completed", "output": output, "store": False}
+    response: Body = {"id": f"resp_{number}", "status": "completed", "output": output, "store": False}
     document = json.dumps({"type": "response.completed", "response": response})
     body = f"event: response.completed\ndata: {document}\n\n"
     at.next(body=body, path="/responses", headers={"content-type": "text/event-stream"})
@@ -82,12 +84,12 @@ async def conversations(at: Live) -> list[int]:
 
 async def loop(at: Live, token: str, headers: Mapping[str, str] | None, calls: int = 30, **fields: object) -> None:
     """Make the calls of one Codex tool loop, with answers of each kind."""
-    items = list(PROMPT)
+    items: list[Body] = list(PROMPT)
     kinds = [step for number in range(-(-calls // 9)) for step in steps(number)][:calls]
     for number, (item, sent) in enumerate(kinds):
         reply(at.upstream, number, item)
         await ask(at, token, "/v1/responses", {"model": "gpt-5", "input": items, "stream": True, **fields}, headers)
-        thought = {"type": "reasoning", "summary": [], "encrypted_content": f"e{number}"}
+        thought: Body = {"type": "reasoning", "summary": [], "encrypted_content": f"e{number}"}
         said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": f"Step {number}"}]}
         items = [*items, thought, *sent[:1], said, *sent[1:]]
 
@@ -99,6 +101,33 @@ async def test_the_calls_of_a_codex_loop_are_one_conversation_whatever_its_items
     async with live(tmp_path) as at:
         await loop(at, await at.agent(), headers)
         assert await conversations(at) == [30]
+
+
+@pytest.mark.parametrize("headers", [CODEX, None])
+async def test_in_a_loop_the_context_stays_and_question_and_answers_are_one_conversation_in_the_bank(
+    tmp_path: Path, headers: Mapping[str, str] | None
+) -> None:
+    async with bound(tmp_path) as ann:
+        await ann.say(chat("The tests pass only with the red lamp"))
+        custom = {"type": "custom_tool_call", "call_id": "c", "name": "apply_patch", "input": "*** Begin Patch"}
+        items: list[Body] = list(PROMPT)
+        contexts: list[str] = []
+        for number in range(4):
+            call, reference = {**custom, "call_id": f"c{number}"}, {"call_id": f"c{number}", "output": "done"}
+            reply(ann.at.upstream, number, *([call] if number < 3 else []))
+            await ann.say({"model": "gpt-5", "input": items, "stream": True}, path=RESPONSES, headers=headers)
+            contexts.append(json.dumps(ann.sent["input"][2]))
+            await ann.say(chat(f"The tests pass only with lamp {number} too"))
+            said = {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": f"Step {number}"}],
+            }
+            items = [*items, call, said, {"type": "custom_tool_call_output", **reference}]
+        assert "red lamp" in contexts[0]
+        assert contexts == contexts[:1] * 4
+        found = {each.text: each.conversation for each in await ann.episodes()}
+    assert found["Make the tests pass"] == found["Step 3"]
 
 
 async def test_every_kind_of_block_of_the_messages_api_leaves_a_conversation_what_it_is(tmp_path: Path) -> None:
@@ -151,7 +180,7 @@ async def test_every_kind_of_block_of_the_messages_api_leaves_a_conversation_wha
 async def test_a_session_holds_together_what_its_history_does_not(tmp_path: Path) -> None:
     """Claude Code clears the results of old tools; nothing but its name and its beginning stays."""
     first = [{"type": "text", "text": "<system-reminder>…"}, {"type": "text", "text": "Find it"}]
-    said = [
+    said: list[Body] = [
         {"role": "user", "content": first},
         {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "Read", "input": {}}]},
     ]

@@ -9,7 +9,7 @@ from circadia.testing.upstream import MockUpstream
 from tests.interaction.live import CHAT, KEY, Live, live
 from tests.recording.statement_recorder import SentStatement, recorded
 
-pytestmark = pytest.mark.spec("LARGE-03", "GATE-67")
+pytestmark = pytest.mark.spec("LARGE-03", "GATE-67", "GATE-96")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -60,6 +60,11 @@ async def test_a_call_looks_its_conversation_up_once_at_most_and_only_if_it_has_
         _, named = await ask(at, token, said("hi"), **{"x-circadia-conversation": "desk"})
         _, known = await ask(at, token, said("hi"), **{"x-circadia-conversation": "desk"})
         assert (named, known) == (1, 0)
+        session = {"x-claude-code-session-id": "s1"}
+        _, begun = await ask(at, token, said("hey"), **session)
+        _, unknown = await ask(at, token, said("ho", "what?", "nothing"), **session)
+        _, known = await ask(at, token, said("hey", "something else", "and now?"), **session)
+        assert (begun, unknown, known) == (0, 1, 0), "a client's name costs no more"
 
 
 async def test_a_conversation_goes_on_after_a_restart_by_one_look_up(tmp_path: Path, sections: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from circadia.memory.capture.harness import is_chore, own_words, strip_harness_text
+from circadia.memory.capture.harness import find_chore, own_words, strip_harness_text
 
 pytestmark = pytest.mark.spec("MEM-14")
 
@@ -28,6 +28,10 @@ pytestmark = pytest.mark.spec("MEM-14")
         ('<hook_prompt hook_run_id="h">stop</hook_prompt>\nGo on.', "Go on."),
         ("<skill>\n<name>pdf</name>\nRead PDFs.\n</skill>", ""),
         ("<relevant-memories>\nlikes tea\n</relevant-memories>\nBuy tea.", "Buy tea."),
+        ("<supermemory-context>\nlikes tea\n</supermemory-context>\nBuy tea.", "Buy tea."),
+        ("<hindsight_memories>\nlikes tea\n</hindsight_memories>\nBuy tea.", "Buy tea."),
+        ("<openviking-context>likes tea</openviking-context> Buy tea.", "Buy tea."),
+        ("<claude-mem-context>\n# Recent Activity\n</claude-mem-context>\nBuy tea.", "Buy tea."),
         ("Context:\n<active_memory_plugin>likes tea</active_memory_plugin>\nBuy tea.", "Context:\n\nBuy tea."),
         ("<circadia-dream>\nDream now.\n</circadia-dream>", ""),
     ],
@@ -59,62 +63,175 @@ def test_what_a_person_wrote_is_left_as_it_is(text: str) -> None:
     assert strip_harness_text(text) == text
 
 
-@pytest.mark.parametrize(
-    ("lead", "said"),
-    [
-        ("You write titles. Output one line.\n\nWrite a short title by which the user finds this conversation.", "Hi"),
-        ("Generate a descriptive title for the conversation, from the user's message.", "Where is Ann?"),
-        ("", "Generate a title for this conversation:\n"),
-        ("You are helpful.", "Please provide a title of five words for the conversation, in its language.\n\nHi"),
-        ("", "### Task:\nCreate 1-3 broad tags for the chat history.\n<chat>Hi</chat>"),
-        ("", "### Task:\nSuggest three follow-up questions that the user could ask next in this chat."),
-        ("", "Respond with TEXT ONLY.\n\nYour task is to create a detailed summary of the conversation so far."),
-        ("You are Codex.", "You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary."),
-        (
-            "",
-            "<primary_objective>\nYour sole objective in this task is to extract the highest quality/most relevant "
-            "context from the conversation history below.\n</primary_objective>",
-        ),
-        (
-            "",
-            "This is a summary of the conversation so far: Hi\n\nExtend this summary by taking into account the new "
-            "messages above:",
-        ),
-        ("", "Analyze the following conversation and create a structured summary that preserves all information"),
-        (
-            "The following is a conversation of user and assistant. Write a concise summary about the contents of "
-            "this conversation.",
-            "user: Hi",
-        ),
-        (
-            "You are a Personal Information Organizer, specialized in accurately storing facts, user memories.",
-            "Input:\nHi",
-        ),
-    ],
+TITLE = (
+    "Generate a concise, sentence-case title (3-7 words) that captures the main topic or goal of this coding session."
 )
-def test_what_a_client_asks_about_a_conversation_is_a_chore(lead: str, said: str) -> None:
-    assert is_chore(lead, [said], continues=False)
+SESSION = "<session>\nMend the door\n</session>\n\n"
+CHORES = [
+    # Claude Code
+    ("title", f"x-anthropic-billing-header: cc_version=2;\nYou are a Claude agent.\n{TITLE} The title should", SESSION),
+    (
+        "title",
+        "",
+        "You are coming up with a succinct title and git branch name for a coding session based on the provided",
+    ),
+    ("summary", "You are a helpful AI assistant tasked with summarizing conversations.", "Go"),
+    (
+        "summary",
+        "You are Claude Code.",
+        "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\nYour task is to create a detailed summary of the "
+        "conversation so far, paying close attention",
+    ),
+    ("summary", "", "The user stepped away and is coming back. Recap in under 40 words, 1-2 plain sentences"),
+    ("suggestion", "", "[SUGGESTION MODE: Suggest what the user might naturally type next into Claude Code.]\n\nFIRST"),
+    ("memory", "", "You are now acting as the memory extraction subagent. Analyze the most recent ~9 messages above"),
+    ("memory", "You are Claude Code.", "# Dream: Memory Consolidation\n\nYou are performing a dream"),
+    (
+        "memory",
+        "You are selecting memories that will be useful to Claude Code as it processes a user's query. The first",
+        "Door",
+    ),
+    # Codex
+    ("title", "Generate a concise, single-line task title of at most 40 characters and under five words", "Mend it"),
+    ("summary", "You are Codex.", "You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary."),
+    ("memory", "## Memory Writing Agent: Phase 1 (Single Rollout)\nYou are a Memory Writing Agent.", "rollout"),
+    ("review", "You are judging one planned coding-agent action.\nAssess the exact action's", "rm"),
+    # opencode
+    ("title", "You are a title generator. You output ONLY a thread title. Nothing else.\n\n<task>", "Mend the door"),
+    ("summary", "You are an anchored context summarization assistant for coding sessions.\n\nSummarize", "Door"),
+    # Qwen Code, Gemini CLI
+    (
+        "memory",
+        "You are now acting as the managed memory extraction subagent for an AI coding assistant.\n\nThe",
+        "Managed",
+    ),
+    ("memory", "You are performing a managed memory dream — a reflective consolidation pass", "Memory directory: `/m`"),
+    (
+        "memory",
+        "You are selecting memories that will be useful to an AI coding assistant as it processes a user's query. You",
+        "Query: door",
+    ),
+    ("memory", "You are reviewing this conversation to extract reusable skills.\n", "Project skills directory: `/s`"),
+    ("title", f"{TITLE}\nThe title should be clear", "Mend the door"),
+    (
+        "summary",
+        "\nYou are the component that summarizes internal chat history into a given structure.\n",
+        "First, reason",
+    ),
+    (
+        "review",
+        "You are Gemini.",
+        "Analyze *only* the content and structure of your immediately preceding response (your last turn in the",
+    ),
+    # OpenClaw
+    ("heartbeat", "", "Read HEARTBEAT.md if it exists (workspace context). Follow it strictly.\nCurrent time: noon"),
+    ("heartbeat", "", "Follow the heartbeat monitor scratch context when provided. Recurring tasks are automations;"),
+    ("heartbeat", "", "[OpenClaw heartbeat poll]"),
+    ("heartbeat", "", "[OpenClaw exec completion]\nDisable automatic completion turns"),
+    ("boot", "", "You are running a boot check. Follow BOOT.md instructions exactly.\n\nBOOT.md:\nGreet"),
+    ("boot", "", "A new session was started via /new or /reset. Greet the user"),
+    ("schedule", "", "[Fri 2026-11-20 09:00 GMT+1] [cron:j-1 daily] Check the mail."),
+    ("subagent", "", "[Subagent Context] You are running as a subagent (depth 1/1)."),
+    ("memory", "", "Pre-compaction memory flush. Store durable memories only in memory/2026-11-29.md"),
+    (
+        "title",
+        "",
+        "Based on this conversation, generate a short 1-2 word filename slug (lowercase, hyphen-separated, no",
+    ),
+    # Open WebUI
+    ("title", "", "### Task:\nGenerate a concise, 3-5 word title with an emoji summarizing the chat history.\n###"),
+    ("title", "", "### Task:\nGenerate 1-3 broad tags categorizing the main themes of the chat history, along with"),
+    (
+        "suggestion",
+        "",
+        "### Task:\nSuggest 3-5 relevant follow-up questions or prompts that the user might naturally ask next",
+    ),
+    ("suggestion", "", "### Task:\nAnalyze the chat history to determine the necessity of generating search queries,"),
+    # LibreChat
+    ("title", "", "Provide a concise, 5-word-or-less title for the conversation, using its same language, with no"),
+    # Copilot
+    ("title", "You are an expert in crafting pithy titles for chatbot conversations. You are presented", "Door"),
+    # Crush, Vercel's chat
+    ("title", "you will generate a short title based on the first message a user begins a conversation with\n", "Door"),
+    (
+        "title",
+        "\n    - you will generate a short title based on the first message a user begins a conversation with",
+        "Door",
+    ),
+    # Cline, Roo Code
+    (
+        "summary",
+        "",
+        "<explicit_instructions>\nThe context is running out. Now, your urgent task is to create a comprehensive "
+        "detailed summary of the conversation so far.",
+    ),
+    # LangChain, LangMem, CrewAI, LlamaIndex
+    (
+        "summary",
+        "",
+        "<primary_objective>\nYour sole objective in this task is to extract the highest quality/most relevant "
+        "context from the conversation history below.\n</primary_objective>",
+    ),
+    (
+        "summary",
+        "",
+        "This is a summary of the conversation so far: Hi\n\nExtend this summary by taking into account the new "
+        "messages above:",
+    ),
+    (
+        "summary",
+        "",
+        "Analyze the following conversation and create a structured summary that preserves all information",
+    ),
+    (
+        "summary",
+        "The following is a conversation of user and assistant. Write a concise summary about the contents of "
+        "this conversation.",
+        "user: Hi",
+    ),
+    # mem0
+    (
+        "memory",
+        "You are a Personal Information Organizer, specialized in accurately storing facts, user memories.",
+        "Input:\nHi",
+    ),
+]
 
 
+@pytest.mark.spec("GATE-97")
+@pytest.mark.parametrize(("why", "lead", "said"), CHORES)
+def test_what_a_program_asks_for_itself_is_recognised_by_its_own_string(why: str, lead: str, said: str) -> None:
+    assert find_chore(lead, said) == why
+
+
+@pytest.mark.spec("GATE-97")
 @pytest.mark.parametrize(
     ("lead", "said"),
     [
         ("You are helpful. " * 30 + "At the end, write a title for the conversation.", "Hi"),
         ("You are a reviewer.", "Write a title for my post about cats."),
-        ("", "Create a title for the chat app that I build."),
-        ("", "Write a title for the discussion section of my paper."),
+        ("", "Generate a title for this conversation, please"),
+        ("You write titles. Generate a descriptive title for the conversation.", "Where is Ann?"),
+        ("", "<session>\nMend the door\n</session>\n\nWrite the title of my talk about it"),
+        ("", "<session>\nMend the door\n</session>\n\nSchreib mir einen Titel dafür"),
+        ("You extract facts from mails. Return JSON with the fields name and date.", "Ann moves on Friday."),
+        ("You are a memory extraction assistant. Extract what the user says.", "I moved to Porto."),
+        ("", "What does [OpenClaw heartbeat poll] mean in my transcript?"),
+        ("", "Please read HEARTBEAT.md if it exists, and tell me what it is for"),
+        ("", "[cron: 0 2 * * 1] is the wrong time, is it not?"),
+        ("", "NO_REPLY"),
+        ("", "### Task:\nWrite a letter to my landlord"),
+        ("", "Why does Claude Code send 'You are a title generator. You output ONLY a thread title.'?"),
+        (f"{TITLE.lower()}", "Door"),
         ("You are kind, and suggest follow-up questions that move the conversation forward.", "Hi"),
-        ("You help in a shop. You may write a title for the conversation if a person wants one.", "Hi"),
-        ("", "What is the title of the thread in which Ann wrote?"),
-        ("", "Suggest a name for our chat group."),
-        ("", "I wonder: generate a title for this conversation, or not?"),
-        ("Provide tags. Then follow the conversation.", "Write a poem with a title."),
         ("", "Please summarize our conversation so far"),
+        ("", "Fasse unser Gespräch bitte zusammen"),
         ("", "Who wrote that your task is to create a detailed summary of the conversation so far?"),
+        ("You are helpful. " * 100 + f"\n{TITLE}", "Door"),
     ],
 )
 def test_what_a_person_asks_is_none(lead: str, said: str) -> None:
-    assert not is_chore(lead, [said], continues=False)
+    assert find_chore(lead, said) == ""
 
 
 @pytest.mark.parametrize(
@@ -150,12 +267,6 @@ def test_what_only_looks_like_it_is_a_persons(text: str) -> None:
     assert own_words(text) == text
 
 
-def test_a_leading_prompt_makes_no_chore_of_a_conversation_that_goes_on() -> None:
-    lead = "Write a title for the conversation."
-    assert is_chore(lead, ["Hi"], continues=False)
-    assert not is_chore(lead, ["Hi"], continues=True)
-
-
 @pytest.mark.parametrize(
     "piece",
     [
@@ -165,7 +276,8 @@ def test_a_leading_prompt_makes_no_chore_of_a_conversation_that_goes_on() -> Non
         "</task>",
         "[Request ",
         "<",
-        "generate a title ",
+        f"{TITLE} ",
+        "[cron:j ",
         "<summary>",
         "Validation feedback:\n",
         "\n",
@@ -176,5 +288,5 @@ def test_a_flood_takes_no_time(piece: str) -> None:
     began = time.process_time()
     strip_harness_text(piece * 20_000)
     own_words(piece * 20_000)
-    is_chore(piece * 20_000, [piece * 20_000], continues=False)
+    find_chore(piece * 20_000, piece * 20_000)
     assert time.process_time() - began < 1

@@ -133,7 +133,7 @@ SENDER = 'Sender (untrusted metadata):\n```json\n{\n  "label": "Ann (1)"\n}\n```
 REPLY = 'Replied message \u27e6openclaw:ctx\u27e7\n```json\n{\n  "body": "what Bob wrote"\n}\n```\n\n'
 
 
-@pytest.mark.spec("MEM-16")
+@pytest.mark.spec("MEM-16", "GATE-97")
 def test_a_session_of_openclaw_contributes_what_was_said_and_not_its_own_context_or_memory(tmp_path: Path) -> None:
     file = write(
         tmp_path / "o-1.jsonl",
@@ -147,6 +147,12 @@ def test_a_session_of_openclaw_contributes_what_was_said_and_not_its_own_context
             openclaw_message("assistant", "mirrored", 5, model="delivery-mirror"),
             openclaw_message("toolResult", "output", 6),
             openclaw_message("user", "A new session was started via /new or /reset. Say hi.", 7),
+            openclaw_message("assistant", "Hi, I am Molty.", 71),
+            openclaw_message("user", "[Fri 2026-11-20 09:00 GMT+1] Read HEARTBEAT.md if it exists (workspace", 72),
+            openclaw_message("assistant", "Nothing is due.", 73),
+            openclaw_message("user", "You are running a boot check. Follow BOOT.md instructions exactly.\n\nGo", 74),
+            openclaw_message("user", "Pre-compaction memory flush. Store durable memories only in", 75),
+            openclaw_message("assistant", "Stored.", 76),
             openclaw_message("user", "[Fri 2026-11-20 09:00 GMT+1] [cron:j-1 daily] Check the mail.", 8),
             openclaw_message("user", "It ended.", 9, provenance={"kind": "inter_session"}),
             openclaw_message("user", "Thanks!", 10, provenance={"kind": "external_user"}),

@@ -98,6 +98,7 @@ def user(text: str = "Do it", **more: object) -> dict[str, Any]:
     return claude_line("user", text, 1, **more)
 
 
+@pytest.mark.spec("GATE-97")
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [
@@ -126,6 +127,8 @@ def user(text: str = "Do it", **more: object) -> dict[str, Any]:
             [{"type": "session", "id": "o"}, openclaw_message("user", "[cron:j daily] Check", 1)],
             "it was started by a schedule or another agent",
         ),
+        ([{"type": "session", "id": "o"}, openclaw_message("user", "[OpenClaw heartbeat poll]", 1)], "no person"),
+        ([user("[SUGGESTION MODE: Suggest what the user might naturally type next into Claude Code.]")], "no person"),
     ],
 )
 def test_interactive_sessions_count_and_those_of_programs_agents_and_schedules_say_why_not(

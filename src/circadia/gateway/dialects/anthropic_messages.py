@@ -16,7 +16,7 @@ from circadia.gateway.dialects.base import AnswerContent, Meter, ModelRequest
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter, TokenCountMeter
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.payload import fields, hash_chain, splice
-from circadia.gateway.payload.output_tools import output_tools
+from circadia.gateway.payload.output_tools import count_schema_fields, output_tools
 from circadia.gateway.payload.prompt import (
     RequestMessage,
     RequestPrompt,
@@ -62,6 +62,8 @@ class AnthropicMessages(Plain):
             chain=chain,
             opening=hash_chain.find_opening(items, chain),
             since_answer=hash_chain.count_since_answer(items),
+            offers_tools=bool(request.get("tools")),
+            schema_fields=count_schema_fields(request),
             output_tools=output_tools(request),
         )
 

@@ -41,6 +41,9 @@ class ModelRequest:
     """Hash of what precedes the model's first answer."""
     since_answer: int | None = None
     """Number of items after the model's newest answer; None if the request holds no answer."""
+    offers_tools: bool = False
+    schema_fields: int | None = None
+    """Number of fields of the JSON schema that the answer must fit; None without one."""
     output_tools: frozenset[str] = frozenset()
     """Tools whose call is the answer itself."""
 

@@ -14,7 +14,7 @@ from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, Mete
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.payload import fields, splice
 from circadia.gateway.payload import hash_chain as hashes
-from circadia.gateway.payload.output_tools import output_tools
+from circadia.gateway.payload.output_tools import count_schema_fields, output_tools
 from circadia.gateway.payload.prompt import (
     BETWEEN,
     RequestMessage,
@@ -68,6 +68,8 @@ class Responses(Plain):
             chain=chain,
             opening=hashes.find_opening(hashed, chain),
             since_answer=hashes.count_since_answer(hashed),
+            offers_tools=bool(request.get("tools")),
+            schema_fields=count_schema_fields(request),
             output_tools=output_tools(request),
         )
 

@@ -34,6 +34,7 @@ from circadia.gateway.memory.conversations import (
     PreparedCall,
 )
 from circadia.gateway.memory.injection import InjectedBody, Injection
+from circadia.gateway.memory.side_calls import SideCalls
 from circadia.gateway.payload.output_tools import answer_arguments
 from circadia.gateway.payload.prompt import NewUtterance, RequestPrompt
 from circadia.ids import AgentId
@@ -149,6 +150,7 @@ class CallMemory:
         self._resolver = resolver
         self._answer_book = book
         self._contact = contact
+        self._side_calls = SideCalls(clock)
         self._background_answers: BoundedDict[tuple[AgentId, str], tuple[str, str | None]] = BoundedDict(AWAITED)
         self.calls = 0
         self.turns = 0
@@ -160,7 +162,7 @@ class CallMemory:
         policy = call.agent.policy
         injects, keeps = bool(policy.inject and (policy.stable_tokens or policy.fitting_tokens)), _keeps_turns(policy)
         if policy.bank is None or not (injects or keeps or wants_lookups(policy)) or is_stranger(policy, turn.user):
-            return PreparedCall(body=body, follow_up=await self._read_unkept_call(call, body))
+            return PreparedCall(body=body, follow_up=await self._read_unkept_call(call, body, held=held))
         if not call.dialect.counts_tokens:
             self._signals.publish(TURN, policy.bank, {"user": turn.user, "turn": id(turn)})
         pending = lookup = None
@@ -169,8 +171,8 @@ class CallMemory:
             prompt, question = await run_off_loop(body, partial(self._read_call, call, turn, body, held))
             if prompt is None:
                 return PreparedCall(body=body)
-            pending = self._build_pending_turn(prompt, kept=keeps)
-            if prompt.chore:
+            pending = self._build_pending_turn(call, prompt, kept=keeps)
+            if pending.chore:
                 return PreparedCall(body=body, follow_up=CallFollowUp(pending_turn=pending))
             self._contact.require_database()
             if question is not None and question.serves and not await self._exchanges.settle(policy, turn.user):
@@ -217,6 +219,8 @@ class CallMemory:
         self.turns += int(answered and turn.is_turn)
         if not (answered or content):
             return
+        if pending is not None and not pending.chore:
+            pending = replace(pending, chore=self._find_side_call(call, pending.question))  # its other call came later
         pending = pending or PendingTurn(heard=(), continues=False, at=self._clock.now(), kept=False)
         if content is not None and content.handle is not None:
             self._background_answers[call.agent.id, content.handle] = turn.conversation.id, turn.user
@@ -241,9 +245,12 @@ class CallMemory:
         conversation = turn.conversation.id
         return prompt, self._resolver.read_question(call, turn.user, body, conversation=conversation, held=held)
 
-    async def _read_unkept_call(self, call: ModelCall, body: bytes) -> CallFollowUp:
-        """Return what a call says that no bank takes: a program may pass it on to an agent whose bank does."""
-        if not (self._exchanges.has_banks and call.route.generates):
+    async def _read_unkept_call(self, call: ModelCall, body: bytes, *, held: bool) -> CallFollowUp:
+        """Return what a call says that no bank takes: a program may pass it on to an agent whose bank does.
+
+        Of a held call it also tells whether a program asks for itself.
+        """
+        if not ((self._exchanges.has_banks or held) and call.route.generates):
             return NO_FOLLOW_UP
         try:
             prompt = await run_off_loop(body, partial(call.dialect.prompt, body))
@@ -251,13 +258,22 @@ class CallMemory:
             _logger.exception("a call of %r is not read", call.agent.reference)
             return NO_FOLLOW_UP
         return (
-            NO_FOLLOW_UP if prompt is None else CallFollowUp(pending_turn=self._build_pending_turn(prompt, kept=False))
+            NO_FOLLOW_UP
+            if prompt is None
+            else CallFollowUp(pending_turn=self._build_pending_turn(call, prompt, kept=False))
         )
 
-    def _build_pending_turn(self, prompt: RequestPrompt, *, kept: bool) -> PendingTurn:
+    def _build_pending_turn(self, call: ModelCall, prompt: RequestPrompt, *, kept: bool) -> PendingTurn:
+        chore = prompt.chore or self._find_side_call(call, prompt.question)
+        if not chore and call.agent.policy.bank is not None:
+            self._side_calls.note(call.agent.id, call.request, prompt.question)
         return PendingTurn(
-            heard=prompt.heard, continues=prompt.continues, at=self._clock.now(), chore=prompt.chore, kept=kept,
+            heard=prompt.heard, continues=prompt.continues, at=self._clock.now(), question=prompt.question,
+            chore=chore, kept=kept,
         )  # fmt: skip
+
+    def _find_side_call(self, call: ModelCall, question: str) -> str:
+        return "form" if self._side_calls.is_beside(call.agent.id, call.request, question) else ""
 
     def on_call_unsent(self, call: ModelCall, turn: ConversationCall) -> None:
         if call.agent.policy.bank is not None:
@@ -291,7 +307,7 @@ class CallMemory:
             self._resolver.histories.add(lookup.asked.scope.agent_id, lookup.asked.user, hashes)
 
     def _queue_exchange(
-        self, call: ModelCall, conversation: str, user: str | None, spoken: Iterator[Utterance], *, chore: bool = False,
+        self, call: ModelCall, conversation: str, user: str | None, spoken: Iterator[Utterance], *, chore: str = "",
         kept: bool = True,
     ) -> None:  # fmt: skip
         try:
@@ -303,7 +319,7 @@ class CallMemory:
             policy = call.agent.policy
             exchange = Exchange(
                 policy=policy, user=user, conversation=conversation, agent_session=call.agent.session, said=utterances,
-                chore=chore, kept=kept,
+                chore_reason=chore, kept=kept,
             )  # fmt: skip
             self._exchanges.put(exchange)
 

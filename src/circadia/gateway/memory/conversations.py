@@ -64,8 +64,10 @@ class PendingTurn:
     continues: bool
     """Whether the model has already spoken in it."""
     at: datetime
-    chore: bool = False
-    """Whether a program asks about the conversation."""
+    question: str = ""
+    """The last user turn."""
+    chore: str = ""
+    """Why a program asks for itself; empty if a person asks."""
     kept: bool = True
     """Whether the agent's bank takes it; otherwise it only serves attribution if it is passed on to others."""
 
@@ -77,6 +79,11 @@ class CallFollowUp:
     pending_turn: PendingTurn | None = None
     used: BankUse | None = None
     lookup: Lookup | None = None
+
+    @property
+    def is_chore(self) -> bool:
+        """Whether a program asks for itself."""
+        return self.pending_turn is not None and bool(self.pending_turn.chore)
 
 
 NO_FOLLOW_UP: Final = CallFollowUp()

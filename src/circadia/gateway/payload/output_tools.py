@@ -1,4 +1,4 @@
-"""Answers in the form of a tool call: many programs request data as the arguments of a tool."""
+"""Answers in a declared form: as the arguments of a tool, or as JSON that fits a schema."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -20,6 +20,19 @@ def output_tools(request: Mapping[str, object]) -> frozenset[str]:
     names = [name for name in map(_name, map(as_object, tools)) if name is not None]
     only = names if len(tools) == 1 and _name(as_object(request.get("tool_choice"))) in names else []
     return frozenset((*only, *(name for name in names if name.startswith(_OF_PYDANTIC_AI))))
+
+
+def count_schema_fields(request: Mapping[str, object]) -> int | None:
+    """Return the number of fields of the JSON schema that the answer must fit; None without one.
+
+    It stands in `response_format` (OpenAI's chats), `text.format` (responses) or `output_config.format` (Anthropic).
+    """
+    wanted = request.get("response_format") or request.get("text") or request.get("output_config")
+    if wanted is None:
+        return None
+    form = as_object(as_object(wanted).get("format", wanted))
+    schema = as_object(as_object(form.get("json_schema", form)).get("schema"))
+    return len(as_object(schema["properties"])) if "properties" in schema else None
 
 
 def answer_arguments(calls: Sequence[str], tools: frozenset[str]) -> str:

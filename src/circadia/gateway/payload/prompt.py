@@ -8,7 +8,7 @@ from typing import Final
 from circadia.gateway.payload import splice
 from circadia.gateway.payload.fields import as_list, as_object
 from circadia.gateway.payload.splice import InsertionPoint, JsonSpan
-from circadia.memory.capture.harness import is_chore, own_words, strip_harness_text
+from circadia.memory.capture.harness import find_chore, own_words, strip_harness_text
 from circadia.records.per_call import per_call
 
 TEXTS: Final = frozenset({"text", "input_text", "output_text"})
@@ -63,8 +63,8 @@ class RequestPrompt:
     """What was said since the model last spoke, in order."""
     continues: bool
     """Whether the model has spoken before, so that the hash chain identifies this one conversation."""
-    chore: bool
-    """Whether a program asks about the conversation, as `is_chore` decides."""
+    chore: str
+    """Why a program asks, as `find_chore` decides; empty if a person asks."""
     system: InsertionPoint
     user: InsertionPoint | None
 
@@ -105,7 +105,7 @@ def build_prompt(
         question="" if last is None else last.text,
         texts=frozenset(message.text.strip() for message in messages),
         heard=utterances[::-1],
-        chore=is_chore(lead, [utterance.text for utterance in utterances if not utterance.tool], continues=continues),
+        chore=find_chore(lead, "" if last is None else last.text),
         continues=continues,
         system=system,
         user=None if last is None or last.slot is None else last.slot(),

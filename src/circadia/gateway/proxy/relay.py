@@ -132,7 +132,8 @@ class Relay:
                 await self._writer.write_ready_answer(relayed, answer)
                 return
             await self._ledger.reserve(entry)
-            is_stale = admission.was_held and on_wake is not OnWake.FORWARD
+            # What a program asks for itself does not depend on what its agent missed.
+            is_stale = admission.was_held and on_wake is not OnWake.FORWARD and not relayed.follow_up.is_chore
             notice = _wake_notice(admission, await self._count_unread(call.agent, admission)) if is_stale else ""
             await self._exchange(relayed, body, notice)
         finally:

@@ -280,7 +280,7 @@ def _attribute(
     """Return a text with its speaker, None if it is stored already, and its provenance row if it is new."""
     if prints.length < SHORTEST:
         return said, None
-    bank = exchange.policy.bank if exchange.kept and not exchange.chore else None
+    bank = exchange.policy.bank if exchange.kept and not exchange.chore_reason else None
     origin = find_origin(prints, texts, now) if said.turn and not said.vouched else None
     if origin is not None:
         tool = origin.whole and origin.trust is Trust.TOOL

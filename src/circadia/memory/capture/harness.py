@@ -3,11 +3,13 @@
 Coding agents and editors add reminders, the time, open files and command output, each in a named element. The names
 are those of Claude Code, Codex, Cline, Roo Code, Cursor, Copilot and OpenClaw; no specification lists them. Frameworks
 also write whole turns, to report a malformed answer or to summarise the conversation; their first words identify them.
+What programs ask for themselves is in `program_marks`.
 """
 
 import re
-from collections.abc import Sequence
 from typing import Final
+
+from circadia.memory.capture.program_marks import find_lead_mark, find_turn_mark
 
 _ADDED: Final = (
     # Claude Code
@@ -24,8 +26,9 @@ _ADDED: Final = (
     "system_reminder", "project_layout", "open_and_recently_viewed_files",
     # Copilot
     "environment_info", "workspace_info", "reminderInstructions", "editorContext",
-    # OpenClaw's memory, and that of its plugins
-    "active_memory_plugin", "relevant-memories",
+    # Memory of OpenClaw and its plugins, Supermemory, Hindsight, OpenViking, claude-mem
+    "active_memory_plugin", "relevant-memories", "supermemory-context", "supermemory-containers",
+    "hindsight_memories", "openviking-context", "claude-mem-context",
     # The prompt with which Circadia asks a coding agent for a dream
     "circadia-dream",
 )  # fmt: skip
@@ -39,22 +42,6 @@ _OPEN: Final = re.compile(
     rf"|<({'|'.join(_ADDED)}|(?:file|folder)_content(?= path=)|skill(?=>\s{{0,9}}<name>))(?: [^<>]{{0,500}})?>"
 )
 """Start of such an element; common names count only with the text next to them."""
-_ITSELF: Final = (
-    r"[^.\n]{0,90}\b(?:an?|the|this|following) (?:chat )?(?:conversation|chat|thread|discussion|dialogue|exchange)\b"
-    r"(?=[^\w ]|$| (?:history|log|transcript|above|below|that|which|so|based|using|by|as|with|from|in|later|and)\b)"
-)
-_LED: Final = re.compile(
-    rf"(?:\A|[.!\n])\s{{0,9}}(?:generate|create|write|provide) [^.\n]{{0,60}}\btitle\b{_ITSELF}", re.I
-)
-"""A system prompt that orders a title right away, rather than as one of an agent's tasks."""
-_ASKED: Final = re.compile(
-    r"\s{0,9}(?:#{1,3} ?task:\s{1,9})?(?:please )?(?:generate|create|write|provide|suggest) "
-    rf"[^.\n]{{0,60}}\b(?:title|tags|follow-up questions)\b{_ITSELF}",
-    re.I,
-)
-"""A user turn that begins with such an order."""
-_LEAD: Final = 300
-"""Characters of a system prompt that state its purpose."""
 _ITS_OWN: Final = re.compile(
     # Pydantic AI
     r"\s{0,9}(?:Your previous response failed the application's validation \(this is automated feedback"
@@ -72,24 +59,6 @@ _ITS_OWN: Final = re.compile(
     r"|Here is a summary of the conversation to date:\n)"
 )
 """First words of texts that programs write as the user: a complaint about an answer, or a summary."""
-_COMPACTS: Final = re.compile(
-    r"(?:\A|[.!>\n])\s{0,9}(?:"
-    # Claude Code, Roo Code, Cline; Codex; LangChain; LangMem; CrewAI; LlamaIndex
-    r"(?:Now, your urgent|Your) task is to create a (?:comprehensive )?(?:detailed )?summary of the conversation so far"
-    r"|You are performing a CONTEXT CHECKPOINT COMPACTION"
-    r"|Your sole objective in this task is to extract the highest quality/most relevant context from the conversation"
-    r"|Create a summary of the conversation above:"
-    r"|Extend this summary by taking into account the new messages above:"
-    r"|Analyze the following conversation and create a structured summary that preserves"
-    r"|Write a concise summary about the contents of this conversation"
-    # mem0
-    r"|You are a Personal Information Organizer, specialized in accurately storing facts"
-    r"|You are a smart memory manager which controls the memory of a system"
-    r")"
-)
-"""Programs' orders to compact a conversation or to take notes of it; a person words them differently."""
-_EARLY: Final = 1_500
-"""Characters within which such an order begins."""
 _STOPPED: Final = re.compile(r"\[Request interrupted by user[^\[\]]{0,20}\]")
 
 
@@ -132,11 +101,9 @@ def _unwrap(said: str) -> str:
     return said
 
 
-def is_chore(lead: str, said: Sequence[str], *, continues: bool) -> bool:
-    """Return whether a program, not a person, asks about the conversation, such as for a title or a summary.
+def find_chore(lead: str, said: str) -> str:
+    """Return why a program, not a person, makes this request, such as `title` or `heartbeat`; empty for a person.
 
-    `lead` is the system prompt and `said` the new user turns; `continues` means that the model has spoken before.
-    Clients with a list of conversations send such a call next to the first turn, and repeat its words.
+    `lead` is the system prompt and `said` the last user turn.
     """
-    led = not continues and (_LED.search(lead, 0, _LEAD) or _COMPACTS.search(lead, 0, _EARLY))
-    return bool(led) or any(_ASKED.match(text) or _COMPACTS.search(text, 0, _EARLY) for text in said)
+    return find_lead_mark(lead) or find_turn_mark(said)

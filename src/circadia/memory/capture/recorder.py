@@ -11,6 +11,7 @@ from circadia.clock import Clock
 from circadia.ids import BankId, EpisodeId
 from circadia.memory.banks import BankService
 from circadia.memory.capture.importance import importance, is_content
+from circadia.memory.capture.program_marks import SILENCE
 from circadia.memory.context import strip_fences
 from circadia.memory.episodes import MAX_CHARACTERS, MAX_NAME, EpisodeService, NewEpisode
 from circadia.memory.redaction import redact
@@ -70,8 +71,8 @@ class Exchange:
     conversation: str
     agent_session: str = "default"
     said: Sequence[Utterance]
-    chore: bool = False
-    """Whether a program asked about the conversation: nothing is stored."""
+    chore_reason: str = ""
+    """Why a program asked for itself; then nothing is stored, and this is counted."""
     kept: bool = True
     """Whether the agent stores anything; else only the attribution of texts is remembered."""
 
@@ -147,8 +148,8 @@ class ExchangeRecorder:
                 takes = candidates_by_bank.setdefault(bank.id, (bank, []))[1]
                 under = _ExchangeProgress(conversation=exchange.conversation)
                 for turn in exchange.said:
-                    if exchange.chore:
-                        await tx.banks.count_skipped_turn(bank.id, "chore")
+                    if exchange.chore_reason:
+                        await tx.banks.count_skipped_turn(bank.id, exchange.chore_reason)
                     elif not turn.tool or bank.policy.capture_tools:
                         await self._add_candidate(tx, bank, turn, under, takes)
             await self._slice.yield_at_end()  # all of this runs on the event loop, which calls need too
@@ -228,6 +229,8 @@ def _whose(exchange: Exchange) -> _Whose:
 def _skip_reason(bank: Bank, said: Utterance) -> str | None:
     if bank.policy.capture_mode is CaptureMode.EXPLICIT:
         return "explicit"
+    if said.text in SILENCE and not said.turn:
+        return "silence"
     if not said.text or (bank.policy.capture_mode is CaptureMode.CONTENT and not is_content(said.text)):
         return "no_content"
     if said.importance < bank.policy.least_importance:

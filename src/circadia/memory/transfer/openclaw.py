@@ -1,8 +1,8 @@
 """Read OpenClaw's transcripts, `agents/<agent>/sessions/*.jsonl`, and its daily notes, `memory/YYYY-MM-DD*.md`.
 
 Transcripts contribute what the user and the assistant said, without what OpenClaw adds to a user turn: the sender,
-the time, quoted messages and its own memory. In daily notes, which the agent writes, each paragraph and list item is a
-fact.
+the time, quoted messages and its own memory, and without its heartbeats, boot checks and memory flushes with their
+answers. In daily notes, which the agent writes, each paragraph and list item is a fact.
 """
 
 import hashlib
@@ -15,13 +15,14 @@ import orjson
 from markdown_it import MarkdownIt
 
 from circadia.errors import InvalidRequest
+from circadia.memory.capture.program_marks import PROMPTS, SENT_AT, SILENCE, find_turn_mark
 from circadia.memory.transfer.transcripts import (
     Speaker,
     TranscriptFacts,
     TranscriptTurn,
     join_texts,
+    strip_program_text,
     text_metadata,
-    user_text,
 )
 from circadia.memory.transfer.values import as_list, as_mapping, as_name, as_text, parse_time
 from circadia.records.episode import EpisodeKind
@@ -36,19 +37,11 @@ _CONTEXT: Final = re.compile(
     re.M | re.S,
 )
 """A block that OpenClaw puts before an inbound message: the sender, the conversation, replies and forwards."""
-_SENT_AT: Final = re.compile(r"\A\s*\[[A-Z][a-z]{2} \d{4}-\d{2}-\d{2} \d{2}:\d{2}[^\]\n]{0,40}\] ?")
 _LABELS: Final = re.compile(r"^\[message_id: [^\]\n]{1,200}\]\s*$|^Context:\n(?=<active_memory_plugin>)", re.M)
-_PROMPTS: Final = ("[cron:", "[Subagent Context]", "[Subagent Task]", "[Inter-session message]")
-"""First words of a user turn that a schedule or another agent sends."""
-_NOTICES: Final = (
-    "System: [",
-    "A new session was started via /new or /reset.",
-    "Read HEARTBEAT.md if it exists",
-    "Pre-compaction memory flush.",
-)
-"""First words of a user turn that OpenClaw writes itself."""
-_SILENCE: Final = frozenset({"NO_REPLY", "HEARTBEAT_OK"})
-"""Answers that OpenClaw does not deliver."""
+_FROM_AGENT: Final = "[Inter-session message]"
+"""First words of a user turn that another agent sends."""
+_EVENT: Final = "System: ["
+"""First words of a user turn with what happened in OpenClaw."""
 DAY: Final = re.compile(r"(\d{4}-\d{2}-\d{2})(?:\D.*)?")
 """Name of a daily note, without its suffix."""
 _MARKDOWN: Final = MarkdownIt("commonmark")
@@ -122,14 +115,20 @@ def _texts(message: Mapping[str, Any], facts: TranscriptFacts) -> Iterator[tuple
     match message.get("role"):
         case "user":
             text = _strip_context(text)
+            mark = find_turn_mark(text)
+            facts.is_chore = mark != "" and mark not in PROMPTS
             origin = as_mapping(message.get("provenance")).get("kind")
-            if origin in (None, "external_user") and not text.startswith(_PROMPTS):
+            if facts.is_chore:
+                return
+            if origin in (None, "external_user") and not mark and not text.startswith(_FROM_AGENT):
                 yield Speaker.PERSON, text, EpisodeKind.TURN
             else:
                 facts.started_by = facts.started_by or "a schedule or another agent"
                 yield Speaker.PROGRAM, text, EpisodeKind.TURN
+        case "assistant" | "toolResult" if facts.is_chore:
+            return
         case "assistant":
-            if message.get("model") != "delivery-mirror" and text.strip() not in _SILENCE:
+            if message.get("model") != "delivery-mirror" and text.strip() not in SILENCE:
                 yield Speaker.ASSISTANT, text, EpisodeKind.TURN
             for part in parts:
                 if part.get("type") == "toolCall":
@@ -142,12 +141,17 @@ def _texts(message: Mapping[str, Any], facts: TranscriptFacts) -> Iterator[tuple
 
 
 def _strip_context(text: str) -> str:
-    text = _SENT_AT.sub("", text)
+    text = _strip_time(text)
     begin = 0
     while block := _CONTEXT.match(text, begin):
         begin = block.end()
-    text = user_text(_SENT_AT.sub("", _LABELS.sub("", text[begin:])))
-    return "" if text.startswith(_NOTICES) else text
+    text = strip_program_text(_strip_time(_LABELS.sub("", text[begin:])))
+    return "" if text.startswith(_EVENT) else text
+
+
+def _strip_time(text: str) -> str:
+    sent_at = SENT_AT.match(text)
+    return text if sent_at is None else text[sent_at.end() :]
 
 
 def _parse_either_time(iso: object, milliseconds: object, number: int) -> datetime | None:

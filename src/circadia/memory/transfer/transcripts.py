@@ -12,6 +12,7 @@ import orjson
 
 from circadia.errors import InvalidRequest
 from circadia.memory.capture.harness import own_words, strip_harness_text
+from circadia.memory.capture.program_marks import PROMPTS, find_turn_mark
 from circadia.memory.context import strip_fences
 from circadia.memory.episodes import MAX_NAME, NewEpisode
 from circadia.memory.redaction import redact
@@ -70,6 +71,8 @@ class TranscriptFacts:
     unknown_lines: int = 0
     """Lines of kinds that the reader does not know."""
     broken_lines: int = 0
+    is_chore: bool = False
+    """Whether a program asks for itself in the last user turn, so that the answer does not count either."""
     unfinished: bool = False
     """Whether the last line is incomplete: the session still runs."""
 
@@ -140,7 +143,13 @@ def build_episode(
 
 
 def user_text(text: str) -> str:
-    """Return what was said in a user turn; empty if a program wrote all of it."""
+    """Return what was said in a user turn; empty if a program wrote all of it or asks for itself."""
+    said = strip_program_text(text)
+    return said if find_turn_mark(said) in ("", *PROMPTS) else ""
+
+
+def strip_program_text(text: str) -> str:
+    """Return a user turn without what programs added; empty if a program wrote all of it in a person's place."""
     return own_words(strip_harness_text(strip_fences(text))).strip()
 
 
