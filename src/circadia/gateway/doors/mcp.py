@@ -238,6 +238,8 @@ class McpDoor:
         callbacks: list[DeliveryCallback] = []
         adapter = ReplyAdapter(
             reply,
+            message,
+            call.server,
             lambda: self._ticker.drop(reply),
             lambda headers: self._seal_headers(call, message, headers),
             self._limits.max_answer_bytes,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from types import SimpleNamespace
+from typing import Final
 
 import aiohttp
 from starlette.types import Receive, Scope, Send
@@ -13,6 +14,9 @@ from circadia.gateway.calls.upstream import sendable_body
 from circadia.gateway.mcp.reply_adapter import TAKEN
 from circadia.network_errors import explain_unreachable, tls_hint
 from circadia.settings import McpServerSettings
+
+_LONGEST_ERROR: Final = 65_536
+"""Maximum number of bytes read of an error's body; the rest is cut off."""
 
 
 def tell_when_written() -> aiohttp.TraceConfig:
@@ -66,10 +70,13 @@ class McpHttp:
                     )
                 if response.status > 599:
                     raise UpstreamFailed(f"MCP server {self._name!r} sent the status {response.status}")
+                if 300 <= response.status < 400 and "location" in response.headers:
+                    raise UpstreamFailed(f"MCP server {self._name!r} redirects; the operator must set its url")
                 back = crossing.to_caller(response.raw_headers, length=False, secrets=self._secrets)
                 await send({"type": "http.response.start", "status": response.status, "headers": back})
                 if response.status >= 400:
-                    await send({"type": "http.response.body", "body": self._redact_secrets(await response.read())})
+                    body = self._redact_secrets(await _read_start(response.content))
+                    await send({"type": "http.response.body", "body": body})
                     return
                 async for chunk in response.content.iter_any():
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
@@ -88,6 +95,13 @@ class McpHttp:
         for secret in self._secrets:
             body = body.replace(secret, b"[secret]")
         return body
+
+
+async def _read_start(content: aiohttp.StreamReader) -> bytes:
+    start = b""
+    while len(start) < _LONGEST_ERROR and (chunk := await content.read(_LONGEST_ERROR - len(start))):
+        start += chunk
+    return start
 
 
 def _header_value(server: str, environment: Mapping[str, str], variable: str) -> str:
