@@ -7,6 +7,7 @@ CircadiaError
 │   ├── Forbidden               a valid token without access to this
 │   ├── NotFound                no such session, agent, thread, upstream …
 │   ├── MethodNotAllowed        the path exists, the method does not
+│   ├── WebSocketRefused        the path takes plain requests
 │   ├── Conflict                the current state does not allow it
 │   ├── PreconditionFailed      the settings have changed since the caller read them
 │   ├── TooLarge                the body is over the limit
@@ -25,6 +26,8 @@ CircadiaError
     ├── StartError              port, data folder, lock or weights do not allow a start
     └── Unreachable             no server answers at the client's address
 """
+
+from collections.abc import Sequence
 
 
 class CircadiaError(Exception):
@@ -62,6 +65,17 @@ class NotFound(CallerError):
 
 class MethodNotAllowed(CallerError):
     code = "method_not_allowed"
+
+    def __init__(self, message: str, *, allow: Sequence[str]) -> None:
+        """`allow` are the methods that the path has."""
+        super().__init__(message)
+        self.allow = tuple(allow)
+
+
+class WebSocketRefused(CallerError):
+    """The caller asks for a WebSocket where there are plain requests; clients then use these."""
+
+    code = "websocket_refused"
 
 
 class Conflict(CallerError):
@@ -152,6 +166,7 @@ HTTP_STATUS: dict[type[CircadiaError], int] = {
     Forbidden: 403,
     NotFound: 404,
     MethodNotAllowed: 405,
+    WebSocketRefused: 426,
     Conflict: 409,
     CallDropped: 410,
     ReadTooSlow: 504,
@@ -176,6 +191,7 @@ JSON_RPC_CODE: dict[type[CircadiaError], int] = {
     Forbidden: -32003,
     NotFound: -32004,
     MethodNotAllowed: -32601,
+    WebSocketRefused: -32026,
     Conflict: -32009,
     CallDropped: -32010,
     ReadTooSlow: -32016,
@@ -200,6 +216,7 @@ EXIT_STATUS: dict[type[CircadiaError], int] = {
     Forbidden: 3,
     NotFound: 4,
     MethodNotAllowed: 2,
+    WebSocketRefused: 2,
     Conflict: 5,
     CallDropped: 5,
     ReadTooSlow: 8,

@@ -102,7 +102,7 @@ def test_what_is_not_listed_is_forbidden_and_the_message_tells_the_operator_what
 def test_a_wrong_method_is_told_with_the_right_ones(method: str, path: str, allow: tuple[str, ...]) -> None:
     refusal = refused(method, path)
     assert isinstance(refusal.error, MethodNotAllowed)
-    assert refusal.allow == allow
+    assert refusal.error.allow == allow
 
 
 @pytest.mark.parametrize(

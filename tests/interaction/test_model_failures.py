@@ -99,3 +99,36 @@ async def test_after_opened_spaces_a_final_failure_breaks_the_connection(tmp_pat
             with pytest.raises(aiohttp.ClientPayloadError):
                 await response.read()
         assert len(at.upstream.requests) == 2
+
+
+JSON = {"content-type": "application/json"}
+UNKNOWN = '{"detail":[{"type":"extra_forbidden","loc":["body","stream_options"],"msg":"not permitted"}]}'
+
+
+@pytest.mark.spec("GATE-99")
+async def test_a_provider_that_refuses_to_be_asked_for_usage_is_asked_without_and_then_never_again(
+    tmp_path: Path,
+) -> None:
+    async with live(tmp_path, upstream={"retries": 0}) as at:
+        token = await at.agent()
+        at.upstream.next(status=422, body=UNKNOWN, headers=JSON)
+        async with at.call(token, body=STREAM) as response:
+            assert (response.status, "hello" in await response.text()) == (200, True)
+        async with at.call(token, body=STREAM) as response:
+            assert response.status == 200
+        asked = ["stream_options" in seen.json() for seen in at.upstream.requests]
+        assert asked == [True, False, False]
+        (line,) = await at.usage()
+        assert (line["calls"], line["failed"]) == (2, 0)
+
+
+@pytest.mark.spec("GATE-99")
+async def test_a_refusal_for_another_reason_does_not_end_the_requests_for_usage(tmp_path: Path) -> None:
+    async with live(tmp_path, upstream={"retries": 0}) as at:
+        token = await at.agent()
+        at.upstream.next(times=2, status=400, body=UNKNOWN, headers=JSON)
+        async with at.call(token, body=STREAM) as response:
+            assert (response.status, await response.text()) == (400, UNKNOWN)
+        async with at.call(token, body=STREAM) as response:
+            assert response.status == 200
+        assert ["stream_options" in seen.json() for seen in at.upstream.requests] == [True, False, True]

@@ -128,3 +128,25 @@ async def test_a_proxied_mcp_servers_odd_status_is_an_error_of_its_call(tmp_path
             message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
             async with at.tool(token, message, server="/tools") as response:
                 assert "sent the status 700" in (await response.json())["error"]["message"]
+
+
+@pytest.mark.spec("GATE-99")
+async def test_a_websocket_is_a_426_and_a_wrong_method_names_the_right_ones(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        wanted = {
+            "connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
+            "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+        }  # fmt: skip
+        async with at.call(token, "/v1/responses", None, method="GET", headers=wanted) as response:
+            assert (response.status, response.headers["upgrade"]) == (426, "HTTP/1.1")
+            assert (await response.json())["error"]["code"] == "websocket_refused"
+        async with at.call(token, "/v1/responses", None, method="GET") as response:
+            assert (response.status, response.headers["allow"]) == (405, "POST")
+        async with at.call(token, "/v1/responses/resp_1", None, method="PUT") as response:
+            assert (response.status, response.headers["allow"]) == (405, "DELETE, GET")
+        given = {"authorization": f"Bearer {token}"}
+        async with at.http.get(f"{at.url}/mcp", headers=given) as response:
+            assert (response.status, response.headers["allow"]) == (405, "POST, DELETE")
+        async with at.http.put(f"{at.url}/mcp", headers=given) as response:
+            assert (response.status, response.headers["allow"]) == (405, "POST, GET, DELETE")

@@ -61,6 +61,8 @@ def problem_response(
     headers: dict[str, str] = {}
     if status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="circadia"'
+    if isinstance(error, MethodNotAllowed):
+        headers["Allow"] = ", ".join(error.allow)
     if status in (429, 503):
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_seconds or 1)))
     return _build_response(error.code, status, error.message, path, errors, headers, more or {})
@@ -137,11 +139,8 @@ async def _handle_routing_error(request: Request, error: Exception) -> Response:
     status = cast("HTTPException", error).status_code
     if status == 405:
         allowed = sorted(_allowed_methods(request))
-        response = problem_response(
-            MethodNotAllowed(f"{request.method} is not for {path!r}; use {', '.join(allowed)}"), path
-        )
-        response.headers["Allow"] = ", ".join(allowed)
-        return response
+        message = f"{request.method} is not for {path!r}; use {', '.join(allowed)}"
+        return problem_response(MethodNotAllowed(message, allow=allowed), path)
     if status == 404:
         return problem_response(NotFound(f"no path {path!r}; the paths are in /api/openapi.json"), path)
     return problem_response(

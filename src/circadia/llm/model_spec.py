@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from yarl import URL
+
 from circadia.llm.providers import Api
 from circadia.settings import KeyHeader
 
@@ -22,6 +24,8 @@ class ModelSpec:
     """The header for the key; none is the API's default."""
     timeout_seconds: float = 120.0
     connect_timeout_seconds: float = 10.0
+    proxy: URL | None = None
+    """The forward proxy on the way to it."""
     reasoning: Reasoning = "off"
     """How much a thinking model may think, if the provider lets one choose; `off` is the least that it accepts."""
 

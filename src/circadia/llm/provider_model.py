@@ -51,7 +51,7 @@ _CONNECTIONS: Final = 16
 def build_http_client(at: ModelSpec) -> httpx2.AsyncClient:
     """Return a model's HTTP client; it reads certificates (`SSL_CERT_FILE` counts), so call it in a thread.
 
-    It follows no redirect, which would carry the key to another host, and uses no proxy, as the gateway uses none.
+    It follows no redirect, which would carry the key to another host, and uses the proxy of `at` alone.
     """
 
     async def sign(request: httpx2.Request) -> None:
@@ -65,6 +65,7 @@ def build_http_client(at: ModelSpec) -> httpx2.AsyncClient:
         verify=ssl.create_default_context(),
         limits=httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
         trust_env=False,
+        proxy=str(at.proxy) if at.proxy is not None else None,
     )
     return httpx2.AsyncClient(
         transport=BoundedTransport(wire), follow_redirects=False, trust_env=False, event_hooks={"request": [sign]}

@@ -82,7 +82,7 @@ class DashboardDoor:
 
     async def _follow_link(self, request: Request) -> Response:
         if request.method != "GET":
-            raise MethodNotAllowed("HEAD is not possible on a link that works once; use GET")
+            raise MethodNotAllowed("HEAD is not possible on a link that works once; use GET", allow=("GET",))
         cookie = await self._sign_in.follow_link(request.query_params.get("code", ""))
         return self._set_cookie(request, RedirectResponse("/ui/", 303), cookie)
 
@@ -105,7 +105,8 @@ class _Pages(StaticFiles):
             response = await super().get_response(path, scope)
         except HTTPException as error:
             if error.status_code == 405:
-                raise MethodNotAllowed(f"{scope['method']} is not possible on a page; use GET") from error
+                message = f"{scope['method']} is not possible on a page; use GET"
+                raise MethodNotAllowed(message, allow=("GET", "HEAD")) from error
             if path.startswith("assets/"):
                 raise NotFound(f"no file {path!r}; reload the page, which a newer version may have replaced") from error
             response = await super().get_response("index.html", scope)

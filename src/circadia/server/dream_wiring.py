@@ -41,7 +41,7 @@ async def open_dream(
     async with AsyncExitStack() as stack:
         stack.enter_context(storage_errors(root, "the next dream finishes what this one has begun"))
         if models is None:
-            models = build_sleep_models(settings, partial(read_secret, environment), clock, stack)
+            models = build_sleep_models(settings, partial(read_secret, environment), clock, stack, environment)
         store, signals = await stack.enter_async_context(open_scratch_store(root / OWN_FOLDER))
         languages.load()
         embedder = BundledEmbedder()

@@ -4,8 +4,11 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 
+from yarl import URL
+
 from circadia.clock import Clock
 from circadia.errors import ConfigError
+from circadia.forward_proxy import find_forward_proxy
 from circadia.gateway.calls.model_call import Provider
 from circadia.gateway.calls.paths import parse_rules
 from circadia.gateway.calls.upstream import Upstream, provider_headers
@@ -22,7 +25,13 @@ Secret = Callable[[str, str | None], str | None]
 
 
 async def open_providers(
-    settings: Settings, secret: Secret, clock: Clock, stack: AsyncExitStack, *, role: Role
+    settings: Settings,
+    secret: Secret,
+    environment: Mapping[str, str],
+    clock: Clock,
+    stack: AsyncExitStack,
+    *,
+    role: Role,
 ) -> Mapping[str, Provider]:
     """Return the configured providers by name; `stack` closes their connections.
 
@@ -38,7 +47,7 @@ async def open_providers(
             if role is not Role.WORKER:
                 raise
             continue
-        pool = await _build_pool(name, upstream, key)
+        pool = await _build_pool(name, upstream, key, find_forward_proxy(upstream.base_url, environment))
         stack.push_async_callback(pool.close)
         providers[name] = Provider(
             upstream=Upstream(name, upstream, key, pool, clock, max_answer_bytes=settings.limits.max_answer_bytes),
@@ -49,7 +58,7 @@ async def open_providers(
     return providers
 
 
-async def _build_pool(name: str, settings: UpstreamSettings, key: str | None) -> ConnectionPool:
+async def _build_pool(name: str, settings: UpstreamSettings, key: str | None, proxy: URL | None) -> ConnectionPool:
     try:
         origin = Origin.from_url(settings.base_url)
     except ValueError as error:
@@ -61,4 +70,5 @@ async def _build_pool(name: str, settings: UpstreamSettings, key: str | None) ->
         max_connections=settings.max_connections,
         connect_timeout_seconds=settings.connect_timeout_seconds,
         answer_timeout_seconds=settings.answer_timeout_seconds,
+        proxy=proxy,
     )

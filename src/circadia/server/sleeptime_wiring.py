@@ -14,6 +14,7 @@ from circadia.answers.lookup import AnswerLookup
 from circadia.answers.question_drafts import AnswerServices, QuestionDrafter
 from circadia.clock import Clock
 from circadia.errors import ConfigError
+from circadia.forward_proxy import find_forward_proxy
 from circadia.ids import IdSource
 from circadia.jobs.due_watch import DueWatch
 from circadia.llm.chat_model import ChatModel, Prompt
@@ -122,11 +123,18 @@ def explain_missing_model(settings: Settings) -> str:
     return f"passes ask no model: {'so it is set' if settings.sleeptime.model else unknown}"
 
 
-def build_sleep_models(settings: Settings, secret: Secret, clock: Clock, stack: AsyncExitStack) -> SleepModels:
+def build_sleep_models(
+    settings: Settings,
+    secret: Secret,
+    clock: Clock,
+    stack: AsyncExitStack,
+    environment: Mapping[str, str] | None = None,
+) -> SleepModels:
     """Return the tier's model, if any, and the factory for an operation's own (SLEEP-41). Raises ConfigError."""
     at = _sleep_model_spec(settings, secret)
     if at is None:
         return None, None
+    at = replace(at, proxy=find_forward_proxy(at.base_url, environment or {}))
     one_at_a_time = isinstance(settings.sleeptime.model, SleepModelSettings) and settings.sleeptime.model.local
     turn = asyncio.Semaphore(1 if one_at_a_time else AT_ONCE)
     default = LazyChatModel(at, clock, stack, turn)

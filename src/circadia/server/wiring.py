@@ -187,7 +187,8 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     gate = Gate(clock, ids, presence, journal, ticker, spool, build_hold_places(basis))
     memory, embedding = build_memory(settings, secret, basis.session, clock, ids, store, signals, events)
     registry.bind, tier.sleep.close_gate = memory.banks.make_bound_banks, gate.shut
-    dreams, models = build_sleeptime(settings, clock, ids, memory), build_sleep_models(settings, secret, clock, stack)
+    dreams = build_sleeptime(settings, clock, ids, memory)
+    models = build_sleep_models(settings, secret, clock, stack, basis.environment)
     folders = build_memory_folders(basis, events, models)
     await _prepare(basis, sessions, registry, waits, tier, memory)
     own = McpServer(McpParts(
@@ -296,7 +297,7 @@ async def _model_door(
 ) -> tuple[ModelDoor, ExchangeQueue, GatewayAnswerDrafter]:  # fmt: skip
     clock, store, settings = basis.clock, basis.store, basis.settings
     secret = partial(read_secret, basis.environment)
-    providers = await open_providers(settings, secret, clock, stack, role=basis.role)
+    providers = await open_providers(settings, secret, basis.environment, clock, stack, role=basis.role)
     owners = Owners(clock, store, basis.build_spool("owners", [IssuedId]))
     budget = CallBudgetGuard(clock, store, memory.events)
     turns = Turns(clock, basis.ids, store, journal, basis.signals, basis.contact)

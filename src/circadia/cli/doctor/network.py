@@ -11,6 +11,8 @@ from yarl import URL
 
 from circadia.cli.doctor.check import Check, fail, ok, warn
 from circadia.cli.doctor.machine import ClockComparison
+from circadia.errors import ConfigError
+from circadia.forward_proxy import find_forward_proxy
 from circadia.network_errors import explain_unreachable, tls_hint
 from circadia.settings import McpServerSettings, ServerSettings, UpstreamSettings, build_key_header
 
@@ -109,11 +111,14 @@ class NetworkChecks:
         """Return the status of a GET, or 0 and the reason for having none."""
         sent_at = self._watch.now()
         try:
-            async with self._session.get(url, headers=headers, allow_redirects=False) as answer:
+            proxy = find_forward_proxy(url, self._environment)
+            async with self._session.get(url, headers=headers, allow_redirects=False, proxy=proxy) as answer:
                 self._watch.record_date_header(URL(url).host or url, answer.headers, sent_at)
                 return answer.status, ""
         except TimeoutError:
             return 0, f"did not answer within {ANSWER_SECONDS:g} s"
+        except ConfigError as error:
+            return 0, f"cannot be reached: {error.message}"
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return 0, f"cannot be reached: {explain_unreachable(error)}{tls_hint(url)}"
 

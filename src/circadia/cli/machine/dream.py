@@ -121,7 +121,7 @@ def status(
     async def fetch() -> DreamStatus:
         async with AsyncExitStack() as stack:
             settings = load_settings(config_file(config))
-            model, _ = build_sleep_models(settings, partial(read_secret, os.environ), clock, stack)
+            model, _ = build_sleep_models(settings, partial(read_secret, os.environ), clock, stack, os.environ)
             return await asyncio.to_thread(fetch_status, folder, intake, clock, model)
 
     found = asyncio.run(fetch())

@@ -44,8 +44,6 @@ class Route:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refusal:
     error: CallerError
-    allow: tuple[str, ...] = ()
-    """Methods for the Allow header if only the method is wrong."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -184,7 +182,7 @@ def _route(rule: Rule, match: re.Match[str]) -> Route | Refusal:
 def _refuse(method: str, path: str, allow: tuple[str, ...]) -> Refusal:
     if allow and not (method == "POST" and ":" in path.rpartition("/")[2]):  # Google's methods follow a colon
         message = f"{method} is not possible on {path!r}; use {' or '.join(allow)}"
-        return Refusal(error=MethodNotAllowed(message), allow=allow)
+        return Refusal(error=MethodNotAllowed(message, allow=allow))
     if "realtime" in path.split("/"):
         message = "realtime sessions and WebSockets do not pass the gateway; use responses or chat completions"
     else:

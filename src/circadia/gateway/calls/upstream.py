@@ -34,6 +34,8 @@ class Upstream:
         """`pool` sends the `provider_headers` with every call."""
         self.name = name
         self.settings = settings
+        self.takes_usage_option = True
+        """Whether it may be asked for usage in a stream; False once it has refused that."""
         self._pool = pool
         self._clock = clock
         self._max_answer = max_answer_bytes

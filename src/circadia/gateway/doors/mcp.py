@@ -45,6 +45,7 @@ from circadia.suggestions import did_you_mean
 OWN = ""
 """Key of Circadia's own server, at `/mcp` without a name."""
 SESSION = b"mcp-session-id"
+_METHODS: Final = ("POST", "GET", "DELETE")
 
 DeliveryCallback = Callable[[bool], Awaitable[None]]
 CANCEL_TOPIC: Final = "mcp_cancel"
@@ -112,8 +113,8 @@ class McpDoor:
             if principal.agent is None:
                 raise Forbidden("a proxied MCP server takes an agent's token; make one with `circadia agents add NAME`")
             require_mcp_server(principal.agent, server)
-        if scope["method"] not in ("POST", "GET", "DELETE"):
-            raise MethodNotAllowed(f"{scope['method']} is not possible on an MCP endpoint; use POST")
+        if scope["method"] not in _METHODS:
+            raise MethodNotAllowed(f"{scope['method']} is not possible on an MCP endpoint; use POST", allow=_METHODS)
         owner = principal.agent.token_hash if principal.agent else principal.name
         outer = first_value(scope["headers"], SESSION)
         inner = self._seal.open(owner, server, outer) if outer is not None else None
@@ -127,7 +128,7 @@ class McpDoor:
         elif scope["method"] == "DELETE":
             await reply.send_whole(204, [], b"")
         else:
-            raise MethodNotAllowed("this MCP endpoint sends no notifications; use POST")
+            raise MethodNotAllowed("this MCP endpoint sends no notifications; use POST", allow=("POST", "DELETE"))
 
     async def _read_message(self, scope: Scope, receive: Receive, server: str, body: CallBody) -> McpMessage:
         limits = self._limits

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from circadia.agents.access import require_upstream
 from circadia.agents.identity import Identity
 from circadia.clock import Clock
-from circadia.errors import Forbidden, NotFound
+from circadia.errors import Forbidden, MethodNotAllowed, NotFound, WebSocketRefused
 from circadia.gateway.accounting.budget import CallBudgetGuard, has_budget, require_model
 from circadia.gateway.accounting.id_owners import Owners
 from circadia.gateway.calls.headers import bearer, first_value, parse_seconds, query_without_token
@@ -105,7 +105,7 @@ class ModelDoor:
         if provider is None:
             raise NotFound(f"no upstream {name!r} in the configuration{did_you_mean(name, self._providers)}")
         require_upstream(agent, name)
-        route = self._route(provider, scope["method"], tail)
+        route = self._route(provider, scope, tail)
         dialect = provider.dialects[route.dialect]
         reply.reply_format = ModelReplyFormat(dialect, streamed=False)
         content = await body.read(scope, receive, self._limits.max_model_body_bytes)
@@ -140,13 +140,17 @@ class ModelDoor:
             await self._budget.check(agent, waiting=self._gate.count_held(agent.id), tokens=tokens, nanousd=nanousd)
         return call
 
-    def _route(self, provider: Provider, method: str, path: bytes) -> Route:
+    def _route(self, provider: Provider, scope: Scope, path: bytes) -> Route:
+        method: str = scope["method"]
         key = (provider.upstream.name, method, path)
         cached_route = self._routes.get(key)
         if cached_route is not None:
             return cached_route
         route = resolve(method, path, provider.rules)
         if isinstance(route, Refusal):
+            wanted = first_value(scope["headers"], b"upgrade")
+            if isinstance(route.error, MethodNotAllowed) and wanted is not None and wanted.lower() == "websocket":
+                raise WebSocketRefused("there are no WebSockets here; send the same to this path by POST")
             raise route.error
         if len(self._routes) < _ROUTES_KEPT:
             self._routes[key] = route

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from starlette.types import Message, Send
 
-from circadia.errors import CircadiaError
+from circadia.errors import CircadiaError, MethodNotAllowed, WebSocketRefused
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -33,6 +33,15 @@ OPENED_JSON: list[tuple[bytes, bytes]] = [
 
 _SHORTEST_INTERVAL_SECONDS = 0.5
 """Shortest interval between keep-alives, however impatient the caller."""
+
+
+def method_headers(error: CircadiaError) -> list[tuple[bytes, bytes]]:
+    """Return the headers that HTTP demands of a 405 and a 426 (RFC 9110, 15.5.6 and 15.5.22)."""
+    if isinstance(error, MethodNotAllowed):
+        return [(b"allow", ", ".join(error.allow).encode())]
+    if isinstance(error, WebSocketRefused):
+        return [(b"upgrade", b"HTTP/1.1"), (b"connection", b"upgrade")]
+    return []
 
 
 class Phase(enum.IntEnum):

@@ -9,6 +9,7 @@ from starlette.types import Receive, Scope, Send
 from yarl import URL
 
 from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
+from circadia.forward_proxy import find_forward_proxy
 from circadia.gateway.calls import headers as crossing
 from circadia.gateway.calls.upstream import sendable_body
 from circadia.gateway.mcp.reply_adapter import TAKEN
@@ -38,6 +39,7 @@ class McpHttp:
         self._name = name
         self._url = URL(settings.url or "")
         self._session = session
+        self._proxy = find_forward_proxy(settings.url or "", environment)
         self._added = [
             (header, _header_value(name, environment, variable)) for header, variable in settings.headers_env.items()
         ]
@@ -62,6 +64,7 @@ class McpHttp:
                 data=sendable_body(body),
                 timeout=timeout,
                 allow_redirects=False,
+                proxy=self._proxy,
                 trace_request_ctx=scope.get(TAKEN),
             ) as response:
                 if response.status < 200:

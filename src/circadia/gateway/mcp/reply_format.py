@@ -15,7 +15,7 @@ from circadia.errors import (
     Unauthenticated,
     UpstreamFailed,
 )
-from circadia.gateway.hold.reply import OPENED_STREAM
+from circadia.gateway.hold.reply import OPENED_STREAM, method_headers
 
 _NO_PROGRESS = -1e-6
 """Progress must grow with each notification: keep-alives rise from below to 0, where a tool may start."""
@@ -43,7 +43,7 @@ class McpReplyFormat:
 
         A call that another server can take at once gets 503: a balancer sends it there, and the client sees no error.
         """
-        headers = [(b"content-type", b"application/json")]
+        headers = [(b"content-type", b"application/json"), *method_headers(error)]
         if isinstance(error, Unauthenticated):
             headers.append((b"www-authenticate", b'Bearer realm="circadia"'))
         moves = isinstance(error, TargetGone) and error.retry_after_seconds is not None

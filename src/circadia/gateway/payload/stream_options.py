@@ -15,6 +15,11 @@ def wants_usage(request: dict[str, object]) -> bool:
     return as_object(request.get(_KEY)).get("include_usage") is True
 
 
+def refuses_usage_option(status: int, body: bytes) -> bool:
+    """Return whether an error names the option, as servers do that do not know it."""
+    return status in (400, 422) and (_KEY.encode() in body or b"include_usage" in body)
+
+
 def lacks_usage(request: dict[str, object]) -> bool:
     """Return whether the request streams and has no stream options."""
     return request.get("stream") is True and _KEY not in request

@@ -21,6 +21,7 @@ from circadia.gateway.hold.gate import Admission, AsleepAgain, Gate, GateCall
 from circadia.gateway.hold.in_flight import CallBody, run_off_loop
 from circadia.gateway.hold.reply import Phase, Reply
 from circadia.gateway.memory.conversations import ConversationCall, SleepTier, Turns
+from circadia.gateway.payload.stream_options import refuses_usage_option
 from circadia.gateway.proxy.answer_writer import AnswerWriter
 from circadia.gateway.proxy.ledger import Ledger
 from circadia.gateway.proxy.relayed_call import RelayedCall
@@ -196,6 +197,17 @@ class Relay:
                 answer.close()
 
     async def _send(self, relayed: RelayedCall, body: bytes, notice: str) -> tuple[ProviderResponse, bytes | None]:
+        """Send the body; once more without the request for usage if the provider does not know that."""
+        answer, whole = await self._send_once(relayed, body, notice)
+        upstream = relayed.call.provider.upstream
+        if relayed.adds_usage and whole is not None and refuses_usage_option(answer.status, whole):
+            answer.close()
+            upstream.takes_usage_option = False
+            answer, whole = await self._send_once(relayed, body, notice)
+            upstream.takes_usage_option = answer.status >= 400  # then that was not the reason
+        return answer, whole
+
+    async def _send_once(self, relayed: RelayedCall, body: bytes, notice: str) -> tuple[ProviderResponse, bytes | None]:
         call = relayed.call
         body, relayed.adds_usage = await run_off_loop(body, partial(_outgoing_body, call, body, notice))
         again = call.route.dialect != "plain" or call.method == "GET"
@@ -257,7 +269,7 @@ def _with_size_of(call: ModelCall, before: bytes, after: bytes) -> ModelCall:
 def _outgoing_body(call: ModelCall, body: bytes, notice: str) -> tuple[bytes, bool]:
     """Return the outgoing body with the notice, and whether it requests usage that its caller did not request."""
     body = call.dialect.with_line(body, notice) if notice else body
-    adds_usage = call.agent.policy.include_usage and call.request.streamed
+    adds_usage = call.agent.policy.include_usage and call.request.streamed and call.provider.upstream.takes_usage_option
     with_usage = call.dialect.with_usage(body, call.request) if adds_usage else None
     return (body, False) if with_usage is None else (with_usage, True)
 

@@ -2,7 +2,7 @@
 
 from circadia.errors import HTTP_STATUS, CallDropped, CircadiaError, InvalidRequest, LimitReached, RetryLater
 from circadia.gateway.dialects.base import Dialect
-from circadia.gateway.hold.reply import OPENED_JSON, OPENED_STREAM
+from circadia.gateway.hold.reply import OPENED_JSON, OPENED_STREAM, method_headers
 
 LONGEST_RETRY_AFTER = 60.0
 """Seconds; openai-python ignores a longer `Retry-After` and uses its own."""
@@ -26,6 +26,7 @@ class ModelReplyFormat:
         """Return the error in the provider's shape, with the retry headers that its SDKs read."""
         status = 400 if isinstance(error, InvalidRequest) else HTTP_STATUS[type(error)]
         headers = [(b"content-type", b"application/json"), (b"x-circadia-error", error.code.encode())]
+        headers += method_headers(error)
         after = error.retry_after_seconds
         if isinstance(error, RetryLater | LimitReached):
             passes_soon = isinstance(error, RetryLater) or (after is not None and after <= LONGEST_RETRY_AFTER)

@@ -2,7 +2,7 @@
 
 The gateway's own client: `dialer` opens connections, `connection` carries one call at a time, and `pool`, the
 callers' entry, keeps connections. It does only what this gateway needs, since each model call pays for it: one
-origin, prepared headers, a body in memory, an answer in chunks; no redirects, cookies or proxies.
+origin, prepared headers, a body in memory, an answer in chunks; no redirects and no cookies.
 """
 
 from dataclasses import dataclass

@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
+from yarl import URL
+
 from circadia.gateway.wire.base import Clearance, ConnectFailed, Origin
 from circadia.gateway.wire.connection import ProviderConnection, ProviderResponse
 from circadia.gateway.wire.dialer import Dialer
@@ -35,10 +37,14 @@ class ConnectionPool:
         connect_timeout_seconds: float,
         answer_timeout_seconds: float,
         idle_seconds: float = IDLE_SECONDS,
+        proxy: URL | None = None,
     ) -> None:
-        """`common_headers` are the headers of every call; `context` is for TLS. Raises ValueError for a bad header."""
+        """`common_headers` are the headers of every call; `context` is for TLS, `proxy` a forward proxy on the way.
+
+        Raises ValueError for a bad header.
+        """
         self._loop = asyncio.get_running_loop()
-        self._dialer = Dialer(origin, context, connect_timeout_seconds)
+        self._dialer = Dialer(origin, context, connect_timeout_seconds, proxy)
         self._answer_timeout_seconds = answer_timeout_seconds
         self._idle_seconds = idle_seconds
         self._max_connections = max_connections
