@@ -77,7 +77,7 @@ async def test_a_dead_end_is_warned_of(service: Service) -> None:
         return (await service.ok("POST", "/sessions", {"agents": list(agents), "threads": list(threads)}))["warnings"]
 
     awake = {"name": "lead"}
-    no_wake = await warnings(awake, {"name": "ann", "sleep_events": ["last_thread_closed"]})
+    no_wake = await warnings(awake, {"name": "ann", "sleep_events": ["last_thread_closed"], "wake_events": []})
     assert len(no_wake) == 1
     assert "'ann' can fall asleep but has no wake event" in no_wake[0]
     mentioned = {"name": "ann", "sleep_events": ["agent_started"], "wake_events": ["mentioned"]}

@@ -38,6 +38,7 @@ ALLOWED: Final[Mapping[str, str]] = {
     r"^SELECT .* FROM pass_changes JOIN passes": "the changes of one thing, or those that a forgotten text is in",
     r"^UPDATE sleep_calls SET answer=": "a bank forgets",
     r"^SELECT episodes\.id(, episodes\.stale)? FROM episodes WHERE episodes\.bank_id = ": "forgetting, or a full pass",
+    r"FROM agents JOIN sessions .* NOT agents\.asleep AND CAST": "a start looks for launched agents that are awake",
     r"FROM banks LEFT (OUTER )?JOIN sleep_states": "each bank is looked at once after a change of the settings",
     r"^WITH due AS \( SELECT agent_id FROM wakes": "all wakes that are due: the most urgent is decided first",
     # Filters that stop at a page, in what one agent or bank has: an index for each would cost every write.

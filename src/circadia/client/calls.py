@@ -80,17 +80,18 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, DreamCalls, AnswerCalls, Tr
         *,
         description: str = "",
         sleep_events: Sequence[str] = (),
-        wake_events: Sequence[str] = (),
+        wake_events: Sequence[str] | None = None,
         policy: Mapping[str, Any] | None = None,
     ) -> AgentCreated:
-        """Create an agent; only this answer holds its token."""
-        body = {
+        """Create an agent; only this answer holds its token. By default a mention wakes it."""
+        body: dict[str, Any] = {
             "name": name,
             "description": description,
             "sleep_events": list(sleep_events),
-            "wake_events": list(wake_events),
             "policy": dict(policy or {}),
         }
+        if wake_events is not None:
+            body["wake_events"] = list(wake_events)
         return await self._http.fetch(AgentCreated, "POST", "sessions", session, "agents", body=body)
 
     async def list_agents(self, session: str) -> list[AgentView]:

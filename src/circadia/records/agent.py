@@ -54,6 +54,10 @@ class WakeEvent(StrEnum):
     MENTIONED = "mentioned"
 
 
+DEFAULT_WAKE_EVENTS: Final = frozenset({WakeEvent.MENTIONED})
+"""What wakes a new agent whose events are not stated (WAKE-88)."""
+
+
 class Cause(StrEnum):
     """Source of the last change of the sleep state (GATE-03)."""
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from circadia.records.agent import AgentPolicy, SleepEvent, WakeEvent
+from circadia.records.agent import DEFAULT_WAKE_EVENTS, AgentPolicy, SleepEvent, WakeEvent
 from circadia.records.coordination import WakeRules
 from circadia.settings.djinnbot import DjinnbotScheduleSettings
 from circadia.settings.section import Section
@@ -22,7 +22,7 @@ class AgentSettings(AgentPolicy, DjinnbotScheduleSettings):
     )
     description: str = Field("", description="Purpose of the agent, shown to other agents.")
     sleep_events: frozenset[SleepEvent] = Field(frozenset(), description="Events that put it to sleep.")
-    wake_events: frozenset[WakeEvent] = Field(frozenset(), description="Events that wake it.")
+    wake_events: frozenset[WakeEvent] = Field(DEFAULT_WAKE_EVENTS, description="Events that wake it.")
     coordination: CoordinationSettings = Field(CoordinationSettings.model_validate({}), description="Wake settings.")
 
     def stated_coordination(self) -> dict[str, Any]:

@@ -76,8 +76,9 @@ export class Operations extends HeyApiClient {
      * Put an agent to sleep or wake it.
      *
      * The server answers after the change is on disk. After a wake, each GET returns false and the held calls are being
-     * admitted. Setting the current value changes nothing. Access: the operator, the agent, and agents with a grant in
-     * `may_wake` or `may_sleep`.
+     * admitted. An agent with a launcher sleeps until its `pulse` has started. A person's wake bypasses the guardrails,
+     * an agent's does not. Setting the current value changes nothing. Access: the operator, the agent, and agents with a
+     * grant in `may_wake` or `may_sleep`.
      */
     public setSleeping<ThrowOnError extends boolean = true>(options: Options<SetSleepingData, ThrowOnError>): RequestResult<SetSleepingResponses, SetSleepingErrors, ThrowOnError, 'data'> {
         return (options.client ?? this.client).put<SetSleepingResponses, SetSleepingErrors, ThrowOnError, 'data'>({
@@ -95,6 +96,8 @@ export class Operations extends HeyApiClient {
      * Set Many Sleeping
      *
      * Put agents of a session to sleep or wake them, all or none.
+     *
+     * Agents with a launcher get a pulse each; if `agents` names none, their guardrails decide when.
      */
     public setManySleeping<ThrowOnError extends boolean = true>(options: Options<SetManySleepingData, ThrowOnError>): RequestResult<SetManySleepingResponses, SetManySleepingErrors, ThrowOnError, 'data'> {
         return (options.client ?? this.client).put<SetManySleepingResponses, SetManySleepingErrors, ThrowOnError, 'data'>({

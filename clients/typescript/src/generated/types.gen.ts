@@ -6408,6 +6408,18 @@ export type SleepingView = {
      * Name of the session.
      */
     session: string;
+    /**
+     * Pulse
+     *
+     * After a wake, the pulse of an agent with a launcher: it starts soon, or runs already.
+     */
+    pulse?: string | null;
+    /**
+     * Unread
+     *
+     * After somebody else put it to sleep: ids of mentions that it has not seen. They do not wake it.
+     */
+    unread?: Array<string>;
 };
 
 /**

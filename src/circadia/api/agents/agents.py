@@ -15,7 +15,7 @@ from circadia.api.entity_tags import TAGGED, IfMatch, entity_tag, require_match,
 from circadia.api.pages import fetch_page
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.policies import BodyWithPolicy
-from circadia.records.agent import Agent, FirstMistake, Name, SleepEvent, WakeEvent
+from circadia.records.agent import DEFAULT_WAKE_EVENTS, Agent, FirstMistake, Name, SleepEvent, WakeEvent
 from circadia.records.principal import Principal
 from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
 from circadia.schemas.agents import AgentCreated, AgentList, AgentStateList, AgentStateView, AgentToken, AgentView
@@ -52,7 +52,7 @@ class AgentBody(CamelCaseEvents, BodyWithPolicy):
         examples=[["agent_started", "removed_from_last_thread"]],
     )
     wake_events: WakeEvents = Field(
-        frozenset(),
+        DEFAULT_WAKE_EVENTS,
         description="Events that wake it; any of them suffices. Also `wakeEvents`.",
         examples=[["mentioned", "added_to_any_thread"]],
     )

@@ -93,7 +93,7 @@ def add(
             name,
             description=description or "",
             sleep_events=_events(sleep_on, SleepEvent) or (),
-            wake_events=_events(wake_on, WakeEvent) or (),
+            wake_events=_events(wake_on, WakeEvent),
             policy=changes,
         )
         return created, upstreams
