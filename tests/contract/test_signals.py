@@ -45,7 +45,7 @@ def build_network(request: pytest.FixtureRequest, name: str) -> Network:
             "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'circadia signals'"
         )
 
-    return Network(build_carrier=lambda _: NotifyCarrier(url), cut=cut_postgres)
+    return Network(build_carrier=lambda process: NotifyCarrier(url, process), cut=cut_postgres)
 
 
 @pytest.fixture(params=["notify", "redis"])

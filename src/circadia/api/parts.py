@@ -14,6 +14,7 @@ from circadia.agents.registry import AgentRegistry
 from circadia.agents.sessions import SessionService
 from circadia.agents.sign_in import SignIn
 from circadia.agents.sleep import AgentSleepService
+from circadia.agents.sleep_confirmation import SleepConfirmer
 from circadia.agents.threads import ThreadService
 from circadia.answers.lookup import AnswerLookup
 from circadia.clock import Clock
@@ -62,6 +63,7 @@ class ApiParts:
     tokens: AccessTokenService
     sleep: AgentSleepService
     """The only writer of the sleep state."""
+    confirmer: SleepConfirmer
     presence: Presence
     """Knows when the server is stopping."""
     settings: Settings

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from circadia.agents.presence import Presence
 from circadia.agents.sleep import AgentSleepService
+from circadia.agents.sleep_confirmation import SleepConfirmer
 from circadia.agents.threads import ThreadService
 from circadia.agents.waits import Waits
 from circadia.clock import Clock
@@ -23,6 +24,7 @@ class McpParts:
     signals: Signals
     threads: ThreadService
     sleep: AgentSleepService
+    confirmer: SleepConfirmer
     waits: Waits
     presence: Presence
     settings: Settings

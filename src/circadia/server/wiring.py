@@ -20,6 +20,7 @@ from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry, NewAgent
 from circadia.agents.sessions import SessionService
 from circadia.agents.sign_in import SignIn
+from circadia.agents.sleep_confirmation import SleepConfirmer
 from circadia.agents.waits import Waits
 from circadia.answers.lookup import AnswerLookup
 from circadia.api.app import ApiParts, create_api
@@ -150,7 +151,7 @@ async def build_server(
             settings=settings, environment=environment, data=data, clock=clock,
             ids=ids, store=store, role=role, membership=membership, admin_tokens=admin_tokens,
             due=DueWatch(clock, store, launchers=settings.launchers, shared=True),
-            signals=open_signals(settings, environment, clock, ids), session=session,
+            signals=open_signals(settings, environment, clock, membership and membership.member_id), session=session,
             contact=DatabaseContact(
                 clock, is_shared=membership is not None, grace_seconds=settings.server.auth_grace_seconds
             ),
@@ -177,7 +178,8 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     settings, clock, ids, store, signals = basis.settings, basis.clock, basis.ids, basis.store, basis.signals
     sequencer = None if store.commits_in_order else EventSequencer(clock, store, signals, basis.due)
     events, secret = EventLog(clock, signals, sequencer and sequencer.announce), partial(read_secret, basis.environment)
-    presence, tier = Presence(store, signals), build_wake_services(settings, clock, ids, events)
+    presence, tier = Presence(store, signals, basis.contact), build_wake_services(settings, clock, ids, events)
+    confirmer = SleepConfirmer(clock, store, signals, presence, basis.gateway_id)
     registry, threads, sessions = build_agent_services(settings, clock, ids, events, tier)
     waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(listed_models()), Ticker(clock)
     identity, failed = _build_identity(basis)
@@ -191,7 +193,8 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     await _prepare(basis, sessions, registry, waits, tier, memory)
     own = McpServer(McpParts(
         store=store, clock=clock, signals=signals, threads=threads, sleep=tier.sleep, waits=waits,
-        presence=presence, settings=settings, wake=tier, memory=memory, sleeptime=dreams, folders=folders,
+        confirmer=confirmer, presence=presence, settings=settings, wake=tier, memory=memory, sleeptime=dreams,
+        folders=folders,
     ))  # fmt: skip
     stdio, bodies = StdioServers(basis.mcp_servers, basis.environment, clock), BodiesInFlight(settings.limits)
     answers, lookup = build_gateway_answers(basis, memory, journal, metrics, models[0])
@@ -201,8 +204,8 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         sign_in=SignIn(clock, store, identity, basis.admin_tokens), threads=threads, sequencer=sequencer,
         tokens=AccessTokenService(clock, events), sleep=tier.sleep, presence=presence, settings=settings, holds=gate,
-        wake=tier, memory=memory, sleeptime=dreams, folders=folders, lookup=lookup, judge=answers[0].judge,
-        member_id=basis.member_id,
+        confirmer=confirmer, wake=tier, memory=memory, sleeptime=dreams, folders=folders, lookup=lookup,
+        judge=answers[0].judge, member_id=basis.member_id,
     )  # fmt: skip
     front, worker = _build_front(basis, doors, parts, identity, metrics), build_wake_worker(basis, tier)
     dreamer, counting = _build_dreamer(models, basis, dreams, metrics, memory, tier, ahead, lookup)

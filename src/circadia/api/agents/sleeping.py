@@ -1,5 +1,6 @@
 """The sleep state: read or set it, for one agent or for many agents of a session."""
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pydantic import Field, StrictBool
@@ -8,10 +9,13 @@ from circadia.agents.access import require_sleep_control
 from circadia.agents.directory import find_agent, find_session, hold_agents
 from circadia.api.bodies import Body, Names
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
+from circadia.ids import AgentId, MemberId
 from circadia.records.agent import Agent, Cause
 from circadia.schemas.sleeping import SleepingList, SleepingView
 
 router = noun_router("sleeping", prefix="")
+
+_NOBODY: Final[Mapping[AgentId, Sequence[MemberId]]] = {}
 
 _STATE: Final = "/api/v1/sessions/{session}/agents/{agent}/sleeping"
 _SHORT: Final = "/api/v1/sessions/{session}/{agent}/sleeping"
@@ -54,7 +58,8 @@ async def get_sleeping(session: str, agent: str, who: Who, parts: Parts) -> Slee
 async def set_sleeping(session: str, agent: str, body: SetSleeping, who: Who, parts: Parts) -> SleepingView:
     """Put an agent to sleep or wake it.
 
-    The server answers after the change is on disk. After a wake, each GET returns false and the held calls are being
+    The server answers after the change is on disk, and a sleep when each other live gateway has confirmed that it sends
+    nothing more of the agent, or after 100 ms. After a wake, each GET returns false and the held calls are being
     admitted. Setting the current value changes nothing. Access: the operator, the agent, and agents with a grant in
     `may_wake` or `may_sleep`.
     """
@@ -62,7 +67,7 @@ async def set_sleeping(session: str, agent: str, body: SetSleeping, who: Who, pa
         found_agent = await find_agent(tx, await find_session(tx, who, session, open_only=True), agent)
         require_sleep_control(who, found_agent, asleep=body.sleeping)
         found_agent = await parts.sleep.set(tx, found_agent, asleep=body.sleeping, cause=Cause.REST, actor=who.name)
-    return _view(found_agent, parts)
+    return _view(found_agent, parts, await parts.confirmer.confirm([found_agent]))
 
 
 @router.put("/api/v1/sessions/{session}/sleeping")
@@ -80,8 +85,11 @@ async def set_many_sleeping(session: str, body: SetManySleeping, who: Who, parts
         changed = [
             await parts.sleep.set(tx, agent, asleep=body.sleeping, cause=Cause.REST, actor=who.name) for agent in agents
         ]
-    return SleepingList(agents=[_view(agent, parts) for agent in changed])
+    unconfirmed = await parts.confirmer.confirm(changed)
+    return SleepingList(agents=[_view(agent, parts, unconfirmed) for agent in changed])
 
 
-def _view(agent: Agent, parts: ApiParts) -> SleepingView:
-    return SleepingView.of(agent, held=parts.holds.count_held(agent.id))
+def _view(agent: Agent, parts: ApiParts, unconfirmed: Mapping[AgentId, Sequence[MemberId]] = _NOBODY) -> SleepingView:
+    return SleepingView.of(
+        agent, held=parts.holds.count_held(agent.id), unconfirmed=list(unconfirmed.get(agent.id, ()))
+    )

@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field
 from circadia.mcp_server.arguments import Arguments, NoArguments, ToolResult
 from circadia.mcp_server.caller import Caller
 from circadia.mcp_server.tools.memory import BankName, BlockResult, Expected, Label, User, as_text, block_answer
+from circadia.mcp_server.tools.sleep import UNCONFIRMED, list_unconfirmed
 from circadia.mcp_server.tools.tool import Tool
 from circadia.memory.blocks import BlockUpdate, writer_of
 from circadia.records.agent import Cause
@@ -25,6 +26,7 @@ class RethinkArguments(Arguments):
 
 class FinishAnswer(ToolResult):
     sleeping: bool
+    unconfirmed: list[str] = UNCONFIRMED
 
 
 async def _rethink(caller: Caller, arguments: RethinkArguments) -> ToolResult:
@@ -43,7 +45,7 @@ async def _finish(caller: Caller, _: NoArguments) -> ToolResult:
     agent = caller.agent
     async with caller.parts.store.begin_write() as tx:
         changed = await caller.parts.sleep.set(tx, agent, asleep=True, cause=Cause.TOOL, actor=agent.reference)
-    return FinishAnswer(sleeping=changed.asleep)
+    return FinishAnswer(sleeping=changed.asleep, unconfirmed=await list_unconfirmed(caller, changed))
 
 
 RETHINK_TOOLS: Final = (

@@ -1,6 +1,6 @@
 """Tools for the sleep state."""
 
-from typing import Final
+from typing import Any, Final
 
 from pydantic import Field
 
@@ -10,7 +10,9 @@ from circadia.mcp_server.arguments import Arguments, NoArguments, ToolResult
 from circadia.mcp_server.caller import Caller, name_from
 from circadia.mcp_server.tools.threads import AgentName
 from circadia.mcp_server.tools.tool import Tool
-from circadia.records.agent import Cause
+from circadia.records.agent import Agent, Cause
+
+UNCONFIRMED: Final[Any] = Field(description="Gateways that may still send its calls for up to a second.")
 
 
 class SetSleepingArguments(Arguments):
@@ -21,18 +23,26 @@ class SetSleepingArguments(Arguments):
 class SelfAnswer(ToolResult):
     sleeping: bool
     actor: str = Field(description="What has woken you at once: a mention that you have not read.")
+    unconfirmed: list[str] = UNCONFIRMED
 
 
 class SleepingResult(ToolResult):
     agent: str = Field(description="Agent.")
     sleeping: bool = Field(description="Whether the agent is asleep now.")
+    unconfirmed: list[str] = UNCONFIRMED
+
+
+async def list_unconfirmed(caller: Caller, agent: Agent) -> list[str]:
+    """Return the gateways that have not confirmed that the agent sleeps, once all have or 100 ms have passed."""
+    return list((await caller.parts.confirmer.confirm([agent])).get(agent.id, ()))
 
 
 async def _sleep_self(caller: Caller, _: NoArguments) -> ToolResult:
     agent = caller.agent
     async with caller.parts.store.begin_write() as tx:
         changed = await caller.parts.sleep.sleep_self(tx, agent)
-    return SelfAnswer(sleeping=changed.asleep, actor="" if changed.asleep else changed.actor)
+    unconfirmed = await list_unconfirmed(caller, changed)
+    return SelfAnswer(sleeping=changed.asleep, actor="" if changed.asleep else changed.actor, unconfirmed=unconfirmed)
 
 
 async def _set_sleeping(caller: Caller, arguments: SetSleepingArguments) -> ToolResult:
@@ -43,7 +53,8 @@ async def _set_sleeping(caller: Caller, arguments: SetSleepingArguments) -> Tool
         changed = await caller.parts.sleep.set(
             tx, agent, asleep=arguments.sleeping, cause=Cause.TOOL, actor=caller.principal.name
         )
-    return SleepingResult(agent=name_from(home, changed.reference), sleeping=changed.asleep)
+    unconfirmed = await list_unconfirmed(caller, changed)
+    return SleepingResult(agent=name_from(home, changed.reference), sleeping=changed.asleep, unconfirmed=unconfirmed)
 
 
 SLEEP_TOOLS: Final = (
