@@ -109,10 +109,10 @@ class Presence:
     async def read_unless_followed(self, cell: PresenceCell) -> None:
         """Read the row of an agent that may sleep unheard: signals do not arrive, or have not since it was read.
 
-        If the database does not answer either, the agent counts as awake if it was when signals stopped (CLU-17).
+        Where signals stop because the database does not answer, the agent counts as awake if it was then (CLU-17).
 
         Raises:
-            StorageUnavailable: the row was not read, and signals of before the present connection may be lost.
+            StorageUnavailable: the row cannot be read, and a signal may be lost.
         """
         number, is_connected = self._connection_number, self._is_connected
         if self._contact is None or (is_connected and cell.read_over == number):
@@ -122,7 +122,7 @@ class Presence:
             async with limit_wait():
                 await self._sync([cell])
         except StorageUnavailable:
-            if is_connected or cell.read_over < number - 1:
+            if is_connected or cell.read_over < number - 1 or not self._contact.carries_signals:
                 raise
 
     def ensure_cell(self, agent_id: AgentId) -> PresenceCell:

@@ -67,8 +67,8 @@ async def open_store(settings: Settings, data: Path, *, migrates: bool = True) -
     if server.database_url is not None and not migrates:
         await _require_schema(server.database_url)
     store = await _connect(server, data)
-    by_redis = settings.signals is not None or settings.signals_env is not None
-    if store.facts is not None and store.facts.is_pooled and server.direct_database_url is None and not by_redis:
+    is_direct = server.direct_database_url is not None or settings.signals_by_redis
+    if store.facts is not None and store.facts.is_pooled and not is_direct:
         await store.close()
         raise StartError(
             "server.database_url leads through a pooler, which does not pass signals on; set server.direct_database_url"

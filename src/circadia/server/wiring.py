@@ -153,7 +153,8 @@ async def build_server(
             due=DueWatch(clock, store, launchers=settings.launchers, shared=True),
             signals=open_signals(settings, environment, clock, membership and membership.member_id), session=session,
             contact=DatabaseContact(
-                clock, is_shared=membership is not None, grace_seconds=settings.server.auth_grace_seconds
+                clock, is_shared=membership is not None, grace_seconds=settings.server.auth_grace_seconds,
+                carries_signals=not settings.signals_by_redis,
             ),
             address=find_gateway_address(settings.server, address), config=config, traces=traces or Traces(),
         )  # fmt: skip

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field
 from circadia.mcp_server.arguments import Arguments, NoArguments, ToolResult
 from circadia.mcp_server.caller import Caller
 from circadia.mcp_server.tools.memory import BankName, BlockResult, Expected, Label, User, as_text, block_answer
-from circadia.mcp_server.tools.sleep import UNCONFIRMED, list_unconfirmed
+from circadia.mcp_server.tools.sleep import Unconfirmed, list_unconfirmed
 from circadia.mcp_server.tools.tool import Tool
 from circadia.memory.blocks import BlockUpdate, writer_of
 from circadia.records.agent import Cause
@@ -26,7 +26,7 @@ class RethinkArguments(Arguments):
 
 class FinishAnswer(ToolResult):
     sleeping: bool
-    unconfirmed: list[str] = UNCONFIRMED
+    unconfirmed: Unconfirmed = ()
 
 
 async def _rethink(caller: Caller, arguments: RethinkArguments) -> ToolResult:

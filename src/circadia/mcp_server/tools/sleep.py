@@ -1,6 +1,7 @@
 """Tools for the sleep state."""
 
-from typing import Any, Final
+from operator import not_
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -12,7 +13,10 @@ from circadia.mcp_server.tools.threads import AgentName
 from circadia.mcp_server.tools.tool import Tool
 from circadia.records.agent import Agent, Cause
 
-UNCONFIRMED: Final[Any] = Field(description="Gateways that may still send its calls for up to a second.")
+Unconfirmed = Annotated[
+    tuple[str, ...],
+    Field(description="Servers that have not confirmed the sleep: they may send calls for a second.", exclude_if=not_),
+]
 
 
 class SetSleepingArguments(Arguments):
@@ -23,18 +27,18 @@ class SetSleepingArguments(Arguments):
 class SelfAnswer(ToolResult):
     sleeping: bool
     actor: str = Field(description="What has woken you at once: a mention that you have not read.")
-    unconfirmed: list[str] = UNCONFIRMED
+    unconfirmed: Unconfirmed = ()
 
 
 class SleepingResult(ToolResult):
     agent: str = Field(description="Agent.")
     sleeping: bool = Field(description="Whether the agent is asleep now.")
-    unconfirmed: list[str] = UNCONFIRMED
+    unconfirmed: Unconfirmed = ()
 
 
-async def list_unconfirmed(caller: Caller, agent: Agent) -> list[str]:
+async def list_unconfirmed(caller: Caller, agent: Agent) -> tuple[str, ...]:
     """Return the gateways that have not confirmed that the agent sleeps, once all have or 100 ms have passed."""
-    return list((await caller.parts.confirmer.confirm([agent])).get(agent.id, ()))
+    return tuple((await caller.parts.confirmer.confirm([agent])).get(agent.id, ()))
 
 
 async def _sleep_self(caller: Caller, _: NoArguments) -> ToolResult:
