@@ -58,10 +58,10 @@ async def get_sleeping(session: str, agent: str, who: Who, parts: Parts) -> Slee
 async def set_sleeping(session: str, agent: str, body: SetSleeping, who: Who, parts: Parts) -> SleepingView:
     """Put an agent to sleep or wake it.
 
-    The server answers after the change is on disk, and a sleep when each other live gateway has confirmed that it sends
-    nothing more of the agent, or after 100 ms. After a wake, each GET returns false and the held calls are being
-    admitted. Setting the current value changes nothing. Access: the operator, the agent, and agents with a grant in
-    `may_wake` or `may_sleep`.
+    The server answers after the change is on disk. It answers a sleep once the other live gateways have confirmed that
+    they send nothing more of the agent, or after 100 ms. After a wake, each GET returns false and the held calls are
+    being admitted. Setting the current value changes nothing. Access: the operator, the agent, and agents with a grant
+    in `may_wake` or `may_sleep`.
     """
     async with parts.store.begin_write() as tx:
         found_agent = await find_agent(tx, await find_session(tx, who, session, open_only=True), agent)
