@@ -49,11 +49,6 @@ class ServerBasis:
     def member_id(self) -> MemberId | None:
         return None if self.membership is None else self.membership.member_id
 
-    @property
-    def gateway_id(self) -> MemberId | None:
-        """The member id of a process that takes calls."""
-        return None if self.role is Role.WORKER else self.member_id
-
     def build_spool(self, queue: str, kinds: Collection[type[Any]]) -> BacklogSpool[Any]:
         """Return where a queue of such entries keeps what it cannot write before its process ends."""
         return BacklogSpool(self.data / "spool", self.ids, queue, kinds)

@@ -12,15 +12,12 @@ import aiohttp
 from starlette.types import ASGIApp
 
 from circadia.agents.access_tokens import AccessTokenService
-from circadia.agents.database_contact import DatabaseContact
 from circadia.agents.directory import hold_agents
 from circadia.agents.failed_tokens import FailedTokens
 from circadia.agents.identity import Identity
-from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry, NewAgent
 from circadia.agents.sessions import SessionService
 from circadia.agents.sign_in import SignIn
-from circadia.agents.sleep_confirmation import SleepConfirmer
 from circadia.agents.waits import Waits
 from circadia.answers.lookup import AnswerLookup
 from circadia.api.app import ApiParts, create_api
@@ -61,8 +58,10 @@ from circadia.server.answers_wiring import build_gateway_answers
 from circadia.server.background import start_background
 from circadia.server.basis import ServerBasis, read_secret
 from circadia.server.cluster_wiring import (
+    build_contact,
     build_drain,
     build_hold_places,
+    build_presence,
     build_readiness,
     find_gateway_address,
     join_cluster,
@@ -152,10 +151,7 @@ async def build_server(
             ids=ids, store=store, role=role, membership=membership, admin_tokens=admin_tokens,
             due=DueWatch(clock, store, launchers=settings.launchers, shared=True),
             signals=open_signals(settings, environment, clock, membership and membership.member_id), session=session,
-            contact=DatabaseContact(
-                clock, is_shared=membership is not None, grace_seconds=settings.server.auth_grace_seconds,
-                carries_signals=not settings.signals_by_redis,
-            ),
+            contact=build_contact(clock, settings, is_shared=membership is not None),
             address=find_gateway_address(settings.server, address), config=config, traces=traces or Traces(),
         )  # fmt: skip
         server = await _assemble_server(basis, stack)
@@ -179,8 +175,7 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     settings, clock, ids, store, signals = basis.settings, basis.clock, basis.ids, basis.store, basis.signals
     sequencer = None if store.commits_in_order else EventSequencer(clock, store, signals, basis.due)
     events, secret = EventLog(clock, signals, sequencer and sequencer.announce), partial(read_secret, basis.environment)
-    presence, tier = Presence(store, signals, basis.contact), build_wake_services(settings, clock, ids, events)
-    confirmer = SleepConfirmer(clock, store, signals, presence, basis.gateway_id)
+    (presence, confirmer), tier = build_presence(basis), build_wake_services(settings, clock, ids, events)
     registry, threads, sessions = build_agent_services(settings, clock, ids, events, tier)
     waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(listed_models()), Ticker(clock)
     identity, failed = _build_identity(basis)
@@ -193,9 +188,8 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     folders = build_memory_folders(basis, events, models)
     await _prepare(basis, sessions, registry, waits, tier, memory)
     own = McpServer(McpParts(
-        store=store, clock=clock, signals=signals, threads=threads, sleep=tier.sleep, waits=waits,
-        confirmer=confirmer, presence=presence, settings=settings, wake=tier, memory=memory, sleeptime=dreams,
-        folders=folders,
+        store=store, clock=clock, signals=signals, threads=threads, sleep=tier.sleep, waits=waits, confirmer=confirmer,
+        presence=presence, settings=settings, wake=tier, memory=memory, sleeptime=dreams, folders=folders,
     ))  # fmt: skip
     stdio, bodies = StdioServers(basis.mcp_servers, basis.environment, clock), BodiesInFlight(settings.limits)
     answers, lookup = build_gateway_answers(basis, memory, journal, metrics, models[0])
