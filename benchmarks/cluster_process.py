@@ -255,7 +255,7 @@ async def _measure(member: ClusterMember, acts: Sequence[Act], seconds: float) -
 async def serve(work: str, url: str, number: int, sessions: int, warm_up: int, signals: str) -> None:
     """Work as often and as long as stdin says."""
     store = await open_postgres(url)
-    heard = RemoteSignals(SystemClock(), NotifyCarrier(url)) if signals == "notify" else LocalSignals()
+    heard = RemoteSignals(SystemClock(), NotifyCarrier(url, "benchmark")) if signals == "notify" else LocalSignals()
     member = ClusterMember(store, heard)
     background = [asyncio.create_task(member.sequencer.run())]
     if isinstance(heard, RemoteSignals):

@@ -14,6 +14,7 @@ from circadia.agents.access_tokens import AccessTokenService
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.agents.sign_in import SignIn
+from circadia.agents.sleep_confirmation import SleepConfirmer
 from circadia.api.app import ApiParts, create_api
 from circadia.errors import NotFound, TargetGone
 from circadia.gateway.hold.gate import HoldView
@@ -182,6 +183,7 @@ async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapp
     memory = build_memory_services(settings, clock, ids, events, BundledEmbedder())
     asked = DreamRequests(clock, ids, events, settings.dreams)
     identity = Identity(store, signals, admin_token_hashes=[hash_token(ADMIN)], metrics_token_hash=hash_token(METRICS))
+    presence = Presence(store, signals)
     return ApiParts(
         store=store,
         clock=clock,
@@ -192,7 +194,8 @@ async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapp
         sessions=sessions,
         threads=threads,
         tokens=AccessTokenService(clock, events),
-        presence=Presence(store, signals),
+        confirmer=SleepConfirmer(clock, store, signals, presence, None),
+        presence=presence,
         settings=settings,
         holds=held,
         wake=tier,

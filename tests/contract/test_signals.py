@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -45,7 +45,7 @@ def build_network(request: pytest.FixtureRequest, name: str) -> Network:
             "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'circadia signals'"
         )
 
-    return Network(build_carrier=lambda _: NotifyCarrier(url), cut=cut_postgres)
+    return Network(build_carrier=lambda process: NotifyCarrier(url, process), cut=cut_postgres)
 
 
 @pytest.fixture(params=["notify", "redis"])
@@ -196,6 +196,21 @@ async def test_data_that_is_too_long_is_left_out_and_its_signal_is_not(
     one.publish("agent", "a2", {"text": "y" * 7_000})
     await until(lambda: len(there.heard) == 2)
     assert there.heard == [("a1", {}), ("a2", {"text": "y" * 7_000})]
+
+
+@pytest.mark.spec("CLU-13")
+async def test_a_signal_to_one_process_is_heard_there_only(network: Network) -> None:
+    names = ("one", "other", "third")
+    async with AsyncExitStack() as stack:
+        processes = [await stack.enter_async_context(carried(network.build_carrier(name))) for name in names]
+        listeners = [RecordingListener() for _ in processes]
+        for process, listener in zip(processes, listeners, strict=True):
+            process.listen("agent", listener)
+        processes[0].send("other", "agent", "a1", {"asleep": True})
+        processes[0].send("one", "agent", "a2", {})
+        processes[0].publish("agent", "last")
+        await until(lambda: all(listener.heard[-1:] == [("last", {})] for listener in listeners))
+        assert [listener.heard[:-1] for listener in listeners] == [[], [("a1", {"asleep": True})], []]
 
 
 async def test_what_a_process_counts_for_itself_stays_there(processes: tuple[RemoteSignals, RemoteSignals]) -> None:

@@ -22,6 +22,7 @@ from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry, NewAgent
 from circadia.agents.sessions import SessionService
+from circadia.agents.sleep_confirmation import SleepConfirmer
 from circadia.agents.threads import ThreadService
 from circadia.agents.waits import Waits
 from circadia.clock import Clock, SystemClock, system_milliseconds
@@ -300,8 +301,8 @@ async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stan
     server = McpServer(
         McpParts(
             store=store, clock=clock, signals=signals, threads=threads, waits=waits, presence=presence,
-            settings=settings, wake=tier, memory=memory,
-            sleeptime=build_sleeptime(settings, clock, ids, memory),
+            confirmer=SleepConfirmer(clock, store, signals, presence, None), settings=settings, wake=tier,
+            memory=memory, sleeptime=build_sleeptime(settings, clock, ids, memory),
             folders=ConfiguredFolders(asked, settings, {}, (None, None), clock),
         )
     )  # fmt: skip

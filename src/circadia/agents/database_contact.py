@@ -12,7 +12,9 @@ LOST_SECONDS: Final = 5.0
 class DatabaseContact:
     """What is cached is valid for `grace_seconds` after a contact; forever if no other process writes."""
 
-    def __init__(self, clock: Clock, *, is_shared: bool, grace_seconds: float) -> None:
+    def __init__(self, clock: Clock, *, is_shared: bool, grace_seconds: float, carries_signals: bool = False) -> None:
+        """With `carries_signals` the database also carries the signals of other processes, which stop with it."""
+        self.carries_signals = carries_signals
         self._clock = clock
         self._grace_seconds = grace_seconds
         self._last = clock.monotonic()

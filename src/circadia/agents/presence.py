@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
+from circadia.agents.database_contact import DatabaseContact
 from circadia.errors import CircadiaError, StorageUnavailable, TargetGone
 from circadia.ids import AgentId
 from circadia.records.agent import Agent
 from circadia.stores.base import Store, Tx
-from circadia.stores.signals.base import Signals
+from circadia.stores.signals.base import CONNECTION, Signals
 from circadia.stores.time_limit import limit_wait
 
 
@@ -24,10 +25,12 @@ class PresenceCell:
     __slots__ = (
         "actor",
         "agent_id",
+        "announced",
         "asleep",
         "ended",
         "falling_asleep",
         "generation",
+        "read_over",
         "since",
         "slept_seconds",
         "streams",
@@ -40,6 +43,10 @@ class PresenceCell:
         self.generation = -1
         self.falling_asleep: int | None = None
         """The generation that will be asleep, once the database has it."""
+        self.announced = -1
+        """The newest generation in which it sleeps, as another process says; the row may not be read yet."""
+        self.read_over = -1
+        """Number of the connection over which signals arrived when its row was last read."""
         self.actor = ""
         self.since: datetime | None = None
         """When it fell asleep or woke, as far as known."""
@@ -52,7 +59,9 @@ class PresenceCell:
     @property
     def is_closed(self) -> bool:
         """Whether calls must wait: the agent is asleep, about to be, or gone."""
-        return self.asleep or self.falling_asleep is not None or self.ended is not None
+        return (
+            self.asleep or self.announced > self.generation or self.falling_asleep is not None or self.ended is not None
+        )
 
     def admit_all(self) -> None:
         """Let all waiters check again, in order of arrival."""
@@ -62,14 +71,20 @@ class PresenceCell:
 
 
 class Presence:
-    def __init__(self, store: Store, signals: Signals) -> None:
+    def __init__(self, store: Store, signals: Signals, contact: DatabaseContact | None = None) -> None:
+        """`contact` is that of a process on a shared database."""
         self._store = store
+        self._contact = contact if contact is not None and contact.is_shared else None
         self._cells: dict[AgentId, PresenceCell] = {}
         self._moved_elsewhere: set[AgentId] = set()
         self._reading: asyncio.Task[None] | None = None
         self._stopped: TargetGone | None = None
         self._may_stay: Callable[[object], bool] = lambda _: False
         self._stop_listeners: list[Callable[[], None]] = []
+        self._connection_number = 0
+        """Counts how often signals of other processes began or stopped to arrive."""
+        self._is_connected = False
+        signals.listen(CONNECTION, self._on_connection)
         signals.listen("sleep", self._on_sleep_signal)
         signals.listen("agent_ended", self._on_end_signal)
 
@@ -81,13 +96,34 @@ class Presence:
         """Return the agent's cell, loading it the first time. Raises TargetGone or StorageUnavailable."""
         cell = self.ensure_cell(agent_id)
         if cell.generation < 0:
+            number = self._connection_number
             async with limit_wait(), self._store.begin_read() as tx:
                 agent = await tx.agents.get(agent_id)
             if agent is None or agent.deleted_at is not None:
                 self._cells.pop(agent_id, None)
                 raise TargetGone("the agent was deleted")
+            cell.read_over = max(cell.read_over, number)
             self._apply(cell, agent.asleep, agent.generation, agent.actor, agent.since, 0.0)
         return cell
+
+    async def read_unless_followed(self, cell: PresenceCell) -> None:
+        """Read the row of an agent that may sleep unheard: signals do not arrive, or have not since it was read.
+
+        Where signals stop because the database does not answer, the agent counts as awake if it was then (CLU-17).
+
+        Raises:
+            StorageUnavailable: the row cannot be read, and a signal may be lost.
+        """
+        number, is_connected = self._connection_number, self._is_connected
+        if self._contact is None or (is_connected and cell.read_over == number):
+            return
+        try:
+            self._contact.require_database()
+            async with limit_wait():
+                await self._sync([cell])
+        except StorageUnavailable:
+            if is_connected or cell.read_over < number - 1 or not self._contact.carries_signals:
+                raise
 
     def ensure_cell(self, agent_id: AgentId) -> PresenceCell:
         """Return the agent's cell without a look at the database; it follows signals from now on."""
@@ -156,7 +192,7 @@ class Presence:
         """Read all rows again: a failover may have undone some. Raises StorageUnavailable; it must be tried again."""
         cells = list(self._cells.values())
         for cell in cells:
-            cell.generation = -1
+            cell.generation = cell.announced = -1
         await self._sync(cells)
         for cell in cells:
             if cell.generation < 0 and cell.ended is None:
@@ -171,10 +207,13 @@ class Presence:
 
     async def _sync(self, cells: Sequence[PresenceCell]) -> None:
         if cells:
+            number = self._connection_number
             async with self._store.begin_read() as tx:
                 moved_agents = await tx.agents.find_moved({cell.agent_id: cell.generation for cell in cells})
             for agent in moved_agents:
                 self.apply_row(agent)
+            for cell in cells:
+                cell.read_over = max(cell.read_over, number)
 
     def apply_row(self, agent: Agent) -> None:
         """Update the cell from the agent's row, which another process may have written."""
@@ -201,13 +240,33 @@ class Presence:
             cell.slept_seconds = slept
             cell.admit_all()
 
+    def announce_sleep(self, agent_id: AgentId, generation: int) -> None:
+        """Close the gate of an agent that another process has put to sleep, until its row says otherwise."""
+        cell = self._cells.get(agent_id)
+        if cell is not None and generation > cell.generation:
+            cell.announced = max(cell.announced, generation)
+            self._read_soon(agent_id)
+
+    def _read_soon(self, *agent_ids: AgentId) -> None:
+        self._moved_elsewhere.update(agent_ids)
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.get_running_loop().create_task(self._sync_signalled())
+
+    def _on_connection(self, _: str, data: Mapping[str, object]) -> None:
+        if data["is_connected"] is not self._is_connected:
+            self._is_connected = not self._is_connected
+            self._connection_number += 1
+            if self._is_connected:  # signals may have been lost before
+                self._read_soon(*self._cells)
+
     def _on_sleep_signal(self, key: str, data: Mapping[str, object]) -> None:
         cell = self._cells.get(AgentId(key))
         since = data.get("since")
         if cell is not None and not isinstance(since, datetime):  # of another process: only the row may open the gate
-            self._moved_elsewhere.add(cell.agent_id)
-            if self._reading is None or self._reading.done():
-                self._reading = asyncio.get_running_loop().create_task(self._sync_signalled())
+            if data.get("asleep"):
+                self.announce_sleep(cell.agent_id, int(str(data["generation"])))
+            else:
+                self._read_soon(cell.agent_id)
         elif cell is not None:
             assert isinstance(since, datetime)
             asleep, generation, actor, slept = (

@@ -67,7 +67,7 @@ class Waits:
             self._bells[agent.id].add(bell)  # before the look, so that no arrival is missed
             try:
                 deliveries = await self._lease_or_undo(agent.id, wanted)
-                if deliveries and not cell.asleep:
+                if deliveries and not cell.is_closed:
                     return deliveries
                 if deliveries:  # it fell asleep during the lease: they stay unread until it wakes
                     await asyncio.shield(self.release(agent.id, [delivery.message.id for delivery in deliveries]))

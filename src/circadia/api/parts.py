@@ -13,6 +13,7 @@ from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry
 from circadia.agents.sessions import SessionService
 from circadia.agents.sign_in import SignIn
+from circadia.agents.sleep_confirmation import SleepConfirmer
 from circadia.agents.threads import ThreadService
 from circadia.answers.lookup import AnswerLookup
 from circadia.clock import Clock
@@ -59,6 +60,7 @@ class ApiParts:
     sessions: SessionService
     threads: ThreadService
     tokens: AccessTokenService
+    confirmer: SleepConfirmer
     presence: Presence
     """Knows when the server is stopping."""
     settings: Settings

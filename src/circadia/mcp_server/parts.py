@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from circadia.agents.presence import Presence
+from circadia.agents.sleep_confirmation import SleepConfirmer
 from circadia.agents.threads import ThreadService
 from circadia.agents.waits import Waits
 from circadia.clock import Clock
@@ -21,6 +22,7 @@ class McpParts:
     clock: Clock
     signals: Signals
     threads: ThreadService
+    confirmer: SleepConfirmer
     waits: Waits
     presence: Presence
     settings: Settings

@@ -19,6 +19,13 @@ class SleepingView(View):
     actor: str = Field(description="Who made the last change.", examples=["operator"])
     generation: int = Field(description="Number of changes so far.")
     held: int = Field(description="Number of its held calls.")
+    unconfirmed: list[str] = Field(
+        default=[],
+        description=(
+            "Ids of gateways that have not confirmed within 100 ms that it sleeps; they may send its calls for up to "
+            "a second more. Empty for GET."
+        ),
+    )
     agent: str = Field(validation_alias=AliasChoices("agent", "name"), description="Name.", examples=["writer"])
     session: str = Field(description="Name of the session.", examples=["default"])
     pulse: str | None = Field(

@@ -12,8 +12,10 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from circadia.agents.change_follower import AgentChangeFollower
+from circadia.agents.database_contact import DatabaseContact
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
+from circadia.agents.sleep_confirmation import SleepConfirmer
 from circadia.clock import Clock
 from circadia.errors import ConfigError, StartError, StorageUnavailable
 from circadia.gateway.accounting.write_behind import WriteBehindQueue
@@ -67,8 +69,8 @@ async def open_store(settings: Settings, data: Path, *, migrates: bool = True) -
     if server.database_url is not None and not migrates:
         await _require_schema(server.database_url)
     store = await _connect(server, data)
-    by_redis = settings.signals is not None or settings.signals_env is not None
-    if store.facts is not None and store.facts.is_pooled and server.direct_database_url is None and not by_redis:
+    is_direct = server.direct_database_url is not None or settings.signals_by_redis
+    if store.facts is not None and store.facts.is_pooled and not is_direct:
         await store.close()
         raise StartError(
             "server.database_url leads through a pooler, which does not pass signals on; set server.direct_database_url"
@@ -193,6 +195,21 @@ def build_drain(
         basis.clock, front, gate, worker, dreamer, queues, basis.membership,
         notice_seconds=_NOTICE_SECONDS if has_balancer else 0.0,
     )  # fmt: skip
+
+
+def build_contact(clock: Clock, settings: Settings, *, is_shared: bool) -> DatabaseContact:
+    return DatabaseContact(
+        clock,
+        is_shared=is_shared,
+        grace_seconds=settings.server.auth_grace_seconds,
+        carries_signals=not settings.signals_by_redis,
+    )
+
+
+def build_presence(basis: ServerBasis) -> tuple[Presence, SleepConfirmer]:
+    presence = Presence(basis.store, basis.signals, basis.contact)
+    gateway_id = None if basis.role is Role.WORKER else basis.member_id
+    return presence, SleepConfirmer(basis.clock, basis.store, basis.signals, presence, gateway_id)
 
 
 def build_readiness(basis: ServerBasis) -> Readiness:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from circadia.clock import Clock
 from circadia.errors import ConfigError
-from circadia.ids import IdSource
+from circadia.ids import MemberId
 from circadia.server.basis import ServerBasis
 from circadia.server.cluster_wiring import load_postgres
 from circadia.settings import Settings
@@ -19,16 +19,16 @@ from circadia.wake.services import WakeServices
 
 
 def open_signals(
-    settings: Settings, environment: Mapping[str, str], clock: Clock, ids: IdSource
+    settings: Settings, environment: Mapping[str, str], clock: Clock, member_id: MemberId | None
 ) -> LocalSignals | RemoteSignals:
     """Return signals within this process, or over what joins the servers. Raises ConfigError."""
-    if settings.server.database_url is None:
+    if settings.server.database_url is None or member_id is None:
         return LocalSignals()
     url = resolve_signals_url(settings, environment)
     if url is None:
         url = settings.server.direct_database_url or settings.server.database_url
-        return RemoteSignals(clock, load_postgres().NotifyCarrier(url))
-    return RemoteSignals(clock, RedisCarrier(url, ids.new("srv")))
+        return RemoteSignals(clock, load_postgres().NotifyCarrier(url, member_id))
+    return RemoteSignals(clock, RedisCarrier(url, member_id))
 
 
 def build_redis_bridge(basis: ServerBasis, tier: WakeServices) -> Sequence[RedisBridge]:

@@ -12,11 +12,9 @@ import aiohttp
 from starlette.types import ASGIApp
 
 from circadia.agents.access_tokens import AccessTokenService
-from circadia.agents.database_contact import DatabaseContact
 from circadia.agents.directory import hold_agents
 from circadia.agents.failed_tokens import FailedTokens
 from circadia.agents.identity import Identity
-from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry, NewAgent
 from circadia.agents.sessions import SessionService
 from circadia.agents.sign_in import SignIn
@@ -61,8 +59,10 @@ from circadia.server.answers_wiring import build_gateway_answers
 from circadia.server.background import start_background
 from circadia.server.basis import ServerBasis, read_secret
 from circadia.server.cluster_wiring import (
+    build_contact,
     build_drain,
     build_hold_places,
+    build_presence,
     build_readiness,
     find_gateway_address,
     join_cluster,
@@ -151,10 +151,8 @@ async def build_server(
             settings=settings, environment=environment, data=data, clock=clock,
             ids=ids, store=store, role=role, membership=membership, admin_tokens=admin_tokens,
             due=DueWatch(clock, store, launchers=settings.launchers, shared=True),
-            signals=open_signals(settings, environment, clock, ids), session=session,
-            contact=DatabaseContact(
-                clock, is_shared=membership is not None, grace_seconds=settings.server.auth_grace_seconds
-            ),
+            signals=open_signals(settings, environment, clock, membership and membership.member_id), session=session,
+            contact=build_contact(clock, settings, is_shared=membership is not None),
             address=find_gateway_address(settings.server, address), config=config, traces=traces or Traces(),
         )  # fmt: skip
         server = await _assemble_server(basis, stack)
@@ -178,7 +176,7 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     settings, clock, ids, store, signals = basis.settings, basis.clock, basis.ids, basis.store, basis.signals
     sequencer = None if store.commits_in_order else EventSequencer(clock, store, signals, basis.due)
     events, secret = EventLog(clock, signals, sequencer and sequencer.announce), partial(read_secret, basis.environment)
-    presence, tier = Presence(store, signals), build_wake_services(settings, clock, ids, events)
+    (presence, confirmer), tier = build_presence(basis), build_wake_services(settings, clock, ids, events)
     registry, threads, sessions = build_agent_services(settings, clock, ids, events, tier)
     waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(listed_models()), Ticker(clock)
     identity, failed = _build_identity(basis)
@@ -192,7 +190,7 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     folders = build_memory_folders(basis, events, models)
     await _prepare(basis, sessions, registry, waits, tier, memory)
     own = McpServer(McpParts(
-        store=store, clock=clock, signals=signals, threads=threads, waits=waits,
+        store=store, clock=clock, signals=signals, threads=threads, waits=waits, confirmer=confirmer,
         presence=presence, settings=settings, wake=tier, memory=memory, sleeptime=dreams, folders=folders,
     ))  # fmt: skip
     stdio, bodies = StdioServers(basis.mcp_servers, basis.environment, clock), BodiesInFlight(settings.limits)
@@ -203,8 +201,8 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         sign_in=SignIn(clock, store, identity, basis.admin_tokens), threads=threads, sequencer=sequencer,
         tokens=AccessTokenService(clock, events), presence=presence, settings=settings, holds=gate,
-        wake=tier, memory=memory, sleeptime=dreams, folders=folders, lookup=lookup, judge=answers[0].judge,
-        member_id=basis.member_id,
+        confirmer=confirmer, wake=tier, memory=memory, sleeptime=dreams, folders=folders, lookup=lookup,
+        judge=answers[0].judge, member_id=basis.member_id,
     )  # fmt: skip
     front, worker = _build_front(basis, doors, parts, identity, metrics), build_wake_worker(basis, tier)
     dreamer, counting = _build_dreamer(models, basis, dreams, metrics, memory, tier, ahead, lookup)

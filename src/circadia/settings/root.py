@@ -90,6 +90,10 @@ class Settings(Section):
         return self
 
     @property
+    def signals_by_redis(self) -> bool:
+        return self.signals is not None or self.signals_env is not None
+
+    @property
     def programs(self) -> dict[str, str | None]:
         """Return the user of each program that settings start on this machine, by the path of the setting."""
         launchers = {f"launchers.{name}": launcher for name, launcher in self.launchers.items()}

@@ -75,10 +75,11 @@ export class Operations extends HeyApiClient {
      *
      * Put an agent to sleep or wake it.
      *
-     * The server answers after the change is on disk. After a wake, each GET returns false and the held calls are being
-     * admitted. An agent with a launcher sleeps until its `pulse` has started. A person's wake bypasses the guardrails,
-     * an agent's does not. Setting the current value changes nothing. Access: the operator, the agent, and agents with a
-     * grant in `may_wake` or `may_sleep`.
+     * The server answers after the change is on disk. It answers a sleep once the other live gateways have confirmed that
+     * they send nothing more of the agent, or after 100 ms. After a wake, each GET returns false and the held calls are
+     * being admitted. An agent with a launcher sleeps until its `pulse` has started. A person's wake bypasses the
+     * guardrails, an agent's does not. Setting the current value changes nothing. Access: the operator, the agent, and
+     * agents with a grant in `may_wake` or `may_sleep`.
      */
     public setSleeping<ThrowOnError extends boolean = true>(options: Options<SetSleepingData, ThrowOnError>): RequestResult<SetSleepingResponses, SetSleepingErrors, ThrowOnError, 'data'> {
         return (options.client ?? this.client).put<SetSleepingResponses, SetSleepingErrors, ThrowOnError, 'data'>({

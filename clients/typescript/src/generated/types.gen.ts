@@ -6397,6 +6397,12 @@ export type SleepingView = {
      */
     held: number;
     /**
+     * Unconfirmed
+     *
+     * Ids of gateways that have not confirmed within 100 ms that it sleeps; they may send its calls for up to a second more. Empty for GET.
+     */
+    unconfirmed?: Array<string>;
+    /**
      * Agent
      *
      * Name.

@@ -1,5 +1,6 @@
 """The sleep state: read or set it, for one agent or for many agents of a session."""
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pydantic import Field, StrictBool
@@ -8,11 +9,14 @@ from circadia.agents.access import require_sleep_control
 from circadia.agents.directory import find_agent, find_session, hold_agents
 from circadia.api.bodies import Body, Names
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
+from circadia.ids import AgentId, MemberId
 from circadia.records.agent import Cause
 from circadia.schemas.sleeping import SleepingList, SleepingView
 from circadia.wake.sleep_control import SleepOutcome
 
 router = noun_router("sleeping", prefix="")
+
+_NOBODY: Final[Mapping[AgentId, Sequence[MemberId]]] = {}
 
 _STATE: Final = "/api/v1/sessions/{session}/agents/{agent}/sleeping"
 _SHORT: Final = "/api/v1/sessions/{session}/{agent}/sleeping"
@@ -41,7 +45,7 @@ async def get_sleeping(session: str, agent: str, who: Who, parts: Parts) -> Slee
     """Show an agent's sleep state. Access: operator, agents with access to the session."""
     async with parts.store.begin_read() as tx:
         found_agent = await find_agent(tx, await find_session(tx, who, session, open_only=True), agent)
-    return _outcome_view(SleepOutcome(agent=found_agent), parts)
+    return _view(SleepOutcome(agent=found_agent), parts)
 
 
 @router.post(_BARE, include_in_schema=False)
@@ -55,10 +59,11 @@ async def get_sleeping(session: str, agent: str, who: Who, parts: Parts) -> Slee
 async def set_sleeping(session: str, agent: str, body: SetSleeping, who: Who, parts: Parts) -> SleepingView:
     """Put an agent to sleep or wake it.
 
-    The server answers after the change is on disk. After a wake, each GET returns false and the held calls are being
-    admitted. An agent with a launcher sleeps until its `pulse` has started. A person's wake bypasses the guardrails,
-    an agent's does not. Setting the current value changes nothing. Access: the operator, the agent, and agents with a
-    grant in `may_wake` or `may_sleep`.
+    The server answers after the change is on disk. It answers a sleep once the other live gateways have confirmed that
+    they send nothing more of the agent, or after 100 ms. After a wake, each GET returns false and the held calls are
+    being admitted. An agent with a launcher sleeps until its `pulse` has started. A person's wake bypasses the
+    guardrails, an agent's does not. Setting the current value changes nothing. Access: the operator, the agent, and
+    agents with a grant in `may_wake` or `may_sleep`.
     """
     async with parts.store.begin_write() as tx:
         home = await find_session(tx, who, session, open_only=True)
@@ -66,7 +71,7 @@ async def set_sleeping(session: str, agent: str, body: SetSleeping, who: Who, pa
         found_agent = await find_agent(tx, home, agent)
         require_sleep_control(who, found_agent, asleep=body.sleeping)
         outcome = await parts.wake.control.set(tx, who, found_agent, asleep=body.sleeping, cause=Cause.REST)
-    return _outcome_view(outcome, parts)
+    return _view(outcome, parts, await parts.confirmer.confirm([outcome.agent]))
 
 
 @router.put("/api/v1/sessions/{session}/sleeping")
@@ -90,10 +95,17 @@ async def set_many_sleeping(session: str, body: SetManySleeping, who: Who, parts
             )
             for agent in agents
         ]
-    return SleepingList(agents=[_outcome_view(outcome, parts) for outcome in outcomes])
+    unconfirmed = await parts.confirmer.confirm([outcome.agent for outcome in outcomes])
+    return SleepingList(agents=[_view(outcome, parts, unconfirmed) for outcome in outcomes])
 
 
-def _outcome_view(outcome: SleepOutcome, parts: ApiParts) -> SleepingView:
-    held = parts.holds.count_held(outcome.agent.id)
-    missed = [delivery.message.id for delivery in outcome.missed]
-    return SleepingView.of(outcome.agent, held=held, pulse=outcome.pulse_id, unread=missed)
+def _view(
+    outcome: SleepOutcome, parts: ApiParts, unconfirmed: Mapping[AgentId, Sequence[MemberId]] = _NOBODY
+) -> SleepingView:
+    return SleepingView.of(
+        outcome.agent,
+        held=parts.holds.count_held(outcome.agent.id),
+        unconfirmed=list(unconfirmed.get(outcome.agent.id, ())),
+        pulse=outcome.pulse_id,
+        unread=[delivery.message.id for delivery in outcome.missed],
+    )

@@ -6,7 +6,7 @@ import typer
 
 from circadia.cli.remote.connection import RemoteServer
 from circadia.cli.remote.reference import DEFAULT_SESSION, Session, group_by_session
-from circadia.cli.terminal.output import AsJson, console, print_json, state_text, table, time_since
+from circadia.cli.terminal.output import AsJson, console, note, print_json, state_text, table, time_since
 from circadia.client import Client
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
@@ -63,3 +63,5 @@ def _show(states: list[SleepingView], *, as_json: bool) -> None:
     for state in states:
         if state.pulse is not None:
             typer.echo(f"{state.agent} wakes with its pulse {state.pulse}.")
+    if unconfirmed := sorted({gateway for state in states for gateway in state.unconfirmed}):
+        note(f"warning: these gateways have not confirmed, and may send calls for a second: {', '.join(unconfirmed)}")

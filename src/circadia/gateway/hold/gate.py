@@ -189,8 +189,14 @@ class GateCall:
             gate.waiting.leave(self)
 
     async def wait_to_send(self) -> None:
-        """Wait until the calls before it are sent."""
+        """Wait until the calls before it are sent, and the sleep state of its agent is known.
+
+        Raises:
+            StorageUnavailable: it is not known.
+        """
+        assert self._cell is not None
         await self._gate.leaving.wait(self)
+        await self._gate.presence.read_unless_followed(self._cell)
 
     def clear_to_send(self, *, keeps_place: bool = False) -> None:
         """Check that its agent is awake; the caller must send at once.

@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field
 from circadia.mcp_server.arguments import Arguments, NoArguments, ToolResult
 from circadia.mcp_server.caller import Caller
 from circadia.mcp_server.tools.memory import BankName, BlockResult, Expected, Label, User, as_text, block_answer
+from circadia.mcp_server.tools.sleep import Unconfirmed, list_unconfirmed
 from circadia.mcp_server.tools.tool import Tool
 from circadia.memory.blocks import BlockUpdate, writer_of
 from circadia.records.agent import Cause
@@ -25,6 +26,7 @@ class RethinkArguments(Arguments):
 
 class FinishAnswer(ToolResult):
     sleeping: bool
+    unconfirmed: Unconfirmed = ()
 
 
 async def _rethink(caller: Caller, arguments: RethinkArguments) -> ToolResult:
@@ -43,7 +45,7 @@ async def _finish(caller: Caller, _: NoArguments) -> ToolResult:
     agent = caller.agent
     async with caller.parts.store.begin_write() as tx:
         outcome = await caller.parts.wake.control.set(tx, caller.principal, agent, asleep=True, cause=Cause.TOOL)
-    return FinishAnswer(sleeping=outcome.agent.asleep)
+    return FinishAnswer(sleeping=outcome.agent.asleep, unconfirmed=await list_unconfirmed(caller, outcome.agent))
 
 
 RETHINK_TOOLS: Final = (

@@ -1,6 +1,7 @@
 """Tools for the sleep state."""
 
-from typing import Final
+from operator import not_
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -10,8 +11,13 @@ from circadia.mcp_server.arguments import Arguments, NoArguments, ToolResult
 from circadia.mcp_server.caller import Caller, name_from
 from circadia.mcp_server.tools.threads import AgentName
 from circadia.mcp_server.tools.tool import Tool
-from circadia.records.agent import Cause
+from circadia.records.agent import Agent, Cause
 from circadia.wake.sleep_control import list_wakers
+
+Unconfirmed = Annotated[
+    tuple[str, ...],
+    Field(description="Servers that have not confirmed the sleep: they may send calls for a second.", exclude_if=not_),
+]
 
 
 class SetSleepingArguments(Arguments):
@@ -23,6 +29,7 @@ class SelfAnswer(ToolResult):
     sleeping: bool
     actor: str = Field(description="What has woken you at once: a mention that you have not read.")
     wakes_on: list[str] = Field(description="What can wake you. If it is empty, only a person can.")
+    unconfirmed: Unconfirmed = ()
 
 
 class SleepingResult(ToolResult):
@@ -31,6 +38,12 @@ class SleepingResult(ToolResult):
         description="Whether the agent is asleep now; one that must be launched sleeps until its program has started."
     )
     unread: list[str] = Field(description="Ids of mentions that it has not seen; they do not wake it from this sleep.")
+    unconfirmed: Unconfirmed = ()
+
+
+async def list_unconfirmed(caller: Caller, agent: Agent) -> tuple[str, ...]:
+    """Return the gateways that have not confirmed that the agent sleeps, once all have or 100 ms have passed."""
+    return tuple((await caller.parts.confirmer.confirm([agent])).get(agent.id, ()))
 
 
 async def _sleep_self(caller: Caller, _: NoArguments) -> ToolResult:
@@ -40,7 +53,12 @@ async def _sleep_self(caller: Caller, _: NoArguments) -> ToolResult:
             await caller.parts.wake.control.set(tx, caller.principal, agent, asleep=True, cause=Cause.TOOL)
         ).agent
         wakers = await list_wakers(tx, changed)
-    return SelfAnswer(sleeping=changed.asleep, actor="" if changed.asleep else changed.actor, wakes_on=list(wakers))
+    return SelfAnswer(
+        sleeping=changed.asleep,
+        actor="" if changed.asleep else changed.actor,
+        wakes_on=list(wakers),
+        unconfirmed=await list_unconfirmed(caller, changed),
+    )
 
 
 async def _set_sleeping(caller: Caller, arguments: SetSleepingArguments) -> ToolResult:
@@ -52,8 +70,12 @@ async def _set_sleeping(caller: Caller, arguments: SetSleepingArguments) -> Tool
         outcome = await caller.parts.wake.control.set(
             tx, caller.principal, agent, asleep=arguments.sleeping, cause=Cause.TOOL
         )
-    unread = [delivery.message.id for delivery in outcome.missed]
-    return SleepingResult(agent=name_from(home, agent.reference), sleeping=outcome.agent.asleep, unread=unread)
+    return SleepingResult(
+        agent=name_from(home, agent.reference),
+        sleeping=outcome.agent.asleep,
+        unread=[delivery.message.id for delivery in outcome.missed],
+        unconfirmed=await list_unconfirmed(caller, outcome.agent),
+    )
 
 
 SLEEP_TOOLS: Final = (

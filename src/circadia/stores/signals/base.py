@@ -21,6 +21,10 @@ class Signals(Protocol):
 
     def publish(self, topic: str, key: str, data: Mapping[str, object] | None = None) -> None: ...
 
+    def send(self, process: str, topic: str, key: str, data: Mapping[str, object]) -> None:
+        """Publish a signal that one other process hears, and nobody else."""
+        ...
+
     def listen(
         self, topic: str, listener: Callable[[str, Mapping[str, object]], None], *, own: bool = False
     ) -> Callable[[], None]:

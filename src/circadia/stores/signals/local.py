@@ -22,6 +22,9 @@ class LocalSignals:
             except Exception:
                 _logger.exception("a listener of %r failed on %r", topic, key)
 
+    def send(self, process: str, topic: str, key: str, data: Mapping[str, object]) -> None:
+        """Do nothing: there is no other process."""
+
     def listen(self, topic: str, listener: Listener, *, own: bool = False) -> Callable[[], None]:
         """Add a listener; return a function that removes it. All signals are this process's own."""
         self._listeners[topic].append(listener)

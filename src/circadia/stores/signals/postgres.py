@@ -9,7 +9,7 @@ from sqlalchemy import NullPool
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
-from circadia.stores.signals.remote import CHANNEL
+from circadia.stores.signals.remote import build_channel
 from circadia.stores.sql.driver_errors import build_unavailable_error
 
 _ERRORS: Final = (
@@ -17,7 +17,7 @@ _ERRORS: Final = (
     TimeoutError,
 )  # fmt: skip
 _SECONDS: Final = 5.0
-_NOTIFY: Final = f"SELECT pg_notify('{CHANNEL}', payload) FROM unnest($1::text[]) AS payload"  # noqa: S608 - a constant
+_NOTIFY: Final = "SELECT pg_notify(channel, payload) FROM unnest($1::text[], $2::text[]) AS signal (channel, payload)"
 
 
 class _Driver(Protocol):
@@ -37,7 +37,9 @@ class _Driver(Protocol):
 class NotifyCarrier:
     """Needs a direct connection: a pooler between does not pass notifications on."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, process: str) -> None:
+        """`process` is this one's name, to which others may send."""
+        self._channels = build_channel(process), build_channel()
         self._engine = create_async_engine(
             "postgresql+asyncpg://",
             connect_args={"dsn": url, "timeout": _SECONDS, "command_timeout": _SECONDS},
@@ -68,13 +70,15 @@ class NotifyCarrier:
             driver.add_termination_listener(on_closed)
             # A lost signal costs a second: it need not wait for the disk.
             await driver.execute("SET application_name = 'circadia signals'; SET synchronous_commit = off")
-            await driver.add_listener(CHANNEL, on_notification)
+            for channel in self._channels:
+                await driver.add_listener(channel, on_notification)
         except _ERRORS as error:
             raise build_unavailable_error("PostgreSQL", error) from error
 
-    async def send(self, payloads: Sequence[bytes]) -> None:
+    async def send(self, payloads: Sequence[tuple[str, bytes]]) -> None:
+        channels = [channel for channel, _ in payloads]
         try:
-            await self._driver.execute(_NOTIFY, [payload.decode() for payload in payloads])
+            await self._driver.execute(_NOTIFY, channels, [payload.decode() for _, payload in payloads])
         except _ERRORS as error:
             raise build_unavailable_error("PostgreSQL", error) from error
 

@@ -7,16 +7,17 @@ from typing import Any
 
 from circadia.errors import StorageUnavailable
 from circadia.stores.redis_connection import open_redis, read_messages, wrap_redis_errors
-from circadia.stores.signals.remote import CHANNEL
+from circadia.stores.signals.remote import build_channel
 
 
 class RedisCarrier:
     """Sends each payload with the id of its sender before it, since Redis returns a sender's own messages too."""
 
-    def __init__(self, url: str, sender: str) -> None:
-        """`sender` is a random id of this process, without spaces."""
+    def __init__(self, url: str, process: str) -> None:
+        """`process` is this one's name, to which others may send; without spaces."""
         self._url = url
-        self._sender = sender.encode()
+        self._channels = build_channel(process), build_channel()
+        self._sender = process.encode()
         self._client: Any = None
         self._listening: asyncio.Task[None] | None = None
 
@@ -25,16 +26,17 @@ class RedisCarrier:
         with wrap_redis_errors():
             self._client = open_redis(self._url, "circadia signals")
             subscription = self._client.pubsub()
-            await subscription.subscribe(CHANNEL)
+            await subscription.subscribe(*self._channels)
         messages = read_messages(subscription)
-        await anext(messages)  # from here on nothing is missed
+        for _ in self._channels:
+            await anext(messages)  # from the last one on nothing is missed
         self._listening = asyncio.create_task(self._listen(messages, receive))
 
-    async def send(self, payloads: Sequence[bytes]) -> None:
+    async def send(self, payloads: Sequence[tuple[str, bytes]]) -> None:
         with wrap_redis_errors():
             pipeline = self._client.pipeline(transaction=False)
-            for payload in payloads:
-                pipeline.publish(CHANNEL, b"%s %s" % (self._sender, payload))
+            for channel, payload in payloads:
+                pipeline.publish(channel, b"%s %s" % (self._sender, payload))
             await pipeline.execute()
 
     async def wait_closed(self) -> None:

@@ -22,15 +22,20 @@ MAX_WAITING: Final = 100_000
 RETRY_SECONDS: Final = 1.0
 
 
+def build_channel(process: str | None = None) -> str:
+    """Return the channel to which all processes listen, or the one to which only this process does."""
+    return CHANNEL if process is None else f"{CHANNEL}_{process}"
+
+
 class SignalCarrier(Protocol):
-    """A connection that carries payloads to all processes of the installation."""
+    """A connection that carries payloads to all processes of the installation, or to one of them."""
 
     async def connect(self, receive: Callable[[bytes], None]) -> None:
         """Connect, and call `receive` with each payload that another process sends. Raises StorageUnavailable."""
         ...
 
-    async def send(self, payloads: Sequence[bytes]) -> None:
-        """Send payloads in order. Raises StorageUnavailable: some may be lost."""
+    async def send(self, payloads: Sequence[tuple[str, bytes]]) -> None:
+        """Send payloads in order, each to its channel. Raises StorageUnavailable: some may be lost."""
         ...
 
     async def wait_closed(self) -> None:
@@ -48,8 +53,8 @@ class RemoteSignals:
         self._carrier = carrier
         self._every = LocalSignals()
         self._own = LocalSignals()
-        self._waiting: dict[tuple[str, str, bytes], None] = {}
-        """Encoded signals to be sent; equal ones once."""
+        self._waiting: dict[tuple[str, str, str, bytes], None] = {}
+        """Channels and encoded signals to be sent; equal ones once."""
         self._bell = asyncio.Event()
         self.is_connected = asyncio.Event()
 
@@ -57,12 +62,18 @@ class RemoteSignals:
         self._own.publish(topic, key, data)
         self._every.publish(topic, key, data)
         if topic not in LOCAL_TOPICS:
-            signal = topic, key, orjson.dumps(data or {})
-            self._waiting.pop(signal, None)  # the last of equal ones counts
-            self._waiting[signal] = None
-            if len(self._waiting) > MAX_WAITING:
-                del self._waiting[next(iter(self._waiting))]
-            self._bell.set()
+            self._queue(build_channel(), topic, key, data or {})
+
+    def send(self, process: str, topic: str, key: str, data: Mapping[str, object]) -> None:
+        self._queue(build_channel(process), topic, key, data)
+
+    def _queue(self, channel: str, topic: str, key: str, data: Mapping[str, object]) -> None:
+        signal = channel, topic, key, orjson.dumps(data)
+        self._waiting.pop(signal, None)  # the last of equal ones counts
+        self._waiting[signal] = None
+        if len(self._waiting) > MAX_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+        self._bell.set()
 
     def listen(self, topic: str, listener: Listener, *, own: bool = False) -> Callable[[], None]:
         return (self._own if own else self._every).listen(topic, listener)
@@ -116,8 +127,15 @@ class RemoteSignals:
             self._every.publish(topic, key, data)
 
 
-def _pack(signals: Sequence[tuple[str, str, bytes]]) -> Sequence[bytes]:
-    """Encode signals as JSON lists that are small enough for each carrier."""
+def _pack(signals: Sequence[tuple[str, str, str, bytes]]) -> Sequence[tuple[str, bytes]]:
+    """Encode the signals of each channel as JSON lists that are small enough for each carrier."""
+    by_channel: dict[str, list[tuple[str, str, bytes]]] = {}
+    for channel, topic, key, data in signals:
+        by_channel.setdefault(channel, []).append((topic, key, data))
+    return [(channel, payload) for channel, of_channel in by_channel.items() for payload in _pack_lists(of_channel)]
+
+
+def _pack_lists(signals: Sequence[tuple[str, str, bytes]]) -> Sequence[bytes]:
     payloads: list[bytes] = []
     parts: list[bytes] = []
     size = 2

@@ -13,6 +13,7 @@ from circadia.records.member import Member, Role
 from circadia.stores.locks import MEMBERS_KEY
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import Instant, metadata
+from circadia.stores.sql.short_reads import SingleRead
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -94,7 +95,8 @@ class SqlMembers:
         self._queue_write(_EXPIRE, [before], key=before)
 
     async def find_all(self, now: datetime) -> Sequence[Member]:
-        return [build_member(row) for row in await self._run(lambda connection: _ALIVE.all(connection, {"now": now}))]
+        rows = await self._run(SingleRead(lambda connection: _ALIVE.all(connection, {"now": now})))
+        return [build_member(row) for row in rows]
 
 
 def build_member(row: Row[Any]) -> Member:
