@@ -80,7 +80,16 @@ class Bench:
         call_body.content = body
         del body
         with GateCall(
-            self.gate, agent, reply, call_body, door="mcp", to="", what="tools/call t", grace_seconds=2.0, limit=most
+            self.gate,
+            agent,
+            reply,
+            call_body,
+            door="mcp",
+            to="",
+            what="tools/call t",
+            grace_seconds=2.0,
+            limit=most,
+            retry_key="t",
         ) as call:
             while True:
                 passage = await call.admit()
@@ -181,10 +190,11 @@ class Run:
                 assert task.exception() is None or agent.id in self.ended, task.exception()
 
 
-@pytest.mark.spec("GATE-90", "GATE-42", "GATE-44")
+@pytest.mark.spec("GATE-90", "GATE-42", "GATE-44", "GATE-93")
 async def test_in_a_thousand_interleavings_calls_pass_once_and_only_while_their_agent_is_awake(
     tmp_path: Path, sqlite_store: Store
 ) -> None:
+    retries = 0
     for seed in range(1000):
         agents = [agent_named(f"a{seed}-{n}") for n in range(3)]
         async with bench(tmp_path, sqlite_store, agents) as made:
@@ -200,6 +210,13 @@ async def test_in_a_thousand_interleavings_calls_pass_once_and_only_while_their_
                 for kind in (EventType.HELD, EventType.ADMITTED, EventType.DROPPED)
             }
             assert counts[EventType.HELD] == counts[EventType.ADMITTED] + counts[EventType.DROPPED]
+            holds = [line.data for line in made.lines if isinstance(line, Event) and line.type is EventType.HELD]
+            gone = [line.data for line in made.lines if isinstance(line, Event) and line.type is EventType.DROPPED]
+            continued = [data["continues"] for data in holds if "continues" in data]
+            assert len(continued) == len(set(continued)), "a hold is continued once"
+            assert set(continued) <= {data["hold"] for data in gone}
+            retries += len(continued)
+    assert retries > 100
 
 
 @pytest.mark.spec("GATE-42")

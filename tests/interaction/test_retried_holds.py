@@ -211,3 +211,19 @@ async def test_a_retry_that_comes_after_the_wake_is_told_of_the_sleep_before_it(
         assert said[1] == "hello"
         (usage,) = await at.usage()
         assert (usage["calls"], usage["held_seconds"]) == (2, 300)
+
+
+async def test_a_retry_is_held_no_longer_than_the_rest_of_the_longest_hold(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with server(tmp_path, clock=clock, timings={}) as (at, ask):
+        token = await at.agent(hold_max_seconds=100)
+        await at.sleeping(True)
+        asking = ask(at, token, STREAMED)
+        await at.held(1)
+        clock.advance(60)
+        await break_off(at, asking, left=0)
+        clock.advance(10)
+        again = ask(at, token, CHAT)
+        await at.held(1)
+        clock.advance(31)
+        assert b"was held for 100 s" in await again
