@@ -2,6 +2,7 @@
 
 import base64
 import json
+from typing import Any
 
 import pytest
 
@@ -95,6 +96,13 @@ ASKED = {"role": "user", "parts": [{"text": "Is the pier open?"}]}
 SAID = {"role": "model", "parts": [{"text": "I look.", "thought": True}, {"functionCall": {"name": "look"}}]}
 SEEN = {"role": "function", "parts": [{"function_response": {"name": "look", "response": {"since": 1700000000}}}]}
 
+ODD: list[dict[str, Any]] = [
+    {"contents": []}, {"contents": [{}]}, {"contents": [5]}, {"contents": [{"parts": {"text": "x"}}]},
+    {"contents": [{"parts": [{"text": 5}, None]}]}, {"contents": [ASKED], "systemInstruction": None},
+    {"contents": [ASKED], "system_instruction": {"parts": []}}, {"contents": [ASKED], "systemInstruction": "x"},
+    {"cachedContent": "c", "contents": []}, {"contents": "x"}, {},
+]  # fmt: skip
+
 
 @pytest.mark.spec("GATE-99", "MEM-13")
 @pytest.mark.parametrize("cache", ["cachedContent", "cached_content"])
@@ -116,16 +124,7 @@ def test_thoughts_of_gemini_are_not_said_and_results_of_its_tools_are_heard() ->
 
 
 @pytest.mark.spec("GATE-99", "GATE-61")
-@pytest.mark.parametrize(
-    "odd",
-    [
-        {"contents": []}, {"contents": [{}]}, {"contents": [5]}, {"contents": [{"parts": {"text": "x"}}]},
-        {"contents": [{"parts": [{"text": 5}, None]}]}, {"contents": [ASKED], "systemInstruction": None},
-        {"contents": [ASKED], "system_instruction": {"parts": []}}, {"contents": [ASKED], "systemInstruction": "x"},
-        {"cachedContent": "c", "contents": []}, {"contents": "x"}, {},
-    ],
-    ids=json.dumps,
-)  # fmt: skip
+@pytest.mark.parametrize("odd", ODD, ids=json.dumps)
 def test_an_odd_body_for_gemini_gets_no_memory_or_stays_json(odd: dict[str, object]) -> None:
     prompt = GenerateContent().prompt(body(odd))
     if prompt is not None:
