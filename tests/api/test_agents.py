@@ -247,3 +247,12 @@ async def test_the_sleep_states_of_all_agents_come_in_one_list(service: Service)
     await service.call("DELETE", "/sessions/red")
     assert len((await service.ok("GET", "/agents?limit=1"))["agents"]) == 1
     assert (await service.ok("GET", "/agents?agent=red:ann"))["agents"] == []
+
+
+@pytest.mark.spec("GATE-80")
+async def test_a_change_to_what_an_agent_has_already_is_no_event(service: Service) -> None:
+    await service.agent("ann", description="reads", policy={"max_calls_per_day": 5})
+    for description in ("reads", "writes", "writes"):
+        change = {"description": description, "policy": {"max_calls_per_day": 5}}
+        assert (await service.ok("PATCH", f"{AGENTS}/ann", change))["description"] == description
+    assert len(await service.events("agent_changed")) == 1

@@ -195,3 +195,17 @@ async def test_what_nobody_foresaw_is_logged_and_tells_nothing(
     assert (answer.status, answer.code) == (500, "internal_error")
     assert "NoneType" not in str(answer.body)
     assert "AttributeError" in caplog.text
+
+
+@pytest.mark.spec("GATE-30")
+async def test_a_query_parameter_that_an_endpoint_does_not_know_is_refused_and_nothing_is_done(
+    service: Service,
+) -> None:
+    await service.agent("ann")
+    routine = {"name": "r", "instructions": "do", "every_seconds": 3600}
+    answer = await service.call("PUT", "/agents/ann/schedule?dryrun=true", {"routines": [routine]})
+    assert (answer.status, answer.code) == (422, "invalid_request")
+    assert "no query parameter 'dryrun' here; did you mean 'dry_run'" in answer.body["detail"]
+    assert (await service.ok("GET", "/agents/ann/schedule"))["routines"] == []
+    await service.ok("PUT", "/agents/ann/schedule?dry_run=true", {"routines": [routine]})
+    assert (await service.ok("GET", "/agents/ann/schedule"))["routines"] == []

@@ -175,6 +175,8 @@ async def test_each_wrong_routine_and_blackout_is_told_and_nothing_is_kept(servi
     wrong: list[tuple[object, str]] = [
         (routine(cron="0 3 31 2 *"), "never due"),
         (routine(cron="0 3 * *"), "has 4 fields"),
+        (routine(cron="*/70 * * * *"), "a step of 70 in a field of 60 values"),
+        (routine(cron="0 3,8-20/25 * * *"), "a step of 25 in a field of 24 values"),
         (routine(every_seconds=59), "greater than or equal to 60"),
         (routine(every_seconds="600"), "is no number"),
         (routine(at=[1_767_225_600]), "is no text"),

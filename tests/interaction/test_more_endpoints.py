@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.gateway.bound_agent import bound
 from tests.interaction.live import KEY, Live, live
 
 MODEL = "gemini-2.5-flash"
@@ -164,3 +165,54 @@ async def test_a_conversation_is_compacted_with_usage_once_its_agent_is_awake_an
 async def _compacted(at: Live, token: str, body: object) -> tuple[int, Any]:
     async with at.call(token, "/v1/responses/compact", body) as response:
         return response.status, json.loads(await response.read())
+
+
+@pytest.mark.spec("GATE-99", "MEM-13", "MEM-14")
+@pytest.mark.parametrize(
+    ("method", "sent", "kind"),
+    [
+        ("generateContent", json.dumps(SAID).encode(), JSON),
+        ("streamGenerateContent?alt=sse", stream(BEGUN, SAID), EVENTS),
+        ("streamGenerateContent", json.dumps([BEGUN, SAID]).encode(), JSON),
+    ],
+    ids=["whole", "events", "list"],
+)
+@pytest.mark.parametrize("system", [None, "systemInstruction", "system_instruction"])
+async def test_calls_of_gemini_get_context_and_are_remembered(
+    tmp_path: Path, method: str, sent: bytes, kind: dict[str, str], system: str | None
+) -> None:
+    async with bound(tmp_path, sections={"upstream": GOOGLE}) as ann:
+        await ann.make(block="Ann is at the harbour.")
+        ann.at.upstream.next(body=sent, headers=kind, status=200)
+        lead: dict[str, Any] = {} if system is None else {system: {"parts": [{"text": "Be brief."}]}}
+        assert (await ask(ann.at, ann.token, method, {**lead, **ASKED}))[0] == 200
+        instruction = ann.sent.pop(system or "systemInstruction")
+        *own, added = instruction["parts"]
+        assert own == ([] if system is None else lead[system]["parts"])
+        assert "Ann is at the harbour." in added["text"]
+        assert {key: value for key, value in ann.sent.items() if key not in (system, "systemInstruction")} == ASKED
+        answer = "It is closed." if method == "generateContent" else "It It is closed."
+        assert await ann.texts() == [("user", "Is the pier open?"), ("ann", answer)]
+
+
+@pytest.mark.spec("GATE-99", "MEM-15")
+async def test_what_fits_a_question_to_gemini_stays_while_the_model_works_on_it_with_tools(tmp_path: Path) -> None:
+    async with bound(tmp_path, sections={"upstream": GOOGLE}) as ann:
+        await ann.make()
+        told = {"text": "The pier closes in winter, in November."}
+        assert (await ann.at.rest("POST", "/banks/memory/episodes", told))[0] == 201
+        call = {"functionCall": {"name": "read_sign", "args": {"pier": 3}}}
+        result = {"functionResponse": {"name": "read_sign", "response": {"closed": True, "since": 1700000000}}}
+        called = {"candidates": [{"content": {"role": "model", "parts": [call]}, "finishReason": "STOP"}]}
+        loop = [*TALK, {"role": "model", "parts": [call]}, {"role": "user", "parts": [result]}]
+        turns: list[Any] = []
+        for contents, said in ((TALK, called), (loop, SAID)):
+            ann.at.upstream.next(body=json.dumps(said), headers=JSON, status=200)
+            assert (await ask(ann.at, ann.token, "generateContent", {**ASKED, "contents": contents}))[0] == 200
+            turns.append(ann.sent["contents"])
+        assert turns[0][0]["parts"][0] == TALK[0]["parts"][0]
+        assert "The pier closes in winter" in turns[0][0]["parts"][1]["text"]
+        assert turns[1] == [turns[0][0], *loop[1:]]
+        assert [each["calls"] for each in await ann.at.usage("conversation")] == [2]
+        texts = [text for _, text in await ann.texts()]
+        assert texts == [told["text"], "Is the pier open?", "It is closed."]

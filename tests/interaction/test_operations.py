@@ -238,3 +238,14 @@ async def test_the_openapi_document_and_the_events_hold_no_secret(tmp_path: Path
         for secret in (KEY, token, ADMIN):
             assert secret not in document
             assert secret not in json.dumps(await at.events())
+
+
+@pytest.mark.spec("GATE-80", "WAKE-16")
+async def test_only_agents_that_the_file_changes_have_changed(tmp_path: Path) -> None:
+    changed: list[list[str]] = []
+    for bob in ({}, {}, {"description": "reads"}):
+        agents = {"ann": {"token_env": "ANN"}, "bob": {"token_env": "BOB", **bob}}
+        environment = {name: f"token-of-{name}-in-the-tests-0123456789" for name in ("ANN", "BOB")}
+        async with live(tmp_path, agents=agents, environment=environment) as at:
+            changed.append([event["agent"] for event in await at.events("agent_changed")])
+    assert changed == [[], [], ["bob"]]

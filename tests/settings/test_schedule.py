@@ -16,6 +16,7 @@ from circadia.records.schedule import (
     Weekday,
 )
 from circadia.settings.djinnbot import DjinnbotScheduleSettings
+from circadia.settings.sleeptime import SleepScheduleSettings
 
 OURS = """
 timezone: Europe/Berlin
@@ -155,6 +156,7 @@ def test_pulses_are_every_30_minutes_unless_the_file_says_otherwise_and_can_be_s
     [
         ("timezone: Europe/Berlim", "", "did you mean 'Europe/Berlin'"),
         ("routines: [{name: a, cron: '0 0 30 2 *'}]", "routines.0", "never due"),
+        ("routines: [{name: a, cron: '*/70 * * * *'}]", "routines.0", "a step of 70 in a field of 60 values"),
         ("routines: [{name: a}]", "routines.0", "exactly one of"),
         ("routines: [{name: a, every_seconds: 59}]", "routines.0.every_seconds", "greater than or equal to 60"),
         ("routines: [{name: a, every_seconds: 60, offset_seconds: 60}]", "routines.0", "write 0 to 59"),
@@ -179,3 +181,13 @@ def test_what_cannot_be_meant_is_refused_at_its_place_with_what_to_write(text: s
     message = refusal(text)
     assert message.startswith(f"{place}: ")
     assert said in message
+
+
+@pytest.mark.spec("WAKE-40")
+@pytest.mark.parametrize(("cron", "is_valid"), [("0 */36 * * *", False), ("*/60 */24 */31 */12 */7", True)])
+def test_a_pass_has_no_step_of_cron_that_is_longer_than_its_field(cron: str, is_valid: bool) -> None:
+    if is_valid:
+        assert SleepScheduleSettings.model_validate({"cron": cron}).cron == cron
+        return
+    with pytest.raises(ValidationError, match="a step of 36 in a field of 24 values"):
+        SleepScheduleSettings.model_validate({"cron": cron})

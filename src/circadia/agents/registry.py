@@ -118,7 +118,10 @@ class AgentRegistry:
         wake_events: frozenset[WakeEvent] | None = None,
         policy: Mapping[str, object] | None = None,
     ) -> Agent:
-        """Change the given fields and return the new row; disabling an agent ends its held calls."""
+        """Change the given fields and return the new row; disabling an agent ends its held calls.
+
+        Values that it has already are no change, and no event.
+        """
         changed = replace(
             agent,
             enabled=agent.enabled if enabled is None else enabled,
@@ -127,6 +130,8 @@ class AgentRegistry:
             wake_events=agent.wake_events if wake_events is None else wake_events,
             policy=agent.policy if policy is None else self.changed_policy(agent.policy, policy),
         )
+        if changed == agent:
+            return agent
         await tx.agents.save(changed)
         if changed.policy.bank != agent.policy.bank:
             await self.bind_banks(tx, [changed.policy])

@@ -3,7 +3,12 @@
 from typing import Any, Final
 
 from fastapi import FastAPI
+from fastapi.dependencies.utils import get_flat_params
+from fastapi.params import ParamTypes
+from fastapi.routing import APIRoute
+from starlette.datastructures import QueryParams
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from circadia.api import djinnbot
 from circadia.api.agents import agents, coordination, schedule, sessions, sleeping
@@ -17,6 +22,8 @@ from circadia.api.parts import ApiParts, HoldRegistry
 from circadia.api.problems import handle_errors
 from circadia.api.sleeptime import answers, dreams, passes, status
 from circadia.api.waking import chains, direct_messages, pulses, wake_stats, wakes
+from circadia.errors import InvalidRequest
+from circadia.suggestions import did_you_mean
 
 __all__ = ["ApiParts", "HoldRegistry", "create_api", "openapi_document"]
 
@@ -30,6 +37,21 @@ _NOUNS: Final = (
 )  # fmt: skip
 
 
+class KnownQuery:
+    """An endpoint that refuses query parameters that it does not know: `?dryrun=true` must not change a schedule."""
+
+    def __init__(self, route: APIRoute) -> None:
+        self._endpoint: ASGIApp = route.app
+        params = get_flat_params(route.dependant)
+        self._names = {param.alias for param in params if getattr(param.field_info, "in_", None) is ParamTypes.query}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        for name in QueryParams(scope["query_string"]) if scope["query_string"] else ():
+            if name not in self._names:
+                raise InvalidRequest(f"no query parameter {name!r} here{did_you_mean(name, self._names)}")
+        await self._endpoint(scope, receive, send)
+
+
 class Api(FastAPI):
     """The endpoints of all nouns."""
 
@@ -37,6 +59,9 @@ class Api(FastAPI):
         super().__init__(openapi_url=OPENAPI_PATH, docs_url=None, redoc_url=None, redirect_slashes=False)
         for noun in _NOUNS:
             self.router.routes.extend(noun.router.routes)
+        for route in self.routes:
+            if isinstance(route, APIRoute) and route.include_in_schema:  # aliases take what others send
+                route.app = KnownQuery(route)
         handle_errors(self)
 
     def openapi(self) -> dict[str, Any]:

@@ -31,6 +31,9 @@ LAST_YEAR: Final = 9000
 MAX_TIMEOUT_SECONDS: Final = 86_400.0
 DAY_MINUTES: Final = 24 * 60
 _HH_MM: Final = re.compile(r"(?:([01][0-9]|2[0-3]):([0-5][0-9])|24:00)", re.ASCII)
+_CRON_STEP: Final = re.compile(r"/([0-9]+)", re.ASCII)
+_CRON_SIZES: Final = (60, 24, 31, 12, 7)
+"""Numbers of values of minute, hour, day of month, month and day of week."""
 _LOCAL: Final = "localtime"
 """Exists in the zone folder of some machines, as a different zone on each."""
 _ANY_DAY: Final = datetime(2024, 1, 1)  # noqa: DTZ001 (the cron check needs no zone)
@@ -334,6 +337,23 @@ def check_cron(cron: str) -> None:
         raise InvalidRequest(f"cron {cron!r} cannot be read or is never due: {error}; correct that field") from error
     if due is None:
         raise InvalidRequest(f"cron {cron!r} is not due once in 50 years; name a day that exists")
+
+
+def check_cron_steps(cron: str) -> None:
+    """Refuse a step that its field does not have: `*/70` for minutes is due each hour, not each 70 minutes.
+
+    Rows of earlier versions may have one.
+
+    Raises:
+        InvalidRequest: with the step.
+    """
+    for field, size in zip(cron.split(), _CRON_SIZES, strict=False):
+        for step in _CRON_STEP.findall(field):
+            if int(step) > size:
+                raise InvalidRequest(
+                    f"cron {cron!r} has a step of {step} in a field of {size} values, which counts anew each time; "
+                    f"write at most {size}, or use every_seconds"
+                )
 
 
 def parse_minutes(name: str, time: str) -> int:

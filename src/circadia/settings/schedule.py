@@ -25,6 +25,7 @@ from circadia.records.schedule import (
     RoutineSpec,
     Weekday,
     check_blackouts,
+    check_cron_steps,
     load_zone,
 )
 from circadia.settings.section import Section
@@ -39,6 +40,7 @@ class RoutineSettings(RecurrenceRule, RoutineKeys, Section):
     @model_validator(mode="after")
     def _is_valid(self) -> Self:
         _call_for_file(lambda: self.spec("UTC"))
+        _call_for_file(lambda: check_cron_steps(self.cron or ""))
         return self
 
     def spec(self, zone: str) -> RoutineSpec:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from circadia.errors import CircadiaError
-from circadia.records.schedule import Recurrence, load_zone
+from circadia.records.schedule import Recurrence, check_cron_steps, load_zone
 from circadia.settings.section import Section
 
 Operation = Literal[
@@ -96,6 +96,7 @@ class SleepScheduleSettings(Section):
     def _validate_recurrence(self) -> "SleepScheduleSettings":
         try:
             self.recurrence("UTC")
+            check_cron_steps(self.cron)
         except CircadiaError as error:
             raise ValueError(error.message) from error
         return self

@@ -1,10 +1,13 @@
 """Legacy completions, embeddings, and endpoints that are only passed on."""
 
 import base64
+import json
+from typing import Any
 
 import pytest
 
 from circadia.errors import InvalidRequest
+from circadia.gateway.dialects.gemini import GenerateContent
 from circadia.llm.usage import Usage
 from tests.gateway.dialects.samples import COMPLETIONS, EMBEDDINGS, OPENAI, body, bytewise, run
 
@@ -87,3 +90,44 @@ def test_an_unknown_endpoint_tells_model_and_stream_where_the_body_has_them_and_
     sound = PLAIN.meter(streamed=False, take_usage_out=False, chain=())
     assert run(sound, [b"\xff\xfbMP3"]) == b"\xff\xfbMP3"
     assert sound.complete is True
+
+
+ASKED = {"role": "user", "parts": [{"text": "Is the pier open?"}]}
+SAID = {"role": "model", "parts": [{"text": "I look.", "thought": True}, {"functionCall": {"name": "look"}}]}
+SEEN = {"role": "function", "parts": [{"function_response": {"name": "look", "response": {"since": 1700000000}}}]}
+
+ODD: list[dict[str, Any]] = [
+    {"contents": []}, {"contents": [{}]}, {"contents": [5]}, {"contents": [{"parts": {"text": "x"}}]},
+    {"contents": [{"parts": [{"text": 5}, None]}]}, {"contents": [ASKED], "systemInstruction": None},
+    {"contents": [ASKED], "system_instruction": {"parts": []}}, {"contents": [ASKED], "systemInstruction": "x"},
+    {"cachedContent": "c", "contents": []}, {"contents": "x"}, {},
+]  # fmt: skip
+
+
+@pytest.mark.spec("GATE-99", "MEM-13")
+@pytest.mark.parametrize("cache", ["cachedContent", "cached_content"])
+def test_behind_a_cache_of_gemini_memory_stands_before_the_contents(cache: str) -> None:
+    """Google refuses a system instruction beside a cache, which has one."""
+    prompt = GenerateContent().prompt(body({cache: "cachedContents/c", "contents": [ASKED, SAID, SEEN]}))
+    assert prompt is not None
+    parts = [{"text": "stable"}, *ASKED["parts"], {"text": "fitting"}]
+    changed = [{"role": "user", "parts": parts}, SAID, SEEN]
+    assert json.loads(prompt.with_context("stable", "fitting")) == {cache: "cachedContents/c", "contents": changed}
+
+
+@pytest.mark.spec("GATE-99", "MEM-14")
+def test_thoughts_of_gemini_are_not_said_and_results_of_its_tools_are_heard() -> None:
+    prompt = GenerateContent().prompt(body({"contents": [ASKED, SAID, SEEN]}))
+    assert prompt is not None
+    assert (prompt.question, prompt.texts) == ("Is the pier open?", {"Is the pier open?", ""})
+    assert [(each.text, each.tool) for each in prompt.heard] == [('{"since": 1700000000}', True)]
+
+
+@pytest.mark.spec("GATE-99", "GATE-61")
+@pytest.mark.parametrize("odd", ODD, ids=json.dumps)
+def test_an_odd_body_for_gemini_gets_no_memory_or_stays_json(odd: dict[str, object]) -> None:
+    prompt = GenerateContent().prompt(body(odd))
+    if prompt is not None:
+        changed = json.loads(prompt.with_context("stable", "fitting"))
+        assert changed["contents"] is not None
+        assert "stable" in json.dumps(changed)

@@ -1,20 +1,26 @@
 """Google's own Gemini API. The path names the model and whether the answer is a stream."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Final
 
 import orjson
 
-from circadia.gateway.dialects.base import Meter, ModelRequest
+from circadia.gateway.dialects.base import AnswerContent, Meter, ModelRequest
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, MeterState, StreamedMeter
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.payload import fields, splice
 from circadia.gateway.payload import hash_chain as hashes
+from circadia.gateway.payload.prompt import RequestMessage, RequestPrompt, Side, build_prompt, join_texts, text_by_side
 from circadia.gateway.payload.server_sent_events import format_event
 from circadia.gateway.payload.surrogates import join_pieces
 from circadia.gateway.payload.usage import contents_usage
 
 _FILES = "/files/"
+_ADDED_PART: Final = {"text": "%"}
+_ADDED_CONTENT: Final = {"parts": [_ADDED_PART]}
 
 
 class GenerateContent(Plain):
@@ -52,6 +58,14 @@ class GenerateContent(Plain):
         except ValueError:
             return body
 
+    def prompt(self, body: bytes) -> RequestPrompt | None:
+        """Read the contents; memory goes behind the system instruction, or before the contents behind a cache."""
+        try:
+            text = body.decode()
+            return _prompt(text, dict(splice.members(text, splice.value_start(text))))
+        except ValueError:
+            return None
+
     def as_stream(self, whole: bytes, *, usage: bool) -> bytes | None:
         """Return the answer as the only event of a stream; a list as one event per item."""
         answers = _answers(whole)
@@ -77,6 +91,10 @@ class CountContentTokens(GenerateContent):
         """Return the body unchanged: a token count is never held."""
         return body
 
+    def prompt(self, body: bytes) -> RequestPrompt | None:
+        """Return None: a count of contents alone has no place for a system instruction."""
+        return None
+
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
         return _CountedContent(())
 
@@ -85,7 +103,8 @@ class _Content(MeterState):
     def __init__(self, head: Sequence[str]) -> None:
         super().__init__(head)
         self._text: list[str] = []
-        self._calls: list[object] = []
+        self._calls: list[tuple[str, object, object]] = []
+        self._is_cut = False
         self._chars_left = MAX_TEXT_CHARS
 
     def take(self, answer: dict[str, object]) -> None:
@@ -94,6 +113,7 @@ class _Content(MeterState):
         candidates = [fields.as_object(candidate) for candidate in fields.as_list(answer.get("candidates"))]
         blocked = fields.as_object(answer.get("promptFeedback")).get("blockReason")
         self.complete = self.complete or bool(blocked) or any(candidate.get("finishReason") for candidate in candidates)
+        self._is_cut |= any(candidate.get("finishReason") == "MAX_TOKENS" for candidate in candidates[:1])
         for part in _parts(fields.as_object(candidates[0].get("content"))) if candidates else ():
             text = part.get("text")
             if isinstance(text, str) and not part.get("thought"):
@@ -101,6 +121,12 @@ class _Content(MeterState):
                 self._text += [text] if self._chars_left >= 0 else []
             elif "functionCall" in part:
                 self._calls.append(_normalize_call(part["functionCall"]))
+
+    def answer_so_far(self) -> AnswerContent | None:
+        text = join_pieces(self._text)
+        calls = tuple(f"{name}({orjson.dumps(arguments or {}).decode()})" for _, name, arguments in self._calls)
+        is_known = self._chars_left >= 0 and (text or calls)
+        return AnswerContent(text=text, calls=calls, cut=self._is_cut) if is_known else None
 
     def hash_answer(self) -> None:
         if self.complete and self._chars_left >= 0:
@@ -186,8 +212,59 @@ def _normalize_content(content: dict[str, object]) -> object:
     return (content.get("role") or "user", join_pieces(texts), rest)
 
 
-def _normalize_call(call: object) -> object:
+def _normalize_call(call: object) -> tuple[str, object, object]:
     return ("call", fields.as_object(call).get("name"), fields.as_object(call).get("args"))
+
+
+def _prompt(text: str, places: dict[str, splice.JsonSpan]) -> RequestPrompt | None:
+    if "contents" not in places:
+        return None
+    contents = list(splice.elements(text, places["contents"].start))
+    system = places.get("systemInstruction", places.get("system_instruction"))
+    slot = _system_slot(text, system)
+    if places.keys() & {"cachedContent", "cached_content"}:  # which has the only system instruction
+        slot = _part_slot(text, contents[0].start, first=True) if contents else None
+    if slot is None:
+        return None
+    messages = [_read_content(text, place) for place in contents]
+    lead = "" if system is None else join_texts(_texts(fields.as_object(system.value)))
+    return build_prompt(text, messages, slot, lead=lead)
+
+
+def _read_content(text: str, place: splice.JsonSpan) -> RequestMessage:
+    content = fields.as_object(place.value)
+    if content.get("role") == "model":
+        return RequestMessage(side=Side.MODEL, text=join_texts(_texts(content)))
+    results: list[str] = []
+    if any(_json_member(part, "functionResponse") is not None for part in _parts(content)):
+        whole = fields.as_object(json.loads(text[place.start : place.end]))  # the place has no numbers
+        responses = (fields.as_object(_json_member(part, "functionResponse")).get("response") for part in _parts(whole))
+        results = [json.dumps(response, ensure_ascii=False) for response in responses if response]
+    return RequestMessage(
+        side=Side.USER, text=text_by_side(Side.USER, _texts(content)), results=results,
+        slot=partial(_part_slot, text, place.start),
+    )  # fmt: skip
+
+
+def _texts(content: dict[str, object]) -> list[dict[str, object]]:
+    """Return the texts of a content, without thoughts, as typed parts."""
+    parts = (part for part in _parts(content) if not part.get("thought"))
+    return [{"type": "text", "text": part["text"]} for part in parts if isinstance(part.get("text"), str)]
+
+
+def _system_slot(text: str, system: splice.JsonSpan | None) -> splice.InsertionPoint:
+    if system is None:
+        return splice.slot_in_object(text, "systemInstruction", _ADDED_CONTENT)
+    slot = _part_slot(text, system.start) if isinstance(system.value, dict) else None
+    return slot or splice.slot_replacing(system, _ADDED_CONTENT)
+
+
+def _part_slot(text: str, start: int, *, first: bool = False) -> splice.InsertionPoint | None:
+    """Return the slot at the end, or the beginning, of the parts of the content at `start`."""
+    parts = splice.member(text, start, "parts")
+    if parts is None or not isinstance(parts.value, list):
+        return None
+    return splice.slot_in_array(text, parts, _ADDED_PART, first=first)
 
 
 def _add_line(text: str, line: str) -> str:

@@ -52,15 +52,20 @@ def slot_in_array(text: str, place: JsonSpan, element: object, *, first: bool = 
     return InsertionPoint(at, at, f'{comma}{head}"', f'"{tail}')
 
 
-def slot_in_object(text: str, key: str) -> InsertionPoint:
-    """Return the slot in one more member of the root object, which must have a member already."""
+def slot_in_object(text: str, key: str, value: object = "%") -> InsertionPoint:
+    """Return the slot in one more member of the root object, which must have a member already.
+
+    `%` in its `value` marks the text.
+    """
+    head, tail = _dump(value).split('"%"')
     at, comma = _end_inside(text, JsonSpan(0, len(text.rstrip(_BLANKS)), None))
-    return InsertionPoint(at, at, f'{comma}{_dump(key)}:"', '"')
+    return InsertionPoint(at, at, f'{comma}{_dump(key)}:{head}"', f'"{tail}')
 
 
-def slot_replacing(place: JsonSpan) -> InsertionPoint:
-    """Return the slot in a string that replaces the value at `place`."""
-    return InsertionPoint(place.start, place.end, '"', '"')
+def slot_replacing(place: JsonSpan, value: object = "%") -> InsertionPoint:
+    """Return the slot in a value that replaces the one at `place`; `%` in it marks the text."""
+    head, tail = _dump(value).split('"%"')
+    return InsertionPoint(place.start, place.end, f'{head}"', f'"{tail}')
 
 
 def fill_slots(text: str, *fillings: tuple[InsertionPoint, str]) -> str:
