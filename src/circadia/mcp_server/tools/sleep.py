@@ -52,7 +52,7 @@ async def _set_sleeping(caller: Caller, arguments: SetSleepingArguments) -> Tool
         outcome = await caller.parts.wake.control.set(
             tx, caller.principal, agent, asleep=arguments.sleeping, cause=Cause.TOOL
         )
-    unread = [delivery.message.id for delivery in outcome.missed]
+    unread = [str(delivery.message.id) for delivery in outcome.missed]
     return SleepingResult(agent=name_from(home, agent.reference), sleeping=outcome.agent.asleep, unread=unread)
 
 
