@@ -143,4 +143,4 @@ def default(info: FieldInfo) -> str:
         return f"{value:g}" if isinstance(value, float) or value < 10_000 else f"{value:,}"
     if isinstance(value, str):
         return f"`{value}`" if value else "empty"
-    return f"`[{', '.join(repr(each) for each in value)}]`".replace("'", '"') if value else "empty"
+    return f"`[{', '.join(repr(str(each)) for each in value)}]`".replace("'", '"') if value else "empty"

@@ -8,6 +8,7 @@ import pytest
 from circadia.errors import Conflict, StorageUnavailable
 from circadia.ids import AgentId
 from circadia.records.agent import Agent, AgentPolicy, Cause, OnWake, SleepEvent, WakeEvent
+from circadia.records.coordination import RESIDENT, Setting, SettingSource, build_coordination
 from circadia.records.session import SessionStatus
 from circadia.stores.base import Store
 from tests.contract.conftest import Opener
@@ -217,3 +218,21 @@ async def test_agents_of_open_sessions_are_listed(store: Store) -> None:
             ("a", "ada"), ("default", "b"), ("default", "b-a"), ("default", "off")
         ]  # fmt: skip
         assert len(await tx.agents.find_in_open_sessions(limit=2)) == 2
+
+
+@pytest.mark.spec("WAKE-87")
+async def test_launched_agents_that_are_awake_are_found(store: Store) -> None:
+    def launched(one: Agent, launcher: str = "away") -> Agent:
+        setting = Setting(value=launcher, source=SettingSource.PATCH, at=at(1))
+        return replace(
+            one, settings={"launcher": setting}, coordination=build_coordination({"launcher": launcher})
+        )  # fmt: skip
+
+    awake, resident = launched(agent("ada")), launched(agent("eve"), RESIDENT)
+    await stored(store, session(), awake, launched(agent("bob", asleep=True)), resident, agent("zoe"))
+    async with store.begin_read() as tx:
+        assert [row.name for row in await tx.agents.find_awake_launched()] == ["ada"]
+    async with store.begin_write() as tx:
+        await tx.agents.save(replace(awake, deleted_at=at(2)))
+    async with store.begin_read() as tx:
+        assert await tx.agents.find_awake_launched() == []

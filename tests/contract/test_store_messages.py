@@ -114,6 +114,18 @@ async def test_unread_deliveries_come_in_order_and_by_filter(team: Store) -> Non
         assert await tx.deliveries.count_unread(agent("nobody").id) == 0
 
 
+@pytest.mark.spec("WAKE-88")
+async def test_mentions_that_found_their_agent_awake_are_missed_until_they_are_noticed(team: Store) -> None:
+    async with team.begin_write() as tx:
+        for key, missed in (("m1", (ADA.id,)), ("m2", (EVE.id,)), ("m3", (ADA.id, EVE.id))):
+            await tx.messages.add(message(key, to=PLAN), [(ADA.id, True), (EVE.id, True)], missed=missed)
+        await tx.deliveries.mark_noticed(ADA.id, [MessageId("m1"), MessageId("m2")])
+    async with team.begin_read() as tx:
+        found = await tx.deliveries.find_unread(ADA.id, mentioned=True, newest=True)
+        assert [(each.message.id, each.missed) for each in found] == [("m3", True), ("m2", False), ("m1", False)]
+        assert [each.missed for each in await tx.deliveries.find_unread(EVE.id)] == [False, True, True]
+
+
 async def test_who_has_unread_messages_is_told_with_their_number_and_the_newest(team: Store) -> None:
     first, second = await sent(team, "m1", "m2")
     async with team.begin_write() as tx:

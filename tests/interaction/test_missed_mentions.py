@@ -88,7 +88,7 @@ async def test_a_launched_agent_that_is_mentioned_in_its_pulse_runs_once_more_wi
 @pytest.mark.spec("WAKE-88")
 @pytest.mark.parametrize("how", ["rest", "file", "tool that finishes edits"])
 async def test_an_agent_that_nobody_gave_events_is_woken_by_a_mention(tmp_path: Path, how: str) -> None:
-    file = {"agents": {"ann": {"token_env": "ANN"}}, "environment": {"ANN": "cdt_ann_of_the_tests"}}
+    file: dict[str, Any] = {"agents": {"ann": {"token_env": "ANN"}}, "environment": {"ANN": "cdt_ann_of_the_tests"}}
     async with live(tmp_path, **(file if how == "file" else {})) as server:
         ann = "cdt_ann_of_the_tests" if how == "file" else await server.agent("ann", sleeptime_agent=True)
         talk = await room(server, "ann")

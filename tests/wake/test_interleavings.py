@@ -15,7 +15,7 @@ from circadia.records.access_token import AccessRole, AccessToken
 from circadia.records.agent import Agent, Cause, WakeEvent
 from circadia.records.event import EventType
 from circadia.records.principal import Principal
-from circadia.records.pulse import PulseStatus
+from circadia.records.pulse import Pulse, PulseStatus
 from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.thread import Thread
 from circadia.testing.clock import START
@@ -92,7 +92,7 @@ class Story:
     async def mention_at_once_with_end(self) -> None:
         await asyncio.gather(self.mention(), self.end_pulse())
 
-    async def open_pulses(self, status: PulseStatus) -> Sequence:
+    async def open_pulses(self, status: PulseStatus) -> Sequence[Pulse]:
         async with self.team.store.begin_read() as tx:
             return [pulse for pulse in await tx.pulses.find_open(self.agent.id) if pulse.status is status]
 
@@ -110,12 +110,14 @@ class Story:
             stops = await tx.events.find_after(0, agent=self.agent.name, types=[EventType.SLEEP_STOP])
         rouses = Counter(wake.sender for wake in wakes)
         rouses.update(
-            stop.data["actor"].removeprefix("mentioned by ") for stop in stops if stop.data["cause"] == "event"
+            str(stop.data["actor"]).removeprefix("mentioned by ") for stop in stops if stop.data["cause"] == "event"
         )
         counts = {sender: rouses[sender] for sender in self.mentions}
         assert max(counts.values(), default=0) <= 1, (happened, counts)
         row = await team.row(self.agent)
-        last_wake = max((stop.data["generation"] for stop in stops if stop.data["cause"] == "event"), default=0)
+        last_wake = max(
+            (int(str(stop.data["generation"])) for stop in stops if stop.data["cause"] == "event"), default=0
+        )
         for sender, (message, before) in self.mentions.items():
             seen = (await team.delivery(self.agent, message)).seen_at is not None
             has_woken = counts[sender] or last_wake > before.generation  # one wake is for all that were missed

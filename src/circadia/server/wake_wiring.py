@@ -25,7 +25,9 @@ from circadia.settings.launchers import (
     WebhookLauncherSettings,
 )
 from circadia.settings.memory import EndpointEmbedderSettings
+from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
+from circadia.stores.locks import agent_key
 from circadia.wake.admission.guardrails import FleetLimits
 from circadia.wake.admission.requests import WakeRequests
 from circadia.wake.coordination import Coordinations
@@ -91,6 +93,17 @@ def build_agent_services(
         max_open_threads_per_agent=settings.limits.max_open_threads_per_agent,
     )
     return registry, threads, SessionService(clock, ids, events, registry, threads)
+
+
+async def put_launched_to_sleep(store: Store, tier: WakeServices) -> None:
+    """Put launched agents to sleep that are awake without a pulse: earlier versions left them so."""
+    async with store.begin_read() as tx:
+        awake = await tx.agents.find_awake_launched()
+    for agent in awake:
+        async with store.begin_write(agent_key(agent.id)) as tx:
+            present = await tx.agents.get(agent.id)
+            if present is not None and present.coordination.launcher != RESIDENT:
+                await tier.pulses.put_launched_to_sleep(tx, present, actor="start of the server")
 
 
 def build_wake_worker(basis: ServerBasis, tier: WakeServices) -> WakeWorker:

@@ -50,8 +50,6 @@ from circadia.jobs.event_sequencer import EventSequencer
 from circadia.llm.prices import listed_models
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.services import MemoryServices
-from circadia.records.agent import AgentPolicy
-from circadia.records.coordination import RESIDENT
 from circadia.records.member import Role
 from circadia.records.principal import Principal
 from circadia.records.session import DEFAULT_SESSION, Session
@@ -88,16 +86,20 @@ from circadia.server.sleeptime_wiring import (
     build_sleeptime,
 )
 from circadia.server.sweeps import Sweeps
-from circadia.server.wake_wiring import build_agent_services, build_wake_services, build_wake_worker
+from circadia.server.wake_wiring import (
+    build_agent_services,
+    build_wake_services,
+    build_wake_worker,
+    put_launched_to_sleep,
+)
 from circadia.settings import ConfigFile, Settings
-from circadia.settings.agents import AgentSettings
 from circadia.sleeptime.budget.savings import Savings
 from circadia.sleeptime.engine.health import SleepHealth
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
-from circadia.stores.base import Store, Tx
+from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
-from circadia.stores.locks import START_KEY, agent_key
+from circadia.stores.locks import START_KEY
 from circadia.telemetry.metrics import Metrics
 from circadia.telemetry.traces import Traces
 from circadia.wake.alerts import AlertNotifier, AlertPoster
@@ -341,20 +343,9 @@ async def _prepare(
     async with basis.store.begin_write(START_KEY) as tx:
         await sessions.ensure_default(tx)
     await _apply_file_agents(basis, registry, tier, basis.settings)
-    await _put_launched_to_sleep(basis.store, tier)
+    await put_launched_to_sleep(basis.store, tier)
     if not basis.settings.server.database_url:  # else another server may be delivering what is leased
         await waits.release_all()
-
-
-async def _put_launched_to_sleep(store: Store, tier: WakeServices) -> None:
-    """Put launched agents to sleep that are awake without a pulse: earlier versions left them so."""
-    async with store.begin_read() as tx:
-        awake = await tx.agents.find_awake_launched()
-    for agent in awake:
-        async with store.begin_write(agent_key(agent.id)) as tx:
-            present = await tx.agents.get(agent.id)
-            if present is not None and present.coordination.launcher != RESIDENT:
-                await tier.pulses.put_launched_to_sleep(tx, present, actor="start of the server")
 
 
 async def _apply_file_agents(
@@ -377,7 +368,7 @@ async def _apply_file_agents(
                     agent = await registry.set_token(tx, agent, token, by="file")
                 agent = await registry.change(
                     tx, agent, by="file", description=file_agent.description, sleep_events=file_agent.sleep_events,
-                    wake_events=file_agent.wake_events, policy=_list_policy(file_agent),
+                    wake_events=file_agent.wake_events, policy=file_agent.list_policy(),
                 )  # fmt: skip
             agent = await tier.coordinations.apply_file(tx, agent, file_agent.stated_coordination())
             await tier.routines.apply_file(tx, agent, file_agent.routine_specs())
@@ -395,15 +386,11 @@ async def _add_file_agents(
         file_agent = settings.agents[name]
         new = NewAgent(
             name=name, description=file_agent.description, sleep_events=file_agent.sleep_events,
-            wake_events=file_agent.wake_events, policy=_list_policy(file_agent),
+            wake_events=file_agent.wake_events, policy=file_agent.list_policy(),
         )  # fmt: skip
         token = read_secret(basis.environment, f"agents.{name}", file_agent.token_env)
         await registry.add_unbound(tx, default, new, by="file", token=token)
     return missing
-
-
-def _list_policy(file_agent: AgentSettings) -> Mapping[str, object]:
-    return {key: getattr(file_agent, key) for key in AgentPolicy.model_fields}
 
 
 def _hash_secret(basis: ServerBasis, variable: str | None) -> str | None:

@@ -25,6 +25,10 @@ class AgentSettings(AgentPolicy, DjinnbotScheduleSettings):
     wake_events: frozenset[WakeEvent] = Field(DEFAULT_WAKE_EVENTS, description="Events that wake it.")
     coordination: CoordinationSettings = Field(CoordinationSettings.model_validate({}), description="Wake settings.")
 
+    def list_policy(self) -> dict[str, object]:
+        """Return the values of its policy."""
+        return {key: getattr(self, key) for key in AgentPolicy.model_fields}
+
     def stated_coordination(self) -> dict[str, Any]:
         """Return the coordination that the file states, including zone and blackouts, ready for JSON."""
         return self.coordination.model_dump(mode="json", exclude_unset=True) | self.stated_schedule()

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from itertools import count
 from operator import attrgetter
-from typing import Self
+from typing import Final, Self
 
 from circadia.agents.presence import Presence, PresenceCell
 from circadia.clock import Clock
@@ -29,6 +29,10 @@ from circadia.records.event_data import CallDrop, CallHold, CallRelease, HeldCal
 from circadia.stores.base import Tx
 
 _logger = logging.getLogger(__name__)
+_OWN_PROGRAM: Final = (
+    "a program calls with the own token of agent %r, started by launcher %r: outside of its pulses it is held; to run "
+    "it by yourself, set `launcher: resident`"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -373,12 +377,7 @@ class Gate:
         """Log once how to run a program that calls as a launched agent, outside of a pulse (WAKE-87)."""
         if agent.id not in self._warned:
             self._warned.add(agent.id)
-            _logger.warning(
-                "a program calls with the own token of agent %r, which launcher %r starts: outside of its pulses its "
-                "calls are held; to run the program by yourself, set `launcher: resident`",
-                agent.reference,
-                agent.coordination.launcher,
-            )
+            _logger.warning(_OWN_PROGRAM, agent.reference, agent.coordination.launcher)
 
     def unlist_admitted(self, call: GateCall, generation: int) -> None:
         self._unlist(call)

@@ -73,7 +73,7 @@ async def _set_sleeping(caller: Caller, arguments: SetSleepingArguments) -> Tool
     return SleepingResult(
         agent=name_from(home, agent.reference),
         sleeping=outcome.agent.asleep,
-        unread=[delivery.message.id for delivery in outcome.missed],
+        unread=[str(delivery.message.id) for delivery in outcome.missed],
         unconfirmed=await list_unconfirmed(caller, outcome.agent),
     )
 

@@ -286,8 +286,8 @@ class SqlDeliveries:
         now: datetime,
         snoozed: bool = False,
     ) -> Sequence[MessageId]:
-        moved_ids = await self._move_deliveries(_LEASE, agent_id, messages, until=until, seen=now, snoozed=snoozed)
-        return [message for message in messages if message in moved_ids]
+        leased_ids = await self._move_deliveries(_LEASE, agent_id, messages, until=until, seen=now, snoozed=snoozed)
+        return [message for message in messages if message in leased_ids]
 
     async def lease_for_pulse(
         self, agent_id: AgentId, messages: Collection[MessageId], pulse_id: PulseId, now: datetime
@@ -382,15 +382,9 @@ class SqlDeliveries:
         await self._hold(agent_key(agent_id))
         if not messages:
             return set()
-        values = {
-            "agent": agent_id, "ids": list(messages), "until": until, "seen": seen, "ended": ended,
-            "snoozed": snoozed,
-        }  # fmt: skip
-
-        def work(connection: Connection) -> set[str]:
-            return set(connection.execute(statement, values).scalars())
-
-        return await self._run(work)
+        times = {"until": until, "seen": seen, "ended": ended}
+        values = {"agent": agent_id, "ids": list(messages), **times, "snoozed": snoozed}
+        return await self._run(lambda connection: set(connection.execute(statement, values).scalars()))
 
 
 def _delivery(row: Any) -> Delivery:
