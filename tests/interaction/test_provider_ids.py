@@ -15,7 +15,8 @@ OPENAI = [
 GEMINI = ["POST /v1beta/cachedContents", "POST /upload/v1beta/files", "GET /v1beta/files/{own}"]
 ASKED = {"contents": [{"role": "user", "parts": [{"text": "hello"}]}]}
 GENERATED = {"candidates": [{"content": {"parts": [{"text": "hi"}], "role": "model"}, "finishReason": "STOP"}]}
-MESSAGE = {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": [{"role": "user", "content": "hello"}]}
+HELLO: dict[str, Any] = {"role": "user", "content": "hello"}
+MESSAGE: dict[str, Any] = {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": [HELLO]}
 
 
 async def expect(
@@ -76,7 +77,7 @@ async def test_what_only_looks_like_an_id_is_the_callers_own(tmp_path: Path) -> 
     schema = {"type": "object", "properties": {"file_id": {"type": "string"}}, "examples": [{"file_id": "f"}]}
     tools = [{"type": "function", "function": {"name": "open", "parameters": schema}}]
     used = {"type": "tool_use", "id": "t", "name": "open", "input": {"file_id": "my own"}}
-    messages = [*MESSAGE["messages"], {"role": "assistant", "content": [used]}, *MESSAGE["messages"]]
+    messages = [HELLO, {"role": "assistant", "content": [used]}, HELLO]
     async with live(tmp_path) as at:
         ann = await at.agent()
         async with at.call(ann, body={**CHAT, "tools": tools, "metadata": {"file_id": "x"}}) as response:

@@ -59,7 +59,9 @@ class AnthropicMessages(Plain):
             output_limit=fields.count(request, "max_tokens"),
             turn=_is_turn(messages),
             end_user=_end_user(request),
-            foreign_ids=(*((container,) if container else ()), *asked_ids("anthropic", request, body)),
+            foreign_ids=tuple(
+                dict.fromkeys((*((container,) if container else ()), *asked_ids("anthropic", request, body)))
+            ),
             chain=hash_chain.hash_chain("", items),
             since_answer=hash_chain.count_since_answer(items),
             output_tools=output_tools(request),

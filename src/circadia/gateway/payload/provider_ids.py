@@ -73,11 +73,14 @@ def find_ids(value: object, names: frozenset[str]) -> Iterator[str]:
         if isinstance(each, list):
             waiting += cast("list[object]", each)
         elif isinstance(each, dict):
-            for name, inner in cast("dict[str, object]", each).items():
-                if name in names:
+            members = cast("dict[str, object]", each)
+            for name, inner in members.items():
+                if name in names and isinstance(inner, dict):  # a container as an object
+                    yield from _texts([cast("dict[str, object]", inner).get("id")])
+                elif name in names:
                     yield from _texts(cast("list[object]", inner) if isinstance(inner, list) else [inner])
                 if name not in _OPAQUE and not (name == "input" and isinstance(inner, dict)):
-                    waiting.append(inner)
+                    waiting.append(members[name])
 
 
 def _texts(values: Iterable[object]) -> Iterator[str]:
