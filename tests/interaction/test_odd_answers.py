@@ -150,3 +150,17 @@ async def test_a_websocket_is_a_426_and_a_wrong_method_names_the_right_ones(tmp_
             assert (response.status, response.headers["allow"]) == (405, "POST, DELETE")
         async with at.http.put(f"{at.url}/mcp", headers=given) as response:
             assert (response.status, response.headers["allow"]) == (405, "POST, GET, DELETE")
+
+
+@pytest.mark.spec("GATE-99", "GATE-62")
+async def test_a_made_up_key_of_a_local_server_is_no_secret_and_changes_no_answer(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = answering(OK + b"x-cache: none\r\ncontent-length: 25\r\n\r\n" + b'{"text":"none but tests"}')
+    async with (
+        peer(said) as far,
+        live(tmp_path, upstream={"base_url": f"http://127.0.0.1:{far.port}"}, environment={"KEY": "none"}) as at,
+    ):
+        async with at.call(await at.agent()) as response:
+            assert (await response.text(), response.headers["x-cache"]) == ('{"text":"none but tests"}', "none")
+    assert "the key of upstream 'openai' has fewer than 16 characters: it is not masked in answers" in caplog.text

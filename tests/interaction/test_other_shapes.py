@@ -229,6 +229,43 @@ async def test_a_stream_of_any_type_is_told_by_its_first_bytes_and_counted(
         assert await counted(at) == (1, 0, 7, 5)
 
 
+@pytest.mark.spec("GATE-99", "GATE-64")
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        ("/v1/chat/completions", b'data: {"error":{"message":"overloaded","code":503}}\n\n'),
+        ("/v1/completions", b'data: {"error":{"message":"overloaded","code":503}}\n\n'),
+        ("/v1/chat/completions", b'data: {"error":"overloaded"}\n\n'),
+    ],
+)
+async def test_a_stream_with_an_error_and_a_regular_end_has_failed(tmp_path: Path, path: str, error: bytes) -> None:
+    async with live(tmp_path) as at:
+        asked, _ = ENDPOINTS[path]
+        at.upstream.next(body=error + DONE, headers={"content-type": "text/event-stream"})
+        assert (await ask(at, path, {**asked, "stream": True}, held=False))[2] == error + DONE
+        (line,) = await at.usage()
+        assert (line["calls"], line["failed"]) == (1, 1)
+
+
+@pytest.mark.spec("GATE-99", "GATE-64")
+async def test_an_event_too_long_to_be_read_fails_no_call_and_hides_no_usage(tmp_path: Path) -> None:
+    picture = b"data: %b\n\n" % json.dumps({"choices": [{"index": 0, "delta": {"image": "x" * 9_000_000}}]}).encode()
+    async with live(tmp_path) as at:
+        at.upstream.next(body=picture + EVENTS, headers={"content-type": "text/event-stream"})
+        answer = (await ask(at, "/v1/chat/completions", {**CHAT, "stream": True}, held=False))[2]
+        assert answer == picture + EVENTS
+        assert await counted(at) == (1, 0, 7, 5)
+
+
+@pytest.mark.spec("GATE-99", "GATE-64")
+async def test_a_whole_answer_too_long_to_be_read_has_not_failed(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        at.upstream.next(body={**COMPLETION, "image": "x" * 9_000_000}, headers={"content-type": "application/json"})
+        assert len((await ask(at, "/v1/chat/completions", CHAT, held=False))[2]) > 9_000_000
+        (line,) = await at.usage()
+        assert (line["calls"], line["failed"], line["unknown"]) == (1, 0, 1)
+
+
 def read_as_stream(path: str, stream: bytes) -> None:
     """Have the provider's own SDK read the stream, and see that all of the answer is in it."""
 

@@ -187,9 +187,8 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     gate = Gate(clock, ids, presence, journal, ticker, spool, build_hold_places(basis))
     memory, embedding = build_memory(settings, secret, basis.session, clock, ids, store, signals, events)
     registry.bind, tier.sleep.close_gate = memory.banks.make_bound_banks, gate.shut
-    dreams = build_sleeptime(settings, clock, ids, memory)
     models = build_sleep_models(settings, secret, clock, stack, basis.environment)
-    folders = build_memory_folders(basis, events, models)
+    dreams, folders = build_sleeptime(settings, clock, ids, memory), build_memory_folders(basis, events, models)
     await _prepare(basis, sessions, registry, waits, tier, memory)
     own = McpServer(McpParts(
         store=store, clock=clock, signals=signals, threads=threads, waits=waits, confirmer=confirmer,

@@ -1,6 +1,7 @@
 """Sends an admitted call to its provider and repeats it where that is safe (GATE-62, GATE-63)."""
 
 import io
+import logging
 from typing import Final
 
 from circadia.clock import Clock
@@ -12,8 +13,12 @@ from circadia.gateway.wire.pool import ConnectionPool
 from circadia.network_errors import tls_hint
 from circadia.settings import UpstreamSettings, build_key_header
 
+_logger = logging.getLogger(__name__)
+
 _WHOLE_KINDS: Final = frozenset({"", "application/json", "text/html", "text/plain"})
 """Answers of these types are useful only when complete; errors of proxies are among them."""
+SHORTEST_MASKED: Final = 16
+"""Shortest secret that is masked in answers; `none` or `test`, as local servers want it, is a word of many answers."""
 FIRST_PAUSE_SECONDS = 0.25
 """Pause before the first repeat. Each further pause is twice as long."""
 
@@ -39,7 +44,7 @@ class Upstream:
         self._pool = pool
         self._clock = clock
         self._max_answer = max_answer_bytes
-        self._key = (key or "").encode()
+        self._key = maskable_secret(f"the key of upstream {name!r}", key or "")
 
     async def send(
         self, method: str, target: str, headers: list[tuple[bytes, bytes]], body: bytes, *, again: bool,
@@ -153,6 +158,14 @@ class Upstream:
             return None
         chosen = wait if wait is not None else backoff
         return chosen if chosen is not None and chosen <= self.settings.retry_max_seconds else None
+
+
+def maskable_secret(what: str, secret: str) -> bytes:
+    """Return what to mask of a secret in answers: nothing if it is short, which the log then says."""
+    if 0 < len(secret) < SHORTEST_MASKED:
+        _logger.warning("%s has fewer than %d characters: it is not masked in answers", what, SHORTEST_MASKED)
+        return b""
+    return secret.encode()
 
 
 def provider_headers(name: str, settings: UpstreamSettings, key: str | None) -> list[tuple[bytes, bytes]]:

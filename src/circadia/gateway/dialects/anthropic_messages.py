@@ -1,7 +1,7 @@
 """Anthropic's messages and token counting."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -27,11 +27,13 @@ from circadia.gateway.payload.prompt import (
     join_texts,
     text_by_side,
 )
+from circadia.gateway.payload.provider_ids import asked_ids, find_ids
 from circadia.gateway.payload.surrogates import join_pieces
 from circadia.gateway.payload.usage import messages_usage
 from circadia.gateway.payload.user_turn import add_line, ends_in_user
 from circadia.llm.usage import Usage
 
+_FILE: Final = frozenset({"file_id"})
 _CLAUDE_CODE: Final = re.compile(r"(user_[0-9a-f]{64}_account_[0-9a-f-]*)_session_[0-9a-f-]+")
 """Device and account, then the session."""
 
@@ -58,7 +60,9 @@ class AnthropicMessages(Plain):
             output_limit=fields.count(request, "max_tokens"),
             turn=_is_turn(messages),
             end_user=_end_user(request),
-            foreign_ids=(container,) if container else (),
+            foreign_ids=tuple(
+                dict.fromkeys((*((container,) if container else ()), *asked_ids("anthropic", request, body)))
+            ),
             chain=chain,
             opening=hash_chain.find_opening(items, chain),
             since_answer=hash_chain.count_since_answer(items),
@@ -116,6 +120,7 @@ class BufferedMessage(BufferedMeter):
         self.complete = answer.get("type") == "message"
         self._answer = answer
         self.ids.extend(_container_id(answer.get("container")))
+        self.ids.extend(_result_files(fields.as_list(answer.get("content"))))
         if self.complete:
             self._continue_chain(("assistant", hash_chain.normalize_content(answer.get("content"))))
 
@@ -135,6 +140,7 @@ class StreamedMessage(StreamedMeter):
             case "content_block_delta":
                 self._delta(frame)
             case "content_block_start":
+                self.ids.extend(_result_files([frame.get("content_block")]))
                 if self._chars_left >= 0:
                     index = fields.as_count(frame.get("index"))
                     self._blocks[index] = dict(fields.as_object(frame.get("content_block")))
@@ -275,6 +281,13 @@ def _container(request: dict[str, object]) -> str | None:
     if isinstance(container, dict):
         return fields.text(cast("dict[str, object]", container), "id")
     return fields.text(request, "container")
+
+
+def _result_files(blocks: Sequence[object]) -> Iterator[str]:
+    """Yield the files that tools of the provider made."""
+    for block in map(fields.as_object, blocks):
+        if str(block.get("type")).endswith("_tool_result"):
+            yield from find_ids(block, _FILE)
 
 
 def _container_id(container: object) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Google's own Gemini API. The path names the model and whether the answer is a stream."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -14,11 +14,11 @@ from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.payload import fields, splice
 from circadia.gateway.payload import hash_chain as hashes
 from circadia.gateway.payload.prompt import RequestMessage, RequestPrompt, Side, build_prompt, join_texts, text_by_side
+from circadia.gateway.payload.provider_ids import asked_ids
 from circadia.gateway.payload.server_sent_events import format_event
 from circadia.gateway.payload.surrogates import join_pieces
 from circadia.gateway.payload.usage import contents_usage
 
-_FILES = "/files/"
 _ADDED_PART: Final = {"text": "%"}
 _ADDED_CONTENT: Final = {"parts": [_ADDED_PART]}
 
@@ -45,7 +45,7 @@ class GenerateContent(Plain):
             input_estimate=fields.input_estimate(body),
             output_limit=fields.product(limit, fields.as_count(_json_member(settings, "candidateCount"))),
             turn=bool(contents) and _is_turn(contents[-1]),
-            foreign_ids=tuple(_foreign_ids(request, contents)),
+            foreign_ids=asked_ids("gemini", request, body),
             chain=chain,
             opening=hashes.find_opening(items, chain),
             since_answer=hashes.count_since_answer(items),
@@ -186,17 +186,6 @@ def _parts(content: dict[str, object]) -> list[dict[str, object]]:
 def _is_turn(content: dict[str, object]) -> bool:
     results = any(_json_member(part, "functionResponse") is not None for part in _parts(content))
     return content.get("role") in (None, "user") and not results
-
-
-def _foreign_ids(request: dict[str, object], contents: Sequence[dict[str, object]]) -> Iterator[str]:
-    """Yield the ids of the provider's cache and files that the body refers to."""
-    cache = fields.as_text(_json_member(request, "cachedContent"))
-    if cache:
-        yield cache
-    for part in (part for content in contents for part in _parts(content)):
-        place = fields.as_text(_json_member(fields.as_object(_json_member(part, "fileData")), "fileUri")) or ""
-        if _FILES in f"/{place}":
-            yield "files/" + f"/{place}".rpartition(_FILES)[2]
 
 
 def _normalize_content(content: dict[str, object]) -> object:

@@ -14,7 +14,7 @@ from circadia.llm.usage import Usage
 
 _NO_USAGE: Final = Usage()
 MAX_KEPT_BYTES = 8 * 1024 * 1024
-"""Longer answers, and longer single events of a stream, are not read: their usage is unknown."""
+"""Longer answers, and longer single events of a stream, pass unread; such an answer's usage is unknown."""
 MAX_TEXT_CHARS = 1024 * 1024
 """Longer streamed answers get no hash."""
 
@@ -62,6 +62,9 @@ class BufferedMeter(MeterState, ABC):
         return chunk
 
     def end(self) -> bytes:
+        if self._kept_bytes > MAX_KEPT_BYTES:
+            self.complete = True  # it came whole, only unread
+            return b""
         body, self._kept = b"".join(self._kept), []
         answer = _parse(body)
         if answer is not None and not answer.get("error"):
@@ -85,13 +88,17 @@ class StreamedMeter(MeterState, ABC):
         super().__init__(hashes)
         self._take_out = take_out
         self._events = EventSplitter()
-        self._blind = False
+        self._skips = False
+        """Whether the beginning of the unfinished event has passed unread."""
+        self._has_error = False
 
     def feed(self, chunk: bytes) -> bytes:
         """Return the caller's bytes: the chunk, or all finished events that are not removed."""
-        if self._blind:
-            return chunk
         events = self._events.feed(chunk)
+        skipped = b""
+        if self._skips and events:
+            skipped, *events = events
+            self._skips = False
         if not self._take_out:
             for event in events:
                 self.read_event(event)
@@ -100,17 +107,21 @@ class StreamedMeter(MeterState, ABC):
             out = b"" if self.read_event(events[0]) else events[0]
         else:
             out = b"".join([event for event in events if not self.read_event(event)])
+        if skipped and self._take_out:
+            out = skipped + out
         if self._events.held_bytes > MAX_KEPT_BYTES:
-            self._blind = True
-            held = self._events.drain()
-            return out + held if self._take_out else out
+            self._skips = True
+            passed = self._events.drain_start()
+            return out + passed if self._take_out else out
         return out
 
     def end(self) -> bytes:
         """Return the unfinished event, unless it is one to remove."""
         held = self._events.drain()
-        is_gateway_event = bool(held) and self.read_event(held)
+        is_gateway_event = bool(held) and not self._skips and self.read_event(held)
         self.finish()
+        if self._has_error:
+            self.complete = False
         return held if self._take_out and not is_gateway_event else b""
 
     def read_event(self, event: bytes) -> bool:
@@ -123,7 +134,11 @@ class StreamedMeter(MeterState, ABC):
                 self.mark_done()
                 return False
             frame = _parse(data)
-        return frame is not None and self.read_event_data(frame)
+        if frame is None:
+            return False
+        if frame.get("error"):
+            self._has_error = True
+        return self.read_event_data(frame)
 
     @abstractmethod
     def read_event_data(self, frame: dict[str, object]) -> bool:

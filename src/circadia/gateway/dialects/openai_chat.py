@@ -22,6 +22,7 @@ from circadia.gateway.payload.prompt import (
     join_texts,
     text_by_side,
 )
+from circadia.gateway.payload.provider_ids import asked_ids
 from circadia.gateway.payload.stream_options import add_usage_option, lacks_usage, wants_usage, with_include_usage
 from circadia.gateway.payload.surrogates import join_pieces
 from circadia.gateway.payload.usage import completions_usage, only_usage
@@ -55,6 +56,7 @@ class ChatCompletions(Plain):
             output_limit=fields.product(limit, fields.count(request, "n")),
             turn=ends_in_user(messages),
             end_user=fields.text(request, "user") or fields.text(request, "safety_identifier"),
+            foreign_ids=asked_ids("openai", request, body),
             chain=chain,
             opening=hash_chain.find_opening(items, chain),
             since_answer=hash_chain.count_since_answer(items),

@@ -25,6 +25,7 @@ from circadia.gateway.payload.prompt import (
     join_texts,
     text_by_side,
 )
+from circadia.gateway.payload.provider_ids import asked_ids
 from circadia.gateway.payload.surrogates import join_pieces
 from circadia.gateway.payload.usage import responses_usage
 from circadia.gateway.payload.user_turn import OPERATOR_ROLES, add_line, ends_in_user
@@ -61,8 +62,9 @@ class Responses(Plain):
             turn=bool(items) and _is_message(items[-1]) and ends_in_user(items),
             end_user=fields.text(request, "user") or fields.text(request, "safety_identifier"),
             conversation=continued,
-            foreign_ids=tuple(
-                name for name in (conversation, previous, _comparison_id(request), *_referenced_ids(items)) if name
+            foreign_ids=(
+                *(name for name in (conversation, previous, _comparison_id(request), *_referenced_ids(items)) if name),
+                *asked_ids("openai", request, body),
             ),
             cache_key=fields.as_text(request.get("prompt_cache_key")),
             chain=chain,
@@ -171,6 +173,12 @@ class _Response(MeterState):
             self.handle = fields.as_text(response.get("id"))
             for name in (self.handle, *(item.get("id") for item in output)):
                 self._add_id(name)
+        for item in output:
+            self._add_id(item.get("container_id"))
+            for part in fields.as_list(item.get("content")):
+                for note in map(fields.as_object, fields.as_list(fields.as_object(part).get("annotations"))):
+                    if note.get("type") == "container_file_citation":
+                        self._add_id(note.get("file_id"))
         conversation = response.get("conversation")
         self._add_id(fields.as_object(conversation).get("id") or conversation)
         if response.get("status") in ("completed", "incomplete"):

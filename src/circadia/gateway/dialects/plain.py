@@ -1,7 +1,8 @@
 """Endpoints that are passed on without parsing; the base of all other dialects."""
 
+import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final
 
 import orjson
 
@@ -11,6 +12,9 @@ from circadia.gateway.dialects.base import Meter, ModelRequest
 from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter
 from circadia.gateway.payload import fields, server_sent_events
 from circadia.gateway.payload.prompt import RequestPrompt
+from circadia.gateway.payload.provider_ids import Api, asked_ids, issued_ids
+
+_OBJECT: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{")
 
 
 class Plain:
@@ -22,7 +26,8 @@ class Plain:
     counts_tokens = False
     keep_alive_bytes = keep_alive_event = b": keep-alive\n\n"
 
-    def __init__(self, api: Literal["openai", "anthropic", "gemini"] = "openai") -> None:
+    def __init__(self, api: Api = "openai") -> None:
+        self._api: Api = api
         self._shape = errors.SHAPES[api]
         self._done = b"data: [DONE]\n\n" if api == "openai" else b""
 
@@ -33,6 +38,7 @@ class Plain:
             model=fields.as_text(request.get("model")),
             streamed=request.get("stream") is True,
             input_estimate=fields.input_estimate(body),
+            foreign_ids=asked_ids(self._api, request),
         )
 
     def error(self, status: int, code: str, message: str) -> bytes:
@@ -63,11 +69,15 @@ class Plain:
         return None
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
-        """Return a meter that reads the answer's id, but no usage."""
-        return _StreamedPlain(()) if streamed else _BufferedPlain(())
+        """Return a meter that reads the answer's ids, but no usage."""
+        return _StreamedPlain(()) if streamed else _BufferedPlain(self._api)
 
 
 class _BufferedPlain(BufferedMeter):
+    def __init__(self, api: Api) -> None:
+        super().__init__(())
+        self._api: Api = api
+
     def end(self) -> bytes:
         rest = super().end()
         self.complete = True
@@ -75,9 +85,7 @@ class _BufferedPlain(BufferedMeter):
 
     def read_answer(self, answer: dict[str, object]) -> None:
         self.model = fields.as_text(answer.get("model"))
-        name = fields.as_text(answer.get("id"))
-        if name:
-            self.ids.append(name)
+        self.ids += issued_ids(self._api, answer)
 
 
 class _StreamedPlain(StreamedMeter):
@@ -89,9 +97,9 @@ class _StreamedPlain(StreamedMeter):
 
 
 def _object(body: bytes) -> dict[str, object]:
-    if not body.startswith(b"{"):
+    if _OBJECT.match(body) is None:
         return {}
     try:
-        return fields.as_object(orjson.loads(body))
+        return fields.as_object(orjson.loads(body.removeprefix(b"\xef\xbb\xbf")))
     except orjson.JSONDecodeError:
         return {}

@@ -11,7 +11,7 @@ from yarl import URL
 from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
 from circadia.forward_proxy import find_forward_proxy
 from circadia.gateway.calls import headers as crossing
-from circadia.gateway.calls.upstream import sendable_body
+from circadia.gateway.calls.upstream import maskable_secret, sendable_body
 from circadia.gateway.mcp.reply_adapter import TAKEN
 from circadia.network_errors import explain_unreachable, tls_hint
 from circadia.settings import McpServerSettings
@@ -43,7 +43,8 @@ class McpHttp:
         self._added = [
             (header, _header_value(name, environment, variable)) for header, variable in settings.headers_env.items()
         ]
-        self._secrets = [value.encode() for _, value in self._added if value]
+        secrets = (maskable_secret(f"{header!r} of MCP server {name!r}", value) for header, value in self._added)
+        self._secrets = [secret for secret in secrets if secret]
         self._timeout = settings.answer_timeout_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

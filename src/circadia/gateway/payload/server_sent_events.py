@@ -72,6 +72,13 @@ class EventSplitter:
         self.held_bytes = 0
         return held
 
+    def drain_start(self) -> bytes:
+        """Return the beginning of the unfinished event; its last bytes, in which an end may begin, stay."""
+        tail = self._tail
+        start = self.drain()[: -len(tail)]
+        self._hold(tail)
+        return start
+
     def _hold(self, chunk: bytes) -> None:
         self._held.append(chunk)
         self._tail = (self._tail + chunk)[-3:]
