@@ -14,7 +14,6 @@ from circadia.records.message import DeliveryState
 from circadia.records.pulse import PulseKind, PulseStatus
 from circadia.records.wake import Charge, Decision
 from circadia.wake.launchers.base import Launch, LaunchFailed, LaunchResult
-from circadia.wake.worker import AT_ONCE
 from tests.wake.asks import FAILED, running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet, fleet
 
@@ -269,13 +268,13 @@ async def test_the_worker_hears_of_an_end_without_waiting_for_its_next_look(team
 
 @pytest.mark.spec("WAKE-50", "WAKE-23")
 async def test_more_pulses_than_one_claim_takes_all_start_at_the_same_look(team: Fleet) -> None:
-    for number in range(AT_ONCE + 1):
+    for number in range(101):
         await team.ask(None, await team.agent(f"a{number}", LAUNCHED, FREE))
     team.crash()  # the new process has heard of none of them
     working = asyncio.create_task(team.worker.run())
     try:
         async with asyncio.timeout(60):  # the clock stands still: no timer helps
-            await team.launcher.wait_for_launches(AT_ONCE + 1)
+            await team.launcher.wait_for_launches(101)
     finally:
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)

@@ -17,7 +17,6 @@ from circadia.records.wake import Decision
 from circadia.stores.base import Store, Tx
 from circadia.stores.locks import LockKey
 from circadia.testing.clock import START
-from circadia.wake.worker import AT_ONCE
 from tests.wake.asks import running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
 
@@ -395,7 +394,7 @@ async def test_an_unchanged_routine_keeps_the_run_that_waits_when_another_one_is
 
 @pytest.mark.spec("WAKE-44")
 async def test_a_routine_behind_a_hundred_with_nothing_to_do_starts_at_the_same_look(team: Fleet) -> None:
-    for number in range(AT_ONCE):
+    for number in range(100):
         agent = await team.agent(f"a{number}", LAUNCHED, FREE)
         await team.routines(agent, RoutineSpec(name="heartbeat", recurrence=Recurrence(every_seconds=60)))
     bob = await team.agent("bob", LAUNCHED, FREE)

@@ -15,6 +15,7 @@ from circadia.agents.access_tokens import AccessTokenService
 from circadia.agents.directory import hold_agents
 from circadia.agents.failed_tokens import FailedTokens
 from circadia.agents.identity import Identity
+from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry, NewAgent
 from circadia.agents.sessions import SessionService
 from circadia.agents.sign_in import SignIn
@@ -174,6 +175,12 @@ def _open_http_session() -> aiohttp.ClientSession:
     )
 
 
+def _build_gate(basis: ServerBasis, presence: Presence, journal: Journal, ticker: Ticker) -> Gate:
+    spool = BodySpool(basis.data / "held", basis.settings.limits)
+    spool.clear()
+    return Gate(basis.clock, basis.ids, presence, journal, ticker, spool, build_hold_places(basis))
+
+
 async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     settings, clock, ids, store, signals = basis.settings, basis.clock, basis.ids, basis.store, basis.signals
     sequencer = None if store.commits_in_order else EventSequencer(clock, store, signals, basis.due)
@@ -183,8 +190,7 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(listed_models()), Ticker(clock)
     identity, failed = _build_identity(basis)
     journal = Journal(clock, store, basis.build_spool("journal", LINES), events, metrics.count_line)
-    (spool := BodySpool(basis.data / "held", settings.limits)).clear()
-    gate = Gate(clock, ids, presence, journal, ticker, spool, build_hold_places(basis))
+    gate = _build_gate(basis, presence, journal, ticker)
     memory, embedding = build_memory(settings, secret, basis.session, clock, ids, store, signals, events)
     registry.bind, tier.sleep.close_gate = memory.banks.make_bound_banks, gate.shut
     models = build_sleep_models(settings, secret, clock, stack, basis.environment)
@@ -207,7 +213,7 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     )  # fmt: skip
     front, worker = _build_front(basis, doors, parts, identity, metrics), build_wake_worker(basis, tier)
     dreamer, counting = _build_dreamer(models, basis, dreams, metrics, memory, tier, ahead, lookup)
-    register_gauges(metrics, gate, bodies, spool, journal, exchanges, worker, signals, failed, memory.retrieval)
+    register_gauges(metrics, gate, bodies, gate.parking, journal, exchanges, worker, signals, failed, memory.retrieval)
     caches = memory, lookup, answers[1], exchanges, tier.inbox, dreams.notebook
     following = await start_follower(basis, identity, presence, caches)
     sweeps = Sweeps(clock, store, events, waits, sessions, settings, basis.leads, basis.due)

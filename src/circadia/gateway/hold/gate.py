@@ -87,21 +87,10 @@ class GateCall:
     )  # fmt: skip
 
     def __init__(
-        self,
-        gate: "Gate",
-        agent: Agent,
-        reply: Reply,
-        body: CallBody,
-        *,
-        door: str,
-        to: str,
-        what: str,
-        grace_seconds: float,
-        limit: tuple[float, CircadiaError] | None = None,
-        polls: bool = False,
-        retry_key: Hashable = None,
-        in_pulse: bool = False,
-    ) -> None:
+        self, gate: "Gate", agent: Agent, reply: Reply, body: CallBody, *, door: str, to: str, what: str,
+        grace_seconds: float, limit: tuple[float, CircadiaError] | None = None, polls: bool = False,
+        retry_key: Hashable = None, in_pulse: bool = False,
+    ) -> None:  # fmt: skip
         """`to` names the provider or MCP server, which gets the agent's calls in order.
 
         A held caller gets keep-alives after `grace_seconds`; `limit` is the longest hold and its error.
