@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from circadia.gateway.hold.pace import AT_ONCE, Pace
+from circadia.gateway.hold.pace import Pace
 
 CROWD = 800
 
@@ -94,7 +94,7 @@ async def test_a_slot_that_is_granted_to_one_that_is_just_cancelled_goes_to_the_
 ) -> None:
     monkeypatch.setattr("circadia.gateway.hold.pace.SLOT_SECONDS", 3600.0)
     pace = Pace()
-    taken = [await pace.slot() for _ in range(AT_ONCE)]
+    taken = [await pace.slot() for _ in range(16)]
     gone = asyncio.create_task(pace.slot())
     await asyncio.sleep(0)
     taken.pop().release()

@@ -14,11 +14,11 @@ from circadia.records.message import DeliveryState
 from circadia.records.pulse import PulseKind, PulseStatus
 from circadia.records.wake import Charge, Decision
 from circadia.wake.launchers.base import Launch, LaunchFailed, LaunchResult
-from circadia.wake.worker import AT_ONCE
 from tests.wake.asks import FAILED, running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet, fleet
 
 EVERY_SECONDS = 1.0
+AT_ONCE = 100
 
 
 @pytest.mark.spec("WAKE-50", "WAKE-14", "WAKE-30", "WAKE-52", "WAKE-56")
