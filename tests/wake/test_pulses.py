@@ -18,6 +18,7 @@ from tests.wake.asks import FAILED, running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet, fleet
 
 EVERY_SECONDS = 1.0
+AT_ONCE = 100
 
 
 @pytest.mark.spec("WAKE-50", "WAKE-14", "WAKE-30", "WAKE-52", "WAKE-56")

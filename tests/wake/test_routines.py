@@ -21,6 +21,7 @@ from tests.wake.asks import running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
 
 EVERY_SECONDS = 1.0
+AT_ONCE = 100
 
 
 @pytest.mark.spec("WAKE-44", "WAKE-45")
@@ -374,22 +375,6 @@ async def test_many_that_are_due_at_one_instant_share_commits_and_start_in_their
     assert [launch.agent for launch in team.launcher.launches] == [agent.name for agent in agents]
     assert counted.most >= 40
     assert len(await team.wakes(Decision.ADMITTED)) == 40
-
-
-@pytest.mark.spec("WAKE-45", "WAKE-42")
-async def test_an_unchanged_routine_keeps_the_run_that_waits_when_another_one_is_put(team: Fleet) -> None:
-    night = {"blackouts": [{"kind": "recurring", "start": "22:00", "end": "06:00"}]}
-    settings = {"blackout_policies": {"schedule": "defer"}}
-    bob = await team.agent("bob", LAUNCHED, FREE, night, settings)
-    spec = RoutineSpec(name="r", instructions="do", recurrence=Recurrence(cron="30 22 * * *"))
-    await team.routines(bob, spec)
-    team.at(22, 30)
-    await team.worker.step()
-    assert await team.pulses() == []
-    await team.routines(bob, spec, RoutineSpec(name="other", recurrence=Recurrence(cron="0 12 * * *")))
-    team.at(6, day=1)
-    await team.worker.step()
-    assert [wake.routine for wake in await team.wakes(Decision.ADMITTED)] == ["r"]
 
 
 @pytest.mark.spec("WAKE-44")

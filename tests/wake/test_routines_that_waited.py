@@ -112,3 +112,18 @@ async def test_a_routine_that_waits_in_vain_is_counted_as_skipped_with_the_reaso
     count, reasons = await skips(team, bob)
     assert count == 1
     assert reasons == [decided.detail]
+
+
+@pytest.mark.spec("WAKE-45", "WAKE-42")
+async def test_an_unchanged_routine_keeps_the_run_that_waits_when_another_one_is_put(team: Fleet) -> None:
+    settings = {"blackout_policies": {"schedule": "defer"}}
+    bob = await team.agent("bob", LAUNCHED, FREE, NIGHT, settings)
+    spec = RoutineSpec(name="r", instructions="do", recurrence=Recurrence(cron="30 22 * * *"))
+    await team.routines(bob, spec)
+    team.at(22, 30)
+    await team.worker.step()
+    assert await team.pulses() == []
+    await team.routines(bob, spec, RoutineSpec(name="other", recurrence=Recurrence(cron="0 12 * * *")))
+    team.at(6, day=1)
+    await team.worker.step()
+    assert [wake.routine for wake in await team.wakes(Decision.ADMITTED)] == ["r"]

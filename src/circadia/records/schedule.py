@@ -340,20 +340,12 @@ def check_cron(cron: str) -> None:
 
 
 def check_cron_steps(cron: str) -> None:
-    """Refuse a step that its field does not have: `*/70` for minutes is due each hour, not each 70 minutes.
-
-    Rows of earlier versions may have one.
-
-    Raises:
-        InvalidRequest: with the step.
-    """
+    """Raise InvalidRequest for a step longer than its field (`*/70` is due each hour). Older rows may have one."""
     for field, size in zip(cron.split(), _CRON_SIZES, strict=False):
         for step in _CRON_STEP.findall(field):
             if int(step) > size:
-                raise InvalidRequest(
-                    f"cron {cron!r} has a step of {step} in a field of {size} values, which counts anew each time; "
-                    f"write at most {size}, or use every_seconds"
-                )
+                where = f"cron {cron!r} has a step of {step} in a field of {size} values"
+                raise InvalidRequest(f"{where}, which counts anew each time; write at most {size}, or every_seconds")
 
 
 def parse_minutes(name: str, time: str) -> int:
