@@ -65,6 +65,14 @@ class Metrics:
             "circadia_answers", "Lookups of ready answers by outcome and way.",
             ["outcome", "way"], registry=self._registry,
         )  # fmt: skip
+        self._breaks = Counter(
+            "circadia_prefix_breaks", "Calls in which memory changed what the call before it had sent, by reason.",
+            ["reason"], registry=self._registry,
+        )  # fmt: skip
+        self._break_bytes = Counter(
+            "circadia_prefix_break_bytes", "Bytes that a provider reads again for that, by reason.", ["reason"],
+            registry=self._registry,
+        )  # fmt: skip
         self._lookups = Histogram(
             "circadia_answer_lookup_seconds", "How long the lookup of a ready answer took.", registry=self._registry,
             buckets=(0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1),
@@ -73,6 +81,10 @@ class Metrics:
     def count_lookup(self, outcome: str, way: str, seconds: float) -> None:
         self._answers.labels(outcome, way).inc()
         self._lookups.observe(seconds)
+
+    def count_break(self, reason: str, size: int) -> None:
+        self._breaks.labels(reason).inc()
+        self._break_bytes.labels(reason).inc(size)
 
     def count_signal(self, topic: str, data: Mapping[str, object]) -> None:
         """Count a signal: a wake's decision, the move of a pulse or pass, or a routine's verdict."""

@@ -26,6 +26,7 @@ from circadia.gateway.calls.headers import first_value
 from circadia.gateway.calls.model_call import ModelCall
 from circadia.gateway.dialects.base import AnswerContent
 from circadia.gateway.hold.in_flight import run_off_loop
+from circadia.gateway.memory.additions import has_notices, restore_notices
 from circadia.gateway.memory.conversations import (
     NO_FOLLOW_UP,
     CallFollowUp,
@@ -160,7 +161,8 @@ class CallMemory:
         policy = call.agent.policy
         injects, keeps = bool(policy.inject and (policy.stable_tokens or policy.fitting_tokens)), _keeps_turns(policy)
         if policy.bank is None or not (injects or keeps or wants_lookups(policy)) or is_stranger(policy, turn.user):
-            return PreparedCall(body=body, follow_up=await self._read_unkept_call(call, body))
+            follow_up = await self._read_unkept_call(call, body)
+            return PreparedCall(body=await self._with_notices(call, turn, body), follow_up=follow_up)
         if not call.dialect.counts_tokens:
             self._signals.publish(TURN, policy.bank, {"user": turn.user, "turn": id(turn)})
         pending = lookup = None
@@ -171,6 +173,7 @@ class CallMemory:
                 return PreparedCall(body=body)
             pending = self._build_pending_turn(prompt, kept=keeps)
             if prompt.chore:
+                body = await self._with_notices(call, turn, body)
                 return PreparedCall(body=body, follow_up=CallFollowUp(pending_turn=pending))
             self._contact.require_database()
             if question is not None and question.serves and not await self._exchanges.settle(policy, turn.user):
@@ -191,7 +194,10 @@ class CallMemory:
             _logger.exception("a call of %r goes without memory", call.agent.reference)
         self._injection.mark_sent(injected)
         return PreparedCall(
-            body=injected.body, follow_up=CallFollowUp(pending_turn=pending, used=injected.used, lookup=lookup)
+            body=injected.body if injected.additions else await self._with_notices(call, turn, injected.body),
+            follow_up=CallFollowUp(
+                pending_turn=pending, used=injected.used, lookup=lookup, additions=injected.additions
+            ),
         )
 
     def on_call_ended(
@@ -240,6 +246,14 @@ class CallMemory:
             return prompt, None
         conversation = turn.conversation.id
         return prompt, self._resolver.read_question(call, turn.user, body, conversation=conversation, held=held)
+
+    async def _with_notices(self, call: ModelCall, turn: ConversationCall, body: bytes) -> bytes:
+        """Return a body without memory with what its conversation keeps of wakes."""
+        additions = turn.conversation.additions
+        if not has_notices(additions):
+            return body
+        prompt = await run_off_loop(body, partial(call.dialect.prompt, body))
+        return body if prompt is None else restore_notices(prompt, additions)
 
     async def _read_unkept_call(self, call: ModelCall, body: bytes) -> CallFollowUp:
         """Return what a call says that no bank takes: a program may pass it on to an agent whose bank does."""
