@@ -37,8 +37,6 @@ from circadia.stores.sqlite import open_sqlite
 MANY: Final = 8
 LIMIT_MS: Final = 3
 """What capture and injection may add at the median, on one connection."""
-MARGIN_BYTES: Final = 8
-"""By which a prefix may be shorter than without Circadia and what was added: quotes and braces of JSON."""
 KEPT_SECONDS: Final = 10.0
 """How long is waited at most until all that was said is kept."""
 BODY_BYTES: Final = 2048
@@ -361,7 +359,7 @@ def _goals(found: ContextResult) -> list[Goal]:
         *(
             Goal(
                 what=f"{found.database}, {name}: a prefix is shorter than without Circadia plus what was added by",
-                limit=MARGIN_BYTES, unit="bytes", found=its.lacking,
+                limit=0, unit="bytes", found=its.lacking,
             )
             for name, its in found.prefixes.items()
         ),

@@ -142,8 +142,7 @@ def _results(body: dict[str, Any]) -> list[Any]:
     found: list[Any] = []
     for item in reversed(body["input"] if "input" in body else body["messages"]):
         is_result = item.get("role") == "tool" or item.get("type") == "function_call_output"
-        content = item.get("content")
-        is_result |= isinstance(content, list) and any(part["type"] == "tool_result" for part in content)
+        is_result |= '"tool_result"' in json.dumps(item.get("content"))
         if is_result:
             found.append(item)
         elif item.get("role") == "user":

@@ -5,15 +5,15 @@ import contextlib
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import pytest
 
 from circadia.memory.context import estimate_tokens
 from circadia.testing.upstream import MockUpstream
-from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, BoundAgentServer, bound, chat
-from tests.interaction.live import ADMIN, KEY
+from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, BoundAgentServer, bound, chat, token_of
+from tests.interaction.live import ADMIN, KEY, live
 
 pytestmark = [pytest.mark.spec("MEM-37"), pytest.mark.usefixtures("unhurried")]
 
@@ -36,7 +36,8 @@ class Conversation:
         self.items: list[dict[str, Any]] = []
         self.marks = False
         """Whether it marks its newest message for the cache, and sends older ones of one text as strings."""
-        self._calls = 0
+        self.number = 0
+        """Of calls so far."""
 
     @property
     def body(self) -> dict[str, Any]:
@@ -66,8 +67,8 @@ class Conversation:
 
     async def work(self, result: str) -> None:
         """Let the model call a tool, and give it the result."""
-        self._calls += 1
-        key, arguments = f"call_{self._calls}", '{"step":' + str(self._calls) + "}"
+        self.number += 1
+        key, arguments = f"call_{self.number}", '{"step":' + str(self.number) + "}"
         if self.path == CHAT:
             function = {"name": "look", "arguments": arguments}
             said = {"role": "assistant", "content": None, "tool_calls": [
@@ -80,10 +81,10 @@ class Conversation:
             await self._call({"id": f"resp_{key}", "object": "response", "status": "completed", "output": [call]})
             self.items += [call, {"type": "function_call_output", "call_id": key, "output": result}]
         else:
-            use = {"type": "tool_use", "id": key, "name": "look", "input": {"step": self._calls}}
+            use: dict[str, Any] = {"type": "tool_use", "id": key, "name": "look", "input": {"step": self.number}}
             said = {"role": "assistant", "content": [use]}
             await self._call({"id": key, "type": "message", **said, "stop_reason": "tool_use"})
-            back = {"type": "tool_result", "tool_use_id": key, "content": result}
+            back: dict[str, Any] = {"type": "tool_result", "tool_use_id": key, "content": result}
             self.items += [said, {"role": "user", "content": [back]}]
 
     async def end(self, text: str) -> None:
@@ -180,7 +181,7 @@ async def test_each_call_begins_as_the_one_before_after_a_restart_too(tmp_path: 
                     await learn(ann)
                 conversation = Conversation(ann, path)
                 conversation.items = items
-                conversation._calls = 10 * place
+                conversation.number = 10 * place
                 if place:  # within the loop of the turn before
                     await conversation.end("It was nothing.")
                 conversation.ask(question)
@@ -366,3 +367,53 @@ async def test_a_call_that_its_caller_has_cut_off_keeps_what_was_added_to_it(tmp
         calls = sent(ann)
     assert FACTS[1] in str(calls[-2])
     assert_prefixes(calls)
+
+
+@pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
+async def test_each_call_begins_as_the_one_before_whichever_server_takes_it(
+    tmp_path: Path, path: str, postgres_url: str
+) -> None:
+    sections: dict[str, Any] = {
+        "server": {"database_url": postgres_url},
+        "agents": {"ann": {"token_env": "ANN", "bank": "memory"}},
+        "environment": {"ANN": token_of("ann")},
+    }
+    async with (
+        MockUpstream(key=KEY) as provider,
+        live(tmp_path / "a", provider=provider, **sections) as first,
+        live(tmp_path / "b", provider=provider, **sections) as second,
+    ):
+        servers = [BoundAgentServer(at, token_of("ann"), cast("Any", None)) for at in (first, second)]
+        for fact in FACTS:
+            provider.next(text="I see.")
+            await servers[0].say(chat(fact))
+        provider.requests.clear()
+        conversation = Conversation(servers[0], path)
+        for question in QUESTIONS:
+            conversation.ask(question)
+            for _ in range(3):
+                await conversation.work("nothing")
+                await conversation.ann.at.server.journal.flush()
+                servers.reverse()
+                conversation.ann = servers[0]
+            await conversation.end("nothing")
+            await conversation.ann.at.server.journal.flush()
+        calls = sent(servers[0])
+        counts = [await breaks(each) for each in servers]
+    assert_prefixes(calls)
+    assert all(str(calls[-1]).count(fact) == 1 for fact in FACTS)
+    assert counts == [{}, {}]
+
+
+async def test_a_conversation_of_which_nothing_is_known_is_a_break_that_is_counted(tmp_path: Path) -> None:
+    async with bound(tmp_path) as ann:
+        await learn(ann)
+        conversation = Conversation(ann, CHAT)
+        conversation.items = [*chat(QUESTIONS[0], "Your grandma.", QUESTIONS[1])["messages"]]
+        await conversation.work("nothing")
+        counts = await breaks(ann)
+        await conversation.work("nothing")
+        assert_prefixes(sent(ann))
+        assert await breaks(ann) == counts
+    assert counts.keys() == {"lookup"}
+    assert counts["lookup"][1] > 0

@@ -39,6 +39,8 @@ FORM: Final = 1
 """Version of the form of a text; a change of what the same ids are rendered to needs another."""
 MAX_BYTES: Final = 4_000
 """Maximum size of the ids that a conversation keeps: signals between servers carry them."""
+PLACE_BYTES: Final = 50
+"""Size of the place of each addition."""
 CACHED: Final = 2_000
 """Rendered additions that are cached, about 5 KB each."""
 TIMES: Final = 4
@@ -150,8 +152,10 @@ def keep_notice(prompt: RequestPrompt | None, additions: str, notice: str) -> st
     if prompt is None or prompt.end < 0:
         return additions
     kept, line = decode_additions(additions), (LineKind.WAKE.value, notice, 0)
-    added = Addition(at=prompt.end, mark=prompt.messages[prompt.end].mark, lines=(line,))
-    return replace(kept, turns=(*kept.turns, added)).encode()
+    turns = (*kept.turns, Addition(at=prompt.end, mark=prompt.messages[prompt.end].mark, lines=(line,)))
+    while len(text := replace(kept, turns=turns).encode()) > MAX_BYTES and len(turns) > 1:
+        turns = turns[(len(turns) + 1) // 2 :]
+    return text
 
 
 def restore_notices(prompt: RequestPrompt, additions: str) -> bytes:
@@ -176,23 +180,28 @@ class RenderedAddition:
     unfenced: str = ""
     lines: tuple[LineKey, ...]
     """Those whose rows are still there."""
-    hits: Sequence[Hit]
-    blocks: Sequence[Block]
+    hits: Sequence[Hit] = ()
+    blocks: Sequence[Block] = ()
+    shown: str
+    """Short hash of the text."""
+    tokens: int
 
     @property
     def texts(self) -> Iterable[str]:
         return (hit.item.text for hit in self.hits)
 
     @property
-    def tokens(self) -> int:
-        return estimate_tokens(self.text)
-
-    @property
     def id_bytes(self) -> int:
-        return len(orjson.dumps(self.lines))
+        return len(orjson.dumps(self.lines)) + PLACE_BYTES
 
 
-NO_ADDITION: Final = RenderedAddition(text="", lines=(), hits=(), blocks=())
+def rendered_addition(
+    text: str, lines: tuple[LineKey, ...], *, unfenced: str = "", hits: Sequence[Hit] = (), blocks: Sequence[Block] = ()
+) -> RenderedAddition:
+    return RenderedAddition(
+        text=text, unfenced=unfenced, lines=lines, hits=hits, blocks=blocks, shown=text_hash(text),
+        tokens=estimate_tokens(text),
+    )  # fmt: skip
 
 
 def hit_key(hit: Hit) -> LineKey:
@@ -247,11 +256,11 @@ class AdditionRenderer:
 
     async def _read(self, tx: Tx, bank: Bank, lines: tuple[LineKey, ...]) -> RenderedAddition:
         if lines and lines[0][0] == LineKind.WAKE:
-            return RenderedAddition(text=render_wake_notice(str(lines[0][1])), lines=lines, hits=(), blocks=())
+            return rendered_addition(render_wake_notice(str(lines[0][1])), lines)
         rows = [(_LAYERS[LineKind(kind)], cast("int", key)) for kind, key, _ in lines if LineKind(kind) in _LAYERS]
         blocks = [(cast("str", key), version) for kind, key, version in lines if kind == LineKind.BLOCK]
-        row_lines = await self._contexts.render_rows(tx, bank, rows) if rows else {}
-        block_rows = await self._contexts.read_blocks(tx, bank, blocks) if blocks else {}
+        row_lines = await self._contexts.render_rows(tx, bank, rows)
+        block_rows = await self._contexts.read_blocks(tx, bank, blocks)
         texts: dict[LineKey, str] = {}
         hits: list[Hit] = []
         for line in lines:
@@ -270,10 +279,8 @@ class AdditionRenderer:
                 texts[line] = render_correction(row[0]) if is_correction else row[0]
                 hits += [] if is_correction else [row[1]]
         unfenced = "\n".join(texts.values())
-        return RenderedAddition(
-            text=fence_memory(unfenced) if texts else "", unfenced=unfenced, lines=tuple(texts), hits=hits,
-            blocks=list(block_rows.values()),
-        )  # fmt: skip
+        text = fence_memory(unfenced) if texts else ""
+        return rendered_addition(text, tuple(texts), unfenced=unfenced, hits=hits, blocks=list(block_rows.values()))
 
     async def render_stable(self, tx: Tx, bank: Bank, keys: tuple[BlockKey, ...]) -> tuple[str, Sequence[Block]]:
         """Return the text for the system side of these versions of blocks, and the blocks."""

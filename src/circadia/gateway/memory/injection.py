@@ -14,7 +14,6 @@ from typing import Final
 from circadia.gateway.answers.serving import AnswerResolver, CallQuestion, Lookup, as_miss
 from circadia.gateway.calls.model_call import ModelCall
 from circadia.gateway.memory.additions import (
-    NO_ADDITION,
     TIMES,
     Addition,
     AdditionRenderer,
@@ -28,6 +27,7 @@ from circadia.gateway.memory.additions import (
     find_superseded,
     hit_key,
     known_blocks,
+    rendered_addition,
     text_hash,
 )
 from circadia.gateway.memory.change_notice import ChangeNotice, render_changes
@@ -165,13 +165,13 @@ class Injection:
             counted = prompt.with_additions(result.stable, shown)
             return InjectedBody(body=counted, lookup=result.lookup, additions=request.turn.conversation.additions)
         turns = [
-            replace(each, lines=rendered.lines, shown=text_hash(rendered.text))
+            replace(each, lines=rendered.lines, shown=rendered.shown)
             for each, rendered in sent[dropped:]
             if rendered.lines
         ]
         if new is not None:
             mark = prompt.messages[prompt.turn].mark
-            turns.append(Addition(at=prompt.turn, mark=mark, lines=new.lines, shown=text_hash(new.text)))
+            turns.append(Addition(at=prompt.turn, mark=mark, lines=new.lines, shown=new.shown))
         elif request.current is not None and not request.current.lines:
             turns.append(request.current)
         additions = KeptAdditions(
@@ -251,13 +251,13 @@ class Injection:
             is_new = request.current is None and request.prompt.turn >= 0
             return _InjectionResult(
                 bank=bank, context=context, lookup=lookup, stable=stable, blocks=blocks, sent=sent,
-                new=NO_ADDITION if is_new else None,
+                new=before if is_new else None,
             )  # fmt: skip
         fitting = [block for block in context.blocks if not block.pinned]
-        new = before if not (fitting or context.hits) else RenderedAddition(
-            text=context.fitting, hits=context.hits, blocks=fitting,
-            lines=(*before.lines, *map(block_key, fitting), *map(hit_key, context.hits)),
-        )  # fmt: skip
+        new = before
+        if fitting or context.hits:
+            lines = (*before.lines, *map(block_key, fitting), *map(hit_key, context.hits))
+            new = rendered_addition(context.fitting, lines, hits=context.hits, blocks=fitting)
         self._renderer.keep(bank, new)
         return _InjectionResult(
             bank=bank, context=context, lookup=lookup, stable=stable, blocks=blocks, sent=sent, new=new
@@ -316,9 +316,7 @@ def _find_breaks(request: _InjectionRequest, result: _InjectionResult, dropped: 
         breaks.append(("forgotten" if same else "blocks", prompt.size_from(prompt.system)))
     if dropped:
         breaks.append(("budget", prompt.size_from(prompt.slot(result.sent[0][0].at))))
-    forgotten = (
-        each.at for each, rendered in result.sent[dropped:] if each.shown not in ("", text_hash(rendered.text))
-    )
+    forgotten = (each.at for each, rendered in result.sent[dropped:] if each.shown not in ("", rendered.shown))
     if (at := next(forgotten, None)) is not None:
         breaks.append(("forgotten", prompt.size_from(prompt.slot(at))))
     return breaks
