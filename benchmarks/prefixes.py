@@ -111,6 +111,7 @@ async def prefixes(
 
 
 def _answer(path: str, number: int, *, works: bool) -> dict[str, Any]:
+    none: list[object] = []
     key, text, command = f"call_{number}", f"{TEXT}({number})", json.dumps({"command": f"sed -n {number}p notes"})
     if path == PATH:
         function = {"id": key, "type": "function", "function": {"name": "shell", "arguments": command}}
@@ -123,9 +124,9 @@ def _answer(path: str, number: int, *, works: bool) -> dict[str, Any]:
         }  # fmt: skip
     if path == RESPONSES:
         call = {"type": "function_call", "id": f"fc_{key}", "call_id": key, "name": "shell", "arguments": command}
-        content = [{"type": "output_text", "text": text, "annotations": []}]
+        content = [{"type": "output_text", "text": text, "annotations": none}]
         message = {"type": "message", "id": f"msg_{number}", "role": "assistant", "content": content}
-        thought = {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": key * 20}
+        thought = {"type": "reasoning", "id": f"rs_{number}", "summary": none, "encrypted_content": key * 20}
         usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
         output = [thought, call if works else message]
         return {"id": f"resp_{number}", "object": "response", "status": "completed", "output": output, "usage": usage}

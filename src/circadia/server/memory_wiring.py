@@ -126,19 +126,14 @@ def build_embedder(
 
 
 def build_gateway_memory(
-    basis: ServerBasis,
-    memory: MemoryServices,
-    dreams: SleeptimeService,
-    answering: AnswerResolver,
-    book: AnswerBook,
-    count_break: Callable[[str, int], None],
+    basis: ServerBasis, memory: MemoryServices, dreams: SleeptimeService, answering: AnswerResolver, book: AnswerBook
 ) -> tuple[ExchangeQueue, CallMemory]:
     clock, store, signals = basis.clock, basis.store, basis.signals
     exchanges = ExchangeQueue(
         clock, store, basis.build_spool("exchanges", [Exchange]),
         ExchangeRecorder(clock, memory.banks, memory.episodes), Attribution(clock),
     )  # fmt: skip
-    injection = Injection(store, memory, ChangeNotice(signals, dreams), answering, count_break)
+    injection = Injection(store, signals, memory, ChangeNotice(signals, dreams), answering)
     return exchanges, CallMemory(clock, signals, injection, exchanges, memory.uses, answering, book, basis.contact)
 
 

@@ -195,9 +195,7 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     ))  # fmt: skip
     stdio, bodies = StdioServers(basis.mcp_servers, basis.environment, clock), BodiesInFlight(settings.limits)
     answers, lookup = build_gateway_answers(basis, memory, journal, metrics, models[0])
-    door, exchanges, ahead = await _model_door(
-        stack, basis, identity, gate, bodies, journal, memory, dreams, answers, metrics
-    )
+    door, exchanges, ahead = await _model_door(stack, basis, identity, gate, bodies, journal, memory, dreams, answers)
     doors = {"llm": door, "mcp": _mcp_door(basis, identity, gate, bodies, ticker, own, stdio)}
     parts = ApiParts(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
@@ -294,7 +292,6 @@ def _build_host_guard(settings: Settings) -> HostGuard:
 async def _model_door(
     stack: AsyncExitStack, basis: ServerBasis, identity: Identity, gate: Gate, bodies: BodiesInFlight,
     journal: Journal, memory: MemoryServices, dreams: SleeptimeService, answers: tuple[AnswerResolver, AnswerBook],
-    metrics: Metrics,
 ) -> tuple[ModelDoor, ExchangeQueue, GatewayAnswerDrafter]:  # fmt: skip
     clock, store, settings = basis.clock, basis.store, basis.settings
     secret = partial(read_secret, basis.environment)
@@ -302,7 +299,7 @@ async def _model_door(
     owners = Owners(clock, store, basis.build_spool("owners", [IssuedId]))
     budget = CallBudgetGuard(clock, store, memory.events)
     turns = Turns(clock, basis.ids, store, journal, basis.signals, basis.contact)
-    exchanges, remembering = build_gateway_memory(basis, memory, dreams, *answers, metrics.count_break)
+    exchanges, remembering = build_gateway_memory(basis, memory, dreams, *answers)
     dreams.behind = [writer.flush for writer in (exchanges, answers[1])]
     ledger = Ledger(clock, basis.ids, journal, budget, turns, remembering, basis.traces)
     relay = Relay(

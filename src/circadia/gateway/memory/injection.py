@@ -5,7 +5,7 @@ it, and is put there again in every later call (`additions.py`; MEM-13, MEM-15, 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -43,7 +43,10 @@ from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.per_call import per_call
 from circadia.stores.base import Store, Tx
+from circadia.stores.signals.base import Signals
 
+PREFIX_BREAK: Final = "prefix_break"
+"""Signal that a call does not begin as the one before it, with the reason and the bytes that are read again."""
 AGAIN_SECONDS: Final = 1.0
 """Maximum wait for the second lookup after a judge's yes; after that the answer is shown as a hint."""
 _SEARCHED_CHARS: Final = 2_000
@@ -107,17 +110,16 @@ class Injection:
     def __init__(
         self,
         store: Store,
+        signals: Signals,
         memory: MemoryServices,
         change_notice: ChangeNotice,
         resolver: AnswerResolver,
-        count_break: Callable[[str, int], None],
     ) -> None:
-        """`count_break` takes the reason and the bytes that a provider reads again."""
         self._store = store
+        self._signals = signals
         self._memory = memory
         self._change_notice = change_notice
         self._resolver = resolver
-        self._count_break = count_break
         self._renderer = AdditionRenderer(memory.contexts)
 
     async def inject(
@@ -197,7 +199,7 @@ class Injection:
     def mark_sent(self, injected: InjectedBody) -> None:
         """Mark the change notice as shown and count the breaks because the body goes upstream."""
         for reason, size in injected.breaks:
-            self._count_break(reason, size)
+            self._signals.publish(PREFIX_BREAK, "", {"reason": reason, "bytes": size})
         if injected.change_notice is not None:
             self._change_notice.mark_shown(*injected.change_notice)
 
