@@ -170,7 +170,7 @@ def has_notices(additions: str) -> bool:
 
 def text_hash(text: str) -> str:
     """Return a short hash of a text that was sent."""
-    return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=4).hexdigest()
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
 
 
 @per_call

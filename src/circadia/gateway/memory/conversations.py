@@ -34,7 +34,7 @@ T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 
 REMEMBERED: Final = 20_000
-"""Conversations kept in memory, about 1 KB each; others are read from their rows."""
+"""Conversations kept in memory, about 1 KB each, up to 6 KB with memory; others are read from their rows."""
 MAX_HEADS: Final = 64
 """Newest items of a call by which its conversation is looked up if this process does not remember it."""
 READ_SECONDS: Final = 2.0
@@ -293,12 +293,14 @@ class Turns:
         conversation = Conversation(
             id=ConversationId(str(data["id"])), agent_id=AgentId(key), end_user=end_user,
             version=cast("int", data["version"]), head=str(data["head"]), handle=str(data["handle"]),
-            additions=str(data["additions"]), at=self._clock.now(),
+            additions=str(data.get("additions", "")), at=self._clock.now(),
         )  # fmt: skip
         place = (conversation.agent_id, conversation.id)
         before = self._by_id.get(place)
         if before is not None:
-            conversation = replace(conversation, end_user=merge_end_users(before.end_user, end_user))
+            additions = conversation.additions or before.additions  # servers of earlier versions name none
+            end_user = merge_end_users(before.end_user, end_user)
+            conversation = replace(conversation, end_user=end_user, additions=additions)
         self._forget(place)  # the newest comes last
         self._by_id[place] = conversation
         self._noted_at[place] = self._connection_number

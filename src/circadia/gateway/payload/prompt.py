@@ -17,6 +17,10 @@ BETWEEN: Final = "\n\n"
 """Separator between a text and an addition."""
 
 
+_MARKED_CHARS: Final = 2_000
+"""Characters at each end of a text by which it is known again."""
+
+
 class Side(Enum):
     OPERATOR = "operator"
     USER = "user"
@@ -47,9 +51,11 @@ class RequestMessage:
 
     @property
     def mark(self) -> str:
-        """Return a short hash of what it says, by which a later call's message is known to be the same."""
-        words = "\0".join((self.side.value, self.text, *self.results))
-        return blake2b(words.encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
+        """Return a short hash of its ends, by which a later call's message is known to be the same."""
+        parts = [self.side.value]
+        for text in (self.text, *self.results):
+            parts += str(len(text)), text[:_MARKED_CHARS], text[-_MARKED_CHARS:]
+        return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
 @per_call
