@@ -216,6 +216,22 @@ async def test_a_wake_notice_stands_at_the_end_of_its_prompt_and_stays_there(
     assert str(calls[-1]).count("<circadia-notice>You slept") == 1
 
 
+@pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
+async def test_a_call_for_a_summary_of_the_conversation_begins_as_the_one_before_and_is_told_nothing_new(
+    tmp_path: Path, path: str
+) -> None:
+    async with bound(tmp_path) as ann:
+        await learn(ann)
+        conversation = Conversation(ann, path)
+        await conversation.turn(QUESTIONS[0], 2)
+        conversation.ask(f"Your task is to create a detailed summary of the conversation so far. {FACTS[1]}?")
+        await conversation.end("It was about tea.")
+        calls, counts = sent(ann), await breaks(ann)
+    assert_prefixes(calls)
+    assert calls[-1][-1] == conversation.items[-2]
+    assert counts == {}
+
+
 async def test_a_call_that_its_caller_has_cut_off_keeps_what_was_added_to_it(tmp_path: Path) -> None:
     async with bound(tmp_path) as ann:
         await learn(ann)

@@ -34,7 +34,7 @@ from circadia.gateway.memory.conversations import (
     PendingTurn,
     PreparedCall,
 )
-from circadia.gateway.memory.injection import InjectedBody, Injection
+from circadia.gateway.memory.injection import InjectedBody, Injection, without_memory
 from circadia.gateway.payload.output_tools import answer_arguments
 from circadia.gateway.payload.prompt import NewUtterance, RequestPrompt
 from circadia.ids import AgentId
@@ -172,7 +172,7 @@ class CallMemory:
             if prompt is None:
                 return PreparedCall(body=body)
             pending = self._build_pending_turn(prompt, kept=keeps)
-            if prompt.chore:
+            if prompt.chore and not (injects and prompt.continues and turn.conversation.additions):
                 body = await self._with_notices(call, turn, body)
                 return PreparedCall(body=body, follow_up=CallFollowUp(pending_turn=pending))
             self._contact.require_database()
@@ -190,8 +190,10 @@ class CallMemory:
                 return PreparedCall(body=body, follow_up=CallFollowUp(pending_turn=pending, lookup=hit), answer=answer)
         except (CircadiaError, TimeoutError) as error:
             _logger.warning("a call of %r goes without memory: %s", call.agent.reference, str(error) or "too slow")
+            injected = without_memory(turn, body)
         except Exception:  # the boundary of memory: its faults must not keep an agent from its model
             _logger.exception("a call of %r goes without memory", call.agent.reference)
+            injected = without_memory(turn, body)
         self._injection.mark_sent(injected)
         return PreparedCall(
             body=injected.body if injected.additions else await self._with_notices(call, turn, injected.body),

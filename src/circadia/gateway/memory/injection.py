@@ -66,6 +66,11 @@ class InjectedBody:
     """Reason and bytes of each break of what the call before it has sent."""
 
 
+def without_memory(turn: ConversationCall, body: bytes) -> InjectedBody:
+    """Return a body whose memory did not come; where the calls before it had some, a provider reads it again."""
+    return InjectedBody(body=body, breaks=[("lookup", len(body))] if turn.conversation.additions else ())
+
+
 @per_call
 class _InjectionRequest:
     call: ModelCall
@@ -134,8 +139,9 @@ class Injection:
     ) -> InjectedBody:
         """Return the body with its context, if the policy wants one, or the lookup of a ready answer.
 
-        While the model works on a turn with tools, its context stays. With `creates_bank`, a missing bank is created:
-        the first question of an end user counts, too.
+        While the model works on a turn with tools, its context stays. A call in which a program asks about the
+        conversation has what earlier calls added, and nothing new. With `creates_bank`, a missing bank is created: the
+        first question of an end user counts, too.
         """
         kept, is_stored = decode_additions(turn.conversation.additions), bool(call.request.conversation)
         works_on = all(utterance.tool for utterance in prompt.heard)
@@ -143,8 +149,8 @@ class Injection:
         policy = call.agent.policy
         request = _InjectionRequest(
             call=call, turn=turn, prompt=prompt, kept=kept, current=current, is_stored=is_stored, first=[],
-            wants_fitting=current is None and bool(prompt.question.strip()) and policy.fitting_tokens > 0,
-            is_repeated=current is not None or not call.route.generates,
+            wants_fitting=not (current or prompt.chore) and bool(prompt.question.strip()) and policy.fitting_tokens > 0,
+            is_repeated=current is not None or prompt.chore or not call.route.generates,
             question=None if current is not None and works_on else question,
         )  # fmt: skip
         result = await self._read_result(request)
@@ -163,7 +169,7 @@ class Injection:
         shown = [] if request.is_stored else [(each.at, rendered.text) for each, rendered in sent[dropped:]]
         if new is not None:
             shown.append((prompt.turn, new.text))
-        if not call.route.generates:
+        if not call.route.generates or prompt.chore:
             counted = prompt.with_additions(result.stable, shown)
             return InjectedBody(body=counted, lookup=result.lookup, additions=request.turn.conversation.additions)
         turns = [
@@ -246,11 +252,11 @@ class Injection:
         )  # fmt: skip
         stable, blocks = context.stable, [block for block in context.blocks if block.pinned]
         if question is None:
-            is_same_turn = request.current is not None or request.is_stored
+            is_same_turn = request.current is not None or request.is_stored or request.prompt.chore
             keys = tuple((block.label, block.version) for block in blocks)
             if is_same_turn and kept.bank == bank.id and kept.stable != keys:
                 stable, blocks = await self._renderer.render_stable(tx, bank, kept.stable)
-            is_new = request.current is None and request.prompt.turn >= 0
+            is_new = request.current is None and request.prompt.turn >= 0 and not request.prompt.chore
             return _InjectionResult(
                 bank=bank, context=context, lookup=lookup, stable=stable, blocks=blocks, sent=sent,
                 new=before if is_new else None,
