@@ -150,11 +150,11 @@ class ContextBuilder:
         return {(row.layer, row.number): (line.text, Hit(item=line.item, scored=row)) for row, line in lines if line}
 
     async def read_blocks(self, tx: Tx, bank: Bank, keys: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], Block]:
-        """Return these versions of blocks, old ones too."""
+        """Return these versions of blocks, old ones too, but for those of which forgetting left nothing."""
         found: dict[tuple[str, int], Block] = {}
         for label, version in keys:
             for block in await tx.blocks.history(bank.id, label, after=version - 1, limit=1):
-                if block.version == version:
+                if block.version == version and block.value:
                     found[label, version] = block
         return found
 
