@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from benchmarks.callers import call
 from benchmarks.postgres import NoPostgres, analyze, postgres
-from benchmarks.prefixes import PATH, RECORDER, SYSTEM, Prefixes, prefixes, recorder
+from benchmarks.prefixes import PATH, RECORDER, SHAPES, SYSTEM, TURNS, Prefixes, prefixes, recorder
 from benchmarks.processes import cpu_seconds
 from benchmarks.proxy import ProxyResult
 from benchmarks.report import Goal, Report, number
@@ -37,8 +37,6 @@ from circadia.stores.sqlite import open_sqlite
 MANY: Final = 8
 LIMIT_MS: Final = 3
 """What capture and injection may add at the median, on one connection."""
-MARGIN_BYTES: Final = 8
-"""By which a prefix may be shorter than without Circadia and blocks: quotes and braces of JSON."""
 KEPT_SECONDS: Final = 10.0
 """How long is waited at most until all that was said is kept."""
 BODY_BYTES: Final = 2048
@@ -119,7 +117,8 @@ class ContextResult:
     runs: dict[tuple[str, Case], ProxyResult] = field(default_factory=dict[tuple[str, Case], ProxyResult])
     missing: int = 0
     """Turns that were said in the runs and not kept."""
-    prefixes: Prefixes | None = None
+    prefixes: dict[str, Prefixes] = field(default_factory=dict[str, Prefixes])
+    """By the shape of the conversation."""
 
     def added(self, name: str, case: Case) -> float:
         """Return how much longer an answer takes at the median than without a bank, in milliseconds."""
@@ -163,6 +162,7 @@ async def _measured(database: str, folder: Path, url: str | None, size: Size) ->
             "upstreams": {
                 "fast": {"base_url": f"http://127.0.0.1:{upstream}"},
                 RECORDER: {"base_url": f"http://127.0.0.1:{recorder_port}"},
+                f"{RECORDER}-messages": {"base_url": f"http://127.0.0.1:{recorder_port}", "api": "anthropic"},
             },
         }
         if url is not None:
@@ -182,7 +182,9 @@ async def _measured(database: str, folder: Path, url: str | None, size: Size) ->
                     kept.cpu.append(run_found[1])
                     measured.missing += run_found[2]
         tokens = (subjects[0].token, subjects[-1].token)
-        measured.prefixes = await prefixes(server.port, tokens, list(islice(questions, size.turns)), heard)
+        for shape in SHAPES:
+            asked = list(islice(questions, TURNS if shape.steps else size.turns))
+            measured.prefixes[shape.name] = await prefixes(server.port, tokens, shape, asked, heard)
     return measured
 
 
@@ -323,7 +325,7 @@ def _report(size: Size, found: Sequence[ContextResult], notes: Sequence[str]) ->
             "Passes are switched off: the turns of the bank are years old, so that one would run all the time; "
             "`hot_path` measures calls beside passes.",
             f"{MANY} connections ask without a pause, so each waits for the others' processor time.",
-            *(_told(each.database, each.prefixes, size) for each in found if each.prefixes is not None),
+            *(_told(each.database, name, its) for each in found for name, its in each.prefixes.items()),
             *notes,
         ],
         figures={
@@ -332,7 +334,7 @@ def _report(size: Size, found: Sequence[ContextResult], notes: Sequence[str]) ->
                     f"{case.name}, {name}": {"p50": run.p50, "p99": run.p99, "cpu": run.cpu, "rate": run.rate}
                     for (name, case), run in each.runs.items()
                 },
-                "prefixes": each.prefixes and asdict(each.prefixes),
+                "prefixes": {name: asdict(its) for name, its in each.prefixes.items()},
             }
             for each in found
         },
@@ -351,13 +353,15 @@ def _goals(found: ContextResult) -> list[Goal]:
         )
         for name in _names(found, PACED[0]) if name == CAPTURE or name.endswith(ASIDE)
     ]  # fmt: skip
-    lacking = None if found.prefixes is None else found.prefixes.lacking
     return [
         *goals,
         Goal(what=f"{found.database}: said and not kept", limit=0, unit="turns", found=found.missing),
-        Goal(
-            what=f"{found.database}: the cacheable prefix is shorter than without Circadia plus the blocks by",
-            limit=MARGIN_BYTES, unit="bytes", found=lacking,
+        *(
+            Goal(
+                what=f"{found.database}, {name}: a prefix is shorter than without Circadia plus what was added by",
+                limit=0, unit="bytes", found=its.lacking,
+            )
+            for name, its in found.prefixes.items()
         ),
     ]  # fmt: skip
 
@@ -379,7 +383,7 @@ def _row(found: ContextResult, name: str, case: Case) -> list[str]:
     ]
 
 
-def _told(database: str, found: Prefixes, size: Size) -> str:
+def _told(database: str, name: str, found: Prefixes) -> str:
     """Return what a provider could cache of the conversation, in words."""
 
     def share(prefixes: Sequence[int], requests: Sequence[int]) -> str:
@@ -387,9 +391,9 @@ def _told(database: str, found: Prefixes, size: Size) -> str:
         return f"{100 * sum(prefixes) / sum(requests[1:]):.0f} %"
 
     return (
-        f"{database}: of a conversation of {size.turns} turns, the whole of it sent each time, a request begins as the "
-        f"one before did: {number(statistics.mean(found.without))} bytes on average without Circadia, "
+        f"{database}, {name}: of {len(found.requests_with)} requests, each with the whole conversation, one begins as "
+        f"the one before did: {number(statistics.mean(found.without))} bytes on average without Circadia, "
         f"{share(found.without, found.requests_without)} of the request; {number(statistics.mean(found.with_))} with "
-        f"it, {share(found.with_, found.requests_with)}, of which {found.blocks} are blocks. The rest is the new "
-        "question with what fits it, behind all that can be cached."
+        f"it, {share(found.with_, found.requests_with)}. {found.breaks} times the oldest half of the additions went, "
+        "because all turns may have four times what one may."
     )

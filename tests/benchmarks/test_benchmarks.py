@@ -98,7 +98,7 @@ MARKS = {
     "dashboard": (pytest.mark.slow, pytest.mark.spec("UI-13")),
     "search": pytest.mark.spec("MEM-07"),
     "views": pytest.mark.spec("SLEEP-26"),
-    "context": (pytest.mark.slow, pytest.mark.spec("MEM-13", "MEM-15")),
+    "context": (pytest.mark.slow, pytest.mark.spec("MEM-13", "MEM-15", "MEM-37")),
     "dream_losses": pytest.mark.spec("SLEEP-71"),
     "grounding": pytest.mark.spec("SLEEP-33"),
     "answers_lookup": pytest.mark.spec("ANS-09"),

@@ -13,18 +13,20 @@ from tests.contract.rows import agent, at, conversation
 ADA, EVE = agent("ada"), agent("eve")
 
 
-@pytest.mark.spec("GATE-67", "CLU-16")
+@pytest.mark.spec("GATE-67", "CLU-16", "MEM-37")
 async def test_what_is_added_to_a_conversation_is_summed_and_the_latest_call_decides_how_it_goes_on(
     store: Store,
 ) -> None:
-    first = replace(conversation("v1", of=ADA, head="h1", seconds=1), turns=1, version=1)
-    latest = replace(first, turns=2, version=3, head="", handle="resp_2", at=at(9))
+    first = replace(conversation("v1", of=ADA, head="h1", seconds=1), turns=1, version=1, additions="a")
+    latest = replace(first, turns=2, version=3, head="", handle="resp_2", additions="b", at=at(9))
     late = replace(first, turns=0, version=1, head="h3", handle="resp_1", at=at(5))
     async with store.begin_write() as tx:
         await tx.conversations.add([first])
         await tx.conversations.add([latest, late])
         await tx.conversations.add([conversation("v1", of=EVE)])
         assert await tx.conversations.get(ADA.id, first.id) == replace(latest, turns=3, version=5)
+        await tx.conversations.add([replace(latest, turns=0, version=0, additions="")])
+        assert await tx.conversations.get(ADA.id, first.id) == replace(latest, turns=3, version=5), "unknown"
         assert await tx.conversations.get(EVE.id, first.id) == conversation("v1", of=EVE)
         assert await tx.conversations.get(ADA.id, ConversationId("none")) is None
 

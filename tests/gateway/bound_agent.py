@@ -129,5 +129,5 @@ def asking(path: str, text: str, *, stream: bool) -> dict[str, Any]:
 def fenced(body: Mapping[str, Any]) -> str:
     """Return what memory put into the last user turn of a request."""
     last = body["messages"][-1]["content"]
-    assert isinstance(last, str)
+    last = last if isinstance(last, str) else last[-1]["text"]
     return last[last.index("<circadia-memory ") :] if "<circadia-memory " in last else ""

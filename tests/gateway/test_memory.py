@@ -142,7 +142,7 @@ async def test_off_or_with_nothing_to_say_a_call_goes_upstream_byte_for_byte(tmp
 
 
 @pytest.mark.setting("defaults.fitting_tokens")
-@pytest.mark.spec("MEM-15", "MEM-13")
+@pytest.mark.spec("MEM-15", "MEM-13", "MEM-37")
 @pytest.mark.parametrize("marked", [False, True])
 async def test_over_20_turns_the_cacheable_prefix_is_the_clients_own_with_the_blocks(
     tmp_path: Path, marked: bool
@@ -152,6 +152,7 @@ async def test_over_20_turns_the_cacheable_prefix_is_the_clients_own_with_the_bl
     path = MESSAGES if marked else CHAT
     async with bound(tmp_path, fitting_tokens=400) as ann:
         await ann.make(block="Ann likes tea.\nShe lives in Porto.")
+        ann.at.upstream.next(text="I see.")
         await ann.say(chat("Grandma grows tea near the town of Porto"))
         ann.at.upstream.requests.clear()
         history: list[dict[str, Any]] = []
@@ -173,13 +174,8 @@ async def test_over_20_turns_the_cacheable_prefix_is_the_clients_own_with_the_bl
             assert after["system"] == [*systems, {"type": "text", "text": blocks}]
         else:
             assert after["messages"][0] == {"role": "system", "content": f"{system}\n\n{blocks}"}
-        # All before the last user turn is the same in the next call, and so is that turn up to what was put behind it.
-        assert after["messages"][: len(before["messages"]) - 1] == before["messages"][:-1]
-        own = after["messages"][len(before["messages"]) - 1]["content"]
-        last = before["messages"][-1]["content"]
-        assert last[: len(own)] == own
-        assert "circadia-memory" not in json.dumps(after["messages"][:-1])
-        assert "Grandma" in json.dumps(after["messages"][-1])
+        assert after["messages"][: len(before["messages"])] == before["messages"]
+        assert json.dumps(after).count("Grandma") == 1
 
 
 @pytest.mark.spec("MEM-15")

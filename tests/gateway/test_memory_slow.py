@@ -16,6 +16,7 @@ from tests.fixtures.leap import Leap
 from tests.gateway.bound_agent import bound, chat
 from tests.gateway.conftest import PATIENT_SECONDS
 from tests.gateway.readied import ASKED, OTHER, readied
+from tests.gateway.tool_loops import breaks
 
 pytestmark = pytest.mark.usefixtures("unhurried")
 
@@ -36,7 +37,7 @@ class BlockedMethod:
         monkeypatch.setattr(owner, method, waits)
 
 
-@pytest.mark.spec("MEM-08", "MEM-13")
+@pytest.mark.spec("MEM-08", "MEM-13", "MEM-37")
 async def test_a_call_goes_without_a_context_that_takes_too_long_and_the_next_one_has_it_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leap: Leap
 ) -> None:
@@ -49,8 +50,17 @@ async def test_a_call_goes_without_a_context_that_takes_too_long_and_the_next_on
         await call
         assert "green tea" not in json.dumps(ann.sent)
         stuck.free.set()
+        ann.at.upstream.next(text="Tea.")
         await ann.say(chat("And what do I like now?"))
         assert "green tea" in json.dumps(ann.sent)
+        assert await breaks(ann) == {}
+        stuck = BlockedMethod(monkeypatch, Retrieval, "_keep_up")
+        call = asyncio.create_task(ann.say(chat("And what do I like now?", "Tea.", "Well?")))
+        await stuck.reached.wait()
+        leap(PATIENT_SECONDS)
+        await call
+        assert await breaks(ann) == {"lookup": (1, len(ann.at.upstream.requests[-1].body))}
+        stuck.free.set()
 
 
 @pytest.mark.spec("ANS-05")

@@ -26,6 +26,8 @@ class Conversation:
     """Hash of the messages with the last answer, which the next request repeats; empty if it names the answer's id."""
     handle: str = ""
     """The provider's id of the last answer."""
+    additions: str = ""
+    """What the gateway added to its turns, as ids (`gateway/memory/additions.py`); empty if that is unknown."""
     at: datetime
     """Time of the last request."""
 

@@ -26,7 +26,7 @@ def register_gauges(
     metrics.add_gauge("circadia_journal_lines", "Lines waiting to be written.", lambda: journal.waiting)
     metrics.add_gauge("circadia_exchanges_waiting", "Exchanges waiting to be stored.", lambda: exchanges.waiting)
     metrics.add_gauge("circadia_pulses_running", "Pulses that this process runs.", lambda: worker.running_count)
-    for topic in ("wake", "pulse", "routine"):
+    for topic in ("wake", "pulse", "routine", "prefix_break"):
         signals.listen(topic, lambda _, data, topic=topic: metrics.count_signal(topic, data), own=True)
     metrics.add_gauge("circadia_index_banks", "Banks loaded for search.", lambda: len(retrieval.loaded))
     metrics.add_gauge("circadia_index_bytes", "Memory of the loaded banks, in bytes.", lambda: retrieval.loaded.weight)

@@ -133,7 +133,7 @@ def build_gateway_memory(
         clock, store, basis.build_spool("exchanges", [Exchange]),
         ExchangeRecorder(clock, memory.banks, memory.episodes), Attribution(clock),
     )  # fmt: skip
-    injection = Injection(store, memory, ChangeNotice(signals, dreams), answering)
+    injection = Injection(store, signals, memory, ChangeNotice(signals, dreams), answering)
     return exchanges, CallMemory(clock, signals, injection, exchanges, memory.uses, answering, book, basis.contact)
 
 

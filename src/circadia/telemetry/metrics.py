@@ -65,6 +65,7 @@ class Metrics:
             "circadia_answers", "Lookups of ready answers by outcome and way.",
             ["outcome", "way"], registry=self._registry,
         )  # fmt: skip
+        self._breaks = _build_prefix_breaks(self._registry)
         self._lookups = Histogram(
             "circadia_answer_lookup_seconds", "How long the lookup of a ready answer took.", registry=self._registry,
             buckets=(0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1),
@@ -75,7 +76,7 @@ class Metrics:
         self._lookups.observe(seconds)
 
     def count_signal(self, topic: str, data: Mapping[str, object]) -> None:
-        """Count a signal: a wake's decision, the move of a pulse or pass, or a routine's verdict."""
+        """Count a signal: a wake's decision, the move of a pulse or pass, a routine's verdict, or a prefix break."""
         if topic == "wake":
             self._wakes.labels(str(data["source"]), str(data["decision"]), str(data["rule"])).inc()
         elif topic == "pulse":
@@ -84,6 +85,8 @@ class Metrics:
             self._released.inc(released if isinstance(released, int) else 0)
         elif topic == "pass":
             self._passes.labels(str(data["status"])).inc()
+        elif topic == "prefix_break":
+            self._breaks.labels(str(data["reason"])).observe(float(str(data["bytes"])))
         else:
             self._routines.labels(str(data["verdict"])).inc()
 
@@ -128,6 +131,13 @@ class Metrics:
             return _OTHER
         named.add(call.model)
         return call.model
+
+
+def _build_prefix_breaks(registry: CollectorRegistry) -> Histogram:
+    return Histogram(
+        "circadia_prefix_break_bytes", "Bytes that a provider reads again because memory changed, by reason.",
+        ["reason"], registry=registry, buckets=(1_000, 10_000, 100_000, 1_000_000),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -115,7 +115,7 @@ def test_tool_results_nested_in_tool_results_are_no_trap() -> None:
     [
         (
             '{"messages": [{"role": "user", "content": "Hé"}]}',
-            '{"messages": [{"role": "user", "content": "Hé\\n\\nLINE"}]}',
+            '{"messages": [{"role": "user", "content": [{"type":"text","text":"Hé"},{"type":"text","text":"LINE"}]}]}',
         ),
         (
             '{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"c",'
@@ -125,7 +125,8 @@ def test_tool_results_nested_in_tool_results_are_no_trap() -> None:
         ),
         (
             '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"{"}]}',
-            '{"messages":[{"role":"user","content":"a\\n\\nLINE"},{"role":"assistant","content":"{"}]}',
+            '{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"LINE"}]},'
+            '{"role":"assistant","content":"{"}]}',
         ),
     ],
 )

@@ -118,16 +118,24 @@ def test_a_line_only_adds_to_the_body_and_keeps_it_json(dialect: Dialect, body: 
 
 
 def _grown(before: Any, after: Any, line: str) -> bool:
-    """Whether `after` is `before` with the line at the end of its last user turn."""
+    """Whether `after` is `before` with the line behind one user turn or tool result."""
     key = "messages" if before.get("messages") != after.get("messages") else "input"
     if isinstance(before[key], str):
         return {**before, key: f"{before[key]}\n\n{line}"} == after
     items: list[Any] = before[key]
-    last = max(at for at, item in enumerate(items) if as_object(item).get("role") == "user")
-    content = before[key][last]["content"]
     part = {"type": "text" if key == "messages" else "input_text", "text": line}
-    before[key][last]["content"] = f"{content}\n\n{line}" if isinstance(content, str) else [*content, part]
-    return before == after
+    if len(after[key]) > len(items):
+        place = after[key].index({"type": "message", "role": "user", "content": [part]})
+        items.insert(place, after[key][place])
+        return str(items[place - 1]["type"]).endswith("_call_output") and before == after
+    (last,) = (at for at, item in enumerate(items) if item != after[key][at])
+    content = items[last]["content"]
+    if isinstance(content, str):
+        grown = [f"{content}\n\n{line}", [{**part, "text": content}, part]]
+    else:
+        grown = [[*content, part]]
+    items[last]["content"] = after[key][last]["content"]
+    return items[last]["role"] in ("user", "tool") and items[last]["content"] in grown and before == after
 
 
 @EACH

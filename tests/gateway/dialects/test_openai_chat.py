@@ -106,7 +106,7 @@ def test_a_byte_order_mark_and_unknown_fields_are_no_reason_to_refuse() -> None:
         ('{"messages":[{"role":"user","content":[ ]}]}', '[{"type":"text","text":"LINE"} ]'),
         (
             '{"messages":[{"role":"user","content":"a"},{"role":"assistant","tool_calls":[]},{"role":"tool","content":"b"}]}',
-            '"a\\n\\nLINE"},{"role":"assistant"',
+            '"role":"tool","content":"b\\n\\nLINE"}]',
         ),
         (
             '{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}',
@@ -114,7 +114,7 @@ def test_a_byte_order_mark_and_unknown_fields_are_no_reason_to_refuse() -> None:
         ),
     ],
 )
-def test_the_line_goes_to_the_end_of_the_last_user_message_and_no_other_byte_changes(before: str, after: str) -> None:
+def test_the_line_goes_to_the_end_of_the_prompt_and_no_other_byte_changes(before: str, after: str) -> None:
     changed = CHAT.with_line(before.encode(), "LINE").decode()
     assert after in changed
     assert any(

@@ -142,14 +142,18 @@ def test_a_malformed_request_is_refused_with_what_is_wrong_in_it(wrong: bytes, n
         ('{"input":[{"role":"user","content":"a"}]}', '{"input":[{"role":"user","content":"a\\n\\nLINE"}]}'),
         (
             '{"input":[{"role":"user","content":[{"type":"input_text","text":"a"}]},{"type":"function_call_output"}]}',
-            '{"input":[{"role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_text","text":"LINE"}]},'
-            '{"type":"function_call_output"}]}',
+            '{"input":[{"role":"user","content":[{"type":"input_text","text":"a"}]},{"type":"function_call_output"},'
+            '{"type":"message","role":"user","content":[{"type":"input_text","text":"LINE"}]}]}',
         ),
-        ('{"input":[{"type":"function_call_output"}]}', '{"input":[{"type":"function_call_output"}]}'),
+        (
+            '{"input":[{"role":"user","content":[{"type":"input_text","text":"a"}]},{"role":"user","content":"b"}]}',
+            '{"input":[{"role":"user","content":[{"type":"input_text","text":"a"}]},{"role":"user","content":"b\\n\\nLINE"}]}',
+        ),
+        ('{"input":[{"role":"assistant","content":"x"}]}', '{"input":[{"role":"assistant","content":"x"}]}'),
         ("{}", "{}"),
     ],
 )
-def test_the_line_goes_to_the_end_of_the_last_user_item(before: str, after: str) -> None:
+def test_the_line_goes_to_the_end_of_the_prompt(before: str, after: str) -> None:
     assert RESPONSES.with_line(before.encode(), "LINE") == after.encode()
 
 

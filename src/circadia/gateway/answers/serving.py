@@ -26,7 +26,7 @@ from circadia.gateway.calls.headers import as_text, first_value, to_upstream
 from circadia.gateway.calls.model_call import ModelCall
 from circadia.gateway.codecs.base import FramedCall
 from circadia.gateway.codecs.frame import VolatileSpans
-from circadia.ids import AgentId, IdSource
+from circadia.ids import AgentId, AnswerId, IdSource
 from circadia.memory.capture.harness import strip_harness_text
 from circadia.memory.context import estimate_tokens
 from circadia.records.agent import AgentPolicy
@@ -162,16 +162,15 @@ class Lookup:
             return False
         return match.kind is MatchKind.EXACT or only_asks(text)
 
-    def hint(self, room: int) -> str:
-        """Return the answer as part of a context with room for `room` tokens; empty if it does not fit."""
+    def choose_hint(self, room: int) -> tuple[AnswerId, bool] | None:
+        """Return the answer that fits a context with room for `room` tokens, and whether its reasoning does too."""
         answer = self.found.answer
         if self.outcome is not LookupOutcome.HINT or answer is None:
-            return ""
-        for reasoning in (answer.reasoning, ""):
-            text = _hint(answer, reasoning)
-            if estimate_tokens(text) + 1 <= room:
-                return text
-        return ""
+            return None
+        for reasoned in (True, False):
+            if estimate_tokens(render_hint(answer, reasoned=reasoned)) + 1 <= room:
+                return answer.id, reasoned
+        return None
 
 
 class ServedHistories:
@@ -286,9 +285,10 @@ def as_miss(lookup: Lookup) -> Lookup:
     return replace(lookup, outcome=LookupOutcome.MISS)
 
 
-def _hint(answer: Answer, reasoning: str) -> str:
-    parts = [_HINT, f"question: {answer.phrasings[0]}"]
-    if reasoning:
+def render_hint(answer: Answer, *, reasoned: bool) -> str:
+    """Return an answer as part of a context."""
+    parts, reasoning = [_HINT, f"question: {answer.phrasings[0]}"], answer.reasoning
+    if reasoned and reasoning:
         cut = reasoning if len(reasoning) <= REASONING else f"{reasoning[:REASONING]} […]"
         parts.append(f"how it was found: {cut}")
     parts.append(f"answer: {answer.text}")

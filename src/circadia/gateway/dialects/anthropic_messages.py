@@ -30,7 +30,7 @@ from circadia.gateway.payload.prompt import (
 from circadia.gateway.payload.provider_ids import asked_ids, find_ids
 from circadia.gateway.payload.surrogates import join_pieces
 from circadia.gateway.payload.usage import messages_usage
-from circadia.gateway.payload.user_turn import add_line, ends_in_user
+from circadia.gateway.payload.user_turn import ends_in_user
 from circadia.llm.usage import Usage
 
 _FILE: Final = frozenset({"file_id"})
@@ -70,10 +70,6 @@ class AnthropicMessages(Plain):
             schema_fields=count_schema_fields(request),
             output_tools=output_tools(request),
         )
-
-    def with_line(self, body: bytes, line: str) -> bytes:
-        """Append `line` to the last user message, after tool results and cache marks."""
-        return add_line(body, "messages", "text", line)
 
     def prompt(self, body: bytes) -> RequestPrompt | None:
         """Read the messages; memory goes after the system prompt and all its cache marks."""
@@ -220,7 +216,7 @@ def _prompt(text: str, places: dict[str, splice.JsonSpan]) -> RequestPrompt:
         words = text_by_side(Side.USER, content)
         parts = [fields.as_object(part) for part in fields.as_list(content)]
         results = [join_texts(part.get("content")) for part in parts if part.get("type") == "tool_result"]
-        slot = partial(content_end_slot, text, place.start, "text")
+        slot = partial(content_end_slot, text, place.start, "text", as_parts=True)
         messages.append(RequestMessage(side=Side.USER, text=words, results=list(filter(None, results)), slot=slot))
     return build_prompt(text, messages, end, lead="" if system is None else join_texts(system.value))
 

@@ -117,7 +117,7 @@ class Dialect(Protocol):
         ...
 
     def with_line(self, body: bytes, line: str) -> bytes:
-        """Append `line` to the last user turn; every other byte stays. Without a user turn the body is unchanged."""
+        """Add `line` at the end of the prompt; every other byte stays. Without a user turn the body is unchanged."""
         ...
 
     def with_usage(self, body: bytes, request: ModelRequest | None = None) -> bytes | None:

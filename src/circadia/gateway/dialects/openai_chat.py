@@ -26,7 +26,7 @@ from circadia.gateway.payload.provider_ids import asked_ids
 from circadia.gateway.payload.stream_options import add_usage_option, lacks_usage, wants_usage, with_include_usage
 from circadia.gateway.payload.surrogates import join_pieces
 from circadia.gateway.payload.usage import completions_usage, only_usage
-from circadia.gateway.payload.user_turn import OPERATOR_ROLES, add_line, ends_in_user
+from circadia.gateway.payload.user_turn import OPERATOR_ROLES, ends_in_user
 from circadia.llm.usage import Usage
 
 _CUT = ("length", "content_filter")
@@ -64,10 +64,6 @@ class ChatCompletions(Plain):
             schema_fields=count_schema_fields(request),
             output_tools=output_tools(request),
         )
-
-    def with_line(self, body: bytes, line: str) -> bytes:
-        """Append `line` to the last message of role user."""
-        return add_line(body, "messages", "text", line)
 
     def with_usage(self, body: bytes, request: ModelRequest | None = None) -> bytes | None:
         """Add `stream_options.include_usage`; None if it does not stream or already sets it."""
@@ -211,17 +207,17 @@ class _Choice:
 def _prompt(text: str, listed: splice.JsonSpan, elements: Sequence[splice.JsonSpan]) -> RequestPrompt:
     messages: list[RequestMessage] = []
     system: splice.InsertionPoint | None = None
-    leading = True
+    leading, has_marks = True, '"cache_control"' in text
     for place in elements:
         message = fields.as_object(place.value)
         side = OPENAI_SIDES.get(str(message.get("role")), Side.MODEL)
         leading = leading and side is Side.OPERATOR
         words = text_by_side(side, message.get("content"))
-        slot = partial(content_end_slot, text, place.start, "text")
+        slot = partial(content_end_slot, text, place.start, "text", as_parts=has_marks and side is Side.USER)
         if leading:
             system = slot() or system
         if side is Side.TOOL:
-            messages.append(RequestMessage(side=side, results=(words,) if words else ()))
+            messages.append(RequestMessage(side=side, results=(words,) if words else (), slot=slot))
         else:
             messages.append(RequestMessage(side=side, text=words, name=fields.as_text(message.get("name")), slot=slot))
     if system is None:

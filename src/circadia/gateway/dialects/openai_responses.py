@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import cast
+from typing import Final, cast
 
 from circadia.errors import InvalidRequest
 from circadia.gateway.codecs.base import AnswerCodec
@@ -28,13 +28,15 @@ from circadia.gateway.payload.prompt import (
 from circadia.gateway.payload.provider_ids import asked_ids
 from circadia.gateway.payload.surrogates import join_pieces
 from circadia.gateway.payload.usage import responses_usage
-from circadia.gateway.payload.user_turn import OPERATOR_ROLES, add_line, ends_in_user
+from circadia.gateway.payload.user_turn import OPERATOR_ROLES, ends_in_user
 
 _MESSAGE_TYPES = (None, "message")
 _CALLS = ("function_call", "custom_tool_call")
 _REFERENCE = "item_reference"
 _UNSENT = ("reasoning", "mcp_list_tools", "tool_search_output")
 """Types of items that clients may leave out when they send an answer back."""
+_ADDED_ITEM: Final = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "%"}]}
+"""What is added behind a tool's output, which is not text alone."""
 _SIDES = {"system": Side.OPERATOR, "developer": Side.OPERATOR, "user": Side.USER}
 
 
@@ -80,10 +82,6 @@ class Responses(Plain):
 
     def event_of_error(self, status: int, body: bytes, message: str) -> bytes:
         return errors.openai_responses_event_of(status, body, message)
-
-    def with_line(self, body: bytes, line: str) -> bytes:
-        """Append `line` to the input text or to the last user item."""
-        return add_line(body, "input", "input_text", line)
 
     def prompt(self, body: bytes) -> RequestPrompt | None:
         """Read the input; memory goes to the end of the instructions."""
@@ -274,8 +272,11 @@ def _prompt(text: str, places: dict[str, splice.JsonSpan]) -> RequestPrompt:
 def _message(text: str, place: splice.JsonSpan) -> RequestMessage:
     item = fields.as_object(place.value)
     if not _is_message(item):
-        result = join_texts(item.get("output")) if str(item.get("type")).endswith("_call_output") else ""
-        return RequestMessage(side=Side.TOOL, results=(result,)) if result else RequestMessage(side=Side.MODEL)
+        if not str(item.get("type")).endswith("_call_output"):
+            return RequestMessage(side=Side.MODEL)
+        result = join_texts(item.get("output"))
+        slot = partial(splice.slot_behind, place, _ADDED_ITEM)
+        return RequestMessage(side=Side.TOOL, results=(result,) if result else (), slot=slot)
     side = _SIDES.get(str(item.get("role")), Side.MODEL)
     slot = partial(content_end_slot, text, place.start, "input_text")
     return RequestMessage(side=side, text=text_by_side(side, item.get("content")), slot=slot)

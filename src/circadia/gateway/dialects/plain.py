@@ -58,8 +58,9 @@ class Plain:
         return server_sent_events.format_event(answer) + self._done if answer else None
 
     def with_line(self, body: bytes, line: str) -> bytes:
-        """Return the body unchanged: it has no known user turn."""
-        return body
+        """Return the body with the line at the end of its prompt; unchanged without a known one."""
+        prompt = self.prompt(body)
+        return body if prompt is None else prompt.with_line(line)
 
     def prompt(self, body: bytes) -> RequestPrompt | None:
         return None

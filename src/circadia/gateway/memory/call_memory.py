@@ -26,6 +26,7 @@ from circadia.gateway.calls.headers import first_value
 from circadia.gateway.calls.model_call import ModelCall
 from circadia.gateway.dialects.base import AnswerContent
 from circadia.gateway.hold.in_flight import run_off_loop
+from circadia.gateway.memory.additions import has_notices, restore_notices
 from circadia.gateway.memory.conversations import (
     NO_FOLLOW_UP,
     CallFollowUp,
@@ -33,7 +34,7 @@ from circadia.gateway.memory.conversations import (
     PendingTurn,
     PreparedCall,
 )
-from circadia.gateway.memory.injection import InjectedBody, Injection
+from circadia.gateway.memory.injection import InjectedBody, Injection, without_memory
 from circadia.gateway.memory.side_calls import SideCalls
 from circadia.gateway.payload.output_tools import answer_arguments
 from circadia.gateway.payload.prompt import NewUtterance, RequestPrompt
@@ -162,7 +163,8 @@ class CallMemory:
         policy = call.agent.policy
         injects, keeps = bool(policy.inject and (policy.stable_tokens or policy.fitting_tokens)), _keeps_turns(policy)
         if policy.bank is None or not (injects or keeps or wants_lookups(policy)) or is_stranger(policy, turn.user):
-            return PreparedCall(body=body, follow_up=await self._read_unkept_call(call, body, held=held))
+            follow_up = await self._read_unkept_call(call, body, held=held)
+            return PreparedCall(body=await self._with_notices(call, turn, body), follow_up=follow_up)
         if not call.dialect.counts_tokens:
             self._signals.publish(TURN, policy.bank, {"user": turn.user, "turn": id(turn)})
         pending = lookup = None
@@ -172,7 +174,10 @@ class CallMemory:
             if prompt is None:
                 return PreparedCall(body=body)
             pending = self._build_pending_turn(call, prompt, kept=keeps)
-            if pending.chore:
+            # A client's call for a summary goes on with its conversation: it keeps what that has.
+            goes_on = bool(prompt.chore) and injects and prompt.continues and bool(turn.conversation.additions)
+            if pending.chore and not goes_on:
+                body = await self._with_notices(call, turn, body)
                 return PreparedCall(body=body, follow_up=CallFollowUp(pending_turn=pending))
             self._contact.require_database()
             if question is not None and question.serves and not await self._exchanges.settle(policy, turn.user):
@@ -189,11 +194,16 @@ class CallMemory:
                 return PreparedCall(body=body, follow_up=CallFollowUp(pending_turn=pending, lookup=hit), answer=answer)
         except (CircadiaError, TimeoutError) as error:
             _logger.warning("a call of %r goes without memory: %s", call.agent.reference, str(error) or "too slow")
+            injected = without_memory(turn, body)
         except Exception:  # the boundary of memory: its faults must not keep an agent from its model
             _logger.exception("a call of %r goes without memory", call.agent.reference)
+            injected = without_memory(turn, body)
         self._injection.mark_sent(injected)
         return PreparedCall(
-            body=injected.body, follow_up=CallFollowUp(pending_turn=pending, used=injected.used, lookup=lookup)
+            body=injected.body if injected.additions else await self._with_notices(call, turn, injected.body),
+            follow_up=CallFollowUp(
+                pending_turn=pending, used=injected.used, lookup=lookup, additions=injected.additions
+            ),
         )
 
     def on_call_ended(
@@ -244,6 +254,14 @@ class CallMemory:
             return prompt, None
         conversation = turn.conversation.id
         return prompt, self._resolver.read_question(call, turn.user, body, conversation=conversation, held=held)
+
+    async def _with_notices(self, call: ModelCall, turn: ConversationCall, body: bytes) -> bytes:
+        """Return a body without memory with what its conversation keeps of wakes."""
+        additions = turn.conversation.additions
+        if not has_notices(additions):
+            return body
+        prompt = await run_off_loop(body, partial(call.dialect.prompt, body))
+        return body if prompt is None else restore_notices(prompt, additions)
 
     async def _read_unkept_call(self, call: ModelCall, body: bytes, *, held: bool) -> CallFollowUp:
         """Return what a call says that no bank takes: a program may pass it on to an agent whose bank does.

@@ -22,6 +22,13 @@ _WORDS: Final[Mapping[ChangeKind, tuple[str, str]]] = {
 }
 
 
+def render_changes(counts: str) -> str:
+    """Return the line that reports changes, such as `add_note=2 flag=1`."""
+    numbers = [(ChangeKind(kind), int(n)) for kind, _, n in (each.partition("=") for each in counts.split())]
+    parts = [f"{n} {_WORDS[kind][n > 1]}" for kind, n in numbers]
+    return f"While nobody spoke with you, this memory was worked over: {', '.join(parts)}."
+
+
 class ChangeNotice:
     """The changes by passes since the last report; a hint that a restart forgets."""
 
@@ -30,17 +37,16 @@ class ChangeNotice:
         self._counts: BoundedDict[BankId, dict[str, int]] = BoundedDict(REMEMBERED)
         signals.listen(TOPIC, self._on_pass_event)
 
-    def line(self, bank: Bank) -> str:
-        """Return the line to show; empty if nothing changed or the bank's policy disables it."""
+    def counts(self, bank: Bank) -> str:
+        """Return the changes to report, as `render_changes` takes them; empty if the bank's policy disables it."""
         counts = self._counts.get(bank.id)
         if counts is None or not self._tier.policy(bank).tell:
             return ""
-        parts = [f"{n} {_WORDS[kind][n > 1]}" for kind in ChangeKind if (n := counts.get(kind.value, 0))]
-        return f"While nobody spoke with you, this memory was worked over: {', '.join(parts)}."
+        return " ".join(f"{kind.value}={n}" for kind in ChangeKind if (n := counts.get(kind.value, 0)))
 
-    def mark_shown(self, bank: Bank, line: str) -> None:
+    def mark_shown(self, bank: Bank, counts: str) -> None:
         """Clear the reported changes; if more came since, the next line repeats them with the new ones."""
-        if line == self.line(bank):
+        if counts == self.counts(bank):
             del self._counts[bank.id]
 
     def _on_pass_event(self, key: str, data: Mapping[str, object]) -> None:

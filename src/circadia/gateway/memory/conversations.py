@@ -37,7 +37,7 @@ T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 
 REMEMBERED: Final = 20_000
-"""Conversations kept in memory, about 1 KB each; others are read from their rows."""
+"""Conversations kept in memory, about 1 KB each, up to 6 KB with memory; others are read from their rows."""
 MAX_HEADS: Final = 64
 """Newest items of a call by which its conversation is looked up if this process does not remember it."""
 READ_SECONDS: Final = 2.0
@@ -79,6 +79,8 @@ class CallFollowUp:
     pending_turn: PendingTurn | None = None
     used: BankUse | None = None
     lookup: Lookup | None = None
+    additions: str = ""
+    """What the gateway has now added to the conversation's turns; empty if it added nothing."""
 
     @property
     def is_chore(self) -> bool:
@@ -201,9 +203,13 @@ class Turns:
         answer: Sequence[str],
         handle: str | None,
         answered: bool,
+        additions: str,
     ) -> None:
-        """Count an answered call; `handle` or the chain with the answer finds the next one."""
-        if not answered:
+        """Count an answered call; `handle` or the chain with the answer finds the next one.
+
+        A call whose answer broke off is not counted, but its provider has read what was added to it.
+        """
+        if not answered and (not additions or request.conversation):
             return
         before = turn.conversation
         latest = self._by_id.get((before.agent_id, before.id), before)
@@ -214,16 +220,19 @@ class Turns:
             id=before.id,
             agent_id=before.agent_id,
             end_user=before.end_user,
-            turns=int(turn.is_turn),
-            version=1,
+            turns=int(answered and turn.is_turn),
+            version=int(answered),
             head="" if by_id or not hashes else hashes[0],
             handle=handle or "",
+            additions=additions or latest.additions,
             at=self._clock.now(),
         )
         self._journal.put(new)
-        seen = {"id": new.id, "end_user": new.end_user, "head": new.head, "handle": new.handle}
+        seen = {key: getattr(new, key) for key in ("id", "end_user", "head", "handle", "additions")}
         heads = [*hashes, handle] if handle else hashes
-        self._signals.publish(TURN_ENDED, new.agent_id, {**seen, "version": before.version + 1, "heads": heads})
+        self._signals.publish(
+            TURN_ENDED, new.agent_id, {**seen, "version": before.version + new.version, "heads": heads}
+        )
 
     async def find(self, agent: Agent, name: str) -> Conversation | None:
         """Return the agent's conversation of this name."""
@@ -233,7 +242,9 @@ class Turns:
         row = await self._run_read(lambda tx: tx.conversations.get(agent.id, ConversationId(name)), None)
         if row is None or known is None:
             return row or known
-        return replace(row, end_user=merge_end_users(row.end_user, known.end_user))  # its last turn may not be written
+        # Its last turn may not be written.
+        newest = known if known.version > row.version else row
+        return replace(row, end_user=merge_end_users(row.end_user, known.end_user), additions=newest.additions)
 
     async def find_by_handle(self, agent: Agent, handle: str) -> Conversation | None:
         """Return the agent's conversation whose newest answer has this handle, if its calls continue by response ids.
@@ -305,12 +316,14 @@ class Turns:
         conversation = Conversation(
             id=ConversationId(str(data["id"])), agent_id=AgentId(key), end_user=end_user,
             version=cast("int", data["version"]), head=str(data["head"]), handle=str(data["handle"]),
-            at=self._clock.now(),
+            additions=str(data.get("additions", "")), at=self._clock.now(),
         )  # fmt: skip
         place = (conversation.agent_id, conversation.id)
         before = self._by_id.get(place)
         if before is not None:
-            conversation = replace(conversation, end_user=merge_end_users(before.end_user, end_user))
+            additions = conversation.additions or before.additions  # servers of earlier versions name none
+            end_user = merge_end_users(before.end_user, end_user)
+            conversation = replace(conversation, end_user=end_user, additions=additions)
         self._forget(place)  # the newest comes last
         self._by_id[place] = conversation
         self._noted_at[place] = self._connection_number

@@ -1,24 +1,39 @@
-"""Adds a bank's context to a model call: blocks after the system prompt, the rest in the last user turn.
+"""Adds a bank's context to a model call: blocks after the system prompt, the rest behind the newest user turn.
 
-A client sends its history again without these additions. So the fitting part is only in the last user turn, after
-everything that a provider can cache, and stays the same while the model works on that turn with tools (MEM-13,
-MEM-15).
+A client sends its history again without these additions. So each stays with its turn, as the conversation's row names
+it, and is put there again in every later call (`additions.py`; MEM-13, MEM-15, MEM-37).
 """
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import Final
 
-from circadia.bounded_dict import BoundedDict
 from circadia.gateway.answers.serving import AnswerResolver, CallQuestion, Lookup, as_miss
 from circadia.gateway.calls.model_call import ModelCall
-from circadia.gateway.memory.change_notice import ChangeNotice
+from circadia.gateway.memory.additions import (
+    TIMES,
+    Addition,
+    AdditionRenderer,
+    KeptAdditions,
+    LineKey,
+    LineKind,
+    RenderedAddition,
+    block_key,
+    count_dropped,
+    decode_additions,
+    find_superseded,
+    hit_key,
+    known_blocks,
+    rendered_addition,
+    text_hash,
+)
+from circadia.gateway.memory.change_notice import ChangeNotice, render_changes
 from circadia.gateway.memory.conversations import ConversationCall
 from circadia.gateway.payload.prompt import RequestPrompt
-from circadia.ids import BankId
-from circadia.memory.context import Context, Hit, remaining_tokens
+from circadia.memory.context import Context, remaining_tokens
 from circadia.memory.search.index import Question
 from circadia.memory.search.question_counter import may_keep_question
 from circadia.memory.services import MemoryServices
@@ -28,24 +43,14 @@ from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.per_call import per_call
 from circadia.stores.base import Store, Tx
+from circadia.stores.signals.base import Signals
 
-REMEMBERED: Final = 1_000
-"""Conversations whose last fitting part is kept, about 5 KB each."""
+PREFIX_BREAK: Final = "prefix_break"
+"""Signal that a call does not begin as the one before it, with the reason and the bytes that are read again."""
 AGAIN_SECONDS: Final = 1.0
 """Maximum wait for the second lookup after a judge's yes; after that the answer is shown as a hint."""
 _SEARCHED_CHARS: Final = 2_000
 """Characters searched at each end of a user turn; a file in between is not."""
-
-
-@dataclass(kw_only=True, slots=True)
-class _InjectionState:
-    bank: BankId
-    generation: int
-    question: str
-    fitting: str
-    hits: Sequence[Hit]
-    blocks: Sequence[Block]
-    texts: set[str] = field(default_factory=set[str])
 
 
 @per_call
@@ -55,21 +60,38 @@ class InjectedBody:
     lookup: Lookup | None = None
     """What the call gets of the ready answers; with a hit nothing is injected."""
     change_notice: tuple[Bank, str] | None = None
+    additions: str = ""
+    """What the conversation's row keeps if the body is answered; empty if nothing was added."""
+    breaks: Sequence[tuple[str, int]] = ()
+    """Reason and bytes of each break of what the call before it has sent."""
+
+
+def without_memory(turn: ConversationCall, body: bytes) -> InjectedBody:
+    """Return a body whose memory did not come; where the calls before it had some, a provider reads it again."""
+    return InjectedBody(body=body, breaks=[("lookup", len(body))] if turn.conversation.additions else ())
 
 
 @per_call
 class _InjectionRequest:
     call: ModelCall
     turn: ConversationCall
+    prompt: RequestPrompt
+    kept: KeptAdditions
+    current: Addition | None
+    """What was added to the newest user turn by an earlier call."""
+    is_stored: bool
+    """Whether the provider keeps the conversation, with all that was added."""
     wants_fitting: bool
     """Whether something may fit its question."""
     is_repeated: bool
     """Whether the same question was just asked or only counted; it is then not recorded as asked."""
-    known_texts: frozenset[str]
     question: CallQuestion | None
-    wants_hint: bool
-    change_notices: list[str]
-    """The change notice; empty until it is computed."""
+    first: list[LineKey]
+    """The changes to report; empty until they are computed, and if there are none."""
+
+    @property
+    def wants_hint(self) -> bool:
+        return self.wants_fitting and self.prompt.turn >= 0
 
 
 @per_call
@@ -78,19 +100,32 @@ class _InjectionResult:
     context: Context | None
     """None if none was wanted."""
     lookup: Lookup | None
+    stable: str = ""
+    blocks: Sequence[Block] = ()
+    """Those of the stable part."""
+    sent: Sequence[tuple[Addition, RenderedAddition]] = ()
+    """What earlier calls added to turns of the prompt."""
+    new: RenderedAddition | None = None
+    """What is added to the newest turn; None if an earlier call has asked for it."""
 
 
 class Injection:
     """Adds context to calls, and looks for answers that make a call unnecessary."""
 
     def __init__(
-        self, store: Store, memory: MemoryServices, change_notice: ChangeNotice, resolver: AnswerResolver
+        self,
+        store: Store,
+        signals: Signals,
+        memory: MemoryServices,
+        change_notice: ChangeNotice,
+        resolver: AnswerResolver,
     ) -> None:
         self._store = store
+        self._signals = signals
         self._memory = memory
         self._change_notice = change_notice
         self._resolver = resolver
-        self._states: BoundedDict[tuple[str, str, str | None], _InjectionState] = BoundedDict(REMEMBERED)
+        self._renderer = AdditionRenderer(memory.contexts)
 
     async def inject(
         self,
@@ -104,47 +139,73 @@ class Injection:
     ) -> InjectedBody:
         """Return the body with its context, if the policy wants one, or the lookup of a ready answer.
 
-        While the model works on a turn with tools, its context stays. With `creates_bank`, a missing bank is created:
-        the first question of an end user counts, too.
+        While the model works on a turn with tools, its context stays. A call in which a program asks about the
+        conversation has what earlier calls added, and nothing new. With `creates_bank`, a missing bank is created: the
+        first question of an end user counts, too.
         """
-        key = (turn.agent.id, turn.conversation.id, turn.user)
-        previous = self._states.get(key)
+        kept, is_stored = decode_additions(turn.conversation.additions), bool(call.request.conversation)
         works_on = all(utterance.tool for utterance in prompt.heard)
-        repeats = previous is not None and works_on and previous.question == prompt.question
+        current = None if is_stored else kept.find(prompt, prompt.turn)
         policy = call.agent.policy
-        wants_fitting = policy.inject and bool(prompt.question.strip()) and policy.fitting_tokens > 0 and not repeats
-        known_texts = (
-            prompt.texts | previous.texts if previous is not None and call.request.conversation else prompt.texts
-        )
-        is_repeated = not call.route.generates or (previous is not None and previous.question == prompt.question)
         request = _InjectionRequest(
-            call=call, turn=turn, wants_fitting=wants_fitting, wants_hint=wants_fitting and prompt.user is not None,
-            known_texts=known_texts, question=None if repeats else question, change_notices=[], is_repeated=is_repeated,
+            call=call, turn=turn, prompt=prompt, kept=kept, current=current, is_stored=is_stored, first=[],
+            wants_fitting=not (current or prompt.chore) and bool(prompt.question.strip()) and policy.fitting_tokens > 0,
+            is_repeated=current is not None or bool(prompt.chore) or not call.route.generates,
+            question=None if current is not None and works_on else question,
         )  # fmt: skip
-        result = await self._read_result(request, prompt.question)
+        result = await self._read_result(request)
         if result is None and creates_bank and request.question is not None:
             result = await self._create_bank(turn, request.question)
         if result is None or result.context is None:
             return InjectedBody(body=body, lookup=None if result is None else result.lookup)
-        bank, context = result.bank, result.context
-        fitting, hits, blocks = context.fitting, context.hits, context.blocks
-        if repeats and previous is not None and (previous.bank, previous.generation) == (bank.id, bank.generation):
-            fitting, hits, blocks = previous.fitting, previous.hits, [*context.blocks, *previous.blocks]
-        elif wants_fitting and call.route.generates:  # a token count is not a statement
-            self._keep_state(key, previous if call.request.conversation else None, bank, prompt.question, context)
-        if not context.stable and not fitting:
-            return InjectedBody(body=body, lookup=result.lookup)
-        use = None
-        if call.route.generates:
-            upstream, model = call.provider.upstream.name, call.request.model
-            use = build_use(bank, call.agent.id, hits, blocks, known=known_texts, upstream=upstream, model=model)
-        notice = (bank, request.change_notices[0]) if any(request.change_notices) else None
+        return self._build_body(request, result, body)
+
+    def _build_body(self, request: _InjectionRequest, result: _InjectionResult, body: bytes) -> InjectedBody:
+        call, kept, prompt, bank, new = request.call, request.kept, request.prompt, result.bank, result.new
+        sent, dropped = list(result.sent), 0
+        if new is not None:
+            tokens = inf if request.is_stored else TIMES * call.agent.policy.fitting_tokens
+            dropped = count_dropped([rendered for _, rendered in sent], new, tokens)
+        shown = [] if request.is_stored else [(each.at, rendered.text) for each, rendered in sent[dropped:]]
+        if new is not None:
+            shown.append((prompt.turn, new.text))
+        if not call.route.generates or prompt.chore:
+            counted = prompt.with_additions(result.stable, shown)
+            return InjectedBody(body=counted, lookup=result.lookup, additions=request.turn.conversation.additions)
+        turns = [
+            replace(each, lines=rendered.lines, shown=rendered.shown)
+            for each, rendered in sent[dropped:]
+            if rendered.lines
+        ]
+        if new is not None:
+            mark = prompt.messages[prompt.turn].mark
+            turns.append(Addition(at=prompt.turn, mark=mark, lines=new.lines, shown=new.shown))
+        elif request.current is not None and not request.current.lines:
+            turns.append(request.current)
+        additions = KeptAdditions(
+            bank=bank.id, demotions=kept.demotions if new is None and kept.bank == bank.id else bank.demotions,
+            stable=tuple((block.label, block.version) for block in result.blocks),
+            stable_shown=text_hash(result.stable), turns=tuple(turns),
+        ).encode()  # fmt: skip
+        newest = new or next((rendered for each, rendered in sent if each is request.current), None)
+        hits, blocks = ((), ()) if newest is None else (newest.hits, newest.blocks)
+        earlier = [each for each in result.sent if each[0] is not request.current]
+        use = build_use(
+            bank, call.agent.id, hits, [*result.blocks, *blocks], known=_known_texts(prompt, earlier),
+            upstream=call.provider.upstream.name, model=call.request.model,
+        )  # fmt: skip
+        changes = next((str(key) for kind, key, _ in request.first if new and kind == LineKind.CHANGES), "")
+        is_plain = not result.stable and not any(text for _, text in shown)
         return InjectedBody(
-            body=prompt.with_context(context.stable, fitting), used=use, lookup=result.lookup, change_notice=notice
-        )
+            body=body if is_plain else prompt.with_additions(result.stable, shown), used=use, lookup=result.lookup,
+            change_notice=(bank, changes) if changes else None, additions=additions,
+            breaks=_find_breaks(request, result, dropped),
+        )  # fmt: skip
 
     def mark_sent(self, injected: InjectedBody) -> None:
-        """Mark the change notice as shown because the body goes upstream."""
+        """Mark the change notice as shown and count the breaks because the body goes upstream."""
+        for reason, size in injected.breaks:
+            self._signals.publish(PREFIX_BREAK, "", {"reason": reason, "bytes": size})
         if injected.change_notice is not None:
             self._change_notice.mark_shown(*injected.change_notice)
 
@@ -157,20 +218,18 @@ class Injection:
             again = None if bank is None else await self._resolver.look_up(tx, bank, lookup.asked)
         return lookup if again is None or again.outcome is not LookupOutcome.HIT else again
 
-    async def _read_result(self, wanted: _InjectionRequest, question: str) -> _InjectionResult | None:
+    async def _read_result(self, wanted: _InjectionRequest) -> _InjectionResult | None:
         retrieval, whose = self._memory.retrieval, (wanted.call.agent.policy.bank, wanted.turn.user)
-        if not wanted.wants_fitting:
+        if not (wanted.wants_fitting and wanted.call.agent.policy.inject):
             return await retrieval.glances.run_read(self._store, whose, lambda tx: self._build_result(wanted, tx, None))
-        build = partial(self._build_result, wanted)
-        return await retrieval.run_question(
-            self._store, _shorten_question(question), build, whose=whose, explained=False
-        )
+        build, question = partial(self._build_result, wanted), _shorten_question(wanted.prompt.question)
+        return await retrieval.run_question(self._store, question, build, whose=whose, explained=False)
 
     async def _build_result(
         self, request: _InjectionRequest, tx: Tx, question: Question | None
     ) -> _InjectionResult | None:
         """Look up a ready answer, and build a context unless it is served; may run twice for a call."""
-        policy = request.turn.agent.policy
+        policy, kept = request.turn.agent.policy, request.kept
         bank = await self._memory.banks.resolve_bound_bank(tx, policy, request.turn.user)
         if bank is None:
             return None
@@ -179,23 +238,61 @@ class Injection:
             return _InjectionResult(bank=bank, context=None, lookup=lookup)
         if not policy.inject:
             return _InjectionResult(bank=bank, context=None, lookup=None if lookup is None else as_miss(lookup))
-        if not request.change_notices:  # compute it once
-            tells_changes = request.wants_fitting and request.call.route.generates
-            request.change_notices.append(self._change_notice.line(bank) if tells_changes else "")
-        (notice,) = request.change_notices
-        hint = (
-            lookup.hint(remaining_tokens(policy.fitting_tokens, notice) // 2)
-            if lookup is not None and request.wants_hint
-            else ""
-        )
+        sent: list[tuple[Addition, RenderedAddition]] = []
+        if kept.bank == bank.id:
+            turns = kept.turns if request.is_stored else kept.sent(request.prompt)
+            sent = [(each, await self._renderer.render(tx, bank, each.lines)) for each in turns]
+        first, lookup = await self._find_first_lines(request, tx, bank, lookup, sent)
+        before = await self._renderer.render(tx, bank, first)
         question = _with_counting(question, not request.is_repeated and may_keep_question(bank, request.call.agent))
         context = await self._memory.contexts.build(
             tx, bank, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens,
-            known=request.known_texts, first="\n".join(filter(None, (notice, hint))),
+            known=_known_texts(request.prompt, sent), known_blocks=known_blocks(each for each, _ in sent),
+            first=before.unfenced,
         )  # fmt: skip
+        stable, blocks = context.stable, [block for block in context.blocks if block.pinned]
+        if question is None:
+            is_same_turn = request.current is not None or request.is_stored or bool(request.prompt.chore)
+            keys = tuple((block.label, block.version) for block in blocks)
+            if is_same_turn and kept.bank == bank.id and kept.stable != keys:
+                stable, blocks = await self._renderer.render_stable(tx, bank, kept.stable)
+            is_new = request.current is None and request.prompt.turn >= 0 and not request.prompt.chore
+            return _InjectionResult(
+                bank=bank, context=context, lookup=lookup, stable=stable, blocks=blocks, sent=sent,
+                new=before if is_new else None,
+            )  # fmt: skip
+        fitting = [block for block in context.blocks if not block.pinned]
+        new = before
+        if fitting or context.hits:
+            lines = (*before.lines, *map(block_key, fitting), *map(hit_key, context.hits))
+            new = rendered_addition(context.fitting, lines, hits=context.hits, blocks=fitting)
+        self._renderer.keep(bank, new)
         return _InjectionResult(
-            bank=bank, context=context, lookup=lookup if lookup is None or hint else as_miss(lookup)
+            bank=bank, context=context, lookup=lookup, stable=stable, blocks=blocks, sent=sent, new=new
         )
+
+    async def _find_first_lines(
+        self,
+        request: _InjectionRequest,
+        tx: Tx,
+        bank: Bank,
+        lookup: Lookup | None,
+        sent: Sequence[tuple[Addition, RenderedAddition]],
+    ) -> tuple[tuple[LineKey, ...], Lookup | None]:
+        """Return what comes first (changes, a hint, corrections), and the lookup, which is a miss without a hint."""
+        if not request.wants_fitting:
+            return (), None if lookup is None else as_miss(lookup)
+        if not request.first and request.call.route.generates and (changes := self._change_notice.counts(bank)):
+            request.first.append((LineKind.CHANGES.value, changes, 0))  # once, though this may run twice
+        lines = list(request.first)
+        told = "".join(render_changes(str(key)) for _, key, _ in lines)
+        room = remaining_tokens(request.call.agent.policy.fitting_tokens, told) // 2
+        hint = lookup.choose_hint(room) if lookup is not None and request.wants_hint else None
+        if hint is not None:
+            lines.append((LineKind.HINT.value, hint[0], int(hint[1])))
+        hits = [hit for _, rendered in sent for hit in rendered.hits]
+        lines += await find_superseded(tx, bank, request.kept.demotions, hits)
+        return tuple(lines), lookup if lookup is None or hint is not None else as_miss(lookup)
 
     async def _create_bank(self, turn: ConversationCall, question: CallQuestion) -> _InjectionResult | None:
         async with self._store.begin_write() as tx:
@@ -206,23 +303,31 @@ class Injection:
                 bank=bank, context=None, lookup=as_miss(await self._resolver.look_up(tx, bank, question))
             )
 
-    def _keep_state(
-        self,
-        key: tuple[str, str, str | None],
-        previous: _InjectionState | None,
-        bank: Bank,
-        question: str,
-        context: Context,
-    ) -> None:
-        """Remember the context for later calls of this turn, and its texts for providers that keep the conversation."""
-        state = _InjectionState(
-            bank=bank.id, generation=bank.generation, question=question, fitting=context.fitting,
-            hits=context.hits, blocks=[block for block in context.blocks if not block.pinned],
-        )  # fmt: skip
-        state.texts |= {hit.item.text for hit in context.hits}
-        if previous is not None and previous.bank == bank.id:
-            state.texts |= previous.texts
-        self._states[key] = state
+
+def _known_texts(prompt: RequestPrompt, sent: Sequence[tuple[Addition, RenderedAddition]]) -> frozenset[str]:
+    """Return the texts that the prompt has, or what the provider keeps of it, before the newest turn's addition."""
+    return prompt.texts.union(*(rendered.texts for _, rendered in sent))
+
+
+def _find_breaks(request: _InjectionRequest, result: _InjectionResult, dropped: int) -> Sequence[tuple[str, int]]:
+    """Return why and by how many bytes a provider reads again what the call before has sent."""
+    prompt, kept = request.prompt, request.kept
+    if request.is_stored or not prompt.continues:
+        return ()
+    if not request.turn.conversation.additions:
+        return [("lookup", prompt.size_from(prompt.system))]
+    breaks: list[tuple[str, int]] = []
+    if kept.bank != result.bank.id:
+        breaks.append(("rights" if kept.bank else "form", prompt.size_from(prompt.system)))
+    elif kept.stable_shown != text_hash(result.stable):
+        same = kept.stable == tuple((block.label, block.version) for block in result.blocks)
+        breaks.append(("forgotten" if same else "blocks", prompt.size_from(prompt.system)))
+    if dropped:
+        breaks.append(("budget", prompt.size_from(prompt.slot(result.sent[0][0].at))))
+    forgotten = (each.at for each, rendered in result.sent[dropped:] if each.shown not in ("", rendered.shown))
+    if (at := next(forgotten, None)) is not None:
+        breaks.append(("forgotten", prompt.size_from(prompt.slot(at))))
+    return breaks
 
 
 def _with_counting(question: Question | None, counted: bool) -> Question | None:

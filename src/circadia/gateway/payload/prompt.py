@@ -1,8 +1,9 @@
 """The prompt of a request, and the places where memory can be added (MEM-13 … MEM-15)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
+from hashlib import blake2b
 from typing import Final
 
 from circadia.gateway.payload import splice
@@ -16,6 +17,10 @@ BETWEEN: Final = "\n\n"
 """Separator between a text and an addition."""
 
 
+_MARKED_CHARS: Final = 2_000
+"""Characters at each end of a text by which it is known again."""
+
+
 class Side(Enum):
     OPERATOR = "operator"
     USER = "user"
@@ -23,6 +28,7 @@ class Side(Enum):
     TOOL = "tool"
 
 
+_HEARD: Final = (Side.USER, Side.TOOL)
 OPENAI_SIDES: Final = {
     "system": Side.OPERATOR,
     "developer": Side.OPERATOR,
@@ -41,7 +47,15 @@ class RequestMessage:
     name: str | None = None
     results: Sequence[str] = ()
     slot: Callable[[], InsertionPoint | None] | None = None
-    """Finds its end, which is needed for the last message only."""
+    """Finds its end, which is needed only where something is added."""
+
+    @property
+    def mark(self) -> str:
+        """Return a short hash of its ends, by which a later call's message is known to be the same."""
+        parts = [self.side.value]
+        for text in (self.text, *self.results):
+            parts += str(len(text)), text[:_MARKED_CHARS], text[-_MARKED_CHARS:]
+        return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
 @per_call
@@ -56,6 +70,9 @@ class NewUtterance:
 @per_call
 class RequestPrompt:
     body: str
+    messages: Sequence[RequestMessage]
+    turn: int
+    """Index of the last message with words of the user; -1 without one."""
     question: str
     """The text of the last user turn; empty without one."""
     texts: frozenset[str]
@@ -66,13 +83,41 @@ class RequestPrompt:
     chore: str
     """Why a program asks, as `find_chore` decides; empty if a person asks."""
     system: InsertionPoint
-    user: InsertionPoint | None
+
+    @property
+    def user(self) -> InsertionPoint | None:
+        return self.slot(self.turn)
+
+    @property
+    def end(self) -> int:
+        """Index of the last message of a user or tool to which something can be added; -1 without one."""
+        places = reversed(range(len(self.messages)))
+        return next((at for at in places if self.messages[at].side in _HEARD and self.slot(at) is not None), -1)
+
+    def slot(self, index: int) -> InsertionPoint | None:
+        """Return the end of a message; None if nothing can be added to it."""
+        find = self.messages[index].slot if 0 <= index < len(self.messages) else None
+        return None if find is None else find()
+
+    def size_from(self, place: InsertionPoint | None) -> int:
+        """Return the bytes of the body from this place on; 0 without one."""
+        return 0 if place is None else len(self.body[place.start :].encode())
 
     def with_context(self, stable: str, fitting: str) -> bytes:
         """Return the body with both parts of a context inserted, every other byte unchanged."""
+        return self.with_additions(stable, [(self.turn, fitting)])
+
+    def with_line(self, line: str) -> bytes:
+        """Return the body with the line at the end of the prompt, behind the last user turn or tool result."""
+        return self.with_additions("", [(self.end, line)])
+
+    def with_additions(self, stable: str, additions: Iterable[tuple[int, str]]) -> bytes:
+        """Return the body with the text of the system side and those behind messages, every other byte unchanged."""
         fillings = [(self.system, stable)] if stable else []
-        if fitting and self.user is not None:
-            fillings.append((self.user, fitting))
+        for index, text in additions:
+            slot = self.slot(index) if text else None
+            if slot is not None:
+                fillings.append((slot, text))
         return splice.fill_slots(self.body, *fillings).encode()
 
 
@@ -99,16 +144,18 @@ def build_prompt(
         utterances += [NewUtterance(text=text, back=back, tool=True) for text in reversed(message.results)]
     lead = lead or next((message.text for message in messages[:1] if message.side is Side.OPERATOR), "")
     continues = continues or any(message.side is Side.MODEL for message in asked_messages)
-    last = next((message for message in reversed(messages) if message.side is Side.USER and message.text), None)
+    turns = (index for index, message in enumerate(messages) if message.side is Side.USER and message.text)
+    turn = max(turns, default=-1)
     return RequestPrompt(
         body=body,
-        question="" if last is None else last.text,
+        messages=messages,
+        turn=turn,
+        question="" if turn < 0 else messages[turn].text,
         texts=frozenset(message.text.strip() for message in messages),
         heard=utterances[::-1],
         chore=find_chore(lead, "" if last is None else last.text),
         continues=continues,
         system=system,
-        user=None if last is None or last.slot is None else last.slot(),
     )
 
 
@@ -133,8 +180,14 @@ def _parts(content: object) -> list[str]:
     return [str(text) for text in texts if text]
 
 
-def content_end_slot(text: str, start: int, part_type: str) -> InsertionPoint | None:
+def content_end_slot(text: str, start: int, part_type: str, *, as_parts: bool = False) -> InsertionPoint | None:
+    """Return the end of a message's content; `as_parts` keeps a string apart from what is added.
+
+    A client that marks its newest messages for the cache sends their strings as parts, and later as strings again.
+    """
     content = splice.member(text, start, "content")
+    if content is not None and as_parts and content.value and isinstance(content.value, str):
+        return splice.slot_behind_string(text, content, {"type": part_type, "text": "%"})
     return None if content is None else end_slot(text, content, part_type)
 
 

@@ -36,11 +36,24 @@ class InsertionPoint(NamedTuple):
     """Index after the last replaced character."""
     head: str
     tail: str
+    more: str = ""
+    """Where text is replaced: what stands between two additions at this place."""
 
 
 def slot_in_string(place: JsonSpan, between: str) -> InsertionPoint:
     """Return the slot at the end of the string at `place`, after `between` if the string is not empty."""
     return InsertionPoint(place.end - 1, place.end - 1, _dump(between)[1:-1] if place.value else "", "")
+
+
+def slot_behind_string(text: str, place: JsonSpan, element: object) -> InsertionPoint:
+    """Return the slot in a second element of an array that replaces the string at `place`, which is its first.
+
+    `%` in `element` marks the text.
+    """
+    head, tail = _dump(element).split('"%"')
+    between = f'{tail},{head}"'
+    whole = f"[{head}{text[place.start : place.end]}{between}"
+    return InsertionPoint(place.start, place.end, whole, f'"{tail}]', f'"{between}')
 
 
 def slot_in_array(text: str, place: JsonSpan, element: object, *, first: bool = False) -> InsertionPoint:
@@ -50,6 +63,12 @@ def slot_in_array(text: str, place: JsonSpan, element: object, *, first: bool = 
         return InsertionPoint(place.start + 1, place.start + 1, f'{head}"', f'"{tail}{"," if place.value else ""}')
     at, comma = _end_inside(text, place)
     return InsertionPoint(at, at, f'{comma}{head}"', f'"{tail}')
+
+
+def slot_behind(place: JsonSpan, element: object) -> InsertionPoint:
+    """Return the slot in one more element behind that at `place`; `%` in `element` marks the text."""
+    head, tail = _dump(element).split('"%"')
+    return InsertionPoint(place.end, place.end, f',{head}"', f'"{tail}')
 
 
 def slot_in_object(text: str, key: str, value: object = "%") -> InsertionPoint:
@@ -69,10 +88,15 @@ def slot_replacing(place: JsonSpan, value: object = "%") -> InsertionPoint:
 
 
 def fill_slots(text: str, *fillings: tuple[InsertionPoint, str]) -> str:
-    """Return the text with every slot filled, every other character unchanged."""
-    for slot, addition in sorted(fillings, key=lambda filling: filling[0].start, reverse=True):
-        text = f"{text[: slot.start]}{slot.head}{json.dumps(addition)[1:-1]}{slot.tail}{text[slot.end :]}"
-    return text
+    """Return the text with every slot filled, at one place in the order given, every other character unchanged."""
+    parts, at = list[str](), 0
+    for slot, addition in sorted(fillings, key=lambda filling: filling[0].start):
+        if slot.start < at:  # one more at a place where text is replaced
+            parts[-1:] = slot.more, json.dumps(addition)[1:-1], slot.tail
+            continue
+        parts += text[at : slot.start], slot.head, json.dumps(addition)[1:-1], slot.tail
+        at = slot.end
+    return "".join((*parts, text[at:]))
 
 
 def value_start(text: str) -> int:

@@ -95,7 +95,10 @@ class Ledger:
         end_call_span(entry.span, row)
         self._journal.put(row)
         answered = relayed.is_answered
-        self._turns.end(turn, call.request, answer=meter.answer_hashes, handle=meter.handle, answered=answered)
+        self._turns.end(
+            turn, call.request, answer=meter.answer_hashes, handle=meter.handle, answered=answered,
+            additions=relayed.follow_up.additions if relayed.was_read else "",
+        )  # fmt: skip
         self._tier.on_call_ended(
             call,
             turn,

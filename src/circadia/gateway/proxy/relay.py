@@ -20,7 +20,9 @@ from circadia.gateway.dialects.errors import is_too_long
 from circadia.gateway.hold.gate import Admission, AsleepAgain, Gate, GateCall
 from circadia.gateway.hold.in_flight import CallBody, run_off_loop
 from circadia.gateway.hold.reply import Phase, Reply
+from circadia.gateway.memory.additions import keep_notice
 from circadia.gateway.memory.conversations import ConversationCall, SleepTier, Turns
+from circadia.gateway.memory.wake_notice import notice_key, render_wake_notice
 from circadia.gateway.payload.stream_options import refuses_usage_option
 from circadia.gateway.proxy.answer_writer import AnswerWriter
 from circadia.gateway.proxy.ledger import Ledger
@@ -32,7 +34,6 @@ from circadia.records.agent import Agent, OnWake
 from circadia.records.conversation import Conversation
 from circadia.stores.base import Store
 from circadia.stores.time_limit import limit_wait
-from circadia.visibility import visible_text
 
 _logger = logging.getLogger(__name__)
 
@@ -135,7 +136,7 @@ class Relay:
             await self._ledger.reserve(entry)
             # What a program asks for itself does not depend on what its agent missed.
             is_stale = admission.was_held and on_wake is not OnWake.FORWARD and not relayed.follow_up.is_chore
-            notice = _wake_notice(admission, await self._count_unread(call.agent, admission)) if is_stale else ""
+            notice = await self._add_notice(relayed, turn, body, admission) if is_stale else ""
             await self._exchange(relayed, body, notice)
         finally:
             # After the answer: data written to the caller goes out at the end of this step of the event loop.
@@ -151,6 +152,18 @@ class Relay:
         body.with_memory = None if prepared.body is body.content else prepared.body
         relayed.call = _with_size_of(call, body.content, prepared.body)
         return prepared.answer
+
+    async def _add_notice(
+        self, relayed: RelayedCall, turn: ConversationCall, body: CallBody, admission: Admission
+    ) -> str:
+        """Return the wake notice; the conversation keeps it for the end of this prompt."""
+        call = relayed.call
+        unread = await self._count_unread(call.agent, admission)
+        key = notice_key(admission.slept_seconds, admission.woken_by, unread)
+        prompt = await run_off_loop(body.content, partial(call.dialect.prompt, body.content))
+        additions = relayed.follow_up.additions or turn.conversation.additions
+        relayed.follow_up = replace(relayed.follow_up, additions=keep_notice(prompt, additions, key))
+        return render_wake_notice(key)
 
     async def _pass_through(self, relayed: RelayedCall, body: CallBody) -> None:
         """Pass on a call that generates nothing.
@@ -272,31 +285,3 @@ def _outgoing_body(call: ModelCall, body: bytes, notice: str) -> tuple[bytes, bo
     adds_usage = call.agent.policy.include_usage and call.request.streamed and call.provider.upstream.takes_usage_option
     with_usage = call.dialect.with_usage(body, call.request) if adds_usage else None
     return (body, False) if with_usage is None else (with_usage, True)
-
-
-def _wake_notice(admission: Admission, unread: int | None) -> str:
-    """Return the fenced line that tells a woken agent that its prompt is old (GATE-65).
-
-    It states the sleep time, who woke the agent, and the unread messages, if they are counted, and how to read them.
-    """
-    woken = f", woken by {_plain_text(admission.woken_by)}" if admission.woken_by else ""
-    number = "there may be" if unread is None else unread
-    mail = (
-        "no unread messages"
-        if unread == 0
-        else f"{number} unread message{'s' if unread != 1 else ''}: call wait_for_message on the Circadia MCP server"
-    )
-    return f"<circadia-notice>You slept {_format_duration(admission.slept_seconds)}{woken}; {mail}.</circadia-notice>"
-
-
-def _format_duration(seconds: float) -> str:
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} s"
-
-
-def _plain_text(text: str) -> str:
-    """Remove characters that could end the fence or the line."""
-    printable = (character for character in visible_text(text) if character.isprintable() and character not in "<>")
-    return "".join(printable)[:100]

@@ -67,12 +67,17 @@ class RelayedCall:
     def drop_memory(self) -> None:
         """Record that the body without memory is sent, because the other was too long."""
         self.is_too_long = True
-        self.follow_up = replace(self.follow_up, used=None, lookup=None)
+        self.follow_up = replace(self.follow_up, used=None, lookup=None, additions="")
 
     @property
     def answer_headers(self) -> Headers:
         return () if self.follow_up.lookup is None else self.follow_up.lookup.headers
 
     @property
+    def was_read(self) -> bool:
+        """Whether its provider has begun to answer it."""
+        return self.status is not None and self.status < 400
+
+    @property
     def is_answered(self) -> bool:
-        return self.status is not None and self.status < 400 and self.meter.complete
+        return self.was_read and self.meter.complete

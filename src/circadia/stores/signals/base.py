@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-LOCAL_TOPICS: Final = frozenset({"wake", "turn"})
+LOCAL_TOPICS: Final = frozenset({"wake", "turn", "prefix_break"})
 """Topics that only the process itself hears: they count what it did, or name calls that it holds."""
 
 

@@ -17,6 +17,7 @@ from sqlalchemy import (
     ScalarSelect,
     Select,
     String,
+    and_,
     any_,
     bindparam,
     case,
@@ -49,6 +50,10 @@ def _merge_end_users(before: Columns, new: Columns) -> ColumnElement[Any]:
     )
 
 
+def _keep_latest_additions(before: Columns, new: Columns) -> ColumnElement[Any]:
+    return case((and_(new.additions != "", new.at >= before.at), new.additions), else_=before.additions)
+
+
 def _keep_latest(name: str) -> Callable[[Columns, Columns], ColumnElement[Any]]:
     return lambda before, new: case((new.at >= before.at, new[name]), else_=before[name])
 
@@ -58,7 +63,11 @@ _ADD = Statement(
         conversations,
         keys=_KEYS,
         more=("turns", "version"),
-        merged={"end_user": _merge_end_users, **{name: _keep_latest(name) for name in ("head", "handle", "at")}},
+        merged={
+            "end_user": _merge_end_users,
+            "additions": _keep_latest_additions,
+            **{name: _keep_latest(name) for name in ("head", "handle", "at")},
+        },
     ),
     _FIELDS,
 )
@@ -127,5 +136,6 @@ def _conversation(row: Row[Any]) -> Conversation:
         version=row.version,
         head=row.head,
         handle=row.handle,
+        additions=row.additions,
         at=row.at,
     )

@@ -270,6 +270,7 @@ conversations = Table(
     Column("head", String, nullable=False),
     Column("at", Instant, nullable=False),
     Column("handle", String, nullable=False, server_default=""),
+    Column("additions", String, nullable=False, server_default=""),
 )
 # Each finds the newest of equal ones: many conversations of an agent may begin with the same words.
 CONVERSATION_KEYS = [
