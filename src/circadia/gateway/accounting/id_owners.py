@@ -39,13 +39,14 @@ class Owners(WriteBehindQueue[IssuedId]):
         super().__init__(clock, store, spool, what="owners of ids", bound=_BOUND, batch=_BATCH)
         self._known: BoundedDict[tuple[str, str], AgentId] = BoundedDict(REMEMBERED)
 
-    async def require(self, agent: Agent, upstream: str, ids: Iterable[str]) -> None:
+    async def require(self, agent: Agent, upstream: str, ids: Iterable[str], *, passes_unknown: bool = False) -> None:
+        """Raise NotFound for an id of another agent; without `passes_unknown` also for one that no agent received."""
         for provider_id in ids:
             owner = self._known.get((upstream, provider_id))
             if owner is None:
                 async with limit_wait(), self._store.begin_read() as tx:
                     owner = await tx.provider_ids.owner(upstream, provider_id)
-            if owner != agent.id:
+            if owner != agent.id and not (owner is None and passes_unknown):
                 raise NotFound(f"{provider_id!r} was not handed to {agent.reference!r} through this gateway")
 
     async def record(self, agent: Agent, upstream: str, ids: Iterable[str]) -> None:

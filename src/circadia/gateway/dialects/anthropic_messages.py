@@ -60,9 +60,8 @@ class AnthropicMessages(Plain):
             output_limit=fields.count(request, "max_tokens"),
             turn=_is_turn(messages),
             end_user=_end_user(request),
-            foreign_ids=tuple(
-                dict.fromkeys((*((container,) if container else ()), *asked_ids("anthropic", request, body)))
-            ),
+            foreign_ids=(container,) if container else (),
+            shared_ids=asked_ids("anthropic", request, body),
             chain=chain,
             opening=hash_chain.find_opening(items, chain),
             since_answer=hash_chain.count_since_answer(items),

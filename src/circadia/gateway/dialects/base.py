@@ -34,7 +34,9 @@ class ModelRequest:
     cache_key: str | None = None
     """OpenAI's `prompt_cache_key`, in which a known client may name its conversation."""
     foreign_ids: tuple[str, ...] = ()
-    """Provider-side ids in the body. They must belong to the caller."""
+    """Provider-side ids in the body that are made by calls alone. They must belong to the caller."""
+    shared_ids: tuple[str, ...] = ()
+    """Those of things that people make too, beside the gateway: they must not belong to another agent."""
     chain: tuple[str, ...] = ()
     """Rolling hashes: item k hashes messages 0 … k, empty within the leading prompt. The last is the request's."""
     opening: str = ""

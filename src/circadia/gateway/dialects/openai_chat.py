@@ -56,7 +56,7 @@ class ChatCompletions(Plain):
             output_limit=fields.product(limit, fields.count(request, "n")),
             turn=ends_in_user(messages),
             end_user=fields.text(request, "user") or fields.text(request, "safety_identifier"),
-            foreign_ids=asked_ids("openai", request, body),
+            shared_ids=asked_ids("openai", request, body),
             chain=chain,
             opening=hash_chain.find_opening(items, chain),
             since_answer=hash_chain.count_since_answer(items),

@@ -64,10 +64,10 @@ class Responses(Plain):
             turn=bool(items) and _is_message(items[-1]) and ends_in_user(items),
             end_user=fields.text(request, "user") or fields.text(request, "safety_identifier"),
             conversation=continued,
-            foreign_ids=(
-                *(name for name in (conversation, previous, _comparison_id(request), *_referenced_ids(items)) if name),
-                *asked_ids("openai", request, body),
+            foreign_ids=tuple(
+                name for name in (conversation, previous, _comparison_id(request), *_referenced_ids(items)) if name
             ),
+            shared_ids=asked_ids("openai", request, body),
             cache_key=fields.as_text(request.get("prompt_cache_key")),
             chain=chain,
             opening=hashes.find_opening(hashed, chain),

@@ -38,7 +38,7 @@ class Plain:
             model=fields.as_text(request.get("model")),
             streamed=request.get("stream") is True,
             input_estimate=fields.input_estimate(body),
-            foreign_ids=asked_ids(self._api, request),
+            shared_ids=asked_ids(self._api, request),
         )
 
     def error(self, status: int, code: str, message: str) -> bytes:

@@ -122,6 +122,7 @@ class ModelDoor:
         )
         require_model(agent, request, route)
         await self.owners.require(agent, name, (*route.owned_ids, *request.foreign_ids))
+        await self.owners.require(agent, name, request.shared_ids, passes_unknown=True)
         query = query_without_token(headers, scope["query_string"])
         target = tail.decode("ascii") + ("?" + query.decode("latin-1") if query else "")
         call = ModelCall(

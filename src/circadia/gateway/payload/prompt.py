@@ -146,14 +146,15 @@ def build_prompt(
     continues = continues or any(message.side is Side.MODEL for message in asked_messages)
     turns = (index for index, message in enumerate(messages) if message.side is Side.USER and message.text)
     turn = max(turns, default=-1)
+    question = "" if turn < 0 else messages[turn].text
     return RequestPrompt(
         body=body,
         messages=messages,
         turn=turn,
-        question="" if turn < 0 else messages[turn].text,
+        question=question,
         texts=frozenset(message.text.strip() for message in messages),
         heard=utterances[::-1],
-        chore=find_chore(lead, "" if last is None else last.text),
+        chore=find_chore(lead, question),
         continues=continues,
         system=system,
     )

@@ -103,8 +103,8 @@ class AnswerWriter:
 
 
 def _is_read_as_stream(call: ModelCall, answer: ProviderResponse) -> bool:
-    """Return whether an answer is parsed as events, also if it has no type but a stream was requested."""
-    return is_stream(answer) or (not is_json(answer) and (call.request.streamed or _asks_for_stream(call)))
+    """Return whether an answer is parsed as events, also if a stored one has no type but a stream was requested."""
+    return is_stream(answer) or (not is_json(answer) and _asks_for_stream(call))
 
 
 def _asks_for_stream(call: ModelCall) -> bool:

@@ -22,8 +22,10 @@ SLICE_BYTES: Final = 2**17
 
 _EVENTS: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:data|event|id|retry)?:")
 """A field or a comment, after a byte order mark or blank lines (WHATWG HTML, 9.2.5)."""
-_TELLING_BYTES: Final = 9
-"""A byte order mark and the longest name of a field."""
+_UNDECIDED: Final = re.compile(
+    rb"(?:\xef\xbb?|(?:\xef\xbb\xbf)?\s*(?:d(?:a(?:ta?)?)?|e(?:v(?:e(?:nt?)?)?)?|id?|r(?:e(?:t(?:ry?)?)?)?)?)"
+)
+"""What may become one of these with more bytes."""
 _LAST_STATUS: Final = 599
 """RFC 9110, 15: a status of 600 or more is invalid."""
 
@@ -99,12 +101,12 @@ class ProviderResponse:
     async def read_kind(self) -> None:
         """Tell by the first bytes whether it is a stream of events; they stay to be read. Raises as a read does."""
         begun = b""
-        while len(begun.lstrip()) < _TELLING_BYTES and not self.is_events:
+        while _UNDECIDED.fullmatch(begun):
             try:
                 begun += await anext(self)
             except StopAsyncIteration:
                 break
-            self.is_events = _EVENTS.match(begun) is not None
+        self.is_events = _EVENTS.match(begun) is not None
         self._begun = begun
 
     async def _next_data(self) -> bytes:
