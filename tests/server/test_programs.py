@@ -138,14 +138,15 @@ def programs(look: str, user: str | None = None) -> dict[str, Any]:
         },
         "mcp_servers": {"tools": {"command": ["sh", "-c", mcp], **given}},
         "agents": {
-            "ann": {"coordination": {"launcher": "program", "heartbeat_minutes": None}, "mcp_servers": ["tools"]}
+            "ann": {"coordination": {"launcher": "program", "heartbeat_minutes": None}},
+            "eve": {"mcp_servers": ["tools"]},  # resident: a launched agent sleeps outside of its pulses
         },
     }
 
 
 async def seen_by_both(server: Running) -> tuple[list[str], list[str]]:
-    token = (await server.call("POST", "/sessions/default/agents/ann/token"))["token"]
-    tool = await server.tool_of("tools", token)  # the end of a pulse puts the agent to sleep
+    token = (await server.call("POST", "/sessions/default/agents/eve/token"))["token"]
+    tool = await server.tool_of("tools", token)
     return (await server.pulse_of("ann")).split(), tool.split()
 
 
