@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from tests.interaction.live import CHAT, Live, live
@@ -65,6 +66,8 @@ async def test_a_body_refers_to_its_agents_own_ids_only(tmp_path: Path, path: st
         for token, made in ((ann, "X"), (bob, "vs_own")):
             await expect(200, at, token, "/v1/files", {}, {"id": made})
         body = {"model": "gpt-4o-mini", **asked}
+        made_elsewhere = orjson.loads(orjson.dumps(body).replace(b'"X"', b'"made-in-the-console"'))
+        await expect(200, at, bob, path, made_elsewhere, {"id": "r"})
         await expect(404, at, bob, path, body, {"id": "r"})
         hidden = str(asked).replace("'", '"').replace("file_id", "fil\\u0065_id").replace("con", "c\\u006fn")
         await expect(404, at, bob, path, b' {"model":"gpt-4o-mini",' + hidden[1:].encode(), {"id": "r"})
