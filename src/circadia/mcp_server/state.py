@@ -1,6 +1,7 @@
 """The resource `circadia://state`: the session from the caller's point of view, as JSON of bounded size."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 import orjson
@@ -59,7 +60,7 @@ def _you(agent: Agent) -> dict[str, Any]:
 async def _threads(tx: Tx, home: Session, threads: Sequence[Thread], room: int) -> tuple[list[dict[str, Any]], int]:
     """Return the newest threads that fit, and the number of others."""
     fitting: list[dict[str, Any]] = []
-    for thread in reversed(threads):
+    for thread in sorted(threads, key=attrgetter("created_at"), reverse=True):
         line = (await seen_thread(tx, home, thread)).thread.structured()
         line["last_messages"] = [
             _message(message, home) for message in await tx.messages.find_latest(thread.id, limit=_MESSAGES)
