@@ -66,9 +66,9 @@ class NotFound(CallerError):
 class MethodNotAllowed(CallerError):
     code = "method_not_allowed"
 
-    def __init__(self, message: str, *, allow: Sequence[str]) -> None:
-        """`allow` are the methods that the path has."""
-        super().__init__(message)
+    def __init__(self, message: str, *, allow: Sequence[str] = (), retry_after_seconds: float | None = None) -> None:
+        """`allow` are the methods that the path has, where the server refuses; a client has them not."""
+        super().__init__(message, retry_after_seconds=retry_after_seconds)
         self.allow = tuple(allow)
 
 

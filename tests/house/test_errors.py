@@ -52,6 +52,11 @@ def test_each_raised_class_has_a_code_of_its_own() -> None:
     assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", code) for code in codes)
 
 
+def test_a_client_can_raise_each_error_that_a_server_answers() -> None:
+    raised = [cls("no", retry_after_seconds=2.0) for cls in HTTP_STATUS]
+    assert [(error.message, error.retry_after_seconds) for error in raised] == [("no", 2.0)] * len(raised)
+
+
 def test_statuses_are_in_range() -> None:
     assert all(400 <= status <= 599 for status in HTTP_STATUS.values())
     assert all(2 <= status <= 63 for status in EXIT_STATUS.values()), "0 is success, 1 is what nobody foresaw"

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import asyncpg
 
@@ -211,7 +211,7 @@ def _literal(value: object) -> str:
     if isinstance(value, bytes):
         return f"'\\x{value.hex()}'"
     if isinstance(value, list | tuple):
-        elements: Sequence[object] = value
+        elements = cast("Sequence[object]", value)
         return f"ARRAY[{', '.join(map(_literal, elements))}]" if elements else "'{}'"
     return "'" + str(value).replace("'", "''") + "'"
 

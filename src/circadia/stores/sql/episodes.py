@@ -81,7 +81,7 @@ _DEMOTED = Statement(
 _IDENTIFIED = select_by_ids(episodes)
 
 
-def _build_keyed(connection: Connection) -> Select[Any]:
+def _build_keyed(connection: Connection) -> Select[Any, Any]:
     """Build the query for the times of a bank's episodes with these `keys`, or null: a JSON list."""
     keys = list_texts(connection, "keys")
     # One by one: for a list, PostgreSQL's plan for all values reads a bank's episodes, which it takes to be few.
