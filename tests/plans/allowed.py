@@ -37,6 +37,7 @@ ALLOWED: Final[Mapping[str, str]] = {
     r"^SELECT .* FROM threads (JOIN participants .*)?WHERE threads\.session_id = ": "threads of a session or agent",
     r"^SELECT .* FROM pass_changes JOIN passes": "the changes of one thing, or those that a forgotten text is in",
     r"^UPDATE sleep_calls SET answer=": "a bank forgets",
+    r"^SELECT .* FROM blocks WHERE blocks\.bank_id = \S+ ORDER BY blocks\.label, blocks\.version$": "a bank forgets",
     r"^SELECT episodes\.id(, episodes\.stale)? FROM episodes WHERE episodes\.bank_id = ": "forgetting, or a full pass",
     r"FROM agents JOIN sessions .* NOT agents\.asleep AND CAST": "a start looks for launched agents that are awake",
     r"FROM banks LEFT (OUTER )?JOIN sleep_states": "each bank is looked at once after a change of the settings",
@@ -52,7 +53,7 @@ ALLOWED: Final[Mapping[str, str]] = {
     r"FROM agents JOIN sessions .* sessions\.name > ": "a page sorts the agents of the session that it is in",
     # PostgreSQL reads a small table whole, and goes by the index of a large one.
     r"FROM agents JOIN sessions .* json_each": "which of the agents that a gateway knows were changed",
-    r"^DELETE FROM (routines|answers|answer_verdicts|provenances|deliveries) WHERE .* IN ": "a page of what is over",
+    r"^DELETE FROM (routines|answers|answer_verdicts|evidence|provenances|deliveries) WHERE .* IN ": "a page",
     # What goes for good, in pages.
     r"^DELETE FROM \w+ WHERE .*bank_id = ": "a bank is removed",
     r"^DELETE FROM banks WHERE": "a bank is removed: the database looks for what refers to it",

@@ -193,10 +193,10 @@ class PulseLifecycle:
         self._events.signal(tx, "pulse", pulse.id, payload)
 
 
-async def find_launched_run(tx: Tx, agent_id: AgentId) -> Pulse | None:
-    """Return the agent's latest pulse that a launcher has started and that runs, if any."""
+async def find_launched_run(tx: Tx, agent_id: AgentId, *, status: PulseStatus = PulseStatus.RUNNING) -> Pulse | None:
+    """Return the agent's latest pulse that a launcher has started and that runs, if any, or is in another `status`."""
     pulses = [pulse for pulse in await tx.pulses.find_open(agent_id) if pulse.launcher != RESIDENT]
-    return next((pulse for pulse in reversed(pulses) if pulse.status is PulseStatus.RUNNING), None)
+    return next((pulse for pulse in reversed(pulses) if pulse.status is status), None)
 
 
 def total_run_seconds(pulse: Pulse, now: datetime) -> float:

@@ -10,6 +10,7 @@ from circadia.records.agent import Agent, Cause
 from circadia.records.coordination import RESIDENT
 from circadia.records.message import Delivery
 from circadia.records.principal import Principal
+from circadia.records.pulse import PulseStatus
 from circadia.records.wake import WakeSource
 from circadia.stores.base import Tx
 from circadia.wake.admission.requests import WakeRequests
@@ -61,6 +62,10 @@ class SleepControl:
             missed = await self._sleep.find_missed(tx, changed) if asleep and not own else ()
             return SleepOutcome(agent=changed, pulse_id=None if run is None else run.id, missed=missed)
         is_person = principal.agent is None
+        if is_person and overrides:
+            starting = await find_launched_run(tx, agent.id, status=PulseStatus.STARTING)
+            if starting is not None:  # one that has not been claimed is joined
+                return SleepOutcome(agent=agent, pulse_id=starting.id)
         ask = NewWake(
             target=agent,
             source=WakeSource.PERSON if is_person else WakeSource.AGENT,

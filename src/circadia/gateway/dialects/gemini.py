@@ -45,7 +45,7 @@ class GenerateContent(Plain):
             input_estimate=fields.input_estimate(body),
             output_limit=fields.product(limit, fields.as_count(_json_member(settings, "candidateCount"))),
             turn=bool(contents) and _is_turn(contents[-1]),
-            shared_ids=asked_ids("gemini", request, body),
+            foreign_ids=asked_ids("gemini", request, body),
             chain=chain,
             opening=hashes.find_opening(items, chain),
             since_answer=hashes.count_since_answer(items),

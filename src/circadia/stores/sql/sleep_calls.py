@@ -122,7 +122,7 @@ class SqlSleepCalls:
             statement = statement.where(sleep_calls.c.pass_id == pass_id)
         if operation is not None:
             statement = statement.where(sleep_calls.c.operation == operation)
-        return _build_cost(await self._run(lambda connection: connection.execute(statement).one()))
+        return _build_cost(await self._run(LongWork(lambda connection: connection.execute(statement).one())))
 
     async def sum_cost_by_pass(self, pass_ids: Collection[PassId]) -> Mapping[PassId, SleepCost]:
         statement = _SPENT.add_columns(sleep_calls.c.pass_id).where(sleep_calls.c.pass_id.in_(pass_ids))

@@ -204,7 +204,7 @@ class SqlThreads:
         values = {"session_id": session_id, "agent_id": agent_id}
         if agent_id is None:
             return await self._run(lambda connection: _NAMES.find(connection, name, values))
-        return await self._run(lambda connection: _OWN_NAMES.find(connection, name, values))
+        return await self._run(LongWork(lambda connection: _OWN_NAMES.find(connection, name, values)))
 
     async def count_open_by(self, session_id: SessionId, created_by: str) -> int:
         values = {"session_id": session_id, "created_by": created_by}
