@@ -44,6 +44,7 @@ from circadia.testing.upstream_script import (
 
 _WAIT_SECONDS = 20.0
 _BODY_BYTES = 256 * 1024 * 1024
+_LARGE_BYTES = 100_000  # its answer is composed off the event loop
 
 
 class MockUpstream:
@@ -207,7 +208,8 @@ class MockUpstream:
             await script.delay.wait()
         if script.hang:
             await asyncio.Event().wait()
-        answer = self._answer(seen, script)
+        is_large = len(seen.body) > _LARGE_BYTES
+        answer = await asyncio.to_thread(self._answer, seen, script) if is_large else self._answer(seen, script)
         headers = {"content-type": answer.content_type, "x-request-id": f"req_mock{seen.number}"}
         headers |= {name.lower(): value for name, value in script.headers.items()}
         response = web.StreamResponse(status=answer.status, headers=headers)
