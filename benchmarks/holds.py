@@ -7,6 +7,7 @@ import resource
 import statistics
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ from benchmarks.report import Goal, Report, number
 from benchmarks.requests import body, wire
 from benchmarks.server import Circadia, circadia
 from benchmarks.tools import fast_upstream
+from circadia.gateway.hold.places import FILES_RESERVE
 
 SESSION: Final = "holders"
 PROBE: Final = "probe"
@@ -28,6 +30,8 @@ OPENED_AFTER_SECONDS: Final = 2.0
 AT_ONCE: Final = 200
 """Connections that are being made at one time."""
 RELEASE_LIMIT_SECONDS: Final = 120.0
+_OTHERS: Final = 1_000
+"""Open files for connections that hold nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +71,7 @@ class Release:
 
 async def run(folder: Path, size: Size) -> Report:
     """Measure, in a folder of its own."""
-    _raise_file_limit()
+    _raise_file_limit(size.holds)
     async with fast_upstream() as upstream:
         settings: dict[str, Any] = {
             "upstreams": {"fast": {"base_url": f"http://127.0.0.1:{upstream}"}},
@@ -216,9 +220,13 @@ async def _keep_asking(server: Circadia, found: list[float]) -> None:
         await asyncio.sleep(0.01)
 
 
-def _raise_file_limit() -> None:
-    """Let this process and those it starts open as many files as the system allows."""
+def _raise_file_limit(holds: int) -> None:
+    """Let this process and those it starts open as many files as the system allows, or as the holds need."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = 2 * holds + FILES_RESERVE + _OTHERS
+    with suppress(ValueError):  # only root may raise the hard limit
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, max(hard, needed)))
+        return
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 

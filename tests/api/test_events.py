@@ -136,7 +136,7 @@ async def test_what_changes_in_threads_and_sleep_is_in_the_record(service: Servi
     events = await service.events()
     assert [event["type"] for event in events] == [
         "session_created", "agent_created", "thread_created", "participant_added", "sleep_start", "message",
-        "sleep_stop", "participant_removed", "thread_closed",
+        "sleep_stop", "wake", "participant_removed", "thread_closed",
     ]  # fmt: skip
     assert "secret words" not in str(events)
 

@@ -368,6 +368,6 @@ async def test_a_mention_passes_the_guardrails_only_where_the_agents_coordinatio
         assert await service.asleep("bob") is guarded
     wakes = (await service.ok("GET", "/wakes"))["wakes"]
     assert [(each["source"], each["from"], each["decision"], each["rule"]) for each in wakes] == [
-        ("thread", "ann", "refused", "max_wakes_per_day"),
+        ("thread", "ann", "refused", "max_wakes_per_day"), ("thread", "ann", "admitted", None),
     ]  # fmt: skip
     assert await unread(service) == ["please", "please"]

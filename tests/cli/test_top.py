@@ -35,7 +35,7 @@ def agent(name: str, *, sleeping: bool = False, held: int = 0) -> AgentView:
     return AgentView(
         id=name, name=name, session="default", reference=name, description="", enabled=True, sleeping=sleeping,
         since=NOW, cause=Cause.OPERATOR, actor="operator", generation=1, held=held, sleep_events=[], wake_events=[],
-        policy=None, in_file=False, created_at=NOW,
+        next=None, policy=None, in_file=False, created_at=NOW,
     )  # fmt: skip
 
 

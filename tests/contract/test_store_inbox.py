@@ -67,7 +67,12 @@ async def test_an_inbox_is_paged_in_either_order_and_searched_whatever_the_case(
 @pytest.mark.spec("WAKE-30", "WAKE-33", "WAKE-34")
 async def test_a_delivery_moves_by_its_table_and_each_move_tells_what_moved(inbox: Store) -> None:
     async with inbox.begin_write() as tx:
-        await tx.deliveries.lease_for_pulse(BOB.id, some("m1", "m0"), PulseId("p"), at(1))
+        await tx.deliveries.lease_for_pulse(BOB.id, some("m1", "m0"), PulseId("p"))
+    async with inbox.begin_write() as tx:
+        leased = await tx.deliveries.get(BOB.id, MessageId("m0"))
+        assert leased is not None
+        assert leased.seen_at is None
+        await tx.deliveries.mark_seen_by_pulse(BOB.id, PulseId("p"), at(1))
         assert await tx.deliveries.lease(BOB.id, some("m0"), at(9), now=at(2)) == []
         assert await tx.deliveries.mark_handled(BOB.id, some("m0", "m3"), at(3)) == ["m0", "m3"]
         assert await tx.deliveries.mark_handled(BOB.id, some("m0"), at(4)) == []
@@ -96,7 +101,7 @@ async def test_a_delivery_moves_by_its_table_and_each_move_tells_what_moved(inbo
 @pytest.mark.spec("WAKE-30")
 async def test_a_pulse_has_what_it_leased_until_that_is_snoozed_handled_or_released(inbox: Store) -> None:
     async with inbox.begin_write() as tx:
-        await tx.deliveries.lease_for_pulse(BOB.id, some("m0", "m1", "m2", "m3", "m4"), PulseId("p"), at(1))
+        await tx.deliveries.lease_for_pulse(BOB.id, some("m0", "m1", "m2", "m3", "m4"), PulseId("p"))
         assert set(await tx.deliveries.find_leased_by_pulse(PulseId("p"))) == {"m0", "m1", "m2", "m3", "m4"}
         await tx.deliveries.mark_handled(BOB.id, some("m0"), at(2))
         await tx.deliveries.release(BOB.id, some("m1", "m2"))
@@ -133,7 +138,7 @@ async def test_what_was_on_its_way_to_callers_can_be_freed_without_what_is_snooz
     async with inbox.begin_write() as tx:
         await tx.deliveries.lease(BOB.id, some("m0"), at(60), now=at(1))
         await tx.deliveries.lease(BOB.id, some("m1"), at(30), now=at(1), snoozed=True)
-        await tx.deliveries.lease_for_pulse(BOB.id, some("m2"), PulseId("p"), at(1))
+        await tx.deliveries.lease_for_pulse(BOB.id, some("m2"), PulseId("p"))
         assert list(await tx.deliveries.end_waits()) == [BOB.id]
         assert list(await tx.deliveries.end_waits()) == []
     async with inbox.begin_read() as tx:

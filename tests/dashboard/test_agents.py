@@ -123,3 +123,15 @@ async def test_a_token_is_rotated_after_a_question_and_shown_once(site: Site) ->
     for key, status in ((old, 401), (token, 200)):
         async with site.ask_model(key) as call:
             assert await call == status
+
+
+async def test_an_agents_page_says_what_woke_it_last_and_what_will_wake_it_next(site: Site) -> None:
+    await site.add_agent("rhythmic")
+    daily = {"name": "daily", "cron": "0 3 * * *", "instructions": "look"}
+    await site.call("PUT", "/agents/rhythmic/schedule", {"routines": [daily]})
+    async with site.open("/agents/rhythmic") as page:
+        await expect(stat(page, "Next wake")).to_contain_text("routine daily")
+        await expect(stat(page, "Last wake")).to_contain_text("none")
+        for sleeping in (True, False):
+            await site.call("PUT", "/sessions/default/agents/rhythmic/sleeping", {"sleeping": sleeping})
+        await expect(stat(page, "Last wake")).to_contain_text("woken by hand from operator")

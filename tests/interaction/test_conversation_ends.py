@@ -217,3 +217,24 @@ async def test_a_conversation_that_the_provider_does_not_delete_goes_on(
         ann.at.upstream.next(path=path, status=200, body={"id": second, "deleted": True})
         await deleted(ann, path)
         assert len(ends) == 1
+
+
+@pytest.mark.spec("SLEEP-02")
+async def test_turns_whose_answer_says_nothing_count_for_the_cadence(tmp_path: Path) -> None:
+    async with bound(tmp_path, sections={"sleeptime": {**NEVER, "frequency_turns": 3}}) as ann:
+        ann.at.upstream.next(text="Fine.", times=3)
+        for said in ("My flat in Porto is near the river.", "My sister lives in Braga.", "Her cat is called Minka."):
+            assert (await ann.at.rest("GET", "/banks/memory/passes"))[1].get("passes", []) == []
+            await ann.say(chat(said))
+        assert await begun(ann.at) == "cadence"
+
+
+@pytest.mark.spec("SLEEP-02")
+async def test_an_answer_that_is_written_again_counts_for_the_cadence_each_time(tmp_path: Path) -> None:
+    async with bound(tmp_path, sections={"sleeptime": {**NEVER, "frequency_turns": 3}}) as ann:
+        await ann.make(block="Ann likes tea.")
+        for number in range(3):
+            answer = {"text": "The door of the flat is blue.", "speaker": "ann", "conversation": "talk"}
+            status, made = await ann.at.rest("POST", "/banks/memory/episodes", answer, token=ann.token)
+            assert (status, made["new"]) == (201, number == 0), made
+        assert await begun(ann.at) == "cadence"

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import Connection, Select, select
 from sqlalchemy.dialects import postgresql
 
+from circadia.agents.chains import ChainPosition
 from circadia.errors import InvalidRequest, StartError, StorageUnavailable
 from circadia.ids import AgentId, BankId, SessionId
 from circadia.records.bank import Bank
@@ -27,7 +28,6 @@ from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.pooled_writer import PooledWriter
 from circadia.stores.sql.write_block import WriteBlock
 from circadia.wake.admission.budgets import fetch_budgets
-from circadia.wake.chains import ChainPosition
 from tests.contract.rows import agent, at, message, put, sent, session, stored, tags
 from tests.contract.test_store_inbox import BOB, TALK, copy_messages
 from tests.contract.test_store_memory import BANK, episode

@@ -4,12 +4,12 @@ from datetime import timedelta
 
 import pytest
 
+from circadia.agents.chains import fetch_agent_place
 from circadia.records.agent import Agent
 from circadia.records.pulse import PulseStatus
 from circadia.records.wake import Decision, Wake
 from circadia.testing.clock import START
 from circadia.wake.admission.budgets import fetch_budgets
-from circadia.wake.chains import fetch_agent_place
 from tests.wake.asks import rails
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
 

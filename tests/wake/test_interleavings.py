@@ -109,9 +109,6 @@ class Story:
             wakes = await tx.wakes.find_all(agent_id=self.agent.id, limit=1000)
             stops = await tx.events.find_after(0, agent=self.agent.name, types=[EventType.SLEEP_STOP])
         rouses = Counter(wake.sender for wake in wakes)
-        rouses.update(
-            str(stop.data["actor"]).removeprefix("mentioned by ") for stop in stops if stop.data["cause"] == "event"
-        )
         counts = {sender: rouses[sender] for sender in self.mentions}
         assert max(counts.values(), default=0) <= 1, (happened, counts)
         row = await team.row(self.agent)

@@ -20,7 +20,7 @@ import { Ago, Lasting } from "../parts/time";
 import { WakeForm } from "../parts/wake-form";
 import { circadia } from "../server/circadia";
 import { useHolds } from "../server/holds";
-import { agentQuery, type TaggedAgent, wakesQuery } from "../server/queries";
+import { agentQuery, pulsesQuery, type TaggedAgent, wakesQuery } from "../server/queries";
 import { splitReference } from "../server/reference";
 
 /** One agent: its state and why, its day, its inbox, its budgets and its settings. */
@@ -38,7 +38,7 @@ function AgentDetails({ agent }: { agent: TaggedAgent }) {
     <Stack>
       <PageTitle acts={<AgentActs agent={agent} />}>{agent.reference}</PageTitle>
       {agent.description && <ForeignText text={agent.description} />}
-      <SimpleGrid cols={{ base: 1, xs: 2, lg: 4 }}>
+      <SimpleGrid cols={{ base: 1, xs: 2, lg: 5 }}>
         <Stat label="State" note={<Why agent={agent} />}>
           <AgentState state={stateOf(agent)} />
         </Stat>
@@ -49,6 +49,7 @@ function AgentDetails({ agent }: { agent: TaggedAgent }) {
           {agent.held + (holds.data?.total_elsewhere ?? 0)}
         </Stat>
         <LastWake agent={agent} />
+        <NextWake agent={agent} />
       </SimpleGrid>
       <Tabs value={tab} onChange={setTab} keepMounted={false}>
         <Tabs.List aria-label="About this agent">
@@ -89,7 +90,13 @@ function Why({ agent }: { agent: AgentView }) {
 
 function LastWake({ agent }: { agent: AgentView }) {
   const wakes = useQuery(wakesQuery(agent.reference, 20));
-  const last = wakes.data?.find((wake) => wake.decision === "admitted" || wake.decision === "coalesced");
+  const pulses = useQuery(pulsesQuery(agent.reference));
+  const woken = wakes.data?.find((wake) => wake.decision === "admitted" || wake.decision === "coalesced");
+  const run = pulses.data?.find((pulse) => pulse.kind === "schedule"); // the run of a routine that was due is no wake
+  const last =
+    run && !(woken && woken.at > run.created_at)
+      ? { at: run.created_at, reason: run.reason, from: run.by }
+      : woken && { at: woken.at, reason: woken.reason || woken.source, from: woken.from };
   return (
     <Stat
       label="Last wake"
@@ -97,12 +104,20 @@ function LastWake({ agent }: { agent: AgentView }) {
       note={
         last && (
           <>
-            {last.reason.replaceAll("_", " ") || last.source} from <Name text={last.from} />
+            {last.reason.replaceAll("_", " ")} from <Name text={last.from} />
           </>
         )
       }
     >
       {last ? <Ago at={last.at} /> : "none"}
+    </Stat>
+  );
+}
+
+function NextWake({ agent }: { agent: AgentView }) {
+  return (
+    <Stat label="Next wake" note={agent.next && <Name text={agent.next.by} />}>
+      {agent.next ? <Ago at={agent.next.at} /> : "when it is called"}
     </Stat>
   );
 }

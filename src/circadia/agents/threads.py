@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from circadia.agents.chains import fetch_place
 from circadia.agents.directory import find_agent_by_reference, hold_agents, lock_open_session
 from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
@@ -24,7 +25,11 @@ from circadia.suggestions import did_you_mean
 class ThreadEventListener(Protocol):
     """Called for each event of an agent in a thread, in the transaction of the change and after it."""
 
-    async def on_event(self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str) -> None: ...
+    async def on_event(
+        self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str, message: Message | None = None
+    ) -> None:
+        """`message` is what mentions the agent."""
+        ...
 
 
 class ThreadService:
@@ -166,8 +171,10 @@ class ThreadService:
         if speaker is not None and speaker.id not in participants:
             raise Forbidden(f"{speaker.reference!r} takes no part in thread {thread.name!r}; ask to be added")
         mentioned = await self._resolve_mentions(tx, principal, session, thread, mentions, participants, speaker)
+        place = await fetch_place(tx, principal)
+        message_id = MessageId(self._ids.new("msg"))
         message = Message(
-            id=MessageId(self._ids.new("msg")),
+            id=message_id,
             number=0,
             thread_id=thread.id,
             session_id=session.id,
@@ -176,6 +183,9 @@ class ThreadService:
             content=content,
             mentions=tuple(agent.reference for agent in mentioned),
             at=self._clock.now(),
+            root_id=place.root_id or message_id,
+            parent_id=place.parent_id,
+            depth=place.depth,
         )
         mentioned_ids = {agent.id for agent in mentioned}
         others = [agent_id for agent_id in participants if speaker is None or agent_id != speaker.id]
@@ -183,7 +193,7 @@ class ThreadService:
         await tx.messages.add(message, [(agent_id, agent_id in mentioned_ids) for agent_id in others], missed=missed)
         await self._events.record(tx, EventType.MESSAGE, _event_data(thread, message), session=session.name)
         for agent in mentioned:
-            await self._happenings.on_event(tx, agent, WakeEvent.MENTIONED, by=message.sender)
+            await self._happenings.on_event(tx, agent, WakeEvent.MENTIONED, by=message.sender, message=message)
         for agent_id in participants:
             self._signal_delivery(tx, agent_id)
         return message

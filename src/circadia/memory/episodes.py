@@ -153,6 +153,8 @@ class EpisodeService:
         duplicate = await tx.episodes.find_repeated(bank.id, digest, since)
         if duplicate is not None:
             await tx.episodes.count_repetition(duplicate.id)
+            if new.kind is EpisodeKind.TURN and new.trust is Trust.AGENT and not new.incomplete:
+                await tx.sleep_states.count_unstored_turn(bank.id)
         return duplicate
 
 

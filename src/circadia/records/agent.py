@@ -168,6 +168,15 @@ class AgentPolicy(BaseModel):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NextWake:
+    """What will wake an agent next, if nothing comes before."""
+
+    at: datetime
+    by: str
+    """`routine NAME`, or `deferred wake by SENDER`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Agent:
     id: AgentId
     """A recreated agent has a new id."""
@@ -198,6 +207,8 @@ class Agent:
     created_at: datetime
     deleted_at: datetime | None = None
     """Its rows stay for the record."""
+    next: NextWake | None = None
+    """The store keeps it; see `stores.sql.next_wakes`."""
 
     @property
     def reference(self) -> str:

@@ -94,6 +94,8 @@ class SleepChange(EventData):
     cause: Cause = Field(description="Interface of the change.")
     actor: str = Field(description="Who made the change.", examples=["mentioned by lead"])
     lasted_seconds: float = Field(description="Duration of the state before.")
+    wake: str | None = Field(default=None, description="Id of the wake request that woke it.")
+    message: str | None = Field(default=None, description="Id of the message behind that request.")
 
 
 class HeldCallData(EventData):

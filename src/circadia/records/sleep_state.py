@@ -67,6 +67,8 @@ class SleepState:
     """When this gate closed."""
     pauses: Sequence[OperationPause] = ()
     """The last pause of each operation."""
+    unstored_turns: int = 0
+    """Completed turns since the cursor last moved whose answer is no episode: it has no content, or repeats one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

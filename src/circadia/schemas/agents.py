@@ -8,6 +8,13 @@ from circadia.records.agent import AgentPolicy, Cause, SleepEvent, WakeEvent
 from circadia.schemas.view import SettingsView, View
 
 
+class NextWakeView(View):
+    """What will wake an agent next, if nothing comes before."""
+
+    at: datetime = Field(description="Time.")
+    by: str = Field(description="`routine NAME`, or `deferred wake by SENDER`.", examples=["routine nightly"])
+
+
 class AgentState(View):
     """An agent's sleep state."""
 
@@ -21,6 +28,7 @@ class AgentState(View):
     since: datetime = Field(description="When the sleep state last changed.")
     cause: Cause = Field(description="Interface of the last change.")
     actor: str = Field(description="Who made the last change.", examples=["operator", "mentioned by lead"])
+    next: NextWakeView | None = Field(description="What wakes it next; null if nothing that is known.")
     held: int = Field(description="Number of its held calls.")
 
 

@@ -170,10 +170,12 @@ class Deliveries(Protocol):
         """Lease unread deliveries, for a snooze or a response in flight; return those that were unread, in order."""
         ...
 
-    async def lease_for_pulse(
-        self, agent_id: AgentId, messages: Collection[MessageId], pulse_id: PulseId, now: datetime
-    ) -> None:
+    async def lease_for_pulse(self, agent_id: AgentId, messages: Collection[MessageId], pulse_id: PulseId) -> None:
         """Lease unread deliveries until the end of a pulse that has them in its prompt."""
+        ...
+
+    async def mark_seen_by_pulse(self, agent_id: AgentId, pulse_id: PulseId, now: datetime) -> None:
+        """Record when the agent first received the messages in the prompt of its pulse: when that started."""
         ...
 
     async def mark_handled(

@@ -151,6 +151,10 @@ class SleepStates(Protocol):
         """Return the backlog after an episode's number."""
         ...
 
+    async def count_unstored_turn(self, bank_id: BankId) -> None:
+        """Count a completed turn whose answer is no episode of its own."""
+        ...
+
     async def record_gate(self, bank_id: BankId, gate: str, detail: str, at: datetime) -> None:
         """Write which gate is closed, and nothing else."""
         ...

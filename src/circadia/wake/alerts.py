@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from circadia.agents.chains import ChainPosition
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.ids import IdSource, PulseId
@@ -27,7 +28,6 @@ from circadia.stores.locks import ALERTS_KEY
 from circadia.wake.admission.budgets import fetch_tally
 from circadia.wake.admission.guardrails import CIRCUIT_FAILURES
 from circadia.wake.admission.requests import AGEING_SECONDS
-from circadia.wake.chains import ChainPosition
 
 _logger = logging.getLogger(__name__)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
+from circadia.agents.chains import ChainPosition, fetch_place
 from circadia.agents.directory import find_agent_by_reference, hold_agents
 from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
@@ -22,7 +23,6 @@ from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 from circadia.stores.locks import agent_key, request_key
 from circadia.wake.admission.requests import WakeRequests
-from circadia.wake.chains import ChainPosition, fetch_place
 from circadia.wake.wake_rows import NewWake
 
 MAX_SNOOZE_SECONDS: Final = 30 * 86_400.0

@@ -22,7 +22,7 @@ class PulseStarter:
     async def open_gate(self, tx: Tx, target: Agent, wake: Wake) -> None:
         """Open the gate for a wake that needs no admission: the time awake counts, and no wake is charged (WAKE-56)."""
         actor = f"{wake.reason} by {wake.sender}"
-        await self._sleep.change_sleep(tx, target.id, asleep=False, cause=Cause.EVENT, actor=actor)
+        await self._sleep.change_sleep(tx, target.id, asleep=False, cause=Cause.EVENT, actor=actor, wake=wake)
 
     async def open_pulse(
         self,
@@ -55,7 +55,8 @@ class PulseStarter:
             routine=wake.routine if wake else None,
         )
         if resident and target.asleep:
-            await self._sleep.change_sleep(tx, target.id, asleep=False, cause=Cause.PULSE, actor=f"{reason} by {by}")
+            actor = f"{reason} by {by}"
+            await self._sleep.change_sleep(tx, target.id, asleep=False, cause=Cause.PULSE, actor=actor, wake=wake)
         return pulse
 
     async def extend_joined_pulse(self, tx: Tx, target: Agent, wake: Wake) -> None:

@@ -12,12 +12,12 @@ from circadia.records.coordination import RESIDENT
 from circadia.records.event import EventType
 from circadia.records.event_data import SleepChange
 from circadia.records.message import Delivery
-from circadia.records.pulse import PulseKind, PulseStatus
-from circadia.records.wake import WakeSource
+from circadia.records.pulse import Pulse, PulseKind, PulseStatus
+from circadia.records.wake import Wake
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 from circadia.wake.pulse_lifecycle import PulseLifecycle
-from circadia.wake.wake_rows import NewWake, WakeRows
+from circadia.wake.wake_rows import NewWake, WakeRows, build_thread_wake
 
 
 class SleepChanges:
@@ -37,11 +37,20 @@ class SleepChanges:
         self._draining = True
 
     async def change_sleep(
-        self, tx: Tx, agent_id: AgentId, *, asleep: bool, cause: Cause, actor: str, can_rouse: bool = False
+        self,
+        tx: Tx,
+        agent_id: AgentId,
+        *,
+        asleep: bool,
+        cause: Cause,
+        actor: str,
+        wake: Wake | NewWake | None = None,
+        can_rouse: bool = False,
     ) -> Agent | None:
         """Put the agent to sleep or wake it, and return its row; do nothing if it is already so.
 
-        With `can_rouse`, what came while it was awake, and which it has not seen, wakes it from this sleep (WAKE-88).
+        `wake` is what wakes it: a new one is stored, unguarded (WAKE-89). With `can_rouse`, what came while it was
+        awake, and which it has not seen, wakes it from this sleep (WAKE-88).
         Return None if the agent was deleted.
 
         Raises:
@@ -59,8 +68,11 @@ class SleepChanges:
         await tx.agents.save_sleep_state(changed, from_generation=agent.generation)
         if asleep and self.close_gate is not None:
             await self.close_gate(tx, changed)
-        await self._record_event(tx, changed, lasted_from=agent.since)
-        await self._follow_with_pulse(tx, changed)
+        request = self._wakes.build(wake) if isinstance(wake, NewWake) else wake
+        await self._record_event(tx, changed, request, lasted_from=agent.since)
+        pulse = await self._follow_with_pulse(tx, changed, request)
+        if request is not wake and request is not None:
+            await self._wakes.add_unguarded(tx, request, changed, None if pulse is None else pulse.id)
         await tx.sessions.touch(SessionId(changed.session_id), now)
         self._signal(tx, changed, lasted_from=agent.since)
         return await self._rouse(tx, changed) if can_rouse else changed
@@ -72,18 +84,20 @@ class SleepChanges:
         newest = await tx.deliveries.find_unread(agent.id, mentioned=True, newest=True)
         return [delivery for delivery in reversed(newest) if delivery.missed and delivery.seen_at is None]
 
-    async def _follow_with_pulse(self, tx: Tx, agent: Agent) -> None:
+    async def _follow_with_pulse(self, tx: Tx, agent: Agent, wake: Wake | None) -> Pulse | None:
         """Begin or end the pulse that an agent's time awake is, unless its gate moved for one (WAKE-56)."""
         if not agent.asleep and agent.cause is Cause.PULSE:
-            return
+            return None
         pulses = [pulse for pulse in await tx.pulses.find_open(agent.id) if pulse.launcher == RESIDENT]
         if agent.asleep:
             for pulse in pulses:
                 await self._pulses.move(tx, pulse, PulseStatus.SUCCEEDED, detail=f"fell asleep ({agent.actor})")
         elif not pulses:
-            await self._pulses.add(
-                tx, agent, kind=PulseKind.GATE, by=agent.actor, reason=agent.cause.value, running=True
-            )
+            return await self._pulses.add(
+                tx, agent, kind=PulseKind.GATE, by=agent.actor, reason=agent.cause.value, running=True,
+                root_id=wake and wake.root_id, depth=wake.depth if wake else 0, wake_id=wake and wake.id,
+            )  # fmt: skip
+        return pulses[-1] if pulses else None
 
     async def _rouse(self, tx: Tx, agent: Agent) -> Agent:
         """Wake an agent that falls asleep over what it missed, or ask for its wake; each item does so once."""
@@ -91,21 +105,24 @@ class SleepChanges:
         if not missed:
             return agent
         await tx.deliveries.mark_noticed(agent.id, [delivery.message.id for delivery in missed])
-        event, coordination = WakeEvent.MENTIONED.value, agent.coordination
+        event, coordination = WakeEvent.MENTIONED, agent.coordination
+        asks = [build_thread_wake(agent, event, delivery.message, by=delivery.message.sender) for delivery in missed]
         if coordination.launcher == RESIDENT and not coordination.guard_thread_events and not self._draining:
-            actor = f"{event} by {missed[0].message.sender}"
-            return await self.change_sleep(tx, agent.id, asleep=False, cause=Cause.EVENT, actor=actor) or agent
-        for message in (delivery.message for delivery in missed):
-            ask = NewWake(
-                target=agent, source=WakeSource.THREAD, by=message.sender, reason=event, message_id=message.id
-            )
-            await self._wakes.add_due(tx, ask, message.sender_id if coordination.guard_thread_events else None)
+            actor = f"{event.value} by {asks[0].by}"
+            woken = await self.change_sleep(tx, agent.id, asleep=False, cause=Cause.EVENT, actor=actor, wake=asks[0])
+            return woken or agent
+        for ask, delivery in zip(asks, missed, strict=True):
+            sender_id = delivery.message.sender_id if coordination.guard_thread_events else None
+            await self._wakes.add_due(tx, ask, sender_id)
         return agent
 
-    async def _record_event(self, tx: Tx, agent: Agent, *, lasted_from: datetime) -> None:
+    async def _record_event(self, tx: Tx, agent: Agent, wake: Wake | None, *, lasted_from: datetime) -> None:
         kind = EventType.SLEEP_START if agent.asleep else EventType.SLEEP_STOP
         lasted = round(_seconds_since(agent, lasted_from), 3)
-        data = SleepChange(generation=agent.generation, cause=agent.cause, actor=agent.actor, lasted_seconds=lasted)
+        data = SleepChange(
+            generation=agent.generation, cause=agent.cause, actor=agent.actor, lasted_seconds=lasted,
+            wake=wake and wake.id, message=wake and wake.message_id,
+        )  # fmt: skip
         await self._events.record(tx, kind, data, session=agent.session, agent=agent.name, at=agent.since)
 
     def _signal(self, tx: Tx, agent: Agent, *, lasted_from: datetime) -> None:

@@ -1,9 +1,10 @@
 """Sleep and wakes that somebody asks for: a person, or an agent that may (GATE-31, WAKE-87)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from circadia.agents.chains import fetch_place
 from circadia.errors import Conflict
 from circadia.ids import PulseId
 from circadia.records.agent import Agent, Cause
@@ -14,7 +15,6 @@ from circadia.records.pulse import PulseStatus
 from circadia.records.wake import WakeSource
 from circadia.stores.base import Tx
 from circadia.wake.admission.requests import WakeRequests
-from circadia.wake.chains import fetch_place
 from circadia.wake.pulse_lifecycle import find_launched_run
 from circadia.wake.sleep_changes import SleepChanges
 from circadia.wake.wake_rows import NewWake
@@ -54,29 +54,35 @@ class SleepControl:
         run = await find_launched_run(tx, agent.id) if launched and not asleep else None
         if asleep or not launched or run is not None:
             own = principal.agent is not None and principal.agent.id == agent.id
+            ask = None if asleep else await _build_ask(tx, principal, agent)
             changed = await self._sleep.change_sleep(
-                tx, agent.id, asleep=asleep, cause=cause, actor=principal.name, can_rouse=own
+                tx, agent.id, asleep=asleep, cause=cause, actor=principal.name, wake=ask, can_rouse=own
             )
             if changed is None:
                 raise Conflict(f"agent {agent.reference!r} was deleted")
             missed = await self._sleep.find_missed(tx, changed) if asleep and not own else ()
             return SleepOutcome(agent=changed, pulse_id=None if run is None else run.id, missed=missed)
-        is_person = principal.agent is None
-        if is_person and overrides:
+        by_person = principal.agent is None and overrides
+        if by_person:
             starting = await find_launched_run(tx, agent.id, status=PulseStatus.STARTING)
             if starting is not None:  # one that has not been claimed is joined
                 return SleepOutcome(agent=agent, pulse_id=starting.id)
-        ask = NewWake(
-            target=agent,
-            source=WakeSource.PERSON if is_person else WakeSource.AGENT,
-            sender=principal.agent,
-            by=principal.name,
-            reason=BY_HAND,
-            place=await fetch_place(tx, principal),
-            overridden_by=f"{principal.name}: {BY_HAND}" if is_person and overrides else None,
-        )
+        ask = await _build_ask(tx, principal, agent)
+        if by_person:
+            ask = replace(ask, overridden_by=f"{principal.name}: {BY_HAND}")
         wake = await self._requests.ask(tx, ask)
         return SleepOutcome(agent=agent, pulse_id=wake.pulse_id)
+
+
+async def _build_ask(tx: Tx, principal: Principal, target: Agent) -> NewWake:
+    return NewWake(
+        target=target,
+        source=WakeSource.PERSON if principal.agent is None else WakeSource.AGENT,
+        sender=principal.agent,
+        by=principal.name,
+        reason=BY_HAND,
+        place=await fetch_place(tx, principal),
+    )
 
 
 async def list_wakers(tx: Tx, agent: Agent) -> Sequence[str]:

@@ -1,13 +1,15 @@
 """Effects of thread events on an agent: they change its sleep at once, or become wake requests (WAKE-07)."""
 
+from dataclasses import replace
+
+from circadia.agents.chains import fetch_agent_place
 from circadia.records.agent import Agent, Cause, SleepEvent, WakeEvent
 from circadia.records.coordination import RESIDENT
-from circadia.records.wake import WakeSource
+from circadia.records.message import Message
 from circadia.stores.base import Tx
 from circadia.wake.admission.requests import WakeRequests
-from circadia.wake.chains import NOWHERE, fetch_agent_place
 from circadia.wake.sleep_changes import SleepChanges
-from circadia.wake.wake_rows import NewWake
+from circadia.wake.wake_rows import build_thread_wake
 
 
 class ThreadEventHandler:
@@ -21,24 +23,29 @@ class ThreadEventHandler:
         self._sleep = sleep
         self._requests = requests
 
-    async def on_event(self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str) -> None:
+    async def on_event(
+        self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str, message: Message | None = None
+    ) -> None:
         guarded = agent.coordination.guard_thread_events
         launched = agent.coordination.launcher != RESIDENT
-        asleep = isinstance(event, SleepEvent)
-        if event not in (agent.sleep_events if asleep else agent.wake_events):
+        actor = f"{event.value} by {by}"
+        if isinstance(event, SleepEvent):
+            if event in agent.sleep_events:
+                await self._sleep.change_sleep(tx, agent.id, asleep=True, cause=Cause.EVENT, actor=actor)
             return
-        if asleep or not (guarded or launched or self._requests.is_draining):
-            actor = f"{event.value} by {by}"
-            await self._sleep.change_sleep(tx, agent.id, asleep=asleep, cause=Cause.EVENT, actor=actor)
+        if event not in agent.wake_events:
+            return
+        ask = build_thread_wake(agent, event, message, by=by)
+        if not (guarded or launched or self._requests.is_draining):
+            await self._sleep.change_sleep(tx, agent.id, asleep=False, cause=Cause.EVENT, actor=actor, wake=ask)
             return
         present = await tx.agents.get(agent.id)
         if present is None or not present.asleep:
             return
         sender = await self._find_sender(tx, by) if guarded else None  # an unguarded event counts against nobody
-        place = NOWHERE if sender is None else await fetch_agent_place(tx, sender)
-        await self._requests.ask(
-            tx, NewWake(target=present, source=WakeSource.THREAD, sender=sender, by=by, reason=event.value, place=place)
-        )
+        if sender is not None:
+            ask = replace(ask, sender=sender, place=await fetch_agent_place(tx, sender))
+        await self._requests.ask(tx, replace(ask, target=present))
 
     async def _find_sender(self, tx: Tx, by: str) -> Agent | None:
         """Return the agent that caused the event, or None for a person."""

@@ -3,16 +3,16 @@
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from circadia.agents.chains import NOWHERE, ChainPosition
 from circadia.clock import Clock
-from circadia.ids import AgentId, IdSource, MessageId, WakeId
-from circadia.records.agent import Agent
+from circadia.ids import AgentId, IdSource, MessageId, PulseId, WakeId
+from circadia.records.agent import Agent, WakeEvent
 from circadia.records.event import EventType
 from circadia.records.event_data import WakeVerdict
-from circadia.records.message import Priority
+from circadia.records.message import Message, Priority
 from circadia.records.wake import Decision, Wake, WakeSource
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
-from circadia.wake.chains import NOWHERE, ChainPosition
 
 UNDECIDED = "its agent fell asleep without having seen this"
 """Detail of a request that the worker decides at once."""
@@ -38,6 +38,20 @@ class NewWake:
     """The person who overrides the guardrails, and the reason."""
 
 
+def build_thread_wake(target: Agent, event: WakeEvent, message: Message | None, *, by: str) -> NewWake:
+    """Build the request of a thread event that counts against nobody; a message links it to its chain."""
+    if message is None:
+        return NewWake(target=target, source=WakeSource.THREAD, by=by, reason=event.value)
+    return NewWake(
+        target=target,
+        source=WakeSource.THREAD,
+        by=by,
+        reason=event.value,
+        message_id=message.id,
+        place=ChainPosition(root_id=message.root_id, parent_id=message.parent_id, depth=message.depth),
+    )
+
+
 class WakeRows:
     def __init__(self, clock: Clock, ids: IdSource, events: EventLog) -> None:
         self._clock = clock
@@ -51,6 +65,12 @@ class WakeRows:
         await tx.wakes.add(wake)
         await self.record_decision(tx, wake, ask.target)
         return wake
+
+    async def add_unguarded(self, tx: Tx, wake: Wake, target: Agent, pulse_id: PulseId | None) -> None:
+        """Store a request that opened its agent's gate without a decision: no limit counts it (WAKE-89)."""
+        wake = replace(wake, decision=Decision.ADMITTED, expires_at=None, pulse_id=pulse_id)
+        await tx.wakes.add(wake)
+        await self.record_decision(tx, wake, target)
 
     def build(self, ask: NewWake) -> Wake:
         """Return the row of a request that is not decided yet."""

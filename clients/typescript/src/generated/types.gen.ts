@@ -530,6 +530,10 @@ export type AgentCreated = {
      */
     actor: string;
     /**
+     * What wakes it next; null if nothing that is known.
+     */
+    next: NextWakeView | null;
+    /**
      * Held
      *
      * Number of its held calls.
@@ -836,6 +840,10 @@ export type AgentStateView = {
      */
     actor: string;
     /**
+     * What wakes it next; null if nothing that is known.
+     */
+    next: NextWakeView | null;
+    /**
      * Held
      *
      * Number of its held calls.
@@ -921,6 +929,10 @@ export type AgentView = {
      * Who made the last change.
      */
     actor: string;
+    /**
+     * What wakes it next; null if nothing that is known.
+     */
+    next: NextWakeView | null;
     /**
      * Held
      *
@@ -4228,6 +4240,26 @@ export type MessageView = {
      * Time of acceptance.
      */
     at: string;
+};
+
+/**
+ * NextWakeView
+ *
+ * What will wake an agent next, if nothing comes before.
+ */
+export type NextWakeView = {
+    /**
+     * At
+     *
+     * Time.
+     */
+    at: string;
+    /**
+     * By
+     *
+     * `routine NAME`, or `deferred wake by SENDER`.
+     */
+    by: string;
 };
 
 /**
@@ -10830,6 +10862,18 @@ export type SleepChange = {
      * Duration of the state before.
      */
     lasted_seconds: number;
+    /**
+     * Wake
+     *
+     * Id of the wake request that woke it.
+     */
+    wake?: string | null;
+    /**
+     * Message
+     *
+     * Id of the message behind that request.
+     */
+    message?: string | null;
 };
 
 /**

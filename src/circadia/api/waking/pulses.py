@@ -7,6 +7,7 @@ from fastapi import Query
 from pydantic import Field, StrictFloat, StrictInt
 
 from circadia.agents.access import require_operator
+from circadia.agents.chains import NOWHERE
 from circadia.api.bodies import Body
 from circadia.api.pages import fetch_page
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
@@ -23,7 +24,6 @@ from circadia.schemas.wakes import WakeOutcome
 from circadia.settings.launchers import WebhookLauncherSettings
 from circadia.stores.base import Tx
 from circadia.wake.admission.budgets import fetch_budgets
-from circadia.wake.chains import NOWHERE
 from circadia.wake.launchers.base import LaunchResult
 from circadia.wake.launchers.output import redact_tokens
 from circadia.wake.pulse_lifecycle import total_run_seconds

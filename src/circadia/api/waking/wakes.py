@@ -6,6 +6,7 @@ from fastapi import Query, Response
 from pydantic import Field, StrictBool
 
 from circadia.agents.access import require_operator
+from circadia.agents.chains import NOWHERE, fetch_place
 from circadia.api.pages import fetch_page
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import Instant, home_of, named_agent, require_enabled
@@ -21,7 +22,6 @@ from circadia.schemas.wakes import WakeDetail, WakeList, WakeMatrix, WakeOutcome
 from circadia.stores.base import Tx
 from circadia.stores.locks import request_key
 from circadia.wake.admission.budgets import fetch_budgets
-from circadia.wake.chains import NOWHERE, fetch_place
 from circadia.wake.inbox import OutgoingMessage
 from circadia.wake.wake_rows import NewWake
 

@@ -206,6 +206,8 @@ def show(server: RemoteServer, agent: Agent, session: Session = None, as_json: A
         print_json(answer)
         return
     console().print(agent_table([answer]))
+    if answer.next is not None:
+        typer.echo(f"wakes next by {answer.next.by}, at {answer.next.at.isoformat(timespec='seconds')}")
     if answer.sleep_events:
         typer.echo(f"falls asleep when {', '.join(answer.sleep_events)}")
     if answer.in_file:

@@ -162,6 +162,8 @@ class ExchangeRecorder:
         skipped = _skip_reason(bank, said)
         if skipped is not None:
             await tx.banks.count_skipped_turn(bank.id, skipped)
+            if skipped == "no_content" and _completes_turn(said):
+                await tx.sleep_states.count_unstored_turn(bank.id)
             return
         keys = [said.key]
         if not said.unique:
@@ -236,6 +238,11 @@ def _skip_reason(bank: Bank, said: Utterance) -> str | None:
     if said.importance < bank.policy.least_importance:
         return "importance"
     return None
+
+
+def _completes_turn(said: Utterance) -> bool:
+    """Return whether it is an answer, as "Fine." is; the call of a tool has no text."""
+    return bool(said.text) and said.trust is Trust.AGENT and not (said.tool or said.incomplete)
 
 
 def _episode_kind(said: Utterance) -> EpisodeKind:

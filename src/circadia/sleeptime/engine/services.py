@@ -330,9 +330,10 @@ class SleeptimeService:
         again = own is not None and own.started_at is not None  # it was counted when it began
         hour = (now - HOUR, now + FARTHEST)  # starts seen by a clock that was set back count, if they are plausible
         turn_at, replying_since = await self.turns.fetch_turn_times(tx, binding_of(bank))
+        backlog = await tx.sleep_states.fetch_backlog(bank.id, state.cursor)
         known = BankSleepStatus(
             state=state,
-            backlog=await tx.sleep_states.fetch_backlog(bank.id, state.cursor),
+            backlog=replace(backlog, turns=backlog.turns + state.unstored_turns),
             asleep=await tx.sleep_states.are_agents_asleep(names_of(bank)),
             busy=running is not None and (own is None or running.id != own.id),
             begun=0 if again else await tx.passes.count_started(bank.id, *hour),

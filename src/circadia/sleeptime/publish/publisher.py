@@ -183,6 +183,7 @@ class Publisher:
                 replace(
                     state, cursor=max(state.cursor, page.upto), leftovers=tuple(page.leftovers),
                     demotions=await _known_demotions(tx, bank, mark.demotions, before), edited_at=mark.edited_at,
+                    unstored_turns=0,
                 )
             )  # fmt: skip
         if not await tx.passes.save(now, origin=run):

@@ -25,7 +25,7 @@ from sqlalchemy import (
 
 from circadia.errors import Conflict
 from circadia.ids import AgentId, SessionId
-from circadia.records.agent import Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
+from circadia.records.agent import Agent, AgentPolicy, Cause, NextWake, SleepEvent, WakeEvent
 from circadia.records.coordination import RESIDENT, Coordination, Setting, SettingSource, build_coordination
 from circadia.stores.locks import agent_key, session_key
 from circadia.stores.sql.due_checks import queue_check_of_agents
@@ -36,7 +36,7 @@ from circadia.stores.sql.short_reads import LongWork
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
-_ADD = Statement(Upsert(agents), [column.name for column in agents.c])
+_ADD = Statement(Upsert(agents), [column.name for column in agents.c if not column.name.startswith("next_")])
 _TEXTS: Final = ("sleep_events", "wake_events", "policy", "coordination")
 """Read as text, not as JSON, so that the result for an equal text can be reused."""
 _ROWS = select(
@@ -290,6 +290,7 @@ def _agent(row: Row[Any]) -> Agent:
         description=row.description,
         created_at=row.created_at,
         deleted_at=row.deleted_at,
+        next=None if row.next_at is None else NextWake(at=row.next_at, by=row.next_by),
     )
 
 

@@ -114,10 +114,9 @@ _LEASE_FOR_PULSE = Statement(
         leased_until=None,
         pulse_id=bindparam("pulse", type_=String),
         snoozed=False,
-        seen_at=func.coalesce(deliveries.c.seen_at, bindparam("now", type_=Instant)),
         ended_at=None,
     ),
-    ["agent", "message", "pulse", "now"],
+    ["agent", "message", "pulse"],
 )
 _IS_OF_PULSE = and_(
     deliveries.c.pulse_id == bindparam("pulse"),
@@ -125,6 +124,12 @@ _IS_OF_PULSE = and_(
     deliveries.c.leased_until.is_(None),  # else it is snoozed, or in flight to a caller, and no longer the pulse's
 )
 _OF_PULSE = Statement(select(deliveries.c.message_id).where(_IS_OF_PULSE))
+_SEE_OF_PULSE = Statement(
+    update(deliveries)
+    .where(_IS_OF_PULSE, deliveries.c.seen_at.is_(None))
+    .values(seen_at=bindparam("now", type_=Instant)),
+    ["pulse", "now"],
+)
 _HANDLE_OF_PULSE = Statement(
     update(deliveries)
     .where(_IS_OF_PULSE)
@@ -289,12 +294,14 @@ class SqlDeliveries:
         leased_ids = await self._move_deliveries(_LEASE, agent_id, messages, until=until, seen=now, snoozed=snoozed)
         return [message for message in messages if message in leased_ids]
 
-    async def lease_for_pulse(
-        self, agent_id: AgentId, messages: Collection[MessageId], pulse_id: PulseId, now: datetime
-    ) -> None:
+    async def lease_for_pulse(self, agent_id: AgentId, messages: Collection[MessageId], pulse_id: PulseId) -> None:
         await self._hold(agent_key(agent_id))
         for message_id in messages:
-            self._queue_write(_LEASE_FOR_PULSE, [agent_id, message_id, pulse_id, now], key=message_id)
+            self._queue_write(_LEASE_FOR_PULSE, [agent_id, message_id, pulse_id], key=message_id)
+
+    async def mark_seen_by_pulse(self, agent_id: AgentId, pulse_id: PulseId, now: datetime) -> None:
+        await self._hold(agent_key(agent_id))
+        self._queue_write(_SEE_OF_PULSE, [pulse_id, now], key=pulse_id)
 
     async def mark_handled_by_pulse(self, agent_id: AgentId, pulse_id: PulseId, now: datetime) -> None:
         await self._hold(agent_key(agent_id))

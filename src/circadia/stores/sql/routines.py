@@ -18,6 +18,7 @@ from circadia.ids import AgentId, RoutineId
 from circadia.records.schedule import Routine, RoutineSpec
 from circadia.stores.locks import agent_key
 from circadia.stores.sql.link import Runner
+from circadia.stores.sql.next_wakes import save_next_wake
 from circadia.stores.sql.schema import routines
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -53,6 +54,7 @@ _NEXT = Statement(
 
 class SqlRoutines:
     def __init__(self, runner: Runner) -> None:
+        self._runner = runner
         self._run = runner.run
         self._hold = runner.hold
 
@@ -68,22 +70,28 @@ class SqlRoutines:
 
         if not await self._run(work):
             raise Conflict(f"the agent has a routine {routine.name!r} already")
+        await save_next_wake(self._runner, routine.agent_id)
 
     async def save(self, routine: Routine, *, origin: Routine) -> bool:
         await self._hold(agent_key(routine.agent_id))
         values: dict[str, Any] = {f"new_{name}": value for name, value in _build_row(routine).items()}
         values |= {"key_id": routine.id, "origin_next": origin.next_at}
-        return await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
+        saved = await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
+        await save_next_wake(self._runner, routine.agent_id)
+        return saved
 
     async def remove(self, agent_id: AgentId, name: str) -> bool:
         await self._hold(agent_key(agent_id))
         values = {"agent_id": agent_id, "name": name}
-        return await self._run(lambda connection: _REMOVE.execute(connection, values) == 1)
+        removed = await self._run(lambda connection: _REMOVE.execute(connection, values) == 1)
+        await save_next_wake(self._runner, agent_id)
+        return removed
 
     async def remove_others(self, agent_id: AgentId, names: Collection[str]) -> None:
         await self._hold(agent_key(agent_id))
         others = delete(routines).where(routines.c.agent_id == agent_id, routines.c.name.not_in(names))
         await self._run(lambda connection: connection.execute(others))
+        await save_next_wake(self._runner, agent_id)
 
     async def get(self, agent_id: AgentId, name: str) -> Routine | None:
         await self._hold(agent_key(agent_id))

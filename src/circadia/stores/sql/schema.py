@@ -95,6 +95,8 @@ agents = Table(
     Column("description", Text, nullable=False),
     Column("created_at", Instant, nullable=False),
     Column("deleted_at", Instant),
+    Column("next_at", Instant),
+    Column("next_by", String),
 )
 Index("agents_name", agents.c.session_id, agents.c.name, unique=True, **only("deleted_at IS NULL"))
 Index("agents_past_name", agents.c.name, agents.c.created_at)

@@ -43,6 +43,7 @@ _COLUMNS = [column.name for column in sleep_states.c]
 _PUT = Statement(
     Upsert(sleep_states, keys=("bank_id",), new=[name for name in _COLUMNS if name != "bank_id"]), _COLUMNS
 )
+_UNSTORED = Statement(Upsert(sleep_states, keys=("bank_id",), more=("unstored_turns",)), _COLUMNS)
 _GET = Statement(select(sleep_states).where(sleep_states.c.bank_id == bindparam("bank")))
 _COMPLETED = and_(
     episodes.c.kind.in_([EpisodeKind.TURN.value, EpisodeKind.READY.value]),
@@ -147,6 +148,12 @@ class SqlSleepStates:
         await self._run(lambda connection: _PUT.execute(connection, _dump(state)))
         queue_check(self._runner, state.bank_id)
 
+    async def count_unstored_turn(self, bank_id: BankId) -> None:
+        await self._hold(bank_key(bank_id))
+        values = _dump(SleepState(bank_id=bank_id, unstored_turns=1))
+        await self._run(lambda connection: _UNSTORED.execute(connection, values))
+        queue_check(self._runner, bank_id)
+
     async def record_gate(self, bank_id: BankId, gate: str, detail: str, at: datetime) -> None:
         state = replace(await self.get(bank_id), gate=gate, gate_detail=detail, gate_at=at)
         await self._run(lambda connection: _PUT.execute(connection, _dump(state)))
@@ -226,4 +233,5 @@ def _state(row: Row[Any]) -> SleepState:
             OperationPause(operation=name, at=datetime.fromisoformat(at), until=datetime.fromisoformat(until))
             for name, at, until in row.pauses
         ),
+        unstored_turns=row.unstored_turns,
     )

@@ -88,6 +88,7 @@ sleep_states = Table(
     Column("demotions", Integer, nullable=False, server_default=text("0")),
     Column("edited_at", Instant),
     Column("pauses", JSON, nullable=False, server_default=text("'[]'")),
+    Column("unstored_turns", Integer, nullable=False, server_default=text("0")),
 )
 Index("sleep_states_failing", sleep_states.c.bank_id, **only("failures > 0"))
 

@@ -36,6 +36,7 @@ from circadia.records.wake import (
 )
 from circadia.stores.locks import FLEET_KEY, agent_key, request_key
 from circadia.stores.sql.link import Runner
+from circadia.stores.sql.next_wakes import save_next_wake
 from circadia.stores.sql.schema import Instant, pulses, wakes
 from circadia.stores.sql.statement import Statement
 from circadia.stores.waking import ALL
@@ -113,7 +114,7 @@ _TALLY = Statement(text(
          AND decided_at >= :day) AS of_sender_today,
       (SELECT max(decided_at) FROM wakes WHERE agent_id = :agent AND {_COUNTS}) AS last_wake_at,
       (SELECT count(*) FROM (SELECT 1 FROM wakes WHERE sender_id = :sender AND at >= :asked_since AND id <> :wake
-         AND decision IN ('admitted', 'deferred', 'expired')
+         AND (decision IN ('deferred', 'expired') OR decision = 'admitted' AND charge <> 'none')
          AND (CAST(:sender_pulse AS VARCHAR) IS NULL OR sender_pulse = :sender_pulse)
          LIMIT :asked_most) AS asked) AS asked_in_session,
       (SELECT count(*) FROM wakes WHERE root_id = :root AND agent_id = :agent AND {_COUNTS}) AS visits,
@@ -158,6 +159,7 @@ _TALLY = Statement(text(
 
 class SqlWakes:
     def __init__(self, runner: Runner) -> None:
+        self._runner = runner
         self._run = runner.run
         self._hold = runner.hold
         self._keep = runner.queue_write
@@ -165,12 +167,16 @@ class SqlWakes:
     async def add(self, wake: Wake) -> None:
         await self._hold(agent_key(wake.agent_id))
         self._keep(_ADD, (*_ROW(wake), wake.priority.rank, list(wake.trace)))
+        if wake.decision is Decision.DEFERRED:
+            await save_next_wake(self._runner, wake.agent_id)
 
     async def save(self, wake: Wake) -> bool:
         await self._hold(agent_key(wake.agent_id))
         values: dict[str, Any] = {f"new_{name}": getattr(wake, name) for name in _DECIDED}
         values |= {"key_id": wake.id, "new_trace": list(wake.trace)}
-        return await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
+        saved = await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
+        await save_next_wake(self._runner, wake.agent_id)
+        return saved
 
     async def charge_reserved(self, pulse_id: PulseId) -> None:
         self._keep(_CHARGE, [pulse_id], key=pulse_id)

@@ -4,12 +4,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from circadia.agents.chains import ChainPosition
 from circadia.ids import WakeId
 from circadia.records.agent import Agent
 from circadia.records.coordination import PairMode
 from circadia.records.wake import Charge, Decision, GuardrailCounts, Wake
 from circadia.stores.base import Tx
-from circadia.wake.chains import ChainPosition
 from circadia.wake.scheduling.wall_clock import day_bounds
 
 SPENT: Final = frozenset({
@@ -43,6 +43,18 @@ class Budgets:
     """Those of them that the pair accounts for; None for a person."""
 
 
+def counting_window(place: ChainPosition, now: datetime) -> tuple[datetime, datetime | None]:
+    """Return the start of the period in which requests count together, and its end if that needs no sleep.
+
+    Without an end each day counts separately: a limit would otherwise apply forever.
+    """
+    since = place.since or now
+    if place.endless_in is None:
+        return since, None
+    starts, ends = day_bounds(place.endless_in, now)
+    return max(since, starts), ends
+
+
 async def fetch_tally(
     tx: Tx,
     target: Agent,
@@ -58,7 +70,7 @@ async def fetch_tally(
         wake_id=_NO_WAKE,
         sender_id=sender.id if sender is not None else None,
         sender_pulse=place.pulse_id,
-        asked_since=place.counting_window(now)[0],
+        asked_since=counting_window(place, now)[0],
         root_id=place.root_id or _NO_ROOT,
         day=day_bounds(target.coordination.zone, now)[0],
         utc_day=_utc_midnight(now),

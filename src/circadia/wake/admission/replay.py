@@ -121,7 +121,7 @@ class _Ledger:
         self.visits: Counter[tuple[str, AgentId]] = Counter()
 
     def add(self, wake: Wake, decision: Decision, session: _Session, *, counts: bool, at: datetime) -> None:
-        if decision in _ASKED:
+        if decision in _ASKED and wake.trace:  # what is unguarded has none
             self.asked[session] += 1
         if counts:
             self.visits[wake.root_id, wake.agent_id] += 1

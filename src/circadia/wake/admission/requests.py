@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from circadia.agents.chains import NOWHERE, ChainPosition
 from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.ids import PulseId
@@ -30,7 +31,7 @@ from circadia.records.wake import (
 )
 from circadia.stores.base import Tx
 from circadia.stores.waking import ALL
-from circadia.wake.admission.budgets import count_wake
+from circadia.wake.admission.budgets import count_wake, counting_window
 from circadia.wake.admission.guardrails import (
     CIRCUIT_FAILURES,
     AdmissionFacts,
@@ -39,7 +40,6 @@ from circadia.wake.admission.guardrails import (
     check_guardrails,
 )
 from circadia.wake.admission.idleness import find_idle_reason
-from circadia.wake.chains import NOWHERE, ChainPosition
 from circadia.wake.pulse_starter import PulseStarter
 from circadia.wake.scheduling.blackouts import blackout_at
 from circadia.wake.scheduling.wall_clock import day_bounds
@@ -251,7 +251,7 @@ class WakeRequests:
         coordination = target.coordination
         starts, _ = day_bounds(coordination.zone, now)
         utc_day = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        asked_since, asks_anew_at = place.counting_window(now)
+        asked_since, asks_anew_at = counting_window(place, now)
         asker = None if sender is None else sender.coordination.wake_guardrails
         asked_most = (asker or coordination.wake_guardrails).max_wakes_per_session
         tally = await tx.wakes.tally(

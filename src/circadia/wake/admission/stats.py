@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
+from circadia.agents.chains import NOWHERE
 from circadia.records.agent import Agent
 from circadia.records.coordination import Guardrails
 from circadia.records.schedule import load_zone
 from circadia.stores.base import Tx
 from circadia.wake.admission.budgets import fetch_tally
-from circadia.wake.chains import NOWHERE
 from circadia.wake.scheduling.wall_clock import day_bounds
 
 

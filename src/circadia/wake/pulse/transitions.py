@@ -105,7 +105,7 @@ class PulseService:
             max_tokens=agent.coordination.prompt_tokens,
         )
         shown_ids = [delivery.message.id for delivery in prompt.shown]
-        await tx.deliveries.lease_for_pulse(agent.id, shown_ids, taken_pulse.id, now)
+        await tx.deliveries.lease_for_pulse(agent.id, shown_ids, taken_pulse.id)
         await tx.provenances.add([prompt_provenance(agent, prompt.text, shown_ids, now)])
         limit = _bound_run_seconds(taken_pulse, wakes, spare)
         return LeasedPulse(
@@ -135,8 +135,10 @@ class PulseService:
         return present
 
     async def mark_started(self, tx: Tx, pulse: Pulse) -> Pulse:
-        """Mark the pulse as running: charge its wakes and open its gate."""
-        running = await self._rows.move(tx, pulse, PulseStatus.RUNNING, started_at=self._clock.now())
+        """Mark the pulse as running: charge its wakes, mark its messages as seen and open its gate."""
+        now = self._clock.now()
+        running = await self._rows.move(tx, pulse, PulseStatus.RUNNING, started_at=now)
+        await tx.deliveries.mark_seen_by_pulse(pulse.agent_id, pulse.id, now)
         actor = f"{pulse.reason} by {pulse.by}"
         await self._sleep.change_sleep(tx, pulse.agent_id, asleep=False, cause=Cause.PULSE, actor=actor)
         return running

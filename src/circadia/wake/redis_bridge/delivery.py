@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import orjson
 
+from circadia.agents.chains import fetch_place
 from circadia.agents.directory import find_agent, find_session, hold_agents
 from circadia.errors import InvalidRequest
 from circadia.records.agent import Agent
@@ -17,7 +18,6 @@ from circadia.records.wake import Wake, WakeReason, WakeSource
 from circadia.stores.base import Store
 from circadia.stores.locks import request_key
 from circadia.wake.admission.requests import WakeRequests
-from circadia.wake.chains import fetch_place
 from circadia.wake.inbox import Inbox, MessageReceipt, OutgoingMessage
 from circadia.wake.wake_rows import NewWake
 

@@ -8,7 +8,6 @@ from circadia.records.agent import Agent
 from circadia.records.principal import Principal
 from circadia.records.pulse import Pulse, PulseStatus
 from circadia.stores.base import Tx
-from circadia.wake.scheduling.wall_clock import day_bounds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,17 +22,6 @@ class ChainPosition:
     """Start of that pulse, or of the time awake."""
     endless_in: str | None = None
     """The agent's zone if only a sleep ends that pulse or time awake; None if a time limit does."""
-
-    def counting_window(self, now: datetime) -> tuple[datetime, datetime | None]:
-        """Return the start of the period in which requests count together, and its end if that needs no sleep.
-
-        Without an end each day counts separately: a limit would otherwise apply forever.
-        """
-        since = self.since or now
-        if self.endless_in is None:
-            return since, None
-        starts, ends = day_bounds(self.endless_in, now)
-        return max(since, starts), ends
 
 
 NOWHERE = ChainPosition()
