@@ -130,8 +130,8 @@ async def test_an_agents_page_says_what_woke_it_last_and_what_will_wake_it_next(
     daily = {"name": "daily", "cron": "0 3 * * *", "instructions": "look"}
     await site.call("PUT", "/agents/rhythmic/schedule", {"routines": [daily]})
     async with site.open("/agents/rhythmic") as page:
-        await expect(stat(page, "Next wake")).to_contain_text("routine daily")
-        await expect(stat(page, "Last wake")).to_contain_text("none")
+        await expect(page.get_by_role("group", name="Next wake")).to_contain_text("routine daily")
+        await expect(page.get_by_role("group", name="Last wake")).to_contain_text("none")
         for sleeping in (True, False):
             await site.call("PUT", "/sessions/default/agents/rhythmic/sleeping", {"sleeping": sleeping})
-        await expect(stat(page, "Last wake")).to_contain_text("woken by hand from operator")
+        await expect(page.get_by_role("group", name="Last wake")).to_contain_text("woken by hand from operator")
