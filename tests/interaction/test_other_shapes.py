@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import anthropic
+import brotli
 import httpx2
 import openai
 import pytest
+from backports import zstd
 
 from tests.gateway.wire.peer import Caller, answering, peer
 from tests.interaction.live import CHAT, Live, live
@@ -79,6 +81,8 @@ PACKED: list[tuple[str, Callable[[bytes], bytes]]] = [
     ("gzip", gzip.compress),
     ("deflate", zlib.compress),
     ("deflate", bare),
+    ("br", brotli.compress),  # pyright: ignore[reportUnknownMemberType]
+    ("zstd", zstd.compress),
 ]
 EACH = pytest.mark.parametrize("path", ENDPOINTS, ids=lambda path: path.rpartition("/")[2])
 HELD = pytest.mark.parametrize("held", [False, True], ids=["awake", "held"])
@@ -139,7 +143,7 @@ async def test_a_whole_answer_to_a_call_for_a_stream_passes_as_it_came_while_awa
 
 @HELD
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "stream"])
-@pytest.mark.parametrize("packing", PACKED, ids=["gzip", "deflate", "deflate without a head"])
+@pytest.mark.parametrize("packing", PACKED, ids=["gzip", "deflate", "deflate without a head", "br", "zstd"])
 @pytest.mark.spec("GATE-61", "GATE-64")
 async def test_a_compressed_answer_is_unpacked_and_counted(
     tmp_path: Path, packing: tuple[str, Callable[[bytes], bytes]], streamed: bool, held: bool
@@ -158,20 +162,26 @@ async def test_a_compressed_answer_is_unpacked_and_counted(
 
 
 @pytest.mark.spec("GATE-63")
+@pytest.mark.parametrize(("coding", "pack"), [PACKED[0], *PACKED[3:]])
 @pytest.mark.parametrize("flaw", ["cut off", "not packed"])
-async def test_a_compressed_answer_that_is_not_whole_is_a_502(tmp_path: Path, flaw: str) -> None:
-    packed = gzip.compress(json.dumps(COMPLETION).encode())
+async def test_a_compressed_answer_that_is_not_whole_is_a_502(
+    tmp_path: Path, flaw: str, coding: str, pack: Callable[[bytes], bytes]
+) -> None:
+    packed = pack(json.dumps(COMPLETION).encode())
     body = packed[:-20] if flaw == "cut off" else b"\x1f\x8b" + packed
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\n"
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: %b\r\n" % coding.encode()
     async with peer(answering(head + b"content-length: %d\r\n\r\n" % len(body) + body)) as far:
         async with live(tmp_path, upstream={"base_url": f"http://127.0.0.1:{far.port}", "retries": 0}) as at:
             assert (await at.answered(await at.agent()))[0] == 502
 
 
 @pytest.mark.spec("GATE-63")
-async def test_a_few_packed_bytes_cannot_fill_the_memory(tmp_path: Path) -> None:
-    body = gzip.compress(b" " * 80 * 2**20)
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\n"
+@pytest.mark.parametrize(("coding", "pack"), [PACKED[0], *PACKED[3:]])
+async def test_a_few_packed_bytes_cannot_fill_the_memory(
+    tmp_path: Path, coding: str, pack: Callable[[bytes], bytes]
+) -> None:
+    body = pack(b" " * 80 * 2**20)
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: %b\r\n" % coding.encode()
     async with peer(answering(head + b"content-length: %d\r\n\r\n" % len(body) + body)) as far:
         async with live(tmp_path, upstream={"base_url": f"http://127.0.0.1:{far.port}", "retries": 0}) as at:
             status, problem = await at.answered(await at.agent())

@@ -193,7 +193,7 @@ class ProviderResponse:
         """Decompress the body and remove the headers that describe its compressed form."""
         coding = (self.header(b"content-encoding") or "").strip().lower()
         if coding in CODINGS and not self._headless:
-            self._decompressor = BodyDecompressor()
+            self._decompressor = CODINGS[coding]()
             packed_headers = (b"content-encoding", b"content-length")
             self.headers = [header for header in self.headers if header[0] not in packed_headers]
 
