@@ -174,19 +174,12 @@ class ThreadService:
         place = await fetch_place(tx, principal)
         message_id = MessageId(self._ids.new("msg"))
         message = Message(
-            id=message_id,
-            number=0,
-            thread_id=thread.id,
-            session_id=session.id,
+            id=message_id, number=0, thread_id=thread.id, session_id=session.id,
             sender_id=speaker.id if speaker else None,
             sender=speaker.reference if speaker else (principal.name if sender in (None, OPERATOR) else sender),
-            content=content,
-            mentions=tuple(agent.reference for agent in mentioned),
-            at=self._clock.now(),
-            root_id=place.root_id or message_id,
-            parent_id=place.parent_id,
-            depth=place.depth,
-        )
+            content=content, mentions=tuple(agent.reference for agent in mentioned), at=self._clock.now(),
+            root_id=place.root_id or message_id, parent_id=place.parent_id, depth=place.depth,
+        )  # fmt: skip
         mentioned_ids = {agent.id for agent in mentioned}
         others = [agent_id for agent_id in participants if speaker is None or agent_id != speaker.id]
         missed = {agent.id for agent in mentioned if not agent.asleep}  # they may fall asleep before they see it
