@@ -211,7 +211,7 @@ async def test_a_context_is_shown_in_its_two_parts(operator: CircadiaProcess) ->
     await fetch("blocks", "write", "context", "human", "Ann lives in Porto.")
     await fetch("episodes", "add", "context", "The cat is called Tom.")
     system, _, turn = (await told("banks", "context", "context", "what is the cat called")).partition(
-        "for the last user turn"
+        "behind the newest user turn"
     )
     assert "Ann lives in Porto." in system
     assert "Tom" in turn

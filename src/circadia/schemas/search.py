@@ -45,7 +45,7 @@ class ContextView(View):
 
     bank: str = Field(description="Name of the bank.")
     stable: str = Field(description="Text for the end of the system prompt; changes only with a block. May be empty.")
-    fitting: str = Field(description="Text for the last user turn, fenced as data. May be empty.")
+    fitting: str = Field(description="Text behind the newest user turn, fenced as data. May be empty.")
     blocks: list[str] = Field(description="Labels of the included blocks.")
     left_out: list[str] = Field(description="Labels of pinned blocks that exceed the budget.")
     hits: list[HitView] = Field(description="Included notes and episodes, oldest first.")

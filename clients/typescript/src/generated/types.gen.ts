@@ -2272,7 +2272,7 @@ export type ContextView = {
     /**
      * Fitting
      *
-     * Text for the last user turn, fenced as data. May be empty.
+     * Text behind the newest user turn, fenced as data. May be empty.
      */
     fitting: string;
     /**

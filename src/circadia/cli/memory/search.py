@@ -172,7 +172,7 @@ def context(
         print_json(parts)
         return
     out = console()
-    for title, text in (("for the system side", parts.stable), ("for the last user turn", parts.fitting)):
+    for title, text in (("for the system side", parts.stable), ("behind the newest user turn", parts.fitting)):
         out.print(Text(f"── {title} ──", "bold cyan"))
         out.print(Text(display_text(text)) if text else Text("nothing", "dim"))
     if parts.left_out:

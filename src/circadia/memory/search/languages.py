@@ -25,8 +25,8 @@ UNSURE: Final = 0.5
 """Probability of the best language below which a short question is stemmed in all languages."""
 FEW: Final = 8
 """Number of words from which a question is not short; stemming it in thirty languages would take milliseconds."""
-READ: Final = 500
-"""Characters used to detect the language."""
+READ: Final = 200
+"""Characters used to detect the language; 750 texts of five languages had the same languages by 200 as by 500."""
 CACHED_TEXTS: Final = 4_000
 """Texts whose languages are cached, 2 MB: a pass asks for those of each text again with every check of its dates."""
 ASKED: Final = 20_000
