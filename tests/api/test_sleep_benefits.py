@@ -1,8 +1,5 @@
 """What operations bring and cost over REST, and whose searches count."""
 
-from dataclasses import replace
-from datetime import timedelta
-
 import pytest
 
 from circadia.ids import AgentId, BankId, CallId, NoteId, PassId
@@ -12,7 +9,6 @@ from circadia.records.benefit import Benefit
 from circadia.records.call import Call, CallStatus
 from circadia.records.note import Note, NoteKind
 from circadia.records.sleep_call import SleepCall
-from circadia.records.sleep_state import OperationPause
 from tests.api.service import ADMIN, Service
 
 
@@ -25,10 +21,8 @@ async def team_of(service: Service) -> BankId:
     return bank.id
 
 
-@pytest.mark.spec("SLEEP-42", "SLEEP-61")
-async def test_status_tells_what_operations_bring_and_cost_and_resume_starts_those_that_are_paused(
-    service: Service,
-) -> None:
+@pytest.mark.spec("SLEEP-86", "SLEEP-61")
+async def test_status_tells_what_operations_bring_and_cost(service: Service) -> None:
     bank, now = await team_of(service), service.clock.now()
     gain = Benefit(
         bank_id=bank, operation="reflect", day=now.date(), uses=2, saved_tokens=300, saved_seconds=0.25,
@@ -43,20 +37,14 @@ async def test_status_tells_what_operations_bring_and_cost_and_resume_starts_tho
         await tx.benefits.add([gain])
         await tx.calls.add([line])
         await tx.sleep_calls.add(asked)
-        until = now + timedelta(days=14)
-        pause = OperationPause(operation="reflect", at=now, until=until)
-        await tx.sleep_states.put(replace(await tx.sleep_states.get(bank), pauses=(pause,)))
     (found,) = (await service.ok("GET", "/banks/team/sleeptime"))["balances"]
     assert found == {
         "operation": "reflect", "uses": 2, "saved_tokens": 300, "saved_seconds": 0.25, "saved_usd": 1e-6, "calls": 1,
-        "spent_tokens": 100, "spent_usd": 4e-6, "unit": "usd", "ratio": 0.25, "standing": "paused",
-        "paused_until": "2026-01-15T00:00:00Z",
+        "spent_tokens": 100, "spent_usd": 4e-6,
     }  # fmt: skip
-    (found,) = (await service.ok("POST", "/banks/team/sleeptime/resume"))["balances"]
-    assert (found["standing"], found["paused_until"]) == ("little", None)
 
 
-@pytest.mark.spec("SLEEP-42")
+@pytest.mark.spec("SLEEP-86")
 async def test_what_a_search_hands_to_an_agent_is_noted_and_what_a_person_looks_at_is_not(service: Service) -> None:
     bank = await team_of(service)
     said = [

@@ -20,7 +20,7 @@ async def test_events_are_printed_after_a_number_and_by_kind(operator: CircadiaP
     found = (await run("events", "--session", "record", *kinds, "--json")).json["events"]
     assert [each["type"] for each in found] == ["sleep_start", "sleep_stop"]
     later = (await run("events", "--session", "record", "--after", str(found[0]["number"]), "--json")).json["events"]
-    assert [each["type"] for each in later] == ["sleep_stop"]
+    assert [each["type"] for each in later] == ["sleep_stop", "wake"]
     lines = (await run("events", "--session", "record", *kinds)).out.splitlines()
     assert len(lines) == 2
     assert "record:ann" in lines[0]

@@ -1,4 +1,4 @@
-"""What every store promises of benefits, of what operations cost by day, and of their pauses."""
+"""What every store promises of benefits, and of what operations cost."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -9,8 +9,7 @@ import pytest
 from circadia.ids import AgentId, BankId
 from circadia.records.benefit import Benefit
 from circadia.records.retention import RetentionKind
-from circadia.records.sleep_call import OperationDayCost, SleepCost
-from circadia.records.sleep_state import OperationPause, SleepState
+from circadia.records.sleep_call import SleepCost
 from circadia.stores.base import Store
 from tests.contract.rows import agent, at, call, expire
 from tests.contract.sleep_rows import asked, banks_of
@@ -27,7 +26,7 @@ def gain(bank: BankId, operation: str = "consolidate", *, day: date = DAY, **mor
     return replace(made, **more)
 
 
-@pytest.mark.spec("SLEEP-42")
+@pytest.mark.spec("SLEEP-86")
 async def test_benefits_of_a_day_add_up_and_go_with_their_bank(store: Store) -> None:
     team, other = await banks_of(store, "team", "other")
     async with store.begin_write() as tx:
@@ -51,8 +50,8 @@ async def test_benefits_of_a_day_add_up_and_go_with_their_bank(store: Store) -> 
         assert await tx.benefits.find_all(other, since=DAY) == [gain(other)]
 
 
-@pytest.mark.spec("SLEEP-42")
-async def test_what_operations_cost_is_told_by_day_with_what_failed_and_what_has_no_price(store: Store) -> None:
+@pytest.mark.spec("SLEEP-86")
+async def test_what_operations_cost_is_told_with_what_failed(store: Store) -> None:
     team, other = await banks_of(store, "team", "other")
     lines = [
         ("c1", team, 0, {"input_tokens": 10, "output_tokens": 1, "cost_nanousd": 7, "total_seconds": 0.5}),
@@ -65,30 +64,14 @@ async def test_what_operations_cost_is_told_by_day_with_what_failed_and_what_has
         for key, bank, seconds, used in lines:
             await tx.calls.add([replace(call(key, by=agent()), **{**unknown, "at": at(seconds), **used})])
             await tx.sleep_calls.add(asked(key, bank, at=at(seconds)))
-    first = OperationDayCost(
-        operation="consolidate", day=DAY, first_at=at(0), unpriced=0,
-        spent=SleepCost(calls=2, tokens=31, nanousd=16, seconds=0.5),
-    )  # fmt: skip
-    second = OperationDayCost(
-        operation="consolidate", day=NEXT, first_at=at(3600 * 24), unpriced=1,
-        spent=SleepCost(calls=1, tokens=5, nanousd=0, seconds=0.0),
-    )  # fmt: skip
+    later = SleepCost(calls=1, tokens=5, nanousd=0, seconds=0.0)
+    both = SleepCost(calls=3, tokens=36, nanousd=16, seconds=0.5)
     async with store.begin_read() as tx:
-        assert await tx.sleep_calls.sum_cost_by_day(team, since=at(0)) == [first, second]
-        assert await tx.sleep_calls.sum_cost_by_day(team, since=at(61)) == [second]
+        assert await tx.sleep_calls.sum_cost_by_operation(team, since=at(0)) == {"consolidate": both}
+        assert await tx.sleep_calls.sum_cost_by_operation(team, since=at(61)) == {"consolidate": later}
 
 
-@pytest.mark.spec("SLEEP-42")
-async def test_pauses_of_operations_are_kept_with_how_the_work_stands(store: Store) -> None:
-    (team,) = await banks_of(store, "team")
-    pauses = tuple(OperationPause(operation=name, at=at(1), until=at(2.5)) for name in ("reflect", "rethink"))
-    async with store.begin_write() as tx:
-        await tx.sleep_states.put(SleepState(bank_id=team, pauses=pauses))
-    async with store.begin_read() as tx:
-        assert (await tx.sleep_states.get(team)).pauses == pauses
-
-
-@pytest.mark.spec("SLEEP-42")
+@pytest.mark.spec("SLEEP-86")
 async def test_an_agent_s_last_calls_are_told_the_last_one_first(store: Store) -> None:
     made = [replace(call(f"c{n}", by=agent()), at=at(n), agent_id=AgentId("agt_a" if n else "agt_b")) for n in range(4)]
     async with store.begin_write() as tx:

@@ -14,7 +14,7 @@ PLAIN_WORDS = frozenset({
     "day", "dead", "deletion", "delta", "direct", "drop", "dropped", "error", "first", "forgotten", "frequent",
     "gap", "group", "head", "held", "importance", "imported", "join", "letter", "lifecycle", "link", "lookup",
     "manual", "match", "matrix", "mcp", "mistake", "mock", "model", "next", "node", "off", "on", "one", "over", "pair",
-    "pause", "pending", "post", "question", "reason", "recent", "recurring", "release", "rotation", "row", "rule",
+    "pending", "post", "question", "reason", "recent", "recurring", "release", "rotation", "row", "rule",
     "run", "same", "searchable", "send", "sent", "server", "setting", "sleeping", "sleeptime", "snapshot", "source",
     "span", "spec", "spend", "stale", "stall", "stored", "suspension", "switch", "test", "tested", "time", "tuning",
     "update", "use", "verdict", "waiting", "weekday",

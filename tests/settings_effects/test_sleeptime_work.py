@@ -2,17 +2,15 @@
 
 import asyncio
 from collections.abc import Mapping
-from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from circadia.cli.demo.dream_model import reply
-from circadia.records.benefit import Benefit
 from circadia.testing.upstream import MockUpstream
 from tests.fixtures.leap_clock import LeapClock
-from tests.gateway.bound_agent import bound, token_of
+from tests.gateway.bound_agent import token_of
 from tests.interaction.live import CHAT, KEY, Live, live
 from tests.settings_effects.test_sleeptime_spending import CONSOLIDATE, passed, told
 
@@ -172,72 +170,3 @@ async def test_a_pass_is_kept_for_its_days(at: Live, clock: LeapClock) -> None:
         while await count():
             clock.leap(HOUR)
             await asyncio.sleep(0.05)
-
-
-BENEFITS: dict[str, tuple[dict[str, Any], str]] = {
-    "little": ({}, "little"),
-    "cheap": ({"min_calls": 1, "min_cost_usd": 100.0}, "little"),
-    "new": ({"min_calls": 1, "min_cost_usd": 0.0}, "new"),
-    "short": ({"min_calls": 1, "min_cost_usd": 0.0, "window_days": 1}, "paused"),
-    "on": ({"enabled": False, "min_calls": 1, "min_cost_usd": 0.0, "window_days": 1}, "spared"),
-    "spared": ({"spared": ["consolidate"], "min_calls": 1, "min_cost_usd": 0.0, "window_days": 1}, "spared"),
-    "pays": ({"least_ratio": 0.0001, "min_calls": 1, "min_cost_usd": 0.0, "window_days": 1}, "pays"),
-}
-"""By bank: its settings of benefit, and how the operation stands after a day and another pass."""
-
-
-@pytest.mark.setting(
-    "sleeptime.benefit", "sleeptime.benefit.enabled", "sleeptime.benefit.window_days", "sleeptime.benefit.least_ratio",
-    "sleeptime.benefit.min_calls", "sleeptime.benefit.min_cost_usd", "sleeptime.benefit.spared",
-    "sleeptime.benefit.hot_weight",
-)  # fmt: skip
-@pytest.mark.parametrize("model", ["gpt-4o-mini", "mind-1"])
-async def test_an_operation_is_paused_that_brings_less_than_it_costs_as_the_file_judges(
-    tmp_path: Path, model: str
-) -> None:
-    clock = LeapClock()
-    banks = {name: {"sleeptime": {"benefit": stated}} for name, (stated, _) in BENEFITS.items()}
-    heavy = {"hot_weight": 50.0, "min_calls": 1, "window_days": 1}
-    banks |= {
-        "heavy": {"sleeptime": {"benefit": heavy}},
-        "light": {"sleeptime": {"benefit": {**heavy, "hot_weight": 1.0}}},
-    }
-    tier = {"when": "manual", "model": {"upstream": "openai", "name": model}}
-    async with bound(tmp_path, sections={"banks": banks, "sleeptime": tier, "clock": clock}) as ann:
-
-        async def stands(name: str) -> Any:
-            found = (await ann.at.rest("GET", f"/banks/{name}/sleeptime"))[1]["balances"]
-            return next(each for each in found if each["operation"] == "consolidate")
-
-        for name in banks:
-            await told(ann.at, name)
-            await passed(ann.at, name, **CONSOLIDATE)
-        clock.leap(25 * HOUR)
-        for name in banks:
-            bank = await ann.bank(name)
-            assert bank is not None
-            async with ann.store.begin_write() as tx:
-                await tx.benefits.add(
-                    [
-                        Benefit(
-                            bank_id=bank.id,
-                            operation="consolidate",
-                            day=date(2026, 1, 1) + timedelta(days=1),
-                            uses=1,
-                            saved_seconds=0.0,
-                            saved_tokens=10,
-                            saved_nanousd=100,
-                            unpriced_tokens=0 if model == "gpt-4o-mini" else 10,
-                        )
-                    ]
-                )
-        for name in banks:
-            await told(ann.at, name)
-            await passed(ann.at, name)
-        found = {name: (await stands(name))["standing"] for name in BENEFITS}
-        ratios = [(await stands(name))["ratio"] for name in ("heavy", "light")]
-    wanted = {name: standing for name, (_, standing) in BENEFITS.items()}
-    if model == "mind-1":  # its price is not known
-        wanted["cheap"] = "new"
-    assert found == wanted
-    assert ratios[0] == pytest.approx(ratios[1] * (50 if model == "mind-1" else 1), rel=0.02)

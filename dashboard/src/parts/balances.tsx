@@ -1,12 +1,7 @@
-import type { BalanceStatus, BalanceView } from "@circadia/client";
+import type { BalanceView } from "@circadia/client";
 import { Table, Text } from "@mantine/core";
 
 import { formatCount, formatUsd } from "../server/format";
-
-const WORDS: Record<BalanceStatus, string> = {
-  free: "costs nothing", spared: "kept by the policy", paused: "paused: it cost more than it saved", little: "too little cost to judge",
-  new: "too new to judge", pays: "pays", short: "costs more than it saves",
-}; // prettier-ignore
 
 /** What each operation of passes saves and costs. */
 export function Balances({ balances }: { balances: readonly BalanceView[] }) {
@@ -20,7 +15,6 @@ export function Balances({ balances }: { balances: readonly BalanceView[] }) {
             <Table.Th ta="end">Uses</Table.Th>
             <Table.Th ta="end">Saved</Table.Th>
             <Table.Th ta="end">Cost</Table.Th>
-            <Table.Th>Verdict</Table.Th>
           </Table.Tr>
         </Table.Thead>
         <Table.Tbody>
@@ -33,10 +27,6 @@ export function Balances({ balances }: { balances: readonly BalanceView[] }) {
               </Table.Td>
               <Table.Td ta="end">
                 {formatUsd(balance.spent_usd)}, {formatCount(balance.spent_tokens)} tokens
-              </Table.Td>
-              <Table.Td>
-                {WORDS[balance.standing]}
-                {balance.ratio !== null && ` (${balance.ratio.toFixed(1)} saved for each spent)`}
               </Table.Td>
             </Table.Tr>
           ))}

@@ -362,7 +362,7 @@ class PassSwitch(BankLifecycle):
 
 
 class OperationSuspension(EventData):
-    """An operation costs more than it saves, so passes skip it."""
+    """Earlier releases paused an operation."""
 
     bank: BankName
     operation: str = Field(description="Name of the operation.")

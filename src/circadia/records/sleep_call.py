@@ -1,7 +1,7 @@
 """A model call of the sleep tier with its answer, which is paid for once; the ledger row has tokens and price."""
 
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from typing import Final
 
 from circadia.ids import BankId, CallId, PassId
@@ -51,16 +51,4 @@ class OperationModelCost:
     model: str
     failed: int
     """Calls without an answer."""
-    spent: SleepCost
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OperationDayCost:
-    """Cost of an operation's calls for a bank on one UTC day, reservations included."""
-
-    operation: str
-    day: date
-    first_at: datetime
-    unpriced: int
-    """Calls of models without a known price."""
     spent: SleepCost

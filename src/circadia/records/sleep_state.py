@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from circadia.ids import BankId
 
@@ -25,16 +24,6 @@ class Leftover:
     def is_quarantined(self) -> bool:
         """Whether retries stop until a person allows them."""
         return self.first == self.last and self.failures >= 3
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OperationPause:
-    """A pause of an operation that cost more than it saved; it is evaluated again after the pause."""
-
-    operation: str
-    at: datetime
-    until: datetime
-    """In the past once a person has ended the pause."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,8 +54,6 @@ class SleepState:
     gate_detail: str = ""
     gate_at: datetime | None = None
     """When this gate closed."""
-    pauses: Sequence[OperationPause] = ()
-    """The last pause of each operation."""
     unstored_turns: int = 0
     """Completed turns since the cursor last moved whose answer is no episode: it has no content, or repeats one."""
 
@@ -87,17 +74,3 @@ class Backlog:
     """When the last of them was stored."""
     last: int = 0
     """Number of the last episode."""
-
-
-class BalanceStatus(StrEnum):
-    FREE = "free"
-    """It has cost nothing, so a pause would save nothing."""
-    SPARED = "spared"
-    PAUSED = "paused"
-    LITTLE = "little"
-    """Its cost is too small to be judged."""
-    NEW = "new"
-    """It has had no cost for a whole window yet."""
-    PAYS = "pays"
-    SHORT = "short"
-    """Its benefit is too small; it is paused at the end of the next pass."""

@@ -8,7 +8,6 @@ from pydantic import AliasChoices, Field
 from circadia.records.bank import Trust
 from circadia.records.note import NoteKind
 from circadia.records.sleep_pass import PassBlocker, PassStatus, Trigger
-from circadia.records.sleep_state import BalanceStatus
 from circadia.schemas.episodes import EpisodeView
 from circadia.schemas.passes import ChangeView, PassCostView, PassView
 from circadia.schemas.view import View
@@ -49,7 +48,7 @@ class LeftoverView(View):
 
 
 class BalanceView(View):
-    """Benefit and cost of an operation for the bank's calls."""
+    """What an operation cost, and what the bank's calls had from it."""
 
     operation: str = Field(description="Operation.", examples=["consolidate"])
     uses: int = Field(description="Number of times a call used its results.")
@@ -59,10 +58,6 @@ class BalanceView(View):
     calls: int = Field(description="Its model calls, including failed ones.")
     spent_tokens: int = Field(description="Tokens of its model calls.")
     spent_usd: float = Field(description="Cost of its model calls in US dollars, if prices are known.")
-    unit: str = Field(description="Unit of the comparison: `usd`, or `tokens` if a price is unknown.")
-    ratio: float | None = Field(description="Ratio of benefit to cost; null if it cost nothing.")
-    standing: BalanceStatus = Field(description="Resulting status.")
-    paused_until: datetime | None = Field(description="End of the pause, if it is paused.")
 
 
 class SleeptimeStatusView(View):
@@ -84,7 +79,7 @@ class SleeptimeStatusView(View):
     running: PassView | None = Field(description="Open pass.")
     spent: PassCostView = Field(description="Spend of its passes within 24 hours.")
     lag_seconds: float = Field(description="Waiting time of the oldest turn.")
-    balances: list[BalanceView] = Field(description="Benefit and cost of each operation within the window.")
+    balances: list[BalanceView] = Field(description="Use and cost of each operation within 14 days.")
     red: str = Field(description="Current problem; empty if there is none.")
 
 

@@ -1,7 +1,7 @@
 """Section `sleeptime`: passes over banks while nobody waits. A bank's own `sleeptime` overrides keys."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
@@ -50,34 +50,6 @@ class OperationSettings(Section):
     budget: BudgetSettings = Field(BudgetSettings.model_validate({}), description="Separate limits over all banks.")
 
 
-class BenefitSettings(Section):
-    """When an operation that costs more than it saves is paused (SLEEP-42)."""
-
-    enabled: bool = Field(True, description="Pause unprofitable operations; they are measured anyway.")
-    window_days: int = Field(
-        14,
-        ge=1,
-        le=365,
-        description="Days over which benefit and cost are compared, first this long after the first cost; a pause "
-        "lasts as long.",
-    )
-    least_ratio: float = Field(
-        1.0, gt=0, le=MOST, description="Minimum ratio of benefit to cost; below it, a pause begins."
-    )
-    min_calls: int = Field(20, ge=1, le=MOST, description="Minimum model calls in the window for a verdict.")
-    min_cost_usd: float = Field(0.01, ge=0, le=MOST, description="Minimum cost for a verdict, if prices are known.")
-    hot_weight: float = Field(
-        1.0,
-        gt=0,
-        le=MOST,
-        description="Weight of a token of a hot call relative to one of a pass, if a price is unknown.",
-    )
-    spared: tuple[Operation | OwnOperation, ...] = Field(
-        ("contradictions",),
-        description="Operations that are never paused, because they make answers right rather than shorter.",
-    )
-
-
 class SleepScheduleSettings(Section):
     """Times at which a pass begins even if nothing is new."""
 
@@ -123,6 +95,7 @@ Switch = Annotated[bool, BeforeValidator(_false_if_none)]
 class SleepPolicySettings(Section):
     """When passes over a bank begin, what they do, and what they may spend."""
 
+    withdrawn: ClassVar[frozenset[str]] = frozenset({"benefit"})
     enabled: bool = Field(True, description="Run passes.")
     when: When = Field(
         "idle",
@@ -200,9 +173,6 @@ class SleepPolicySettings(Section):
             {"per_pass": {"calls": 100, "tokens": 300_000}, "per_day": {"tokens": 3_000_000, "usd": 1.0}}
         ),
         description="Spending limits of passes over the bank.",
-    )
-    benefit: BenefitSettings = Field(
-        BenefitSettings.model_validate({}), description="When an operation that costs more than it saves is paused."
     )
 
     @field_validator("schedules", mode="before")

@@ -10,7 +10,7 @@ from circadia.records.change import Change, ChangeKind, ChangeState
 from circadia.records.due_check import AgentsCheck, DueBanks, DueCheck
 from circadia.records.episode import Demotion
 from circadia.records.open_turn import OpenTurn
-from circadia.records.sleep_call import OperationDayCost, OperationModelCost, SleepCall, SleepCost
+from circadia.records.sleep_call import OperationModelCost, SleepCall, SleepCost
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.records.sleep_state import Backlog, SleepState
 
@@ -241,8 +241,8 @@ class SleepCalls(Protocol):
         """Return the cost of a pass's calls, ordered by operation and model."""
         ...
 
-    async def sum_cost_by_day(self, bank_id: BankId, *, since: datetime) -> Sequence[OperationDayCost]:
-        """Return the cost of a bank's calls since then, ordered by operation and UTC day."""
+    async def sum_cost_by_operation(self, bank_id: BankId, *, since: datetime) -> Mapping[str, SleepCost]:
+        """Return the cost of a bank's calls since then by operation, reservations included."""
         ...
 
     async def forget_answers(self, bank_id: BankId) -> int:

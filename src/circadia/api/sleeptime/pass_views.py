@@ -20,8 +20,9 @@ def _balance_view(each: Balance) -> BalanceView:
         each,
         saved_seconds=round(each.saved_seconds, 3),
         saved_usd=each.saved_nanousd / NANOUSD,
-        spent_usd=each.spent_nanousd / NANOUSD,
-        ratio=None if each.ratio is None else round(each.ratio, 4),
+        calls=each.spent.calls,
+        spent_tokens=each.spent.tokens,
+        spent_usd=each.spent.nanousd / NANOUSD,
     )
 
 

@@ -75,10 +75,7 @@ async def pause_sleeptime(bank: str, who: Who, parts: Parts, user: User = None) 
 
 @router.post("/banks/{bank}/sleeptime/resume")
 async def resume_sleeptime(bank: str, who: Who, parts: Parts, user: User = None) -> SleeptimeStatusView:
-    """Allow passes again, also those that wait after failures, and retry leftovers that were set aside.
-
-    Operations that were paused for their cost run again and are judged again. Operator only.
-    """
+    """Allow passes again, also those that wait after failures, and retry what was set aside. Operator only."""
     require_operator(who)
     async with parts.store.begin_write() as tx:
         found_bank = await parts.memory.banks.get(tx, bank, user)

@@ -27,7 +27,7 @@ from circadia.schemas.sleeptime import BalanceView, SleeptimeStatusView, Sleepti
 app = typer.Typer()
 
 _COLUMNS: Final = ("bank", "waiting", "turns", "lag", "pass", "next", "failed", "spent", "problem")
-_BALANCE: Final = ("operation", "uses", "saved tokens", "saved", "spent tokens", "spent", "ratio", "state")
+_BALANCE: Final = ("operation", "uses", "saved tokens", "saved", "spent tokens", "spent")
 _LETTERS: Final = 60
 
 
@@ -67,7 +67,7 @@ def pause(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson =
 
 @app.command(epilog="Example: circadia passes resume team")
 def resume(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
-    """Resume passes over a bank, including those that wait after failures, and paused operations."""
+    """Resume passes over a bank, including those that wait after failures."""
     answer = server.ask(lambda client: client.resume_sleeptime(bank, user=user))
     print_result(answer, f"{answer.bank}: {answer.verdict.why}", as_json=as_json)
 
@@ -97,13 +97,12 @@ def _show(answer: SleeptimeStatusView) -> None:
     console().print(table((display_text(answer.bank), ""), rows))
     if answer.balances:
         lines = [_balance(balance) for balance in answer.balances]
-        console().print(table(_BALANCE, lines, numbers=_BALANCE[1:7]))
+        console().print(table(_BALANCE, lines, numbers=_BALANCE[1:]))
     if answer.red:
         console().print(Text(display_text(answer.red), "red"))
 
 
 def _balance(each: BalanceView) -> tuple[object, ...]:
-    paused = each.paused_until
     return (
         each.operation,
         each.uses,
@@ -111,8 +110,6 @@ def _balance(each: BalanceView) -> tuple[object, ...]:
         format_price(each.saved_tokens, each.saved_usd),
         f"{each.spent_tokens:,}",
         format_price(each.spent_tokens, each.spent_usd),
-        "–" if each.ratio is None else f"{each.ratio:.2f}",
-        each.standing if paused is None else f"paused until {local_time(paused)}",
     )
 
 

@@ -155,10 +155,6 @@ class PassTasks:
         parts, run, bank = self._parts, each.run, each.bank
         policy = self._tier.policy(bank)
         operations = parts.operations(policy, parts.mind is not None, run.operations)
-        if not run.operations:  # named operations run even if they are paused
-            async with parts.store.begin_read() as tx:
-                paused = await self._tier.fetch_paused_operations(tx, bank)
-            operations = [operation for operation in operations if operation.name not in paused]
         asking = None
         if parts.mind is not None:
             named, stated = parts.minds, policy.operations.items()
@@ -203,7 +199,6 @@ class PassTasks:
 
     async def _end_pass(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> Pass:
         ended = await self._tier.rows.end(tx, bank, run, status, detail)
-        await self._tier.pause_unprofitable(tx, bank)
         if self._parts.on_pass_end is not None:
             await self._parts.on_pass_end(tx, bank, self._tier.policy(bank), ended)
         return ended

@@ -18,13 +18,13 @@ from circadia.records.bank import Bank
 from circadia.records.change import Change
 from circadia.records.episode import Episode
 from circadia.records.event import EventType
-from circadia.records.event_data import OperationSuspension, PassSwitch
+from circadia.records.event_data import PassSwitch
 from circadia.records.note import Note
 from circadia.records.sleep_call import SleepCost
 from circadia.records.sleep_pass import FARTHEST, ONCE, Pass, PassStatus, Trigger
-from circadia.records.sleep_state import Backlog, BalanceStatus, OperationPause, SleepState
+from circadia.records.sleep_state import Backlog, SleepState
 from circadia.settings.sleeptime import BudgetSettings, Operation, SleepPolicySettings, SleeptimeSettings
-from circadia.sleeptime.budget.benefit import Balance, compute_balances, list_paused_operations, window_of
+from circadia.sleeptime.budget.benefit import WINDOW, Balance, compute_balances
 from circadia.sleeptime.budget.model_calls import Limit, Scope, Unit
 from circadia.sleeptime.operations.importance_tuning import undo_tuning
 from circadia.sleeptime.proposals.notebook import Notebook
@@ -201,50 +201,20 @@ class SleeptimeService:
         await self._record_event(tx, EventType.PASSES_PAUSED, bank, by)
 
     async def resume(self, tx: Tx, bank: Bank, *, by: str) -> None:
-        """Let passes begin again, at once after failures; retry what was quarantined, and resume paused operations."""
-        state, now = await tx.sleep_states.get(bank.id), self._clock.now()
+        """Let passes begin again, at once after failures; retry what was quarantined."""
+        state = await tx.sleep_states.get(bank.id)
         again = tuple(replace(leftover, failures=0) for leftover in state.leftovers)
-        pauses = tuple(replace(pause, until=min(pause.until, now)) for pause in state.pauses)
-        await tx.sleep_states.put(replace(state, paused_by=None, not_before=None, leftovers=again, pauses=pauses))
+        await tx.sleep_states.put(replace(state, paused_by=None, not_before=None, leftovers=again))
         await self.rows.expedite(tx, bank)
         await self._record_event(tx, EventType.PASSES_RESUMED, bank, by)
 
     async def fetch_balances(self, tx: Tx, bank: Bank) -> Sequence[Balance]:
-        """Return the recent benefit and cost of each operation (SLEEP-42)."""
-        settings, now = self.policy(bank).benefit, self._clock.now()
-        window = window_of(settings)
+        """Return the recent use and cost of each operation."""
+        since = self._clock.now() - WINDOW
         return compute_balances(
-            settings,
-            (await tx.sleep_states.get(bank.id)).pauses,
-            await tx.benefits.find_all(bank.id, since=(now - window).date()),
-            await tx.sleep_calls.sum_cost_by_day(bank.id, since=now - 2 * window),
-            now,
+            await tx.benefits.find_all(bank.id, since=since.date()),
+            await tx.sleep_calls.sum_cost_by_operation(bank.id, since=since),
         )
-
-    async def fetch_paused_operations(self, tx: Tx, bank: Bank) -> frozenset[str]:
-        state = await tx.sleep_states.get(bank.id)
-        return list_paused_operations(self.policy(bank).benefit, state.pauses, self._clock.now())
-
-    async def pause_unprofitable(self, tx: Tx, bank: Bank) -> None:
-        """Pause the operations whose benefit is below their cost, and record it (SLEEP-42)."""
-        short = [balance for balance in await self.fetch_balances(tx, bank) if balance.standing is BalanceStatus.SHORT]
-        if not short:
-            return
-        settings, now = self.policy(bank).benefit, self._clock.now()
-        until, names = now + window_of(settings), {balance.operation for balance in short}
-        state = await tx.sleep_states.get(bank.id)
-        kept_pauses = [pause for pause in state.pauses if pause.operation not in names]
-        new = [OperationPause(operation=balance.operation, at=now, until=until) for balance in short]
-        await tx.sleep_states.put(replace(state, pauses=(*kept_pauses, *new)))
-        for balance in short:
-            data = OperationSuspension(
-                bank=bank.name, operation=balance.operation, unit=balance.unit, ratio=balance.ratio,
-                uses=balance.uses, calls=balance.calls,
-                saved_tokens=balance.saved_tokens, saved_usd=balance.saved_nanousd / _NANOUSD,
-                spent_tokens=balance.spent_tokens, spent_usd=balance.spent_nanousd / _NANOUSD,
-                window_days=settings.window_days, until=until,
-            )  # fmt: skip
-            await self.events.record(tx, EventType.OPERATION_PAUSED, data)
 
     async def cancel(self, tx: Tx, bank: Bank, run: Pass, *, by: str) -> Pass:
         """End a pass; published changes stay. Raises Conflict: it has ended."""

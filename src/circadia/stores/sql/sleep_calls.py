@@ -4,13 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, bindparam, func, insert, literal_column, select, update
+from sqlalchemy import Row, bindparam, func, insert, select, update
 
 from circadia.ids import BankId, CallId, PassId
 from circadia.records.call import CallStatus
-from circadia.records.sleep_call import FORGOTTEN, OperationDayCost, OperationModelCost, SleepCall, SleepCost
+from circadia.records.sleep_call import FORGOTTEN, OperationModelCost, SleepCall, SleepCost
 from circadia.stores.locks import FLEET_KEY, LockKey, bank_key
-from circadia.stores.sql.benefits import day_of
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import calls
 from circadia.stores.sql.short_reads import LongWork, ShortRead
@@ -61,17 +60,11 @@ _LEDGER = (
     .group_by(*_BY)
     .order_by(*_BY)
 )
-_DAY: ColumnElement[int] = literal_column("sleep_calls.at / 86400000000")  # whole days since 1970
-_UNPRICED = calls.c.cost_nanousd.is_(None) & (calls.c.reserved_nanousd == 0)
-_DAYS = (
-    _SPENT.add_columns(
-        sleep_calls.c.operation, _DAY.label("day"), func.min(sleep_calls.c.at).label("first_at"),
-        func.count().filter(_UNPRICED).label("unpriced"),
-    )
+_OF_OPERATIONS = (
+    _SPENT.add_columns(sleep_calls.c.operation)
     .where(sleep_calls.c.bank_id == bindparam("bank"), sleep_calls.c.at >= bindparam("since"))
-    .group_by(sleep_calls.c.operation, _DAY)
-    .order_by(sleep_calls.c.operation, _DAY)
-)  # fmt: skip
+    .group_by(sleep_calls.c.operation)
+)
 
 
 class SqlSleepCalls:
@@ -136,15 +129,10 @@ class SqlSleepCalls:
             for row in await self._run(lambda connection: connection.execute(statement).all())
         ]
 
-    async def sum_cost_by_day(self, bank_id: BankId, *, since: datetime) -> Sequence[OperationDayCost]:
+    async def sum_cost_by_operation(self, bank_id: BankId, *, since: datetime) -> Mapping[str, SleepCost]:
         values = {"bank": bank_id, "since": since}
-        return [
-            OperationDayCost(
-                operation=row.operation, day=day_of(int(row.day)), first_at=row.first_at, unpriced=int(row.unpriced),
-                spent=_build_cost(row),
-            )
-            for row in await self._run(lambda connection: connection.execute(_DAYS, values).all())
-        ]  # fmt: skip
+        rows = await self._run(lambda connection: connection.execute(_OF_OPERATIONS, values).all())
+        return {row.operation: _build_cost(row) for row in rows}
 
     async def forget_answers(self, bank_id: BankId) -> int:
         statement = update(sleep_calls).where(sleep_calls.c.error == "", sleep_calls.c.bank_id == bank_id)

@@ -27,7 +27,7 @@ from sqlalchemy import (
 from circadia.ids import BankId, EpisodeId
 from circadia.records.bank import Trust
 from circadia.records.episode import Demotion, EpisodeKind
-from circadia.records.sleep_state import Backlog, Leftover, OperationPause, SleepState
+from circadia.records.sleep_state import Backlog, Leftover, SleepState
 from circadia.stores.locks import bank_key
 from circadia.stores.sql.due_checks import queue_check
 from circadia.stores.sql.link import Runner
@@ -39,7 +39,7 @@ from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
 _REASONS: Final = TypeAdapter(tuple[Demotion, ...])
-_COLUMNS = [column.name for column in sleep_states.c]
+_COLUMNS = [column.name for column in sleep_states.c if column.name != "pauses"]
 _PUT = Statement(
     Upsert(sleep_states, keys=("bank_id",), new=[name for name in _COLUMNS if name != "bank_id"]), _COLUMNS
 )
@@ -207,11 +207,7 @@ class SqlSleepStates:
 
 
 def _dump(state: SleepState) -> dict[str, Any]:
-    return {
-        **{name: getattr(state, name) for name in _COLUMNS},
-        "leftovers": list(map(asdict, state.leftovers)),
-        "pauses": [[pause.operation, pause.at.isoformat(), pause.until.isoformat()] for pause in state.pauses],
-    }
+    return {**{name: getattr(state, name) for name in _COLUMNS}, "leftovers": list(map(asdict, state.leftovers))}
 
 
 def _state(row: Row[Any]) -> SleepState:
@@ -229,9 +225,5 @@ def _state(row: Row[Any]) -> SleepState:
         gate_at=row.gate_at,
         demotions=row.demotions,
         edited_at=row.edited_at,
-        pauses=tuple(
-            OperationPause(operation=name, at=datetime.fromisoformat(at), until=datetime.fromisoformat(until))
-            for name, at, until in row.pauses
-        ),
         unstored_turns=row.unstored_turns,
     )

@@ -87,7 +87,7 @@ sleep_states = Table(
     Column("gate_at", Instant),
     Column("demotions", Integer, nullable=False, server_default=text("0")),
     Column("edited_at", Instant),
-    Column("pauses", JSON, nullable=False, server_default=text("'[]'")),
+    Column("pauses", JSON, nullable=False, server_default=text("'[]'")),  # unused; the last release writes it
     Column("unstored_turns", Integer, nullable=False, server_default=text("0")),
 )
 Index("sleep_states_failing", sleep_states.c.bank_id, **only("failures > 0"))
