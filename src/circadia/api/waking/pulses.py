@@ -15,6 +15,7 @@ from circadia.api.references import Instant, named_agent, own_agent, require_ena
 from circadia.api.waking.wake_views import wake_outcome
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import PulseId
+from circadia.output_tail import redact_tokens
 from circadia.records.principal import Principal
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
 from circadia.records.schedule import MAX_TIMEOUT_SECONDS
@@ -25,7 +26,6 @@ from circadia.settings.launchers import WebhookLauncherSettings
 from circadia.stores.base import Tx
 from circadia.wake.admission.budgets import fetch_budgets
 from circadia.wake.launchers.base import LaunchResult
-from circadia.wake.launchers.output import redact_tokens
 from circadia.wake.pulse_lifecycle import total_run_seconds
 from circadia.wake.wake_rows import NewWake
 

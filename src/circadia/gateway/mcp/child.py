@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from importlib.metadata import version
 from typing import Any, Final
@@ -17,14 +18,19 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types import METHOD_NOT_FOUND, JSONRPCMessage, jsonrpc_message_adapter
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
 
+from circadia.child_process import CHUNK_BYTES, ChildProcess, wait_within
 from circadia.errors import UpstreamFailed, UpstreamTimedOut
-from circadia.gateway.mcp.process import ChildProcess
 from circadia.gateway.payload import surrogates
+from circadia.output_tail import Tail
 
 _logger = logging.getLogger(__name__)
 
 START_SECONDS: Final = 120.0
 """Maximum wait for the handshake; a first start may have to fetch a package."""
+LINE_BYTES: Final = 32 * 2**20
+"""Longest line that is read; a child that sends a longer one is broken."""
+GRACE_SECONDS: Final = 2.0
+"""Time for a child to end by itself after its input is closed, and again after SIGTERM."""
 _PING_SECONDS: Final = 5.0
 _DRAIN_SECONDS: Final = 1.0
 
@@ -41,7 +47,7 @@ class McpServerProcess:
         self._name = name
         self._process = process
         self._answer_seconds = answer_seconds
-        self._secrets = secrets
+        self._errors = Tail(secrets)
         self._stopping = asyncio.Event()
         self._incoming, incoming = anyio.create_memory_object_stream[Incoming](0)
         outgoing, self._outgoing = anyio.create_memory_object_stream[SessionMessage](0)
@@ -135,7 +141,7 @@ class McpServerProcess:
         talking = asyncio.create_task(self._dispatcher.run(_refuse, _ignore, task_status=_ReadySignal(self._talking)))
         reading = asyncio.create_task(self._read_lines(self._incoming))
         writing = asyncio.create_task(self._write_lines(self._outgoing))
-        errors = asyncio.create_task(process.keep_errors(self._secrets))
+        errors = asyncio.create_task(self._keep_errors())
         exited = asyncio.create_task(process.exited.wait())
         stopping = asyncio.create_task(self._stopping.wait())
         try:
@@ -148,7 +154,7 @@ class McpServerProcess:
                 self._by_itself = True
                 if self._on_end is not None:
                     self._on_end()  # before the waiting callers learn of it and may ask again
-            await process.end(patient=self._patient and not self._by_itself)
+            await self._end_process(patient=self._patient and not self._by_itself)
         finally:
             self.over = True
             self._incoming.close()  # wakes all who wait for an answer
@@ -160,11 +166,11 @@ class McpServerProcess:
             await asyncio.gather(*tasks, return_exceptions=True)
             self._outgoing.close()
             if self._by_itself:
-                _logger.warning("%s; its last words:\n%s", self._end_reason(), process.errors())
+                _logger.warning("%s; its last words:\n%s", self._end_reason(), self._errors.text())
 
     async def _read_lines(self, incoming: MemoryObjectSendStream[Incoming]) -> None:
         try:
-            async with aclosing(self._process.lines()) as lines:
+            async with aclosing(_split_lines(self._process.stdout)) as lines:
                 async for line in lines:
                     if not line.strip():
                         continue
@@ -179,11 +185,56 @@ class McpServerProcess:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             pass  # the exit of the child reports its end
 
+    async def _keep_errors(self) -> None:
+        assert self._process.stderr is not None
+        while chunk := await self._process.stderr.read(CHUNK_BYTES):
+            self._errors.feed(chunk)
+
+    async def _end_process(self, *, patient: bool) -> None:
+        """End the child and everything it started; `patient` first closes its input, then sends SIGTERM."""
+        if patient:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            await wait_within(GRACE_SECONDS, self._process.exited.wait())
+        await self._process.end(grace_seconds=GRACE_SECONDS if patient else 0.0)
+
     async def _write_lines(self, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        stdin = self._process.stdin
+        assert stdin is not None
         with suppress(OSError, anyio.ClosedResourceError):
             async for message in outgoing:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                await self._process.write(text.encode())
+                stdin.write(text.encode() + b"\n")
+                await stdin.drain()
+
+
+async def start_process(
+    name: str, command: Sequence[str], environment: Mapping[str, str], folder: str | None
+) -> ChildProcess:
+    """Start the program of an MCP server. Raises UpstreamFailed if that fails."""
+    try:
+        return await ChildProcess.start(command, environment, folder)
+    except (OSError, ValueError) as error:
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "bad command"
+        raise UpstreamFailed(f"MCP server {name!r} cannot be started: {command[0]!r}: {reason}") from error
+
+
+async def _split_lines(output: asyncio.StreamReader | None) -> AsyncGenerator[bytes]:
+    """Yield the lines of the output until it is closed. Raises UpstreamFailed if a line is too long."""
+    assert output is not None
+    parts: list[bytes] = []
+    length = 0
+    while chunk := await output.read(CHUNK_BYTES):
+        *whole, rest = chunk.split(b"\n")
+        for line in whole:
+            yield b"".join([*parts, line])
+            parts.clear()
+            length = 0
+        length += len(rest)
+        if length > LINE_BYTES:
+            raise UpstreamFailed(f"a line of more than {LINE_BYTES} bytes")
+        if rest:
+            parts.append(rest)
 
 
 def _parse_message(line: bytes) -> JSONRPCMessage:

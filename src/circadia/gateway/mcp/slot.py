@@ -8,8 +8,7 @@ from mcp.shared.dispatcher import ProgressFnT
 
 from circadia.clock import Clock
 from circadia.errors import UpstreamFailed, UpstreamTimedOut
-from circadia.gateway.mcp.child import McpServerProcess
-from circadia.gateway.mcp.process import ChildProcess
+from circadia.gateway.mcp.child import McpServerProcess, start_process
 from circadia.settings import McpServerSettings
 
 _FIRST_PAUSE_SECONDS: Final = 0.5
@@ -94,7 +93,7 @@ class ChildSupervisor:
             await self._child.stop()  # until then it may hold what the next one needs
         settings = self._settings
         try:
-            process = await ChildProcess.start(self._name, settings.command, self._environment, settings.cwd)
+            process = await start_process(self._name, settings.command, self._environment, settings.cwd)
             child = McpServerProcess(self._name, process, settings.answer_timeout_seconds, self._secrets())
             await child.start(self._record_crash)
         except UpstreamFailed:

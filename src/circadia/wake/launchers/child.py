@@ -5,18 +5,17 @@ import logging
 import os
 import signal
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Final
 
+from circadia.child_process import CHUNK_BYTES, ChildProcess, wait_within
+from circadia.output_tail import Tail
 from circadia.wake.launchers.base import LaunchFailed
-from circadia.wake.launchers.output import Tail
 from circadia.wake.launchers.processes import ProcessInfo, find_processes, kill_processes, send_signal
 
 _logger = logging.getLogger(__name__)
 
 _DRAIN_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.05
-_READ_BYTES: Final = 2**16
 _BURST_BYTES: Final = 2**19
 _BURST_PAUSE_SECONDS: Final = 0.01
 
@@ -28,40 +27,30 @@ class ProgramRun:
         self._pulse_id = pulse_id
         self._epoch = epoch
         self._output = _Output(tail)
-        self._exit = _Exit()
-        self._transport: asyncio.SubprocessTransport | None = None
-        self._pid = 0
+        self._process: ChildProcess | None = None
 
     async def start(
         self, command: Sequence[str], environment: Mapping[str, str], folder: str | None, stdin: int
     ) -> None:
         """Start the program; the file descriptor `stdin` is its standard input. Raises LaunchFailed."""
-        loop = asyncio.get_running_loop()
         # Own pipes: event loops make sockets instead, and a program cannot open /dev/stdout on a socket.
         reading, writing = os.pipe()
         try:
             self._output.listen(reading)
-            transport, _ = await loop.subprocess_exec(
-                lambda: self._exit,
-                *command,
-                stdin=stdin,
-                stdout=writing,
-                stderr=writing,
-                env=dict(environment),
-                cwd=folder,
-                start_new_session=True,
+            self._process = await ChildProcess.start(
+                command, environment, folder, stdin=stdin, stdout=writing, stderr=writing
             )
         except (OSError, ValueError) as error:
             raise LaunchFailed(_explain_start_failure(command[0], folder, error)) from error
         finally:
             os.close(writing)
-        self._transport = transport
-        self._pid = transport.get_pid()
 
     async def wait(self) -> int:
         """Return the exit status of the program itself; a negative one is the signal that killed it."""
-        await self._exit.event.wait()
-        return self._exit_status()
+        assert self._process is not None
+        await self._process.exited.wait()
+        status = self._process.returncode
+        return -signal.SIGKILL if status is None else status
 
     async def end(self, *, grace_seconds: float) -> None:
         """End the program with everything it started, first with SIGTERM, then by force, and close its pipes.
@@ -69,58 +58,32 @@ class ProgramRun:
         What a program leaves behind when it ends by itself is killed at once.
         """
         try:
-            if self._transport is not None:
-                if not self._exit.event.is_set():
+            if self._process is not None:
+                if not self._process.exited.is_set():
                     send_signal(await self._find_processes_in_thread(), signal.SIGTERM)
-                    self._signal_group(signal.SIGTERM)
-                    await self._wait_for_all(grace_seconds)
-                self._signal_group(signal.SIGKILL)
+                await self._process.end(grace_seconds=grace_seconds, until=self._wait_for_all)
                 left = await asyncio.to_thread(kill_processes, self._find_processes)
                 if left:
                     _logger.error("processes %r of pulse %s do not end", [p.pid for p in left], self._pulse_id)
-                await _wait_within(_DRAIN_SECONDS, self._exit.event)
-                await _wait_within(_DRAIN_SECONDS, self._output.over)
+                await wait_within(_DRAIN_SECONDS, self._output.over.wait())
         finally:
             self._output.close()
-            if self._transport is not None:
-                self._transport.close()
+            if self._process is not None:
+                self._process.close()
 
     def _find_processes(self) -> list[ProcessInfo]:
-        return find_processes(self._pulse_id, lambda epoch: epoch == self._epoch, session=self._pid)
+        session = None if self._process is None else self._process.pid
+        return find_processes(self._pulse_id, lambda epoch: epoch == self._epoch, session=session)
 
     async def _find_processes_in_thread(self) -> list[ProcessInfo]:
         return await asyncio.to_thread(self._find_processes)
 
-    async def _wait_for_all(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._exit.event.wait()
-                # Nothing signals the end of a grandchild.
-                while self._signal_group(0) or await self._find_processes_in_thread():  # noqa: ASYNC110
-                    await asyncio.sleep(_LOOK_SECONDS)
-
-    def _signal_group(self, number: int) -> bool:
-        """Return whether any process got the signal."""
-        try:
-            os.killpg(self._pid, number)
-        except (ProcessLookupError, PermissionError):
-            return False
-        return True
-
-    def _exit_status(self) -> int:
-        assert self._transport is not None
-        status = self._transport.get_returncode()
-        return -signal.SIGKILL if status is None else status
-
-
-class _Exit(asyncio.SubprocessProtocol):
-    """Signals the end of the program itself, even if one of its children still runs."""
-
-    def __init__(self) -> None:
-        self.event = asyncio.Event()
-
-    def process_exited(self) -> None:
-        self.event.set()
+    async def _wait_for_all(self) -> None:
+        assert self._process is not None
+        await self._process.exited.wait()
+        # Nothing signals the end of a grandchild.
+        while self._process.signal_group(0) or await self._find_processes_in_thread():  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_SECONDS)
 
 
 class _Output:
@@ -154,7 +117,7 @@ class _Output:
             asyncio.get_running_loop().add_reader(self._pipe, self._read_chunk, self._pipe)
 
     def _read_chunk(self, pipe: int) -> None:
-        data = os.read(pipe, _READ_BYTES)  # readable: data, or the end
+        data = os.read(pipe, CHUNK_BYTES)  # readable: data, or the end
         if not data:
             self.close()
             return
@@ -165,12 +128,6 @@ class _Output:
             loop = asyncio.get_running_loop()
             loop.remove_reader(pipe)
             loop.call_later(_BURST_PAUSE_SECONDS, self._resume)
-
-
-async def _wait_within(seconds: float, event: asyncio.Event) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()
 
 
 def _explain_start_failure(program: str, folder: str | None, error: Exception) -> str:

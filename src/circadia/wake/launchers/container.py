@@ -11,11 +11,11 @@ from typing import Any, Final, Literal
 
 from circadia.clock import Clock
 from circadia.ids import PulseId
+from circadia.output_tail import Tail
 from circadia.wake.launchers.base import Launch, LaunchFailed, LaunchResult
 from circadia.wake.launchers.container_engine import Engine, EngineError, EngineUnreachable, open_engine
 from circadia.wake.launchers.environment import prompt_bytes, pulse_environment
 from circadia.wake.launchers.gateway_socket import remove_sockets, serve_gateway_socket
-from circadia.wake.launchers.output import Tail
 from circadia.wake.launchers.shielding import run_shielded
 
 _logger = logging.getLogger(__name__)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final, Literal
 
 from circadia.ids import PulseId
+from circadia.output_tail import Tail
 from circadia.wake.launchers.base import Launch, LaunchFailed, LaunchResult
 from circadia.wake.launchers.child import ProgramRun
 from circadia.wake.launchers.environment import prompt_bytes, pulse_environment
-from circadia.wake.launchers.output import Tail
 from circadia.wake.launchers.processes import find_processes, kill_processes
 from circadia.wake.launchers.shielding import run_shielded
 

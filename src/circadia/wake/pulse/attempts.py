@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from circadia.errors import Conflict, StorageUnavailable
 from circadia.ids import PulseId
+from circadia.output_tail import redact_tail
 from circadia.records.agent import Agent
 from circadia.records.pulse import PulseStatus
 from circadia.stores.base import Store
@@ -14,7 +15,6 @@ from circadia.stores.signals.base import Signals
 from circadia.wake.admission.requests import WakeRequests
 from circadia.wake.inbox import Inbox
 from circadia.wake.launchers.base import Launch, Launcher, LaunchFailed
-from circadia.wake.launchers.output import redact_tail
 from circadia.wake.pulse.transitions import LeasedPulse, PulseService
 from circadia.wake.pulse_lifecycle import PulseLifecycle
 from circadia.wake.routines import RoutineService

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from circadia.clock import Clock
 from circadia.ids import PulseId
+from circadia.output_tail import redact_tail
 from circadia.wake.launchers.base import Launch, LaunchFailed, LaunchResult
 from circadia.wake.launchers.kubernetes.api import ApiRefused, ApiUnreachable, ClusterAccess, KubernetesApi, open_api
 from circadia.wake.launchers.kubernetes.job import (
@@ -19,7 +20,6 @@ from circadia.wake.launchers.kubernetes.job import (
     collect_secret_values,
 )
 from circadia.wake.launchers.kubernetes.pods import PodState, PodWatch
-from circadia.wake.launchers.output import redact_tail
 from circadia.wake.launchers.shielding import run_shielded
 
 _logger = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""The end of a launched agent's output, without its secrets."""
+"""The end of a program's or an agent's output, without its secrets."""
 
 import re
 from collections.abc import Iterable
