@@ -11,7 +11,6 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.answers_fit import logistic
 from benchmarks.recall import LongConversation
 from benchmarks.voiding_suite import VoidingCase, VoidingLanguage, voiding_suite
 from circadia.answers.freshness import prepare_question
@@ -30,6 +29,9 @@ TURNS: Final = 50
 LEAVES, JUDGED, DOUBTED, VOIDED = range(4)
 """What a row does: nothing; a judge looks at it; the answer is a hint until one has; the answer is void."""
 DAY: Final = "24 November 2026"
+RIDGE: Final = 30.0
+STEPS: Final = 20
+"""Of Newton's method, at most."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,7 +148,24 @@ def fit(given: Sequence[QuestionFeatures]) -> Sequence[float]:
     rows = np.vstack([later_rows.feature_columns(each.rows, each.usual) for each in given])
     evidence = np.concatenate([each.evidence for each in given])
     scale = rows.std(axis=0) + 1e-9
-    return [float(each) for each in logistic(rows / scale, evidence.astype(float))[:-1] / scale]
+    return [float(each) for each in _logistic(rows / scale, evidence.astype(float))[:-1] / scale]
+
+
+def _logistic(columns: Array, labels: Array) -> Array:
+    """Return the weights of a logistic regression, by Newton's method, and, last, the intercept, which has no ridge."""
+    rows = np.hstack([columns, np.ones((len(columns), 1))])
+    ridge = np.full(rows.shape[1], RIDGE)
+    ridge[-1] = 0
+    weights = np.zeros(rows.shape[1])
+    for _ in range(STEPS):
+        likely = 1 / (1 + np.exp(-np.clip(rows @ weights, -50, 50)))
+        slope = rows.T @ (labels - likely) - ridge * weights
+        bend = (rows * (likely * (1 - likely))[:, None]).T @ rows + np.diag(ridge)
+        step = np.linalg.solve(bend, slope)
+        weights += step
+        if float(np.abs(step).max()) < 1e-4:
+            break
+    return weights
 
 
 KINDS: Final = ("same words", "other words", "same person", "unrelated", "findings", "others")

@@ -38,15 +38,19 @@ async def test_a_wrong_name_or_an_unclear_drop_is_refused(operator: CircadiaProc
 
 @pytest.mark.spec("ANS-02")
 async def test_each_step_of_a_test_is_a_line(operator: CircadiaProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = ["same text: no expected question has it", "judge: it says that both ask the same", "so it is a hit"]
+    steps = [
+        "same text: no expected question has it",
+        "judge: a model, which is asked once a call comes",
+        "so it is a hint",
+    ]
 
     async def tried(*_: object, **__: object) -> answers.TestView:
         return answers.TestView(
-            bank="expects", agent="expecting", mode=AnswerMode.SERVE, trusted=True, outcome=LookupOutcome.HIT,
-            judge=answers.JudgeTestOutcome.YES, judge_confidence=0.91, answer=None, steps=steps, matches=[], frames=1,
+            bank="expects", agent="expecting", mode=AnswerMode.SERVE, trusted=True, outcome=LookupOutcome.HINT,
+            answer=None, steps=steps, matches=[], frames=1,
         )  # fmt: skip
 
     monkeypatch.setattr("circadia.client.Client.try_answers", tried)
     told = await run("answers", "test", "expects", "expecting", "When do you open?")
-    assert told.out == "hit for expecting in mode serve\n"
+    assert told.out == "hint for expecting in mode serve\n"
     assert told.err.splitlines() == steps

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from circadia.answers.local_judge import LocalJudge
-from circadia.errors import StartError
 from tests.gateway.bound_agent import chat
 from tests.gateway.readied import ASKED, OTHER, readied
 
@@ -50,7 +48,7 @@ async def test_a_question_about_another_name_is_never_shown_to_a_judge(tmp_path:
         assert ann.sends == sent + 1, "it goes to its model, and to nobody else"
 
 
-@pytest.mark.spec("ANS-02", "ANS-03")
+@pytest.mark.spec("ANS-02", "ANS-03", "ANS-22")
 @pytest.mark.parametrize("off", [{"answers": {"check": "off"}}, {"sleeptime": {"model": "none"}}])
 async def test_without_a_judge_a_similar_question_is_a_hint(tmp_path: Path, off: dict[str, object]) -> None:
     async with readied(tmp_path) as ann:
@@ -81,51 +79,6 @@ async def test_an_answer_that_became_void_while_the_judge_thought_is_not_served(
         assert (await ann.ask(chat(REWORDED))).outcome == "hit"
         await ann.at.rest("PUT", f"/banks/{bank.name}/blocks/facts", {"value": "Ann drinks juice."})
         assert (await ann.ask(chat(REWORDED))).outcome == "miss", "the yes is kept, and the answer is void"
-
-
-class _Comparison:
-    """Is sure of some questions."""
-
-    def __init__(self, *same: str) -> None:
-        self.same = same
-
-    def confidence(self, first: str, second: str) -> float:
-        """Return how sure it is."""
-        return 0.9 if first in self.same else 0.1
-
-
-@pytest.mark.spec("ANS-02")
-@pytest.mark.setting("answers.check_confidence")
-@pytest.mark.parametrize(("confidence", "outcome"), [(0.85, "hit"), (0.95, "miss")])
-async def test_the_judge_in_the_server_serves_from_its_confidence_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, confidence: float, outcome: str
-) -> None:
-    comparison = _Comparison(REWORDED)
-
-    async def loaded() -> _Comparison:
-        return comparison
-
-    def judge(least: float) -> LocalJudge:
-        return LocalJudge(loaded, least)
-
-    monkeypatch.setattr("circadia.server.answers_wiring.local_judge", judge)
-    sections = {"answers": {"check": "local", "check_confidence": confidence}}
-    async with readied(tmp_path, sections=sections) as ann:
-        await ann.put(await ann.frame(chat(OTHER)))
-        sent = ann.sends
-        assert (await ann.ask(chat(REWORDED))).outcome == outcome
-        assert (await ann.ask(chat("Which evening drink is Ann's favourite?"))).outcome != "hit"
-        assert ann.sends == sent + (1 if outcome == "hit" else 2), "no model is asked to judge"
-
-
-@pytest.mark.spec("ANS-02")
-async def test_a_server_without_the_weights_of_its_judge_does_not_start_and_says_how_to_get_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
-    with pytest.raises(StartError, match="circadia model fetch mpnet"):
-        async with readied(tmp_path, sections={"answers": {"check": "local"}}):
-            pass
 
 
 @pytest.mark.spec("ANS-13")

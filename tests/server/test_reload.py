@@ -106,7 +106,7 @@ async def test_a_change_while_the_database_is_away_is_taken_over_once_it_answers
 @pytest.mark.parametrize(
     ("section", "text"),
     [
-        ("limits", "max_holds: 5"), ("answers", "check: local"), ("sleeptime", "enabled: false"),
+        ("limits", "max_holds: 5"), ("answers", "check: off"), ("sleeptime", "enabled: false"),
         ("banks", "team: {description: x}"),
     ],
 )  # fmt: skip

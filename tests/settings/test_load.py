@@ -116,7 +116,7 @@ def test_an_unknown_key_is_told_with_its_path_in_the_file_and_the_nearest_that_i
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("answers: {check: perhaps}", "answers.check: Input should be 'model', 'local' or 'off' (got 'perhaps')"),
+        ("answers: {check: perhaps}", "answers.check: Input should be 'model' or 'off' (got 'perhaps')"),
         ("sleeptime: {model: [a]}", "sleeptime.model: Input should be a map of keys and values, or 'none' (got ['a'])"),
         ("sleeptime: {model: {name: a}}", "sleeptime.model.upstream: Field required"),
         ("launchers: {run: {kind: container}}", "launchers.run.image: Field required"),
@@ -141,6 +141,21 @@ def test_a_wrong_value_is_told_with_its_path_in_the_file_and_all_that_it_may_be(
     said = refusal(file, text)
     assert said.startswith(told)
     assert ";" not in said
+
+
+@pytest.mark.spec("ANS-22")
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "answers: {check: local, check_confidence: 0.9}",
+            "answers: `check: local` is withdrawn; write `check: model`, or `check: off` to serve the same text alone",
+        ),
+        ("answers: {check_confidence: 0.9}", "answers: `check_confidence` is withdrawn with `check: local`; remove it"),
+    ],
+)
+def test_the_judge_in_the_server_is_refused_with_what_to_write_instead(file: Path, text: str, told: str) -> None:
+    assert refusal(file, text) == told
 
 
 @pytest.mark.parametrize(

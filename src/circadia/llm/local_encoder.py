@@ -24,8 +24,6 @@ Array = NDArray[Any]
 HEADS: Final = 12
 MOST_TOKENS: Final = 128
 """Tokens read of a text, as in training."""
-MOST_LAYERS: Final = 6
-"""Layers returned beside the token embeddings, evenly spaced."""
 _FAR: Final = 128
 """Token distance above which all distances count as equal."""
 _DISTANCES: Final = "encoder.relative_attention_bias.weight"
@@ -58,7 +56,7 @@ _MPNET: Final = _Architecture(
 
 
 class LocalEncoder:
-    """Gives each token of a text vectors that depend on the whole text; threads may share it."""
+    """Embeds texts; threads may share it."""
 
     def __init__(self, archive: Path) -> None:
         """Load the archive of `circadia model fetch`: half a second for `minilm`, some seconds for `mpnet`."""
@@ -78,19 +76,16 @@ class LocalEncoder:
         count = 1 + max(int(name.split(".")[2]) for name in weights if name.startswith("encoder.layer."))
         self._layers = [_Layer(weights, f"encoder.layer.{at}", kind) for at in range(count)]
 
-    def states(self, text: str) -> tuple[Sequence[str], Array]:
-        """Return the tokens of a text, with a mark at both ends, and their vectors by layer and token.
-
-        The first layer holds the token embeddings, the last one the network's output.
-        """
+    def embed(self, text: str) -> Array:
+        """Return the mean of the token states in the last layer, as the encoder was trained."""
         read = self._tokenizer.encode(text)
-        states = [_layer_norm(self._words[read.ids] + self._places[: len(read.ids)], self._start)]
+        state = _layer_norm(self._words[read.ids] + self._places[: len(read.ids)], self._start)
         near: Array | float = 0.0
         if self._distances is not None:
             near = self._distances[_distance_classes(len(read.ids), len(self._distances))].transpose(2, 0, 1)
         for layer in self._layers:
-            states.append(layer(states[-1], near))
-        return read.tokens, np.array(states[:: max(len(self._layers) // MOST_LAYERS, 1)])
+            state = layer(state, near)
+        return state.mean(axis=0)
 
 
 class _Layer:

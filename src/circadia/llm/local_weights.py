@@ -65,7 +65,7 @@ MINILM = PackagedWeights(
     size_bytes=83_319_212,
     wheels_bytes=83_342_062,
 )
-"""Compares questions (`llm.local_encoder`). The archive holds the published weights: the sha256 of `model.safetensors`
+"""Embeds texts (`llm.local_encoder`). The archive holds the published weights: the sha256 of `model.safetensors`
 is 53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db."""
 
 MPNET = PackagedWeights(
@@ -86,8 +86,6 @@ MPNET = PackagedWeights(
 """Five times as large as `MINILM`, and more accurate. It holds the published weights: the sha256 of `model.safetensors`
 is 78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658."""
 
-JUDGE_WEIGHTS = MPNET
-"""Judges ready answers with `check: local` (`python -m benchmarks answers_pairs`)."""
 WEIGHTS_BY_NAME: Mapping[str, PackagedWeights] = {weights.name: weights for weights in (SMOLLM2, MPNET, MINILM)}
 WRITER_WEIGHTS: Mapping[str, PackagedWeights] = {SMOLLM2.name: SMOLLM2}
 """Models that write text."""

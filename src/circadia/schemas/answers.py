@@ -1,7 +1,6 @@
 """Ready answers and their statistics in answers."""
 
 from datetime import datetime
-from enum import StrEnum
 
 from pydantic import Field
 
@@ -55,17 +54,6 @@ class TestedMatch(View):
     why: str = Field(description="Explanation in one line.")
 
 
-class JudgeTestOutcome(StrEnum):
-    """The verdict on similar questions."""
-
-    YES = "yes"
-    """Both ask the same: the answer is served."""
-    NO = "no"
-    """They do not ask the same, or the judge cannot decide."""
-    NOT_ASKED = "not_asked"
-    """A model decides only for a real call, not for a test."""
-
-
 class TestView(View):
     """The expected outcome of a question."""
 
@@ -74,8 +62,6 @@ class TestView(View):
     mode: AnswerMode = Field(description="How the agent's calls use ready answers.")
     trusted: bool = Field(description="Whether enough sampled answers were right to serve any.")
     outcome: LookupOutcome = Field(description="Outcome of the lookup; the mode may turn a hit into a hint.")
-    judge: JudgeTestOutcome | None = Field(description="Verdict of the judge; null if it does not matter.")
-    judge_confidence: float | None = Field(description="Confidence of the judge that both ask the same, if reported.")
     answer: AnswerView | None = Field(description="Answer found.")
     steps: list[str] = Field(description="Explanation of the outcome, one line per step.")
     matches: list[TestedMatch] = Field(description="Compared questions, best match first.")

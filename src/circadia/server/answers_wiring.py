@@ -1,23 +1,14 @@
 """Builds ready answers at the gateway: the part of `wiring` that picks its classes."""
 
-import asyncio
-import os
-
-from circadia.answers.judge import Judge
-from circadia.answers.local_judge import LocalJudge, PairComparison
 from circadia.answers.lookup import AnswerLookup
-from circadia.answers.pair_classifier import load_classifier
 from circadia.clock import Clock
-from circadia.errors import StartError
 from circadia.gateway.accounting.journal import Journal
 from circadia.gateway.answers.answer_book import ENTRIES, AnswerBook
 from circadia.gateway.answers.judging import JudgeLimits, ModelJudge
 from circadia.gateway.answers.serving import AnswerResolver
 from circadia.gateway.answers.trust import AnswerAccuracy
 from circadia.gateway.codecs.frame import VolatileSpans
-from circadia.llm import local_weights
 from circadia.llm.chat_model import ChatModel
-from circadia.llm.local_encoder import LocalEncoder
 from circadia.memory.services import MemoryServices
 from circadia.server.basis import ServerBasis
 from circadia.settings import Settings
@@ -34,16 +25,11 @@ def build_gateway_answers(
     """Build what decides about calls and what records them, and the lookup that both the gateway and passes use.
 
     `mind` is the sleep tier's model; without one no answers are prepared, and `check: model` checks nothing.
-
-    Raises:
-        StartError: `check` is `local`, and the encoder's weights are missing.
     """
     settings, clock, ids, store = basis.settings, basis.clock, basis.ids, basis.store
     chosen = settings.answers
-    judge: Judge | None = None
-    if chosen.check == "local":
-        judge = local_judge(chosen.check_confidence)
-    elif chosen.check == "model" and mind is not None:
+    judge: ModelJudge | None = None
+    if chosen.check == "model" and mind is not None:
         judge = ModelJudge(clock, ids, store, journal, mind, calls_per_hour=chosen.check_calls_per_hour)
     trust, lookup = AnswerAccuracy(clock, memory.events, chosen), build_answer_lookup(settings, clock, memory)
     spool = basis.build_spool("answers", ENTRIES)
@@ -53,22 +39,3 @@ def build_gateway_answers(
         clock, ids, lookup, trust, VolatileSpans(chosen.volatile), limits, chosen.volatile_headers
     )
     return (answering, book), lookup
-
-
-def local_judge(least_confidence: float) -> LocalJudge:
-    """Build the judge that runs in the server and loads its encoder at first use. Raises StartError without weights."""
-    folder = local_weights.models_folder(os.environ)
-    archive = local_weights.find_weights_file(local_weights.JUDGE_WEIGHTS, folder)
-    if archive is None:
-        name = local_weights.JUDGE_WEIGHTS.name
-        raise StartError(
-            f"`answers.check` is 'local', and its weights are not in {str(folder)!r}: run `circadia model fetch "
-            f"{name}` as the server's user, or set `check` to 'model' or 'off'."
-        )
-
-    async def load() -> PairComparison:
-        return await asyncio.to_thread(
-            lambda: PairComparison(LocalEncoder(archive), load_classifier(local_weights.JUDGE_WEIGHTS.name))
-        )
-
-    return LocalJudge(load, least_confidence)

@@ -1,9 +1,10 @@
 """Section `answers`: answers to expected questions, prepared while nobody waits."""
 
 import re
-from typing import Annotated, Final, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import Field, StringConstraints, field_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from circadia.settings.section import Section
 
@@ -41,15 +42,12 @@ class AnswersSettings(Section):
     max_per_agent: int = Field(
         2_000, ge=1, le=MOST, description="Maximum number of ready answers for an agent in a bank."
     )
-    check: Literal["model", "local", "off"] = Field(
+    check: Literal["model", "off"] = Field(
         "model",
         description="How to decide whether a similar question asks the same, so that its answer is served: by "
-        "`model`, by a `local` encoder, or `off`.",
+        "`model`, or `off`.",
     )
     check_calls_per_hour: int = Field(120, ge=0, le=MOST, description="Maximum calls of `check: model` per hour.")
-    check_confidence: float = Field(
-        0.8, ge=0, le=1, description="Minimum confidence of `check: local` that both questions ask the same."
-    )
     hint_similarity: float = Field(0.9, ge=0, le=1, description="Minimum cosine similarity of questions for a hint.")
     volatile: tuple[Span, ...] = Field(
         (),
@@ -71,6 +69,20 @@ class AnswersSettings(Section):
     useful_share: float = Field(
         0.2, ge=0, le=1, description="Share of used answers below which passes prepare fewer; 0 turns this off."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _reject_local_judge(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        stated = cast("Mapping[str, object]", given)
+        if stated.get("check") == "local":
+            raise ValueError(
+                "`check: local` is withdrawn; write `check: model`, or `check: off` to serve the same text alone"
+            )
+        if "check_confidence" in stated:
+            raise ValueError("`check_confidence` is withdrawn with `check: local`; remove it")
+        return stated
 
     @field_validator("volatile")
     @classmethod

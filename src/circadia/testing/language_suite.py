@@ -102,10 +102,7 @@ def load_language_suite() -> Sequence[SuiteQuestion]:
 
 
 def load_english_pairs() -> Sequence[QuestionPair]:
-    """Return English pairs: clearly reworded questions, and questions that differ in one small thing that matters.
-
-    None was made by a rule of `minimal_edits`, so that a judge fitted on those can be measured on these.
-    """
+    """Return English pairs: clearly reworded questions, and questions that differ in one small thing that matters."""
     suite = _load_suite()
     return [
         QuestionPair(first=first, second=second, same=same, kind=kind)

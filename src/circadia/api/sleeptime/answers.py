@@ -28,7 +28,6 @@ from circadia.schemas.answers import (
     AnswerView,
     DayView,
     DroppedView,
-    JudgeTestOutcome,
     JudgeUsageView,
     TestedMatch,
     TestView,
@@ -158,8 +157,7 @@ async def try_answers(bank: str, asked: TestBody, who: Who, parts: Parts, user: 
             (asked.end_user or user or "") if found_bank.end_user is None else (asked.end_user or found_bank.end_user)
         )
         scopes = await tx.answers.find_scopes(found_bank.id, agent.id, end_user)
-        view, open_ = await _test(tx, parts, found_bank, agent, scopes, asked.question)
-    return await _decide(parts, agent, asked.question, view, open_)
+        return await _test(tx, parts, found_bank, agent, scopes, asked.question)
 
 
 async def _answer_views(tx: Tx, parts: ApiParts, bank: Bank, answers: Sequence[Answer]) -> list[AnswerView]:
@@ -214,8 +212,8 @@ async def _judge_waits(tx: Tx, parts: ApiParts, bank: Bank) -> list[JudgeUsageVi
 
 async def _test(
     tx: Tx, parts: ApiParts, bank: Bank, agent: Agent, scopes: Sequence[AnswerScope], question: str
-) -> tuple[TestView, CheckedMatch | None]:
-    """Search each frame; return the best result, and the match that a judge may still decide on."""
+) -> TestView:
+    """Search each frame; return the best result."""
     uses = await tx.answers.find_uses(
         bank.id, agent_id=agent.id, judged=True, upto=parts.clock.now(), limit=judged_use_limit(parts.settings.answers)
     )
@@ -231,52 +229,33 @@ async def _test(
     ranked = sorted((sorted(group, key=_rank) for group in by_scope if group), key=lambda group: _rank(group[0]))
     best = ranked[0] if ranked else []
     outcome = best[0][1] if best else LookupOutcome.MISS
-    open_ = next((hit for hit, _, why in best if hit.match.kind is MatchKind.SIMILAR and _is_open(hit, why)), None)
-    best_match = best[0][0] if outcome is not LookupOutcome.MISS else open_
-    answer = None if best_match is None else best_match.answer
-    view = TestView(
+    answer = best[0][0].answer if outcome is not LookupOutcome.MISS else None
+    matches = [_match(*comparison) for comparison in best]
+    is_open = outcome is not LookupOutcome.HIT and any(_is_open(hit, why) for hit, _, why in best)
+    return TestView(
         bank=bank.name,
         agent=agent.reference,
         mode=agent.policy.answer_mode,
         trusted=are_answers_trusted(uses, parts.settings.answers),
         outcome=outcome,
-        judge=None,
-        judge_confidence=None,
-        steps=[],
+        steps=list(_steps(outcome, matches, is_open=is_open, judged=judge is not None)),
         frames=len(scopes),
-        matches=[_match(*comparison) for comparison in best],
+        matches=matches,
         answer=None if answer is None else (await _answer_views(tx, parts, bank, [answer]))[0],
     )
-    return view, None if outcome is LookupOutcome.HIT else open_
 
 
-async def _decide(parts: ApiParts, agent: Agent, question: str, view: TestView, open_: CheckedMatch | None) -> TestView:
-    """Let the judge decide where a real call would; this may be slow, so no transaction is open."""
-    if parts.judge is not None and open_ is not None:
-        verdict = await parts.judge.try_once(agent, question, open_.match.phrasing)
-        if verdict is None:
-            view.judge = JudgeTestOutcome.NOT_ASKED
-        else:
-            view.judge = JudgeTestOutcome.YES if verdict.same else JudgeTestOutcome.NO
-            view.outcome = LookupOutcome.HIT if verdict.same else view.outcome
-            view.judge_confidence = None if verdict.confidence is None else round(verdict.confidence, 4)
-    view.steps = list(_steps(view, open_, judged=parts.judge is not None))
-    if view.outcome is LookupOutcome.MISS:
-        view.answer = None
-    return view
-
-
-def _steps(view: TestView, open_: CheckedMatch | None, *, judged: bool) -> Iterator[str]:
-    exact = next((match for match in view.matches if match.kind is MatchKind.EXACT), None)
+def _steps(outcome: LookupOutcome, matches: Sequence[TestedMatch], *, is_open: bool, judged: bool) -> Iterator[str]:
+    exact = next((match for match in matches if match.kind is MatchKind.EXACT), None)
     yield f"same text: {exact.why}" if exact is not None else "same text: no expected question has it"
     if exact is None or exact.outcome is LookupOutcome.MISS:
-        similar = next((match for match in view.matches if match.kind is MatchKind.SIMILAR), None)
+        similar = next((match for match in matches if match.kind is MatchKind.SIMILAR), None)
         yield f"similar: {similar.why}" if similar is not None else "similar: there is no other expected question"
-        if view.judge is not None:
-            yield f"judge: {_JUDGE_SAYS[view.judge]}"
-        elif open_ is not None and not judged:
+        if is_open and judged:
+            yield "judge: a model, which is asked once a call comes"
+        elif is_open:
             yield "judge: there is none (`answers.check`, `sleeptime.model`)"
-    yield f"so it is a {view.outcome.value}"
+    yield f"so it is a {outcome.value}"
 
 
 def _outcome(found: CheckedMatch, parts: ApiParts, verdict: bool | None) -> tuple[LookupOutcome, str]:
@@ -306,6 +285,7 @@ def _is_open(found: CheckedMatch, why: str) -> bool:
     """Return whether a judge may decide on a similar question."""
     match = found.match
     is_valid = found.answer is not None and not (found.why_void or found.doubt or match.conflict)
+    is_valid = is_valid and match.kind is MatchKind.SIMILAR
     return is_valid and match.similarity >= LEAST_SIMILARITY and "judge said" not in why
 
 
@@ -327,9 +307,4 @@ async def _answer(tx: Tx, bank: Bank, key: str) -> Answer:
 
 _NANOUSD: Final = 1e9
 _COUNTS: Final = ("served", "hints", "misses", "made", "used", "wasted", "wasted_tokens", "right", "wrong")
-_JUDGE_SAYS: Final = {
-    JudgeTestOutcome.YES: "it says that both ask the same",
-    JudgeTestOutcome.NO: "it does not say that both ask the same",
-    JudgeTestOutcome.NOT_ASKED: "a model, which is asked once a call comes",
-}
 _ORDER: Final = {LookupOutcome.HIT: 0, LookupOutcome.HINT: 1, LookupOutcome.MISS: 2}

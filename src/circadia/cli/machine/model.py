@@ -23,9 +23,7 @@ def model() -> None:
 
 @app.command()
 def fetch(
-    name: Annotated[
-        str, typer.Argument(help="Model: `smollm2` writes text, `minilm` and `mpnet` embed, `mpnet` also judges.")
-    ] = "smollm2",
+    name: Annotated[str, typer.Argument(help="Model: `smollm2` writes text, `minilm` and `mpnet` embed.")] = "smollm2",
     folder: Annotated[Path | None, typer.Option("--dir", help="Folder for the file, instead of the cache.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:

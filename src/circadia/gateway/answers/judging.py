@@ -7,11 +7,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
-from typing import Final
+from typing import Final, Protocol
 
 from pydantic import BaseModel, Field
 
-from circadia.answers.judge import Judge, JudgeVerdict
 from circadia.answers.normalization import normalize
 from circadia.answers.services import Match
 from circadia.bounded_dict import BoundedDict
@@ -57,10 +56,23 @@ class SameQuestions(BaseModel):
     same: list[int] = Field(description="Numbers of the questions that ask the same.", max_length=20)
 
 
+class Judge(Protocol):
+    """Decides whether questions ask the same.
+
+    An implementation answers for all candidates in one call, never raises for a question that it cannot judge, and does
+    not block the event loop.
+    """
+
+    name: str
+    """Names the model, its settings and the version of its prompt: verdicts of another one are not used."""
+
+    async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[bool] | None:
+        """Return whether each candidate asks the same, in order, or none. Raises TimeoutError: it took too long."""
+        ...
+
+
 class ModelJudge:
     """Asks the sleep tier's model. Each call is first reserved in the ledger, in one budget for all servers."""
-
-    waits = True
 
     def __init__(
         self, clock: Clock, ids: IdSource, store: Store, journal: Journal, model: ChatModel, *, calls_per_hour: int
@@ -73,8 +85,8 @@ class ModelJudge:
         self._model = model
         self._calls_per_hour = calls_per_hour
 
-    async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[JudgeVerdict] | None:
-        """Return a verdict for each candidate; None if the budget is spent or the model did not answer."""
+    async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[bool] | None:
+        """Return whether each candidate asks the same; None if the budget is spent or the model did not answer."""
         began, call = self._clock.monotonic(), await self._reserve(agent)
         if call is None:
             return None
@@ -83,7 +95,7 @@ class ModelJudge:
         try:
             answer, used = await self._model.ask(prompt, SameQuestions, most_tokens=MAX_OUTPUT_TOKENS)
             call = replace(call, status=CallStatus.DONE)
-            return [JudgeVerdict(same=number in answer.same) for number in range(1, len(candidates) + 1)]
+            return [number in answer.same for number in range(1, len(candidates) + 1)]
         except ModelAnswerError as error:
             used = error.used
             _logger.warning("a ready answer for %r is not checked: %s", agent.reference, error.cause)
@@ -188,32 +200,28 @@ class JudgeLimits:
         """Count a lookup and return whether it may wait for the judge; `similarity` is None if it needs none."""
         lookups = self._agents.get(agent) or _AgentLookups()
         self._agents[agent] = lookups
-        admitted = similarity is not None and not self._breaker_open()
-        if self._judge.waits:
-            admitted = admitted and lookups.waits < _MAX_WAITS and (similarity or 0.0) >= lookups.required_similarity
-        lookups.recent.append(_LookupEntry(similarity or 0.0, admitted and self._judge.waits))
+        admitted = (
+            similarity is not None
+            and not self._breaker_open()
+            and lookups.waits < _MAX_WAITS
+            and similarity >= lookups.required_similarity
+        )
+        lookups.recent.append(_LookupEntry(similarity or 0.0, admitted))
         return admitted
 
     async def ask(self, agent: Agent, bank: Bank, asked: str, matches: Sequence[Match]) -> bool:
         """Ask about all matches in one call and cache the verdicts; return whether any asks the same."""
         verdicts = await self._ask(agent, asked, [match.phrasing for match in matches])
         now, stored = self._clock.now(), may_keep_question(bank, agent) and redact(asked) == asked
-        for match, verdict in zip(matches, verdicts, strict=True) if verdicts is not None else ():
+        for match, same in zip(matches, verdicts, strict=True) if verdicts is not None else ():
             new = SameQuestionVerdict(
-                id=self._verdict_id(bank, asked, match), bank_id=bank.id, answer_id=match.answer, same=verdict.same,
+                id=self._verdict_id(bank, asked, match), bank_id=bank.id, answer_id=match.answer, same=same,
                 at=now,
             )  # fmt: skip
             self._verdicts[new.id] = new
             if stored:
                 self._store_later(new)
-        return any(verdict.same for verdict in verdicts or ())
-
-    async def try_once(self, agent: Agent, asked: str, phrasing: str) -> JudgeVerdict | None:
-        """Return the verdict of a judge that costs nothing; None if asking costs something or fails."""
-        if self._judge.waits:
-            return None
-        verdicts = await self._ask(agent, asked, [phrasing])
-        return verdicts[0] if verdicts else None
+        return any(verdicts or ())
 
     def _verdict_id(self, bank: Bank, asked: str, match: Match) -> str:
         parts = (
@@ -238,7 +246,7 @@ class JudgeLimits:
     def _breaker_open(self) -> bool:
         return self._clock.monotonic() < self._open_until
 
-    async def _ask(self, agent: Agent, asked: str, phrasings: Sequence[str]) -> Sequence[JudgeVerdict] | None:
+    async def _ask(self, agent: Agent, asked: str, phrasings: Sequence[str]) -> Sequence[bool] | None:
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 verdicts = await self._judge.judge(agent, asked, phrasings)

@@ -111,8 +111,6 @@ class FastEmbedder(InProcessEmbedder[_Model]):
 
 
 class LocalEmbedder(InProcessEmbedder[LocalEncoder]):
-    """Means of the token states in the encoder's last layer, as the encoder was trained."""
-
     def __init__(self, settings: LocalEmbedderSettings, folder: Path) -> None:
         """Find the model's weights in `folder`. Raises ConfigError: they are missing."""
         weights = local_weights.get_weights(settings.model)
@@ -130,7 +128,7 @@ class LocalEmbedder(InProcessEmbedder[LocalEncoder]):
         return LocalEncoder(self._archive)
 
     def _vectors(self, model: LocalEncoder, texts: list[str], *, question: bool) -> Array:
-        return np.array([model.states(text)[1][-1].mean(axis=0) for text in texts])
+        return np.array([model.embed(text) for text in texts])
 
     def _failure_text(self, error: Exception) -> str:
         name = self._weights.name

@@ -1,7 +1,4 @@
-"""Change one small thing in a question by rule so that its answer changes: the hardest near misses for a ready answer.
-
-They are negatives for fitting the judge `check: local`; nothing here is used at run time.
-"""
+"""Change one small thing in a question by rule so that its answer changes: hard near misses for a ready answer."""
 
 import itertools
 import random

@@ -2,7 +2,7 @@
 
 import pytest
 
-from circadia.testing.minimal_edits import RULES, make_minimal_edits
+from benchmarks.minimal_edits import RULES, make_minimal_edits
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
