@@ -1444,9 +1444,7 @@ export class Operations extends HeyApiClient {
     /**
      * Resume Sleeptime
      *
-     * Allow passes again, also those that wait after failures, and retry leftovers that were set aside.
-     *
-     * Operations that were paused for their cost run again and are judged again. Operator only.
+     * Allow passes again, also those that wait after failures, and retry what was set aside. Operator only.
      */
     public resumeSleeptime<ThrowOnError extends boolean = true>(options: Options<ResumeSleeptimeData, ThrowOnError>): RequestResult<ResumeSleeptimeResponses, ResumeSleeptimeErrors, ThrowOnError, 'data'> {
         return (options.client ?? this.client).post<ResumeSleeptimeResponses, ResumeSleeptimeErrors, ThrowOnError, 'data'>({

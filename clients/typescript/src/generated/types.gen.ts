@@ -1301,14 +1301,9 @@ export type BacklogView = {
 };
 
 /**
- * BalanceStatus
- */
-export type BalanceStatus = 'free' | 'spared' | 'paused' | 'little' | 'new' | 'pays' | 'short';
-
-/**
  * BalanceView
  *
- * Benefit and cost of an operation for the bank's calls.
+ * What an operation cost, and what the bank's calls had from it.
  */
 export type BalanceView = {
     /**
@@ -1359,28 +1354,6 @@ export type BalanceView = {
      * Cost of its model calls in US dollars, if prices are known.
      */
     spent_usd: number;
-    /**
-     * Unit
-     *
-     * Unit of the comparison: `usd`, or `tokens` if a price is unknown.
-     */
-    unit: string;
-    /**
-     * Ratio
-     *
-     * Ratio of benefit to cost; null if it cost nothing.
-     */
-    ratio: number | null;
-    /**
-     * Resulting status.
-     */
-    standing: BalanceStatus;
-    /**
-     * Paused Until
-     *
-     * End of the pause, if it is paused.
-     */
-    paused_until: string | null;
 };
 
 /**
@@ -3796,13 +3769,6 @@ export type InboxPage = {
      */
     after: string | null;
 };
-
-/**
- * JudgeTestOutcome
- *
- * The verdict on similar questions.
- */
-export type JudgeTestOutcome = 'yes' | 'no' | 'not_asked';
 
 /**
  * JudgeUsageView
@@ -6557,7 +6523,7 @@ export type SleeptimeStatusView = {
     /**
      * Balances
      *
-     * Benefit and cost of each operation within the window.
+     * Use and cost of each operation within 14 days.
      */
     balances: Array<BalanceView>;
     /**
@@ -6954,16 +6920,6 @@ export type TestView = {
      * Outcome of the lookup; the mode may turn a hit into a hint.
      */
     outcome: LookupOutcome;
-    /**
-     * Verdict of the judge; null if it does not matter.
-     */
-    judge: JudgeTestOutcome | null;
-    /**
-     * Judge Confidence
-     *
-     * Confidence of the judge that both ask the same, if reported.
-     */
-    judge_confidence: number | null;
     /**
      * Answer found.
      */
@@ -8139,56 +8095,6 @@ export type Problem = {
 };
 
 /**
- * BenefitSettings
- *
- * When an operation that costs more than it saves is paused (SLEEP-42).
- */
-export type BenefitSettings = {
-    /**
-     * Enabled
-     *
-     * Pause unprofitable operations; they are measured anyway.
-     */
-    enabled: boolean;
-    /**
-     * Window Days
-     *
-     * Days over which benefit and cost are compared, first this long after the first cost; a pause lasts as long.
-     */
-    window_days: number;
-    /**
-     * Least Ratio
-     *
-     * Minimum ratio of benefit to cost; below it, a pause begins.
-     */
-    least_ratio: number;
-    /**
-     * Min Calls
-     *
-     * Minimum model calls in the window for a verdict.
-     */
-    min_calls: number;
-    /**
-     * Min Cost Usd
-     *
-     * Minimum cost for a verdict, if prices are known.
-     */
-    min_cost_usd: number;
-    /**
-     * Hot Weight
-     *
-     * Weight of a token of a hot call relative to one of a pass, if a price is unknown.
-     */
-    hot_weight: number;
-    /**
-     * Spared
-     *
-     * Operations that are never paused, because they make answers right rather than shorter.
-     */
-    spared: Array<'consolidate' | 'contradictions' | 'reflect' | 'compress' | 'dedupe' | 'collect' | 'rethink' | 'reindex' | 'precompute' | string>;
-};
-
-/**
  * BudgetSettings
  *
  * Spending limits: a call reserves its maximum cost, and none begins beyond a limit.
@@ -8456,10 +8362,6 @@ export type SleepPolicySettings = {
      * Spending limits of passes over the bank.
      */
     budget: BudgetSettings;
-    /**
-     * When an operation that costs more than it saves is paused.
-     */
-    benefit: BenefitSettings;
 };
 
 /**
@@ -9963,7 +9865,7 @@ export type MessageEventView = {
 /**
  * OperationPausedEventView
  *
- * An operation costs more than it saves, so passes skip it.
+ * Earlier releases paused an operation.
  */
 export type OperationPausedEventView = {
     /**
@@ -10005,7 +9907,7 @@ export type OperationPausedEventView = {
 /**
  * OperationSuspension
  *
- * An operation costs more than it saves, so passes skip it.
+ * Earlier releases paused an operation.
  */
 export type OperationSuspension = {
     /**
