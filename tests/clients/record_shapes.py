@@ -205,6 +205,8 @@ async def _main(names: list[str]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             shapes = await record(program, Path(folder))
         text = json.dumps(shapes, indent=1)
+        assert len(text) < 60_000
+        assert "circadia-agent-" not in text
         (SHAPES / f"{program}.json").write_text(f"{text}\n", "utf-8")
         print(program, len(shapes["requests"]), "requests", len(text), "bytes")
 
