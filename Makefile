@@ -9,6 +9,7 @@ AGENTS := tests/clients/agents
 CLIENT := clients/typescript
 GENERATOR := $(VENV)/openapi-python-client
 RELEASE := $(VENV)/release
+AIDER := $(VENV)/aider
 DASHBOARD := dashboard
 IMAGE := build/image
 DEBIAN := bookworm
@@ -54,6 +55,12 @@ $(GENERATOR)/.stamp: tests/clients/python_generator.txt | $(BIN)/python
 $(RELEASE)/.stamp: deploy/tools.txt constraints.txt | $(BIN)/python
 	$(BIN)/python -m venv $(RELEASE)
 	$(RELEASE)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -r $<
+	@touch $@
+
+# aider needs Python 3.12 or older.
+$(AIDER)/.stamp: tests/clients/agents/aider.txt | $(BIN)/python
+	$(or $(call find_python,12),$(BIN)/python) -m venv $(AIDER)
+	$(AIDER)/bin/python -m pip install -qq --no-compile --disable-pip-version-check -r $<
 	@touch $@
 
 check: lint types ## Lint, format, layers, types
@@ -159,7 +166,7 @@ suite:
 plans: $(VENV)/dev.stamp ## Run each statement that the last suite sent on databases of two sizes: which takes more when more is stored?
 	$(BIN)/python -m pytest tests/plans
 
-test-slow: $(VENV)/dev.stamp $(RELEASE)/.stamp $(NODE)/node_modules/.stamp $(AGENTS)/node_modules/.stamp $(if $(CIRCADIA_TEST_NO_CONTAINERS),,image $(IMAGE)/services.tar) ## The slow tests (11-minute holds and the like), then random examples
+test-slow: $(VENV)/dev.stamp $(RELEASE)/.stamp $(NODE)/node_modules/.stamp $(AGENTS)/node_modules/.stamp $(AIDER)/.stamp $(if $(CIRCADIA_TEST_NO_CONTAINERS),,image $(IMAGE)/services.tar) ## The slow tests (11-minute holds and the like), then random examples
 	$(BIN)/python -m pytest -m slow
 	$(BIN)/python -m pytest -m 'hypothesis and not slow' -n $(WORKERS) --hypothesis-profile=explore --timeout=1200
 	@$(MAKE) --no-print-directory interpreters

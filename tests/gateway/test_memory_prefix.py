@@ -232,6 +232,30 @@ async def test_a_call_for_a_summary_of_the_conversation_begins_as_the_one_before
     assert counts == {}
 
 
+@pytest.mark.spec("GATE-96", "GATE-97")
+@pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
+async def test_a_programs_own_call_behind_an_answer_leaves_the_conversation_to_the_persons_next(
+    tmp_path: Path, path: str
+) -> None:
+    async with bound(tmp_path) as ann:
+        await learn(ann)
+        conversation = Conversation(ann, path)
+        await conversation.turn(QUESTIONS[0], 2)
+        conversation.ask("[SUGGESTION MODE: Suggest what the user might naturally type next into the program.]")
+        await conversation.work("nothing")
+        await conversation.end("Sell the tea.")
+        del conversation.items[-4:]
+        before = len(sent(ann))
+        await conversation.turn(QUESTIONS[1], 2)
+        calls, counts = sent(ann), await breaks(ann)
+        lines = await ann.at.usage("conversation")
+    assert_prefixes(calls[: before - 1])
+    assert_prefixes([calls[before - 3], *calls[before:]])
+    assert all(str(calls[-1]).count(fact) == 1 for fact in FACTS[:2])
+    assert counts == {}
+    assert max(line["calls"] for line in lines) == 3 + 2 + 3
+
+
 async def test_a_call_that_its_caller_has_cut_off_keeps_what_was_added_to_it(tmp_path: Path) -> None:
     async with bound(tmp_path) as ann:
         await learn(ann)

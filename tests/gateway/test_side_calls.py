@@ -275,6 +275,43 @@ async def test_a_call_beside_a_persons_is_recognised_by_its_form_alone(tmp_path:
     assert bank.skipped == {"form": 2}
 
 
+async def test_a_call_beside_a_persons_is_recognised_where_codex_offers_its_tools_in_an_item(tmp_path: Path) -> None:
+    offered: Body = {"type": "additional_tools", "id": "at_1", "role": "developer", "tools": [TOOL]}
+    main = responses("You are Codex.", USER_TEXT)
+    del main["instructions"]
+    lead = {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "You are Codex."}]}
+    async with bound(tmp_path) as ann:
+        await ann.say({**main, "input": [offered, lead, *main["input"]]}, path=RESPONSES)
+        await ann.say(side(RESPONSES, WRAPPED), path=RESPONSES)
+        title = {**lead, "content": [{"type": "input_text", "text": CALLS["Codex's title"][2]["instructions"]}]}
+        await ann.say({**main, "input": [offered, title, *main["input"]]}, path=RESPONSES)
+        bank = await ann.bank()
+    assert bank is not None
+    assert bank.skipped == {"form": 2, "title": 2}
+
+
+async def test_a_call_beside_a_persons_is_recognised_on_geminis_own_paths(tmp_path: Path) -> None:
+    schema = {"type": "OBJECT", "properties": {"title": {"type": "STRING"}}}
+    path = "/v1beta/models/gemini-3.8-flash:generateContent"
+
+    def asked(text: str, **more: object) -> Body:
+        return {"contents": [{"role": "user", "parts": [{"text": text}]}], **more}
+
+    answer = {"candidates": [{"content": {"role": "model", "parts": [{"text": "A door"}]}, "finishReason": "STOP"}]}
+    async with bound(tmp_path, sections={"upstream": {"api": "gemini"}}) as ann:
+        ann.at.upstream.next(times=3, status=200, body=answer)
+        calls = (
+            asked(USER_TEXT, tools=[{"functionDeclarations": [{"name": "look"}]}]),
+            asked(WRAPPED, generationConfig={"responseMimeType": "application/json", "responseJsonSchema": schema}),
+            asked(WRAPPED, generation_config={"response_schema": schema}),
+        )
+        for body in calls:
+            await ann.say(body, path=path)
+        bank = await ann.bank()
+    assert bank is not None
+    assert bank.skipped == {"form": 4}
+
+
 async def test_a_call_beside_a_persons_that_comes_first_is_not_captured_either(tmp_path: Path) -> None:
     held = asyncio.Event()
     async with bound(tmp_path) as ann:

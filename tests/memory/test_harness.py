@@ -34,6 +34,8 @@ pytestmark = pytest.mark.spec("MEM-14")
         ("<claude-mem-context>\n# Recent Activity\n</claude-mem-context>\nBuy tea.", "Buy tea."),
         ("Context:\n<active_memory_plugin>likes tea</active_memory_plugin>\nBuy tea.", "Context:\n\nBuy tea."),
         ("<circadia-dream>\nDream now.\n</circadia-dream>", ""),
+        ("<session_context>\nToday is Sunday.\n</session_context>\nBuy tea.", "Buy tea."),
+        ("<hook_context>a hook's words</hook_context>\nBuy tea.", "Buy tea."),
     ],
 )
 def test_what_a_program_added_is_not_said(text: str, said: str) -> None:
@@ -99,6 +101,15 @@ CHORES = [
     # opencode
     ("title", "You are a title generator. You output ONLY a thread title. Nothing else.\n\n<task>", "Mend the door"),
     ("summary", "You are an anchored context summarization assistant for coding sessions.\n\nSummarize", "Door"),
+    # aider
+    (
+        "commit",
+        "You are an expert software engineer that generates concise, one-line Git commit messages based on the diffs",
+        "diff",
+    ),
+    ("summary", "*Briefly* summarize this partial conversation about programming.\nInclude less detail", "# USER"),
+    # Gemini CLI
+    ("routing", "\nYou are a specialized Task Routing AI. Your sole function is to analyze", "Mend the door"),
     # Qwen Code, Gemini CLI
     (
         "memory",

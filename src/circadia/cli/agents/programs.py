@@ -18,6 +18,7 @@ class Program(enum.StrEnum):
     GEMINI = "gemini"
     OPENCODE = "opencode"
     QWEN_CODE = "qwen-code"
+    AIDER = "aider"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,6 +120,17 @@ claude mcp add --transport http circadia http://127.0.0.1:4114/mcp --header "Aut
     }
   }
 }
+""",
+    ),
+    Program.AIDER: Setup(
+        url_variable="OPENAI_BASE_URL",
+        path="/llm/openai/v1",
+        block="""\
+# ~/.aider.conf.yml
+openai-api-base: http://127.0.0.1:4114/llm/openai/v1
+openai-api-key: circadia-agent-…
+model: openai/gpt-4o-mini
+timeout: 86400  # how long a call may send nothing, in s; aider's own limit is 10 minutes
 """,
     ),
 }

@@ -49,6 +49,8 @@ class GenerateContent(Plain):
             chain=chain,
             opening=hashes.find_opening(items, chain),
             since_answer=hashes.count_since_answer(items),
+            offers_tools=bool(request.get("tools")),
+            schema_fields=_count_schema_fields(settings),
         )
 
     def with_line(self, body: bytes, line: str) -> bytes:
@@ -172,6 +174,15 @@ def _json_member(request: dict[str, object], name: str) -> object:
     """Return a member by its JSON name or its proto name; Google's API accepts both."""
     snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
     return request.get(name, request.get(snake))
+
+
+def _count_schema_fields(settings: dict[str, object]) -> int | None:
+    """Return the number of fields of the schema that the answer must fit; None without one."""
+    for name in ("responseJsonSchema", "responseSchema"):
+        schema = fields.as_object(_json_member(settings, name))
+        if "properties" in schema:
+            return len(fields.as_object(schema["properties"]))
+    return None
 
 
 def _model(request: dict[str, object]) -> str | None:

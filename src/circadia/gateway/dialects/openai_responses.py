@@ -33,6 +33,8 @@ from circadia.gateway.payload.user_turn import OPERATOR_ROLES, ends_in_user
 _MESSAGE_TYPES = (None, "message")
 _CALLS = ("function_call", "custom_tool_call")
 _REFERENCE = "item_reference"
+_TOOLS = "additional_tools"
+"""An item in which Codex offers its tools, before the prompt."""
 _UNSENT = ("reasoning", "mcp_list_tools", "tool_search_output")
 """Types of items that clients may leave out when they send an answer back."""
 _ADDED_ITEM: Final = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "%"}]}
@@ -72,7 +74,7 @@ class Responses(Plain):
             chain=chain,
             opening=hashes.find_opening(hashed, chain),
             since_answer=hashes.count_since_answer(hashed),
-            offers_tools=bool(request.get("tools")),
+            offers_tools=bool(request.get("tools")) or any(item.get("type") == _TOOLS for item in items),
             schema_fields=count_schema_fields(request),
             output_tools=output_tools(request),
         )
@@ -273,7 +275,7 @@ def _message(text: str, place: splice.JsonSpan) -> RequestMessage:
     item = fields.as_object(place.value)
     if not _is_message(item):
         if not str(item.get("type")).endswith("_call_output"):
-            return RequestMessage(side=Side.MODEL)
+            return RequestMessage(side=Side.OPERATOR if item.get("type") == _TOOLS else Side.MODEL)
         result = join_texts(item.get("output"))
         slot = partial(splice.slot_behind, place, _ADDED_ITEM)
         return RequestMessage(side=Side.TOOL, results=(result,) if result else (), slot=slot)

@@ -204,14 +204,16 @@ class Turns:
         handle: str | None,
         answered: bool,
         additions: str,
+        is_chore: bool = False,
     ) -> None:
         """Count an answered call; `handle` or the chain with the answer finds the next one.
 
-        A call whose answer broke off is not counted, but its provider has read what was added to it.
+        A call whose answer broke off is not counted, but its provider has read what was added to it. A program's own
+        call at the end of a conversation leaves it as it is, so that the person's next call finds it.
         """
-        if not answered and (not additions or request.conversation):
-            return
         before = turn.conversation
+        if (is_chore and before.version) or (not answered and (not additions or request.conversation)):
+            return
         latest = self._by_id.get((before.agent_id, before.id), before)
         continued, handle = shorten_name(request.conversation) or "", shorten_name(handle)
         by_id = continued not in ("", before.id) and (latest.continues_by_handle or before.handle == continued)

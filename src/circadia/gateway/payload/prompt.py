@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
 from hashlib import blake2b
+from itertools import takewhile
 from typing import Final
 
 from circadia.gateway.payload import splice
@@ -142,7 +143,8 @@ def build_prompt(
         if message.side is Side.USER and message.text:
             utterances.append(NewUtterance(text=message.text, back=back, tool=False, name=message.name))
         utterances += [NewUtterance(text=text, back=back, tool=True) for text in reversed(message.results)]
-    lead = lead or next((message.text for message in messages[:1] if message.side is Side.OPERATOR), "")
+    leading = takewhile(lambda message: message.side is Side.OPERATOR, messages)
+    lead = lead or next((message.text for message in leading if message.text), "")
     continues = continues or any(message.side is Side.MODEL for message in asked_messages)
     turns = (index for index, message in enumerate(messages) if message.side is Side.USER and message.text)
     turn = max(turns, default=-1)

@@ -97,7 +97,7 @@ class Ledger:
         answered = relayed.is_answered
         self._turns.end(
             turn, call.request, answer=meter.answer_hashes, handle=meter.handle, answered=answered,
-            additions=relayed.follow_up.additions if relayed.was_read else "",
+            additions=relayed.follow_up.additions if relayed.was_read else "", is_chore=relayed.follow_up.is_chore,
         )  # fmt: skip
         self._tier.on_call_ended(
             call,

@@ -1,9 +1,9 @@
 """Remove what agent programs add to a user turn: nobody said it, and it is not part of the question.
 
 Coding agents and editors add reminders, the time, open files and command output, each in a named element. The names
-are those of Claude Code, Codex, Cline, Roo Code, Cursor, Copilot and OpenClaw; no specification lists them. Frameworks
-also write whole turns, to report a malformed answer or to summarise the conversation; their first words identify them.
-What programs ask for themselves is in `program_marks`.
+are those of Claude Code, Codex, Gemini CLI, Cline, Roo Code, Cursor, Copilot and OpenClaw; no specification lists them.
+Frameworks also write whole turns, to report a malformed answer or to summarise the conversation; their first words
+identify them. What programs ask for themselves is in `program_marks`.
 """
 
 import re
@@ -20,6 +20,8 @@ _ADDED: Final = (
     # Codex
     "environment_context", "turn_aborted", "user_shell_command", "subagent_notification", "user_instructions",
     "hook_prompt", "goal_context",
+    # Gemini CLI
+    "session_context", "hook_context",
     # Cline, Roo Code
     "environment_details", "workspace_diagnostics",
     # Cursor

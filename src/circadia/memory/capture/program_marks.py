@@ -30,6 +30,8 @@ _LEADS: Final[Mapping[str, tuple[str, ...]]] = {
         "You are an anchored context summarization assistant for coding sessions.",
         # Gemini CLI, Qwen Code
         "You are the component that summarizes internal chat history into a given structure.",
+        # aider
+        "*Briefly* summarize this partial conversation about programming.",
     ),
     "memory": (
         # Qwen Code
@@ -46,6 +48,12 @@ _LEADS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     # Codex
     "review": ("You are judging one planned coding-agent action.",),
+    # Gemini CLI
+    "routing": ("You are a specialized Task Routing AI.",),
+    # aider
+    "commit": (
+        "You are an expert software engineer that generates concise, one-line Git commit messages based on the",
+    ),
 }
 """First words of a line near the beginning of a system prompt."""
 _TURNS: Final[Mapping[str, tuple[str, ...]]] = {
