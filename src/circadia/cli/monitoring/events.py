@@ -17,6 +17,8 @@ from circadia.schemas.events import EventView
 app = typer.Typer()
 
 PAGE = 1000
+MOST = 10_000
+"""Events of one answer."""
 _COLOURS = {"sleep_start": "blue", "held": "blue", "sleep_stop": "green", "admitted": "green"}
 _WARNINGS = {"dropped", "upstream_error", "session_stalled"}
 
@@ -37,7 +39,9 @@ def events(
     after: Annotated[
         int | None, typer.Option("--after", min=0, metavar="N", help="Print all events after this number.")
     ] = None,
-    last: Annotated[int, typer.Option("--last", min=0, metavar="N", help="Without --after, the N newest events.")] = 20,
+    last: Annotated[
+        int, typer.Option("--last", min=0, max=MOST, metavar="N", help="Without --after, the N newest events.")
+    ] = 20,
     session: OnlySession = None,
     agent: OnlyAgent = None,
     kinds: Annotated[
@@ -54,7 +58,7 @@ def events(
         )
 
     async def follow_on(client: Client) -> None:
-        end = await find_last_number(client)
+        end = max((event.number for event in await client.list_events(limit=1, order="newest")), default=0)
         start = after
         if start is None:
             for event in await fetch_newest_events(client, filters, last):
@@ -90,33 +94,13 @@ async def fetch_events_after(client: Client, wanted: EventFilter, number: int) -
 
 
 async def fetch_newest_events(client: Client, wanted: EventFilter, count: int) -> list[EventView]:
-    """Return the newest wanted events, oldest first; the search widens until it has found enough."""
+    """Return the newest wanted events, oldest first."""
     if count == 0:
         return []
-    end, width = await find_last_number(client), count
-    while True:
-        start = max(0, end - width)
-        newest = await fetch_events_after(client, wanted, start)
-        if len(newest) >= count or start == 0:
-            return newest[-count:]
-        width *= 4
-
-
-async def find_last_number(client: Client) -> int:
-    """Return the newest event's number by binary search, because REST only lists the events after a number."""
-    if not await client.list_events(0, limit=1):
-        return 0
-    high = 1
-    while await client.list_events(high, limit=1):
-        high *= 2
-    low = high // 2
-    while low + 1 < high:
-        middle = (low + high) // 2
-        if await client.list_events(middle, limit=1):
-            low = middle
-        else:
-            high = middle
-    return high
+    newest = await client.list_events(
+        limit=count, order="newest", session=wanted.session, agent=wanted.agent, types=wanted.types
+    )
+    return newest[::-1]
 
 
 def _print(event: EventView, *, as_json: bool) -> None:
