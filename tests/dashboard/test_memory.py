@@ -23,7 +23,8 @@ async def test_a_held_call_is_seen_and_released_and_a_refused_wake_is_explained(
         assert await call == 200
         await expect(row).to_have_count(0)
         await page.get_by_role("link", name="Wakes").click()
-        await page.get_by_role("row").filter(has_text="holder").get_by_role("button", name="Why").click()
+        refused = page.get_by_role("row").filter(has_text="refused")
+        await refused.get_by_role("button", name="Why this decision on holder").click()
         await expect(page.get_by_role("table", name="Guardrails")).to_contain_text("stopped")
         await page.get_by_role("button", name="Show the chain").click()
         total = page.get_by_role("status").filter(has_text="1 message, 1 wake, 0 pulses; 1 deep")

@@ -8,7 +8,7 @@ from typing import Final, Self, cast
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from circadia.gateway.wire.base import ConnectionBroken, ConnectionStalled, WireError
-from circadia.gateway.wire.decompression import CODINGS, BodyDecompressor
+from circadia.gateway.wire.decompression import CODINGS, LARGEST_BYTES, BodyDecompressor
 
 MOST_UNREAD_BYTES: Final = 2**18
 """Unread body bytes after which the connection stops reading."""
@@ -96,6 +96,8 @@ class ProviderResponse:
             except StopAsyncIteration:
                 self._decompressor.end()
                 raise
+        if len(piece) >= LARGEST_BYTES:
+            await asyncio.sleep(0)  # few bytes may stand for a gigabyte: others get their turn
         return piece
 
     async def read_kind(self) -> None:
