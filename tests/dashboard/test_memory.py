@@ -34,7 +34,7 @@ async def test_a_held_call_is_seen_and_released_and_a_refused_wake_is_explained(
         await expect(chain.get_by_role("link", name="operator")).to_have_count(0)  # the author is no agent
         await page.go_back()
         await page.get_by_role("tab", name="Who wakes whom").click()
-        await expect(page.get_by_role("table", name="Who wakes whom")).to_contain_text("1, 1 refused")
+        await expect(page.get_by_role("table", name="Who wakes whom")).to_contain_text("2, 1 refused")
 
 
 @pytest.mark.spec("UI-05")
