@@ -69,10 +69,9 @@ async def ended(stand: Stand, bank: Bank, run: Pass | None = None) -> tuple[dict
         return None
 
     ground = PassContext(
-        store=stand.store, events=stand.memory.events, retrieval=stand.memory.retrieval, now=stand.clock.now(),
-        go_on=go_on, run=run,
+        store=stand.store, events=stand.memory.events, now=stand.clock.now(), go_on=go_on, run=run
     )  # fmt: skip
-    counts = dict(await Reindex(views=0).close(bank, ground))
+    counts = dict(await Reindex().close(bank, ground))
     async with stand.store.begin_read() as tx:
         present = await tx.banks.get(bank.id)
     assert present is not None

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, cast
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, Strict, model_validator
+
+from circadia.records.withdrawn_setting import WithdrawnSettings
 
 OsUserName = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_.-]*|\d+:\d+)$")]
 """An operating-system user: a name, or `uid:gid`."""
@@ -31,7 +33,7 @@ RedisUrl = Annotated[str, AfterValidator(require_redis_url)]
 _WORDS: Final = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
 
 
-class Section(BaseModel):
+class Section(WithdrawnSettings):
     """One section of `circadia.yaml`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)

@@ -123,6 +123,8 @@ Switch = Annotated[bool, BeforeValidator(_false_if_none)]
 class SleepPolicySettings(Section):
     """When passes over a bank begin, what they do, and what they may spend."""
 
+    withdrawn = ("views",)
+
     enabled: bool = Field(True, description="Run passes.")
     when: When = Field(
         "idle",
@@ -188,9 +190,6 @@ class SleepPolicySettings(Section):
         description="Days without use after which a note leaves the search, if other notes were used; 0 means never.",
     )
     max_rethinks: int = Field(10, ge=0, description="Maximum number of block edits in one pass.")
-    views: int = Field(
-        32, ge=0, le=1_000, description="Maximum number of frequent questions with ready answers, and of subjects."
-    )
     operations: dict[Operation | OwnOperation, OperationSettings] = Field(
         default_factory=dict[Operation | OwnOperation, OperationSettings],
         description="Operations, by name: each has a switch and a budget.",

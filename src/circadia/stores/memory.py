@@ -1,4 +1,4 @@
-"""Store protocols for memory: banks, episodes, notes, blocks and views."""
+"""Store protocols for memory: banks, episodes, notes and blocks."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -11,7 +11,6 @@ from circadia.records.episode import Demotion, Episode
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import IndexDelta, IndexEntry, Layer
 from circadia.records.note import Note, NoteState
-from circadia.records.ready_view import BankHeads, ReadyView, ReadyViewSnapshot, ViewKind
 
 Key = TypeVar("Key")
 Row_co = TypeVar("Row_co", covariant=True)
@@ -301,45 +300,4 @@ class Blocks(Protocol):
 
     async def rewrite_version(self, block: Block) -> None:
         """Overwrite value and spans of a version, to forget something in it."""
-        ...
-
-
-class Views(Protocol):
-    """Ready views: derived data, dropped when they may contain something forgotten."""
-
-    async def find_ready(self, bank_id: BankId, key: str) -> ReadyViewSnapshot | None:
-        """Return the ready view of a question with the state of the bank."""
-        ...
-
-    async def fetch_heads(self, bank_id: BankId) -> BankHeads:
-        """Return the greatest row numbers of the bank."""
-        ...
-
-    async def get(self, bank_id: BankId, kind: ViewKind, key: str) -> ReadyView | None: ...
-
-    async def find_all(self, bank_id: BankId) -> Sequence[ReadyView]:
-        """Return the bank's views by kind and key."""
-        ...
-
-    async def put(self, view: ReadyView) -> None:
-        """Insert or overwrite a view."""
-        ...
-
-    async def save_hits(self, view: ReadyView) -> None:
-        """Write stamp, depth, hits and made_at of a view, if it still exists."""
-        ...
-
-    async def drop(self, bank_id: BankId, kind: ViewKind | None = None) -> None:
-        """Delete the bank's views, or those of one kind."""
-        ...
-
-    async def trim_questions(self, bank_id: BankId, *, before: datetime, keep: int | None) -> None:
-        """Delete the bank's questions last asked before then, and all but `keep` of the rest; none keeps all.
-
-        Those asked most often since that day (UTC) are kept, and of equals those asked last.
-        """
-        ...
-
-    async def find_bank_ids(self) -> Sequence[BankId]:
-        """Return the banks that have views."""
         ...

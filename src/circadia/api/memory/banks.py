@@ -34,6 +34,7 @@ def validate_sleep_policy(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: an unknown key, with the nearest known one, or a bad value.
     """
+    given = {name: value for name, value in given.items() if name not in SleepPolicySettings.withdrawn}
     stated = {name: value for name, value in given.items() if value is not None}
     try:
         values = SleepPolicySettings.model_validate(stated).model_dump(mode="json", exclude_unset=True)
@@ -207,7 +208,6 @@ async def forget_episodes(bank: str, body: ForgetBody, who: Who, parts: Parts, u
                 versions=deleted.versions,
             )  # fmt: skip
             await parts.memory.events.record(tx, EventType.FORGOTTEN, data)
-            parts.memory.retrieval.askings.drop(found_bank.id)
     return ForgottenView.of(deleted, bank=found_bank.name, dry_run=body.dry_run)
 
 

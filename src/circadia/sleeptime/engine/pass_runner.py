@@ -45,15 +45,7 @@ PAGE: Final = 500
 """Episodes that are read and published together."""
 NOT_DONE: Final = ("refused", "staged", FULL)
 """Counts of changes that did not take effect."""
-UPKEEP_COUNTS: Final = (
-    "thresholds",
-    "vectors",
-    "views",
-    "answers",
-    "answers_dropped",
-    "answers_settled",
-    "answers_judged",
-)
+UPKEEP_COUNTS: Final = ("thresholds", "vectors", "answers", "answers_dropped", "answers_settled", "answers_judged")
 """Counts of maintenance, which changes no memory."""
 PATIENCE: Final = 3
 """Passes that may fail in a row for the provider's fault; then an unanswered step is set aside, if others succeed."""
@@ -146,8 +138,8 @@ class PassRunner:
         if run.dry_run or self._retrieval is None:
             return run
         context = PassContext(
-            store=self._store, events=self._events, retrieval=self._retrieval, now=self._clock.now(),
-            go_on=self._go_on, embed=self._embed, run=run, readying=self._readying, notebook=self._notebook,
+            store=self._store, events=self._events, now=self._clock.now(), go_on=self._go_on, embed=self._embed,
+            run=run, readying=self._readying,
         )  # fmt: skip
         silent = self._asking is None or self._away
         counts = dict(run.counts)

@@ -57,7 +57,7 @@ from circadia.stores.signals.base import Signals
 
 BY: Final = "circadia dream"
 FOLDER_POLICY: Final = BankPolicy(
-    sleeptime={"when": "manual", "review": True, "benefit": {"enabled": False}, "max_rethinks": 0, "views": 0}
+    sleeptime={"when": "manual", "review": True, "benefit": {"enabled": False}, "max_rethinks": 0}
 )
 """Passes begin by a dream alone, and change nothing that its files do not say."""
 FOLDER_RULES: Final[Sequence[Rule]] = (check_wording, partial(check_grounding, fewest=1))

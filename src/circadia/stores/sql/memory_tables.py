@@ -146,24 +146,6 @@ blocks = Table(
 
 Index("blocks_at", blocks.c.at)
 
-views = Table(
-    "views",
-    metadata,
-    Column("bank_id", String, ForeignKey("banks.id"), primary_key=True),
-    Column("kind", String, primary_key=True),
-    Column("key", String, primary_key=True),
-    Column("asked", JSON, nullable=False),
-    Column("limit", Integer, nullable=False),
-    Column("days", JSON, nullable=False),
-    Column("asked_at", Instant),
-    Column("stamp", Text),
-    Column("depth", Integer, nullable=False),
-    Column("hits", JSON, nullable=False),
-    Column("made_at", Instant),
-)
-
-Index("views_asked", views.c.asked_at)
-
 removals = Table(
     "removals",
     metadata,
