@@ -186,12 +186,13 @@ def test_a_value_that_is_long_is_not_shown(file: Path) -> None:
 
 @pytest.mark.spec("SLEEP-86")
 def test_a_withdrawn_key_is_named_in_the_log_and_ignored(file: Path, caplog: pytest.LogCaptureFixture) -> None:
-    file.write_text("sleeptime: {views: 7, unused_days: 9}\nbanks: {ann: {sleeptime: {views: 0}}}\n", "utf-8")
+    bank = "{tune_importance: true, sleeptime: {views: 0}}"
+    file.write_text(f"sleeptime: {{views: 7, unused_days: 9}}\nbanks: {{ann: {bank}}}\n", "utf-8")
     settings = load_settings(file)
     assert settings.sleeptime.unused_days == 9
     assert [record.getMessage() for record in caplog.records] == [
         f"{key} has no effect any more: remove it from the configuration"
-        for key in ("sleeptime.views", "banks.ann.sleeptime.views")
+        for key in ("sleeptime.views", "banks.ann.tune_importance", "banks.ann.sleeptime.views")
     ]
     assert "views" not in settings.sleeptime.policy_of({"views": 5}).model_dump()
     assert refusal(file, "sleeptime: {view: 7}") == "unknown key 'sleeptime.view'; did you mean 'review'?"

@@ -27,9 +27,7 @@ async def close(stand: Stand, embedder: FakeEmbedder, *, stop: bool = False) -> 
             raise PassPreempted
 
     background = BackgroundEmbedder(stand.clock, stand.store, LocalSignals(), embedder)
-    ground = PassContext(
-        store=stand.store, events=stand.memory.events, now=stand.clock.now(), go_on=go_on, embed=background.catch_up
-    )
+    ground = PassContext(store=stand.store, now=stand.clock.now(), go_on=go_on, embed=background.catch_up)
     return dict(await Reindex().close(stand.bank, ground))
 
 

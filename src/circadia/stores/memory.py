@@ -144,10 +144,6 @@ class SearchableRows(Protocol[Key, Row_co]):
         """Write vectors by number and count them in their banks."""
         ...
 
-    async def mark_used(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
-        """Record that an agent received these rows, unless a use since `before` is recorded."""
-        ...
-
 
 class Episodes(SearchableRows[EpisodeId, Episode], Protocol):
     """Episodes: appended and demoted, never rewritten."""
@@ -199,10 +195,6 @@ class Episodes(SearchableRows[EpisodeId, Episode], Protocol):
         """Return the bank's episodes of these ids, by id."""
         ...
 
-    async def count_by_importance(self, bank_id: BankId, steps: Sequence[float], *, before: datetime) -> Sequence[int]:
-        """Return how many turns before then were stored, were used by agents, and were and are below each step."""
-        ...
-
     async def demote(self, episode_id: EpisodeId, stale: Sequence[Demotion]) -> None:
         """Write an episode's demotions, and count the change in its bank."""
         ...
@@ -252,6 +244,10 @@ class Notes(SearchableRows[NoteId, Note], Protocol):
 
     async def find_citing(self, episodes: Collection[EpisodeId]) -> Sequence[NoteId]:
         """Return notes, retired ones too, that cite any of these episodes."""
+        ...
+
+    async def mark_used(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
+        """Record that an agent received these notes, unless a use since `before` is recorded."""
         ...
 
     async def find_use_times(self, bank_id: BankId, *, first: int) -> Mapping[int, datetime]:

@@ -2,9 +2,7 @@
 
 Background work makes missing and outdated vectors (MEM-08); here a pass waits for it. Statistics need no work: recency
 is computed at the search, importance and weight are written with rows and demotions, and the index counts words as it
-takes rows in.
-
-If the policy asks for it, the importance threshold for turns is tuned (MEM-18). It proposes nothing and needs no undo.
+takes rows in. It proposes nothing and needs no undo.
 """
 
 import asyncio
@@ -17,7 +15,6 @@ from circadia.errors import UpstreamFailed
 from circadia.records.bank import Bank
 from circadia.records.change import Change
 from circadia.sleeptime.budget.model_calls import PassPreempted
-from circadia.sleeptime.operations.importance_tuning import tune_importance
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, PassContext, Step
 
 EMBED_SECONDS: Final = 30.0
@@ -43,8 +40,6 @@ class Reindex:
         counts: dict[str, int] = {}
         with suppress(PassPreempted):
             await _wait_for_vectors(bank, ground, counts)
-            await ground.go_on()
-            counts["thresholds"] = int(await tune_importance(bank, ground))
         return {name: number for name, number in counts.items() if number}
 
 

@@ -17,7 +17,6 @@ from circadia.records.episode import Episode
 from circadia.records.note import Note
 from circadia.records.sleep_pass import Pass
 from circadia.stores.base import Store
-from circadia.stores.event_log import EventLog
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -122,7 +121,6 @@ class Operation(Protocol):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PassContext:
     store: Store
-    events: EventLog
     now: datetime
     go_on: Callable[[], Awaitable[None]]
     """Returns when the next step may begin. Raises PassPreempted: a call is waiting."""

@@ -67,7 +67,6 @@ def _searchable() -> list[Column[Any]]:
         Column("terms", LargeBinary, nullable=False),
         Column("vector", LargeBinary),
         Column("embedder", String),
-        Column("used_at", Instant),
     ]
 
 
@@ -101,6 +100,7 @@ notes = Table(
     "notes",
     metadata,
     *_searchable(),
+    Column("used_at", Instant),
     Column("kind", String, nullable=False),
     Column("pass_id", String),
     Column("created_at", Instant, nullable=False),
