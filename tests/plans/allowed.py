@@ -11,6 +11,7 @@ IN_LOOP: Final[Mapping[str, str]] = {
     # Before a server listens, or in a program of its own.
     r"^SELECT [^?$]+ FROM \w+( WHERE \w+\.name > \S+)?( ORDER BY [\w., ]+)?$": "a copy, by `circadia export`",
     r"^UPDATE (conversations SET handle|messages SET \"?indexed|usage_days SET charged_tokens)": "a migration",
+    r"^UPDATE agents SET next_at = \( SELECT at ": "a migration",
     # What a setting bounds.
     r"^SELECT count\(\*\) AS count_1 FROM passes WHERE passes\.started_at >=": "the passes of one day, for its budget",
     r"^DELETE FROM answer_verdicts WHERE .* ORDER BY answer_verdicts\.at DESC": "the verdicts that a bank keeps",

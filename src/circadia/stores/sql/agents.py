@@ -81,10 +81,9 @@ _EVER_ANYWHERE = Statement(_EVER)
 _EVER_IN = Statement(_EVER.where(sessions.c.name == bindparam("session")))
 _BY_TOKEN = Statement(_ALIVE.where(agents.c.token_hash == bindparam("token_hash")))
 _IN_OPEN_SESSIONS = _ALIVE.where(text("sessions.status = 'open'")).limit(bindparam("most"))  # as their index says
-_REST_OF_OPEN_SESSION = Statement(
-    _IN_OPEN_SESSIONS.where(sessions.c.name == bindparam("session"), agents.c.name > bindparam("name"))
-    .order_by(agents.c.name)
-)  # fmt: skip
+_OPEN_SESSION = Statement(
+    select(sessions.c.id).where(text("sessions.status = 'open'"), sessions.c.name == bindparam("session"))
+)
 _OF_LATER_OPEN_SESSIONS = Statement(
     _IN_OPEN_SESSIONS.where(sessions.c.name > bindparam("session")).order_by(sessions.c.name, agents.c.name)
 )
@@ -211,8 +210,10 @@ class SqlAgents:
         session, name = after or ("", "")
 
         def work(connection: Connection) -> Sequence[Agent]:  # thousands are built where they are read: off the loop
-            values = {"session": session, "name": name, "most": limit}
-            rows = list(_REST_OF_OPEN_SESSION.all(connection, values))
+            rows: list[Row[Any]] = []
+            session_id = _OPEN_SESSION.scalar(connection, {"session": session})
+            if session_id is not None:  # by its id: a page by its name would sort all of its agents
+                rows += _PAGE.all(connection, {"session_id": session_id, "name": name, "most": limit})
             rows += _OF_LATER_OPEN_SESSIONS.all(connection, {"session": session, "most": limit - len(rows)})
             return [_agent(row) for row in rows]
 
