@@ -42,7 +42,6 @@ from benchmarks import (
     search_peers,
     startup,
     state,
-    views,
     world,
 )
 from benchmarks.processes import kill_children
@@ -76,7 +75,6 @@ def benchmarks(
             folder, remember_peers.QUICK if quick else remember_peers.Size()
         ),
         "search": lambda folder: search.run(folder, search.QUICK if quick else search.Size()),
-        "views": lambda folder: views.run(folder, views.QUICK if quick else views.Size()),
         "search_peers": lambda folder: search_peers.run(folder, search_peers.QUICK if quick else search_peers.Size()),
         "context": lambda folder: context.run(folder, context.QUICK if quick else context.Size()),
         "recall": lambda folder: recall.run(folder, recall.Size(data=talks, chosen_on=chosen_on)),

@@ -14,7 +14,7 @@ from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.episodes import NewEpisode
 from circadia.records.answer import Answer, AnswerBasis, LookupOutcome
 from circadia.records.bank import Bank, Trust
-from circadia.records.ready_view import BankHeads
+from circadia.records.index_entry import BankHeads
 from circadia.stores.base import Store
 from circadia.stores.sqlite import open_sqlite
 

@@ -114,9 +114,6 @@ class _NoVectors:
     async def vectors(self, question: str) -> Mapping[str, Array]:
         return {}
 
-    def embedders(self) -> list[str]:
-        return []
-
 
 @dataclass(kw_only=True)
 class InterleavedOperations:

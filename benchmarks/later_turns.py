@@ -21,8 +21,7 @@ from circadia.memory.search.columns import Array
 from circadia.memory.search.index import BankIndex
 from circadia.memory.search.terms import stored_terms
 from circadia.memory.search.vectors import stored_vector
-from circadia.records.index_entry import IndexEntry, Layer
-from circadia.records.ready_view import BankHeads
+from circadia.records.index_entry import BankHeads, IndexEntry, Layer
 
 TURNS: Final = 50
 """Other turns of one talk after which an answer is looked at."""

@@ -170,9 +170,6 @@ class _Vectors:
     async def vectors(self, question: str) -> Mapping[str, Array]:
         return self.known.get(question, {})
 
-    def embedders(self) -> Sequence[str]:
-        return []
-
 
 async def _ours(
     store: Store, conversation: LongConversation, vectors: Array, asked: Array, embedder: str

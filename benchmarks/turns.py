@@ -102,10 +102,6 @@ class NoQuestions:
         """Return none."""
         return {}
 
-    def embedders(self) -> Sequence[str]:
-        """Return none."""
-        return []
-
 
 def _word(number: int) -> str:
     word = ""

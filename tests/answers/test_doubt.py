@@ -2,12 +2,12 @@
 
 import pytest
 
-from circadia.answers.freshness import states_nothing
+from circadia.answers.freshness import fetch_bank_state, states_nothing
 from circadia.ids import AnswerId
 from circadia.memory.embedding.bundled import WordTable
 from circadia.records.answer import Answer, DropReason, LookupOutcome
 from circadia.records.bank import Trust
-from circadia.records.ready_view import BankHeads
+from circadia.records.index_entry import BankHeads
 from tests.answers.shop import Shop
 from tests.memory.world import World
 
@@ -30,7 +30,9 @@ async def outcomes(shops: tuple[Shop, Shop]) -> list[LookupOutcome]:
 
 async def settle(shop: Shop, answer: Answer) -> None:
     async with shop.world.store.begin_read() as tx:
-        heads = await tx.views.fetch_heads(answer.bank_id)
+        bank = await tx.banks.get(answer.bank_id)
+        assert bank is not None
+        heads = (await fetch_bank_state(tx, bank)).heads
     async with shop.world.store.begin_write() as tx:
         await tx.answers.mark_still_right(answer.bank_id, {answer.id: heads})
 

@@ -19,7 +19,7 @@ from circadia.memory.search.later_rows import LaterRows
 from circadia.memory.search.question import Question
 from circadia.records.answer import DropReason, LookupOutcome
 from circadia.records.bank import Trust
-from circadia.records.ready_view import BankHeads
+from circadia.records.index_entry import BankHeads
 from circadia.settings.answers import AnswersSettings
 from circadia.stores.base import Store
 from tests.answers.shop import SCOPE, Loaded, Shop, other

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from circadia import Client
+from circadia.answers.freshness import fetch_bank_state
 from circadia.errors import InvalidRequest, NotFound
 from circadia.gateway.answers.judging import JudgeLimits
 from circadia.ids import AnswerId
@@ -53,7 +54,7 @@ async def ready(service: Service, name: str = "helper", **more: Any) -> Answer:
         await tx.answers.save_frames([frame_of(bank, scope, now)])
         blocks = {each.label: each.version for each in await tx.blocks.find_all(bank.id)}
         rests = AnswerBasis(
-            blocks=blocks, shown=("hours",), heads=await tx.views.fetch_heads(bank.id), generation=bank.generation
+            blocks=blocks, shown=("hours",), heads=(await fetch_bank_state(tx, bank)).heads, generation=bank.generation
         )  # fmt: skip
         made = Answer(
             id=AnswerId(f"ans_{name}"), bank_id=bank.id, scope=scope, phrasings=(QUESTION,), confidence=0.9,

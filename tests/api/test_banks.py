@@ -76,6 +76,14 @@ async def test_bad_banks_are_refused(service: Service) -> None:
     assert [each["name"] for each in (await service.ok("GET", "/banks"))["banks"]] == ["crew", "team"]
 
 
+@pytest.mark.spec("SLEEP-86")
+async def test_withdrawn_settings_in_a_policy_are_accepted_and_ignored(service: Service) -> None:
+    policy = {"tune_importance": True, "keep_days": 9.0, "sleeptime": {"views": 3, "unused_days": 4}}
+    made = await service.ok("POST", "/banks", {"name": "team", "policy": policy})
+    assert (made["policy"]["keep_days"], made["policy"]["sleeptime"]) == (9.0, {"unused_days": 4})
+    assert "tune_importance" not in made["policy"]
+
+
 async def test_banks_are_listed_page_by_page(service: Service) -> None:
     for name in ("c", "a", "b"):
         await bank(service, name)

@@ -24,8 +24,8 @@ from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
 from circadia.records.call import Call, CallStatus
 from circadia.records.episode import Episode
+from circadia.records.index_entry import BankHeads
 from circadia.records.note import Note, NoteKind
-from circadia.records.ready_view import BankHeads
 from circadia.records.sleep_call import SleepCall
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.stores.base import Tx

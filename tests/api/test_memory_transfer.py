@@ -20,7 +20,8 @@ from tests.full_disk import no_room
 MAX_LINES = 1_000
 
 Lines = list[dict[str, Any]]
-FIRST = {"type": "bank", "version": 1, "name": "away", "policy": {"keep_days": 30.0}}
+FIRST = {"type": "bank", "version": 1, "name": "away", "policy": {"keep_days": 30.0, "tune_importance": True}}
+"""Of an earlier version, which had one more setting."""
 
 
 async def export(service: Service, bank: str) -> Lines:

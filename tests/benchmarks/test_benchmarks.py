@@ -40,7 +40,6 @@ from benchmarks import (
     search_peers,
     startup,
     state,
-    views,
 )
 from benchmarks.callers import call, good
 from benchmarks.report import Goal, Report, load, number, save, show
@@ -67,7 +66,6 @@ RUNS: dict[str, Callable[[Path], Awaitable[Report]]] = {
     "remember": lambda folder: remember.run(folder, remember.QUICK),
     "remember_peers": lambda folder: remember_peers.run(folder, remember_peers.QUICK),
     "search": lambda folder: search.run(folder, search.QUICK),
-    "views": lambda folder: views.run(folder, views.QUICK),
     "search_peers": lambda folder: search_peers.run(folder, search_peers.QUICK),
     "context": lambda folder: context.run(folder, context.QUICK),
     "recall": lambda folder: recall.run(folder, recall.QUICK),
@@ -97,7 +95,6 @@ MARKS = {
     "remember": (pytest.mark.slow, pytest.mark.spec("MEM-01")),
     "dashboard": (pytest.mark.slow, pytest.mark.spec("UI-13")),
     "search": pytest.mark.spec("MEM-07"),
-    "views": pytest.mark.spec("SLEEP-26"),
     "context": (pytest.mark.slow, pytest.mark.spec("MEM-13", "MEM-15", "MEM-37")),
     "dream_losses": pytest.mark.spec("SLEEP-71"),
     "grounding": pytest.mark.spec("SLEEP-33"),

@@ -57,23 +57,6 @@ async def test_a_bank_is_made_and_listed_with_what_it_holds(operator: CircadiaPr
     assert "no bank" in await told("banks", "--template", "t-{user}")
 
 
-@pytest.mark.spec("SLEEP-26")
-async def test_what_was_asked_twice_is_ready_after_a_pass(operator: CircadiaProcess) -> None:
-    await fetch("banks", "add", "asked")
-    await fetch("episodes", "add", "asked", "Ann has moved to Porto.", "--speaker", "ann")
-    assert "nothing is ready yet" in await told("banks", "views", "asked")
-    for _ in range(2):
-        assert (await fetch("banks", "search", "asked", "where is Ann?", "--speaker", "ann"))["hits"]
-    assert (await run("passes", "run", "asked", "--operation", "reindex", "--wait")).status == 0
-    head, line = (await told("banks", "views", "asked")).splitlines()[:2]
-    assert head.split() == ["kind", "text", "filters", "asked", "state", "says"]
-    assert line.split("  ")[0].strip() == "question"
-    assert all(each in line for each in ("where is Ann?", "speaker=ann", " 2 ", "ready", "Ann has moved to Porto."))
-    (view,) = (await fetch("banks", "views", "asked"))["views"]
-    again = await fetch("banks", "search", "asked", "where is Ann?", "--speaker", "ann")
-    assert (view["current"], view["hits"]) == (True, again["hits"])
-
-
 @pytest.mark.spec("MEM-05")
 async def test_a_search_shows_why_each_hit_was_found_and_keeps_to_its_filters(operator: CircadiaProcess) -> None:
     await fetch("banks", "add", "search")

@@ -13,7 +13,7 @@ from circadia.memory.banks import BankService
 from circadia.memory.episodes import EpisodeService, NewEpisode
 from circadia.memory.transfer.export import export_lines
 from circadia.memory.transfer.importer import BankImporter, ImportCounts, read_lines
-from circadia.records.bank import Bank, BankPolicy, ImportanceTuning, Trust
+from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.block import Block, BlockSpan
 from circadia.records.episode import Demotion, EpisodeKind
 from circadia.records.note import Note, NoteKind
@@ -25,8 +25,7 @@ from tests.contract.test_store_answers import answer, frame
 from tests.wake.fleet import CountedIds
 
 NOON = datetime(2025, 6, 1, 12, tzinfo=UTC)
-TUNED = ImportanceTuning(importance=0.2, before=0.0, pass_id="p1")
-HOME = Bank(id=BankId("b1"), name="home", created_at=NOON, policy=BankPolicy(keep_days=1000.5, tuned=TUNED))
+HOME = Bank(id=BankId("b1"), name="home", created_at=NOON, policy=BankPolicy(keep_days=1000.5))
 
 
 class Memory:

@@ -10,7 +10,7 @@ import pytest
 
 from circadia.ids import AgentId, AnswerId, BankId, PassId
 from circadia.records.answer import Answer, AnswerBasis, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, DropReason
-from circadia.records.ready_view import BankHeads
+from circadia.records.index_entry import BankHeads
 from circadia.records.retention import RetentionKind
 from circadia.stores.answers import AnswerEntry
 from circadia.stores.base import Store

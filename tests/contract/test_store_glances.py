@@ -24,7 +24,8 @@ async def banks(store: Store) -> Store:
 
 async def last_number(store: Store) -> int:
     async with store.begin_read() as tx:
-        return (await tx.views.fetch_heads(BANK.id)).episodes
+        news = await tx.banks.fetch_index_delta(BANK.id, after={}, waiting={}, limit=1)
+        return news.heads[Layer.EPISODES]
 
 
 @pytest.mark.spec("MEM-02")

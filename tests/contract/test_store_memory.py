@@ -7,7 +7,7 @@ import pytest
 
 from circadia.errors import Conflict
 from circadia.ids import BankId, EpisodeId, NoteId
-from circadia.records.bank import Bank, BankPolicy, CaptureMode, ImportanceTuning, Trust
+from circadia.records.bank import Bank, BankPolicy, CaptureMode, Trust
 from circadia.records.block import Block, BlockSpan
 from circadia.records.episode import Demotion, Episode, EpisodeKind
 from circadia.records.index_entry import Layer
@@ -63,7 +63,7 @@ async def test_a_bank_is_kept_as_it_was_given_and_counts_what_it_leaves_out(bank
         assert [each.name for each in await tx.banks.find_all(named=["ann", "support-{user}"])] == ["ann", "bob"]
         assert [each.name for each in await tx.banks.find_all(named=["support-{user}", "eve"], after="a")] == ["bob"]
         assert not await tx.banks.find_all(named=[])
-        policy = BankPolicy(hot_edits=True, tuned=ImportanceTuning(importance=0.2, before=0.1, pass_id="pas_1"))
+        policy = BankPolicy(hot_edits=True, min_importance=0.2)
         await tx.banks.save(replace(BANK, name="anna", policy=policy))
         changed = await tx.banks.get(BANK.id)
         assert changed is not None

@@ -6,7 +6,7 @@ import pytest
 
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.bank import Bank, Trust
-from circadia.records.episode import Episode, EpisodeKind
+from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
 from circadia.stores.base import Store, Tx
 
@@ -81,19 +81,3 @@ async def test_a_note_tells_whether_it_was_put_back(banks: Store) -> None:
             assert found is not None
             told.append(found.returned)
     assert told == [False, False, True]
-
-
-@pytest.mark.spec("MEM-18")
-async def test_turns_that_were_found_are_counted_by_importance(banks: Store) -> None:
-    async with banks.begin_write() as tx:
-        await said(tx, ANN, "unjudged", importance=None)
-        await said(tx, ANN, "told", importance=0.1, kind=EpisodeKind.FACT)
-        await said(tx, ANN, "late", importance=0.1, stored_at=NOON + DAY)
-        await said(tx, ANN, "tool", importance=0.1, kind=EpisodeKind.TOOL)
-        every = {each.id: each.number for each in await tx.episodes.find_all(ANN, limit=100)}
-        used = [every[EpisodeId(each)] for each in ("b1-e4", "b1-e5", "b1-e20", "unjudged", "told", "late", "tool")]
-        await tx.episodes.mark_used(ANN, used, NOON, before=NOON)
-    async with banks.begin_read() as tx:
-        assert await tx.episodes.count_by_importance(ANN, (0.05, 0.1, 0.3), before=NOON + DAY) == (MANY + 1, 4, 1, 2, 4)
-        assert await tx.episodes.count_by_importance(ANN, (0.05,), before=NOON) == (0, 0, 0)
-        assert await tx.episodes.count_by_importance(BOB, (0.05,), before=NOON + DAY) == (MANY, 0, 0)

@@ -139,7 +139,6 @@ def _write_memory(write: Writer, days: int) -> None:
     write("blocks", lambda number: version("gone", number, number, deleted=number == 9), of=range(10))
     write("blocks", lambda number: version("just gone", number, 0), of=range(9))
     write("blocks", lambda _: version("just gone", 9, days - 1, deleted=True), of=range(1))
-    write("views", lambda day: {"bank_id": "all", "kind": "question", "key": f"q{day}", "asked_at": at(day)})
 
 
 def _write_sleep(write: Writer) -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from circadia.answers.freshness import fetch_bank_state
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import AnswerId, RandomIds
 from circadia.records.answer import Answer, AnswerBasis, AnswerFrame, AnswerUse
@@ -80,7 +81,7 @@ class ReadyAnswerServer(BoundAgentServer):
             bank = await tx.banks.get(frame.bank_id)
             assert bank is not None
             blocks = {each.label: each.version for each in await tx.blocks.find_all(bank.id)}
-            heads = await tx.views.fetch_heads(bank.id)
+            heads = (await fetch_bank_state(tx, bank)).heads
             new = Answer(
                 id=AnswerId(RandomIds(system_milliseconds).new("ans")), bank_id=bank.id, scope=frame.scope,
                 phrasings=[question, *more], confidence=confidence, text=text, reasoning=reasoning, made_at=now,

@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from circadia.memory.services import MemoryServices
-from circadia.server import memory_wiring
-from circadia.server.memory_wiring import build_memory_services
-from tests.gateway.bound_agent import MESSAGES, RESPONSES, BoundAgentServer, bound, chat, token_of
+from tests.gateway.bound_agent import MESSAGES, RESPONSES, BoundAgentServer, bound, chat
 
 COUNT = "/v1/messages/count_tokens"
 
@@ -126,31 +123,3 @@ async def test_an_answer_from_the_background_is_kept_for_the_one_who_asked_whoev
         await fetch(ann, answer, headers={"x-circadia-user": "bob"})
         assert await ann.texts("support-eve") == [("eve", "My code is 4711"), ("ann", "So: My code is 4711")]
         assert await ann.bank("support-bob") is None
-
-
-@pytest.mark.spec("SLEEP-26", "MEM-14")
-async def test_a_turn_is_one_asking_however_often_it_is_counted_or_sent_and_none_where_nothing_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[MemoryServices] = []
-
-    def kept(*given: Any, **more: Any) -> MemoryServices:
-        made.append(build_memory_services(*given, **more))
-        return made[-1]
-
-    monkeypatch.setattr(memory_wiring, "build_memory_services", kept)
-    quiet = {"bob": {"bank": "memory", "capture": False}, "eve": {"bank": "memory", "read_banks": ["memory"]}}
-    async with bound(tmp_path, others=quiet) as ann:
-        await ann.make()
-        askings = made[0].retrieval.askings
-        asked: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "What is my boat called?"}]}
-        named = {"x-circadia-conversation": "c1"}
-        for name in ("bob", "eve", "bob", "eve"):
-            await ann.say({**asked, "max_tokens": 9}, path=MESSAGES, token=token_of(name))
-        for _ in range(2):
-            async with ann.at.call(ann.token, COUNT, asked, upstream="anthropic", headers=named) as told:
-                assert told.status == 200
-            await ann.say({**asked, "max_tokens": 9}, path=MESSAGES, headers=named)
-        assert not askings.pending_questions()
-        await ann.say({**asked, "max_tokens": 9}, path=MESSAGES, headers={"x-circadia-conversation": "c2"})
-        assert [each.total for each in askings.pending_questions()] == [2]

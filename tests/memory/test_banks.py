@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
-from circadia.ids import AgentId, SessionId
-from circadia.memory.banks import NewBank
+from circadia.ids import AgentId, BankId, SessionId
+from circadia.memory.banks import NewBank, may_keep_question
 from circadia.records.agent import Agent, AgentPolicy
-from circadia.records.bank import NAME, Bank, BankPolicy
+from circadia.records.bank import NAME, Bank, BankPolicy, CaptureMode
 from circadia.records.principal import Principal
 from circadia.testing.clock import START
 from tests.memory.world import POLICIES, World
@@ -229,3 +229,23 @@ async def test_a_banks_policy_is_kept_and_left_out_turns_are_counted_by_why(worl
             await tx.banks.count_skipped_turn(world.bank.id, why)
     found = await world.present()
     assert found == replace(world.bank, policy=policy, skipped={"short": 2, "unimportant": 1})
+
+
+@pytest.mark.spec("MEM-14", "MEM-18")
+@pytest.mark.parametrize(
+    ("policy", "mode", "template", "kept"),
+    [
+        (AgentPolicy(bank="ann"), CaptureMode.CONTENT, None, True),
+        (AgentPolicy(bank="ann"), CaptureMode.EXPLICIT, None, False),
+        (AgentPolicy(bank="ann", capture=False), CaptureMode.CONTENT, None, False),
+        (AgentPolicy(bank="ann", read_banks=("ann",)), CaptureMode.CONTENT, None, False),
+        (AgentPolicy(bank="bob", read_banks=("of-{user}",)), CaptureMode.CONTENT, "of-{user}", False),
+    ],
+)
+def test_a_question_is_not_kept_where_the_turns_are_not(
+    policy: AgentPolicy, mode: CaptureMode, template: str | None, kept: bool
+) -> None:
+    by = agent(policy).agent
+    assert by is not None
+    bank = Bank(id=BankId("b1"), name="ann", created_at=START, template=template, policy=BankPolicy(capture_mode=mode))
+    assert may_keep_question(bank, by) is kept

@@ -7,7 +7,7 @@ import pytest
 from circadia.memory.capture.recorder import Exchange, ExchangeRecorder, Utterance
 from circadia.memory.context import fence_memory
 from circadia.records.agent import AgentPolicy
-from circadia.records.bank import BankPolicy, CaptureMode, ImportanceTuning, Trust
+from circadia.records.bank import BankPolicy, CaptureMode, Trust
 from circadia.records.episode import Episode
 from tests.memory.world import World
 
@@ -147,9 +147,8 @@ async def test_the_policy_of_the_bank_decides_and_what_it_leaves_out_is_counted(
 
     assert await under(BankPolicy(capture_mode=CaptureMode.EXPLICIT)) == []
     assert await under(BankPolicy(min_importance=0.9)) == []
-    tuned = ImportanceTuning(importance=0.3, before=0.0, pass_id="p1")
-    assert await under(BankPolicy(tune_importance=True, tuned=tuned)) == []
-    assert await under(BankPolicy(tune_importance=True, tuned=tuned, min_importance=0.2)) == ["Tea is nice"]
+    assert await under(BankPolicy(min_importance=0.3)) == []
+    assert await under(BankPolicy(min_importance=0.2)) == ["Tea is nice"]
     assert await under(BankPolicy(capture_mode=CaptureMode.ALL, capture_tools=True)) == ["ok", "look(where)"]
     bank = await world.present()
     assert bank.skipped == {"explicit": 2, "no_content": 3, "importance": 2}

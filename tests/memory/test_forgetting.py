@@ -9,7 +9,6 @@ from circadia.ids import EpisodeId
 from circadia.memory import forgetting
 from circadia.memory.forgetting import ForgetCounts, forget
 from circadia.records.bank import Bank
-from circadia.records.ready_view import ReadyView, ViewKind
 from circadia.stores.base import Tx
 from tests.contract.test_store_answers import answer, frame, use
 from tests.memory.world import World, span
@@ -159,17 +158,6 @@ async def test_ready_answers_of_the_bank_go_with_their_uses_and_frames(world: Wo
         assert await kept(tx, world.bank) == [0, 0, 0]
         assert await tx.answers.get(world.bank.id, made[0].id) is None
         assert await kept(tx, other) == [1, 1, 1]
-
-
-@pytest.mark.spec("MEM-03")
-async def test_questions_go_also_if_nothing_that_was_remembered_is_meant(world: World) -> None:
-    asked = ReadyView(bank_id=world.bank.id, kind=ViewKind.QUESTION, key="k", asked={"text": "is 9 my PIN?"})
-    async with world.store.begin_write() as tx:
-        await tx.views.put(asked)
-        await forget(tx, world.bank, [], dry_run=True)
-        assert await tx.views.find_all(world.bank.id) == [asked]
-        await forget(tx, world.bank, [])
-        assert await tx.views.find_all(world.bank.id) == []
 
 
 @pytest.mark.spec("MEM-03")

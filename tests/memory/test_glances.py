@@ -3,7 +3,7 @@
 import random
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -102,9 +102,7 @@ async def test_what_is_shown_at_a_glance_is_what_a_transaction_shows_after_any_c
 
 async def test_after_a_glance_that_was_not_enough_none_is_tried_for_a_while(world: World) -> None:
     watched, retrieval = ReadLogStore(world.store), world.retrieval
-    question = replace(
-        await retrieval.prepare_question("bees"), counted=False
-    )  # for what is asked often a view is looked for
+    question = await retrieval.prepare_question("bees")
 
     async def asked(what: object) -> list[str]:
         await shown(world, watched, world.contexts, retrieval, question, what)
@@ -115,16 +113,3 @@ async def test_after_a_glance_that_was_not_enough_none_is_tried_for_a_while(worl
     assert [await asked("ann"), await asked("bob"), await asked(None)] == [[READ], [GLANCE], [READ]]
     world.clock.advance(AGAIN_SECONDS)
     assert [await asked("ann"), await asked("ann")] == [[GLANCE], [GLANCE]]
-
-
-@pytest.mark.spec("SLEEP-26")
-async def test_what_is_asked_is_counted_once_whether_or_not_a_glance_was_enough(world: World) -> None:
-    question = await world.retrieval.prepare_question("bees")
-    for total in (1, 2, 3):
-        await world.remember(f"Ann has {total} bees.")
-        world.clock.advance(AGAIN_SECONDS)
-        watched = ReadLogStore(world.store)
-        await shown(world, watched, world.contexts, world.retrieval, question, "ann")
-        assert watched.seen == [GLANCE, READ]
-        pending = world.retrieval.askings.pending_questions()
-        assert [each.total for each in pending] == ([total] if total > 1 else [])

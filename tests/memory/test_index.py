@@ -16,8 +16,7 @@ from circadia.memory.search import postings
 from circadia.memory.search.index import BankIndex, Question, ScoredRow
 from circadia.memory.search.terms import question_terms, stored_terms, words
 from circadia.memory.search.vectors import stored_vector
-from circadia.records.index_entry import IndexEntry, Layer
-from circadia.records.ready_view import BankHeads
+from circadia.records.index_entry import BankHeads, IndexEntry, Layer
 from tests.memory.interrupted import Interrupted
 from tests.memory.world import EMBEDDER, vector
 

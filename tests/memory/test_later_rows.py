@@ -11,8 +11,7 @@ from circadia.memory.search.later_rows import LaterRows
 from circadia.memory.search.question import Question
 from circadia.memory.search.terms import question_stems, stored_terms
 from circadia.memory.search.vectors import stored_vector
-from circadia.records.index_entry import IndexEntry, Layer
-from circadia.records.ready_view import BankHeads
+from circadia.records.index_entry import BankHeads, IndexEntry, Layer
 
 pytestmark = pytest.mark.spec("ANS-04")
 

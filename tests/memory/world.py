@@ -47,9 +47,6 @@ class Steered:
     async def vectors(self, question: str) -> Mapping[str, Array]:
         return self.by_question.get(question, {})
 
-    def embedders(self) -> Sequence[str]:
-        return sorted({name for each in self.by_question.values() for name in each})
-
 
 @dataclass(kw_only=True)
 class World:

@@ -197,3 +197,18 @@ def test_a_bank_or_template_may_be_called_so(file: Path, name: str) -> None:
 def test_a_value_that_is_long_is_not_shown(file: Path) -> None:
     said = refusal(file, f"upstreams: {{here: {{base_url: http://a, api: {'x' * 200}}}}}")
     assert said == "upstreams.here.api: Input should be 'openai', 'anthropic' or 'gemini'"
+
+
+@pytest.mark.spec("SLEEP-86")
+def test_a_withdrawn_key_is_named_in_the_log_and_ignored(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    bank = "{tune_importance: true, sleeptime: {views: 0}}"
+    sleeptime = "{views: 7, benefit: {enabled: false}, unused_days: 9}"
+    file.write_text(f"sleeptime: {sleeptime}\nbanks: {{ann: {bank}}}\n", "utf-8")
+    settings = load_settings(file)
+    assert settings.sleeptime.unused_days == 9
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{key} has no effect any more: remove it from the configuration"
+        for key in ("sleeptime.views", "sleeptime.benefit", "banks.ann.tune_importance", "banks.ann.sleeptime.views")
+    ]
+    assert "views" not in settings.sleeptime.policy_of({"views": 5}).model_dump()
+    assert refusal(file, "sleeptime: {view: 7}") == "unknown key 'sleeptime.view'; did you mean 'review'?"

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.leap_clock import LeapClock
 from tests.gateway.bound_agent import MESSAGES, bound, chat, token_of
 from tests.interaction.live import CHAT, Live
 
@@ -89,29 +88,3 @@ async def test_a_held_caller_hears_signs_of_life_after_its_silence_and_so_often(
         assert await response.content.readexactly(len(sign)) == sign
         await at.sleeping(False)
         await response.read()
-
-
-@pytest.mark.setting("banks.tune_importance")
-@pytest.mark.parametrize("tune_importance", [True, False])
-async def test_a_bank_is_tuned_by_passes_where_the_file_says_so(tmp_path: Path, tune_importance: bool) -> None:
-    """Of 200 turns those that score 0.2 and more were found."""
-    clock = LeapClock()
-    sections: dict[str, Any] = {
-        "banks": {"memory": {"tune_importance": tune_importance}}, "sleeptime": QUIET, "clock": clock,
-    }  # fmt: skip
-    async with bound(tmp_path, sections=sections) as ann:
-        for at in range(200):
-            said = {"text": f"Box {at} is full.", "importance": at % 5 / 10}
-            assert (await ann.at.rest("POST", "/banks/memory/episodes", said))[0] == 201
-        bank = await ann.bank()
-        assert bank is not None
-        async with ann.store.begin_write() as tx:
-            used = [
-                each.number for each in await tx.episodes.find_all(bank.id, limit=200) if (each.importance or 0) >= 0.2
-            ]
-            await tx.episodes.mark_used(bank.id, used, clock.now(), before=clock.now())
-        clock.leap(8 * 86_400)
-        await ann.at.rest("POST", "/banks/memory/passes", {"wait_seconds": 60})
-        events = await ann.at.events("bank_changed")
-    tuned = [each["data"]["tuned_importance"] for each in events if "tuned_importance" in each["data"]]
-    assert tuned == [0.2] * tune_importance

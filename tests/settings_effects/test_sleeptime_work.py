@@ -61,11 +61,9 @@ async def test_what_a_model_writes_is_judged_by_the_model_or_published_without(t
     assert reasons == {"judged": {("refused", "missing")}, "free": {("published", "")}}
 
 
-@pytest.mark.setting("sleeptime.max_rethinks", "sleeptime.views")
-@pytest.mark.parametrize(("policy", "edits", "views"), [({}, 1, 1), ({"max_rethinks": 0, "views": 0}, 0, 0)])
-async def test_a_pass_edits_so_many_blocks_and_keeps_so_many_questions_ready(
-    tmp_path: Path, policy: dict[str, int], edits: int, views: int
-) -> None:
+@pytest.mark.setting("sleeptime.max_rethinks")
+@pytest.mark.parametrize(("policy", "edits"), [({}, 1), ({"max_rethinks": 0}, 0)])
+async def test_a_pass_edits_so_many_blocks(tmp_path: Path, policy: dict[str, int], edits: int) -> None:
     tier = {"when": "manual", "model": {"upstream": "openai", "name": "gpt-4o-mini"}, **policy}
     async with (
         MockUpstream(key=KEY, reply=reply) as provider,
@@ -75,13 +73,9 @@ async def test_a_pass_edits_so_many_blocks_and_keeps_so_many_questions_ready(
             assert (await at.rest("PUT", f"/banks/one/blocks/{label}", {"value": "Ann."}))[0] == 200
         for text in FACTS:
             assert (await at.rest("POST", "/banks/one/episodes", {"text": text}))[0] == 201
-        for _ in range(4):
-            await at.rest("GET", "/banks/one/search?q=where+does+Ann+live")
         run = await passed(at, "one")
         changes = (await at.rest("GET", f"/passes/{run['id']}/changes"))[1]["changes"]
-        kept = (await at.rest("GET", "/banks/one/views"))[1]["views"]
     assert len([each for each in changes if each["kind"] == "write_block"]) == edits, changes
-    assert bool(kept) is bool(views)
 
 
 @pytest.mark.setting(

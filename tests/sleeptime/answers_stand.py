@@ -228,7 +228,7 @@ class Hall:
             )
         publisher = Publisher(self.clock, Effects(self.clock, self.memory))
         running = PassRunner(
-            self.clock, self.store, self.memory.events, publisher, [Precompute()] if mind is not None else [], (),
+            self.clock, self.store, publisher, [Precompute()] if mind is not None else [], (),
             asking, go_on, retrieval=self.memory.retrieval, readying=self.readying(),
         )  # fmt: skip
         outcome = await running.run_pass(run, self.bank)

@@ -78,7 +78,7 @@ class Night:
             await tx.passes.add(run)
         asking = PassModelClient(stand.clock, stand.ids, stand.store, self.mind, run, [])
         running = PassRunner(
-            stand.clock, stand.store, stand.memory.events, stand.publisher, self.operations, self.rules, asking,
+            stand.clock, stand.store, stand.publisher, self.operations, self.rules, asking,
             lambda: asyncio.sleep(0), retrieval=stand.memory.retrieval, verify=ClaimVerifier(),
         )  # fmt: skip
         outcome = await running.run_pass(run, stand.bank)

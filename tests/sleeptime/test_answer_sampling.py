@@ -160,8 +160,7 @@ async def test_it_yields_between_the_uses_that_it_looks_through(one: Hall) -> No
 
     run, readying = await one.begun(), one.readying()
     ground = PassContext(
-        store=one.store, events=one.memory.events, retrieval=one.memory.retrieval, now=one.clock.now(), go_on=go_on,
-        run=run, readying=readying,
+        store=one.store, now=one.clock.now(), go_on=go_on, run=run, readying=readying
     )  # fmt: skip
     with pytest.raises(PassPreempted):
         await AnswerSampler(AnswerRun(bank=one.bank, ground=ground, readying=readying, ask=_unasked, run=run)).judge()

@@ -58,7 +58,7 @@ async def run(night: Night, chance: random.Random) -> bool:
 
     asking = PassModelClient(stand.clock, stand.ids, stand.store, night.mind, taken, [])
     running = PassRunner(
-        stand.clock, stand.store, stand.memory.events, stand.publisher, night.operations, night.rules, asking, go_on,
+        stand.clock, stand.store, stand.publisher, night.operations, night.rules, asking, go_on,
         retrieval=stand.memory.retrieval,
     )  # fmt: skip
     try:

@@ -110,7 +110,7 @@ class Tier:
 
         asking = PassModelClient(self.stand.clock, self.stand.ids, self.stand.store, self.mind, run, self.limits)
         running = PassRunner(
-            self.stand.clock, self.stand.store, self.stand.memory.events, self.stand.publisher, [Reader()], [], asking,
+            self.stand.clock, self.stand.store, self.stand.publisher, [Reader()], [], asking,
             go_on,
         )  # fmt: skip
         passing = asyncio.create_task(time_passes(self.stand.clock))

@@ -260,47 +260,34 @@ async def test_what_waits_is_bounded_and_what_is_dropped_is_counted(stand: Stand
     assert (uses.dropped, len(uses.drain()), uses.drain()) == (2, BOUND, [])
 
 
-@pytest.mark.spec("SLEEP-20", "MEM-18", "SLEEP-42")
-async def test_what_agents_are_given_is_marked_once_a_day_and_episodes_alone_spare_nothing(stand: Stand) -> None:
+@pytest.mark.spec("SLEEP-20", "SLEEP-42")
+async def test_the_notes_that_agents_are_given_are_marked_once_a_day(stand: Stand) -> None:
     note, _ = await noted(stand)
-    said = await stand.said("I like figs.", "I like plums.", importance=0.5)
-    alone = BankUse(
-        bank=stand.bank.id, agent=ANN, upstream=None, model=None, notes=[], episodes=[said[0].number], blocks=[],
-        known=[],
-    )  # fmt: skip
     counted, first = savings(stand), stand.clock.now()
-    stand.memory.uses.add(alone)
+    stand.memory.uses.add(notes_only(stand, note))
     await counted.step()
-    assert (await gains(stand), await marked(stand)) == ([], (None, 1))
-    stand.memory.uses.add(notes_only(stand, note, episodes=[each.number for each in said]))
-    await counted.step()
-    assert await marked(stand) == (first, 2)
+    assert await marked(stand) == first
     spared = await gains(stand)
     assert [each.uses for each in spared] == [1]
     stand.clock.advance(60)
     stand.memory.uses.add(notes_only(stand, note))
     await savings(stand).step()  # another process, which does not remember
-    assert await marked(stand) == (first, 2)
+    assert await marked(stand) == first
     stand.clock.advance(timedelta(days=1).total_seconds())
     stand.memory.uses.add(notes_only(stand, note))
     await counted.step()
-    assert await marked(stand) == (stand.clock.now(), 2)
+    assert await marked(stand) == stand.clock.now()
 
 
-async def marked(stand: Stand) -> tuple[datetime | None, int]:
-    """Return when the note was last given to somebody, and how many episodes were."""
-    async with stand.store.begin_read() as tx:
-        _, found = await tx.episodes.count_by_importance(
-            stand.bank.id, (), before=stand.clock.now() + timedelta(seconds=1)
-        )
+async def marked(stand: Stand) -> datetime | None:
+    """Return when the note was last given to somebody."""
     (note,) = await stand.notes()
-    return note.used_at, found
+    return note.used_at
 
 
-@pytest.mark.spec("SLEEP-20", "MEM-18")
-async def test_an_answer_of_episodes_alone_is_noted_without_what_only_savings_need(stand: Stand) -> None:
+@pytest.mark.spec("SLEEP-42")
+async def test_an_answer_of_episodes_alone_is_not_noted(stand: Stand) -> None:
     await stand.said("I live in Porto.")
     context = await asked(stand, "Porto")
-    use = build_use(stand.bank, ANN, context.hits, known=["a long history"])
-    assert use is not None
-    assert (use.notes, len(use.episodes), use.known) == ([], 1, ())
+    assert context.hits
+    assert build_use(stand.bank, ANN, context.hits, known=["a long history"]) is None

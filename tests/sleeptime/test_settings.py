@@ -13,14 +13,9 @@ from circadia.llm.usage import Usage
 from circadia.memory.banks import NewBank
 from circadia.records.change import ChangeKind
 from circadia.records.sleep_pass import PassStatus, Trigger
-from circadia.server.retention import RetentionSweep
-from circadia.settings import Settings
-from circadia.sleeptime.operations.reindex import write_askings
 from circadia.sleeptime.triggers.pass_lifecycle import NewPass
-from circadia.stores.base import Store
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.stand import Stand
-from tests.sleeptime.test_reindex import POLICY, Home, often
 from tests.sleeptime.tier_stand import PairOutput, Pairs, Slow, Tier, reading
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
@@ -143,18 +138,6 @@ async def test_a_pass_that_is_needed_begins_before_those_that_were_asked_for_ear
     await worker.step()
     begun = [each.trigger for each in await tier.ended() if each.started_at is not None]
     assert begun == [Trigger.NEEDED]
-
-
-@pytest.mark.spec("SLEEP-26")
-@pytest.mark.parametrize(("days", "left"), [(13.9, 1), (14.1, 0)])
-async def test_a_question_that_was_asked_often_is_kept_for_14_days(sqlite_store: Store, days: float, left: int) -> None:
-    home = await Home.made(sqlite_store)
-    await often(home, "Porto")
-    await write_askings(home.store, home.memory.retrieval.askings, lambda _: POLICY)
-    sweep = RetentionSweep(home.clock, home.store, Settings.model_validate({}))
-    home.clock.advance(days * DAY)
-    await sweep.sweep()
-    assert len(await home.views()) == left
 
 
 @pytest.mark.spec("SLEEP-31")

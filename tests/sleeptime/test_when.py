@@ -193,10 +193,11 @@ def test_no_other_trigger_begins_a_pass_under_these_presets(preset: str) -> None
 
 
 def test_a_bank_that_names_a_preset_has_its_triggers_and_single_ones_can_be_changed() -> None:
-    file = SleeptimeSettings.model_validate({"idle_seconds": 20, "frequency_turns": 2, "views": 7})
+    file = SleeptimeSettings.model_validate({"idle_seconds": 20, "frequency_turns": 2, "max_rethinks": 7})
     plain, nightly, coding = (file.policy_of(each) for each in ({}, {"when": "nightly"}, {"when": "coding"}))
     assert (plain.when, plain.idle_seconds, plain.frequency_turns) == ("idle", 20, 2)
-    assert (nightly.idle_seconds, nightly.frequency_turns, nightly.asleep, nightly.views) == (None, None, False, 7)
+    assert (nightly.idle_seconds, nightly.frequency_turns, nightly.asleep) == (None, None, False)
+    assert nightly.max_rethinks == 7
     assert (coding.idle_seconds, coding.frequency_turns) == (600, 5)
     older = file.policy_of({"preset": "coding"})
     assert (older.when, older.idle_seconds) == ("coding", 600)

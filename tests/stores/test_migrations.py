@@ -39,9 +39,6 @@ CALLED_SESSION = (
     VALUES ('b', 'team', '', '{}', 1, '[]', 0)""",
     """INSERT INTO episodes (id, bank_id, at, text, trust, terms, speaker, kind, session, metadata, incomplete, digest,
     stored_at, stale) VALUES ('e', 'b', 0, 'tea', 'person', '', 'ann', 'turn', 'call-7', '{}', false, '', 0, '[]')""",
-    """INSERT INTO views (bank_id, kind, key, asked, "limit", days, depth, hits)
-    VALUES ('b', 'question', 'old', '{"text":"tea?","session":"call-7"}', 1, '[]', 0, '[]'),
-    ('b', 'question', 'kept', '{"text":"is \\"session\\": a key?"}', 1, '[]', 0, '[]')""",
 )
 
 
@@ -122,7 +119,6 @@ async def test_an_older_database_keeps_the_conversation_of_each_episode(tmp_path
     store = await open_sqlite(path)
     async with store.begin_read() as tx:
         assert [episode.id for episode in await tx.episodes.find_all(BankId("b"), conversation="call-7")] == ["e"]
-        assert [view.key for view in await tx.views.find_all(BankId("b"))] == ["kept"]
     await store.close()
 
 

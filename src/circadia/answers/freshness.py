@@ -29,8 +29,7 @@ from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
 from circadia.records.episode import EpisodeKind
 from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import Layer
-from circadia.records.ready_view import BankHeads
+from circadia.records.index_entry import BankHeads, Layer
 from circadia.stores.base import Tx
 
 CACHED_ANSWERS: Final = 20_000
@@ -188,7 +187,7 @@ def _plain(text: str) -> str:
 def prepare_question(text: str, vectors: TextVectors, embedder: str) -> Question:
     vector, length = vectors(text[:MAX_CHARACTERS])
     return Question(
-        text=text, terms=question_terms(text), stems=question_stems(text), sense=_semantic_share(text, vector, vectors),
+        terms=question_terms(text), stems=question_stems(text), sense=_semantic_share(text, vector, vectors),
         vectors={embedder: vector} if length else {},
     )  # fmt: skip
 
@@ -225,8 +224,9 @@ class BankState(NamedTuple):
 
 
 async def fetch_bank_state(tx: Tx, bank: Bank) -> BankState:
-    writes = (await tx.banks.fetch_index_delta(bank.id, after={}, waiting={}, limit=1)).writes
-    return BankState(bank.generation, bank.demotions, await tx.views.fetch_heads(bank.id), writes)
+    now = await tx.banks.fetch_index_delta(bank.id, after={}, waiting={}, limit=1)
+    heads = BankHeads(now.heads.get(Layer.EPISODES, 0), now.heads.get(Layer.NOTES, 0))
+    return BankState(bank.generation, bank.demotions, heads, now.writes)
 
 
 async def fetch_rests(tx: Tx, bank: Bank, blocks: Sequence[Block], context: Context) -> AnswerBasis:
@@ -239,6 +239,6 @@ async def fetch_rests(tx: Tx, bank: Bank, blocks: Sequence[Block], context: Cont
         shown=[block.label for block in context.blocks],
         episodes={number: prod(demotion.weight for demotion in episode.stale) for number, episode in episodes.items()},
         notes={number: 1.0 for number, note in notes.items() if note.retired_at is None},
-        heads=await tx.views.fetch_heads(bank.id),
+        heads=(await fetch_bank_state(tx, bank)).heads,
         generation=bank.generation,
     )

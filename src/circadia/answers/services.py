@@ -8,8 +8,7 @@ from circadia.ids import AnswerId
 from circadia.memory.context import Context
 from circadia.records.answer import Answer, AnswerBasis, AnswerScope, LookupOutcome, MatchKind
 from circadia.records.bank import Bank
-from circadia.records.index_entry import Layer
-from circadia.records.ready_view import BankHeads
+from circadia.records.index_entry import BankHeads, Layer
 from circadia.stores.base import Tx
 
 

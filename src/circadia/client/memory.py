@@ -8,7 +8,7 @@ from circadia.client.connection import ApiConnection
 from circadia.schemas.banks import BankList, BankView, ForgottenView, ImportedView
 from circadia.schemas.blocks import BlockList, BlockView
 from circadia.schemas.episodes import EpisodePage, EpisodeView, StaleChange, StoredEpisodeView
-from circadia.schemas.search import ContextView, HitList, ReadyList
+from circadia.schemas.search import ContextView, HitList
 
 
 class TransferCalls:
@@ -176,10 +176,6 @@ class MemoryCalls:
             "half_life_days": str(half_life_days), "importance": str(importance), "user": user,
         }  # fmt: skip
         return await self._http.fetch(HitList, "GET", "banks", bank, "search", query=query)
-
-    async def list_views(self, bank: str, *, hits: int = 3, user: str | None = None) -> ReadyList:
-        """Return frequent questions, and notes by subject, that passes keep ready."""
-        return await self._http.fetch(ReadyList, "GET", "banks", bank, "views", query={"hits": str(hits), "user": user})
 
     async def show_context(
         self,

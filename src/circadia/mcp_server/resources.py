@@ -1,7 +1,7 @@
 """The resources: instructions, session state and learned context."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Final
 from urllib.parse import parse_qsl
@@ -12,7 +12,6 @@ from circadia.errors import InvalidRequest, NotFound
 from circadia.mcp_server.caller import Caller
 from circadia.mcp_server.state import state_of
 from circadia.memory.episodes import is_text
-from circadia.memory.search.question_counter import may_keep_question
 from circadia.memory.uses import build_use
 from circadia.records.end_user import shorten_name
 
@@ -44,8 +43,6 @@ async def context_of(caller: Caller, query: str) -> str:
             if own is None:
                 raise
             return _NOTHING  # its bank does not exist before the first write
-        if question is not None:
-            question = replace(question, counted=may_keep_question(bank, own))
         context = await memory.contexts.build(
             tx, bank, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens
         )

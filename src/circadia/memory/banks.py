@@ -10,8 +10,8 @@ from typing import Any, Final
 from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import BankId, IdSource
-from circadia.records.agent import AgentPolicy
-from circadia.records.bank import NAME, Bank, BankPolicy
+from circadia.records.agent import Agent, AgentPolicy
+from circadia.records.bank import NAME, Bank, BankPolicy, CaptureMode
 from circadia.records.event import EventType
 from circadia.records.event_data import BankLifecycle, BankUpdate
 from circadia.records.principal import Principal
@@ -223,6 +223,13 @@ class BankService:
 def is_stranger(policy: AgentPolicy, user: str | None) -> bool:
     """Return whether the policy needs a known end user and this call has none (MEM-12)."""
     return user is None and policy.bank is not None and (policy.multi_user or USER in policy.bank)
+
+
+def may_keep_question(bank: Bank, agent: Agent) -> bool:
+    """Return whether a question of this agent may be stored, as its turns are."""
+    if bank.policy.capture_mode is CaptureMode.EXPLICIT:
+        return False
+    return agent.policy.capture and {bank.name, bank.template}.isdisjoint(agent.policy.read_banks)
 
 
 def _hashed_name(template: str, user: str) -> str:

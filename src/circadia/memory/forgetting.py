@@ -31,8 +31,8 @@ class ForgetCounts:
 async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = False) -> ForgetCounts:
     """Delete episodes, the notes that rest on them, and the parts of block versions that do.
 
-    Demotions on such evidence are taken back. The bank's stored questions and answers are deleted too, even if no
-    episode matches. An id may also name a note, which is deleted alone. `dry_run` only counts.
+    Demotions on such evidence are taken back. The bank's stored answers are deleted too, even if no episode matches.
+    An id may also name a note, which is deleted alone. `dry_run` only counts.
     """
     parts: list[list[EpisodeId]] = []
     notes: set[NoteId] = set()
@@ -49,8 +49,7 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = Fa
         for block in await tx.blocks.versions(bank.id)
         if any(not forgotten_ids.isdisjoint(span.episodes) for span in block.spans)
     ]
-    if not dry_run:  # a question may repeat a forgotten text, or one never stored
-        await tx.views.drop(bank.id)
+    if not dry_run:  # an answer may repeat a forgotten text, or one never stored
         await tx.sleep_calls.forget_answers(bank.id)
         await tx.answers.clear(bank.id)
         await tx.banks.bump_generation(bank.id, await _remove(tx, bank, parts, notes, cut))

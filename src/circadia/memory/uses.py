@@ -1,11 +1,11 @@
 """Record what was handed to agents, on the hot path, and process it in the background.
 
-Content that passes wrote has saved the call something (SLEEP-42); and rows record when they were last useful, which
-separates them from rows that no search finds (SLEEP-20, MEM-18).
+Content that passes wrote has saved the call something (SLEEP-42); and notes record when they were last useful, which
+separates them from notes that no search finds (SLEEP-20).
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, date, datetime, time
 from typing import Final, Protocol
 
@@ -22,7 +22,7 @@ MAX_WAITING: Final = 10_000
 """Unprocessed uses; beyond it the oldest are dropped and counted."""
 
 MAX_MARKED: Final = 200_000
-"""Rows known to be marked; beyond it the set is cleared and the database asked again."""
+"""Notes known to be marked; beyond it the set is cleared and the database asked again."""
 
 _NOTES: Final = Layer.NOTES  # an attribute lookup on the class would cost more than the rest of a hit
 
@@ -32,12 +32,9 @@ class ScoredHit(Protocol):
     def scored(self) -> ScoredRow: ...
 
 
-class CitedRows(Protocol):
+class CitedNotes(Protocol):
     @property
     def notes(self) -> Iterable[int]: ...
-
-    @property
-    def episodes(self) -> Iterable[int]: ...
 
 
 @per_call
@@ -61,20 +58,19 @@ def build_use(
     bank: Bank, agent: AgentId, hits: Iterable[ScoredHit], blocks: Iterable[Block] = (), *, known: Iterable[str] = (),
     upstream: str | None = None, model: str | None = None,
 ) -> BankUse | None:  # fmt: skip
-    """Return the use to record for an answer; None for an empty one."""
+    """Return the use to record for an answer; None for one without anything that passes wrote."""
     notes: list[int] = []
     episodes: list[int] = []
     for hit in hits:
         scored = hit.scored
         (notes if scored.layer is _NOTES else episodes).append(scored.number)
     resting = [block for block in blocks if block.spans]
-    derived = notes or resting
-    if not derived and not episodes:
+    if not notes and not resting:
         return None
     return BankUse(
         bank=bank.id, agent=agent, upstream=upstream, model=model, notes=notes,
         episodes=episodes, blocks=resting,
-        known=[hash(beginning(text)) for text in known] if derived else (),  # only derived content saves a call reading
+        known=[hash(beginning(text)) for text in known],
     )  # fmt: skip
 
 
@@ -96,29 +92,22 @@ class UseQueue:
 
 
 class UseMarks:
-    """Marks rows as used, each once a day (UTC) to save writes."""
+    """Marks notes as used, each once a day (UTC) to save writes."""
 
     def __init__(self) -> None:
         self._day = date.min
-        self._marked: dict[Layer, set[int]] = {layer: set() for layer in Layer}
+        self._marked: set[int] = set()
 
-    def find_unmarked(self, uses: Iterable[CitedRows], now: datetime) -> Mapping[Layer, Collection[int]]:
-        """Return the numbers of used rows that are not marked today; empty if there are none."""
-        if self._day != now.date() or sum(map(len, self._marked.values())) > MAX_MARKED:
+    def find_unmarked(self, uses: Iterable[CitedNotes], now: datetime) -> Collection[int]:
+        """Return the numbers of used notes that are not marked today."""
+        if self._day != now.date() or len(self._marked) > MAX_MARKED:
             self._day = now.date()
-            self._marked = {layer: set() for layer in Layer}
-        used: dict[Layer, set[int]] = {Layer.NOTES: set(), Layer.EPISODES: set()}
-        for use in uses:
-            used[Layer.NOTES].update(use.notes)
-            used[Layer.EPISODES].update(use.episodes)
-        return {layer: left for layer, numbers in used.items() if (left := numbers - self._marked[layer])}
+            self._marked = set()
+        return {number for use in uses for number in use.notes} - self._marked
 
-    async def write(self, tx: Tx, bank: BankId, due: Mapping[Layer, Collection[int]], now: datetime) -> None:
-        """Mark the rows; call `remember_marked` after the commit."""
-        before = datetime.combine(now, time(), UTC)
-        await tx.notes.mark_used(bank, due.get(Layer.NOTES, ()), now, before=before)
-        await tx.episodes.mark_used(bank, due.get(Layer.EPISODES, ()), now, before=before)
+    async def write(self, tx: Tx, bank: BankId, due: Collection[int], now: datetime) -> None:
+        """Mark the notes; call `remember_marked` after the commit."""
+        await tx.notes.mark_used(bank, due, now, before=datetime.combine(now, time(), UTC))
 
-    def remember_marked(self, due: Mapping[Layer, Collection[int]]) -> None:
-        for layer, numbers in due.items():
-            self._marked[layer].update(numbers)
+    def remember_marked(self, due: Collection[int]) -> None:
+        self._marked.update(due)

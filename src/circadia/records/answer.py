@@ -6,7 +6,7 @@ from datetime import date, datetime
 from enum import StrEnum
 
 from circadia.ids import AgentId, AnswerId, BankId, PassId
-from circadia.records.ready_view import BankHeads
+from circadia.records.index_entry import BankHeads
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

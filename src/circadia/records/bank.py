@@ -7,10 +7,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat
+from pydantic import ConfigDict, Field, StrictBool, StrictFloat
 
 from circadia.ids import BankId
 from circadia.records.agent import MOST_MEASURED
+from circadia.records.withdrawn_setting import WithdrawnSettings
 
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.@~-]{0,127}")
 
@@ -52,22 +53,11 @@ class CaptureMode(StrEnum):
     """Nothing automatically; only what `remember` receives."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ImportanceTuning:
-    """The importance threshold that passes have learned for a bank."""
-
-    importance: float
-    """Turns below it have been of no use, 0 to 1."""
-    before: float
-    """The threshold before this change."""
-    pass_id: str
-    """The pass that set it; empty after an undo."""
-
-
-class BankRules(BaseModel):
+class BankRules(WithdrawnSettings):
     """Rules for writing to a bank: the keys that the configuration file, REST and exports share."""
 
     model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
+    withdrawn = ("tune_importance",)
 
     capture_mode: CaptureMode = Field(
         default=CaptureMode.CONTENT,
@@ -77,10 +67,6 @@ class BankRules(BaseModel):
     capture_tools: StrictBool = Field(default=False, description="Also keep tool calls and their results.")
     min_importance: StrictFloat = Field(
         default=0.0, ge=0, le=1, description="Minimum importance score; turns below it are counted but not stored."
-    )
-    tune_importance: StrictBool = Field(
-        default=False,
-        description="If `min_importance` is 0, let passes raise it, up to 0.3, based on which turns searches find.",
     )
     hot_edits: StrictBool = Field(default=False, description="Let agents write blocks while somebody waits.")
     duplicate_seconds: StrictFloat = Field(
@@ -94,7 +80,7 @@ class BankRules(BaseModel):
     )
 
 
-class BankPolicyKeys(BankRules):
+class BankPolicy(BankRules):
     """The policy of a bank."""
 
     sleeptime: Mapping[str, Any] = Field(
@@ -108,21 +94,6 @@ class BankPolicyKeys(BankRules):
         description="Whether the policy was set over REST, so that the file no longer changes it. Sending any key "
         "sets this; `own: false` returns the bank to the file.",
     )
-
-
-class BankPolicy(BankPolicyKeys):
-    tuned: ImportanceTuning | None = None
-    """The threshold that passes have learned from later use of the stored turns; none if they have not."""
-
-    @property
-    def tuned_importance(self) -> float:
-        """The threshold that applies where `min_importance` is 0."""
-        return self.tuned.importance if self.tune_importance and self.tuned is not None else 0.0
-
-    @property
-    def least_importance(self) -> float:
-        """The minimum importance of stored turns: configured, else tuned."""
-        return self.min_importance or self.tuned_importance
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

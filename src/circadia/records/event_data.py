@@ -308,11 +308,9 @@ class ImportedRows(EventData):
 
 
 class BankUpdate(BankLifecycle):
-    """A bank was changed, tuned or filled by an import."""
+    """A bank was changed, or filled by an import."""
 
     was: str | None = Field(default=None, description="Its name before, if that was in the request.")
-    tuned_importance: float | None = Field(default=None, description="Minimum importance from passes.")
-    before: float | None = Field(default=None, description="The same before the tuning.")
     imported: ImportedRows | None = Field(default=None, description="Rows that an import has added.")
 
 

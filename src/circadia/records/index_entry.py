@@ -44,6 +44,13 @@ class IndexEntry(NamedTuple):
     """The first `TEXT` characters. Texts are never rewritten."""
 
 
+class BankHeads(NamedTuple):
+    """Greatest row numbers of a bank, 0 if empty."""
+
+    episodes: int
+    notes: int
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IndexDelta:
     """Rows and vectors that an index of a bank lacks."""

@@ -35,7 +35,6 @@ class RetentionKind(StrEnum):
     ANSWER_FRAMES = "answer_frames"
     ANSWER_VERDICTS = "answer_verdicts"
     ANSWER_DAYS = "answer_days"
-    VIEWS = "views"
     NOTES = "notes"
     BLOCKS = "blocks"
 

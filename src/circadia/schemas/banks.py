@@ -4,7 +4,7 @@ from datetime import datetime
 
 from pydantic import Field
 
-from circadia.records.bank import BankPolicyKeys
+from circadia.records.bank import BankPolicy
 from circadia.schemas.view import SettingsView, View
 
 
@@ -16,9 +16,8 @@ class BankView(SettingsView):
     description: str = Field(description="Purpose.")
     template: str | None = Field(description="Template of the bank.", examples=["support-{user}"])
     end_user: str | None = Field(description="End user of a bank made from a template.")
-    policy: BankPolicyKeys = Field(description="Policy of the bank.")
+    policy: BankPolicy = Field(description="Policy of the bank.")
     episodes: int = Field(description="Number of episodes.")
-    tuned_importance: float = Field(description="Minimum importance from passes, if `min_importance` is 0.")
     skipped: dict[str, int] = Field(description="Number of turns that the policy skipped, by reason.")
     created_at: datetime = Field(description="Time of creation.")
     written_at: datetime | None = Field(description="Time of the last new episode.")

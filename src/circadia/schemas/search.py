@@ -1,7 +1,6 @@
-"""Search hits, prompt contexts and frequent questions in answers."""
+"""Search hits and prompt contexts in answers."""
 
 from datetime import datetime
-from typing import Any
 
 from pydantic import Field
 
@@ -9,7 +8,6 @@ from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
 from circadia.records.index_entry import Layer
 from circadia.records.note import NoteKind
-from circadia.records.ready_view import ViewKind
 from circadia.schemas.view import View
 
 
@@ -49,23 +47,3 @@ class ContextView(View):
     blocks: list[str] = Field(description="Labels of the included blocks.")
     left_out: list[str] = Field(description="Labels of pinned blocks that exceed the budget.")
     hits: list[HitView] = Field(description="Included notes and episodes, oldest first.")
-
-
-class FrequentQuestionView(View):
-    """A frequent question or subject, with its hits if they are ready."""
-
-    kind: ViewKind = Field(description="`question` is a search, `subject` the notes about one subject.")
-    text: str = Field(description="Question, or name of the subject.", examples=["where does Ann live?"])
-    filters: dict[str, Any] = Field(description="Filters of the question, as in a search.")
-    asked: int = Field(description="Number of times the question was asked within 14 days; 0 for a subject.")
-    asked_at: datetime | None = Field(description="When the question was last asked; null for a subject.")
-    current: bool = Field(description="Whether it matches the state of the bank; only then it answers searches.")
-    made_at: datetime | None = Field(description="When the answer was prepared; null if only counted.")
-    hits: list[HitView] = Field(description="Hits, best match first.")
-
-
-class ReadyList(View):
-    """Frequent questions and subjects of a bank."""
-
-    bank: str = Field(description="Name of the bank.")
-    views: list[FrequentQuestionView] = Field(description="Questions by frequency, then subjects by name.")

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from circadia.clock import Clock
-from circadia.memory.search.question_counter import WINDOW
 from circadia.records.retention import RetentionKind
 from circadia.settings import Settings
 from circadia.stores.base import Store
@@ -110,7 +109,6 @@ def list_ages(settings: Settings) -> Mapping[RetentionKind, timedelta | None]:
         RetentionKind.ANSWER_VERDICTS: of(passes),
         RetentionKind.ANSWER_DAYS: of(STATISTICS_DAYS),
         RetentionKind.BENEFITS: of(STATISTICS_DAYS),
-        RetentionKind.VIEWS: WINDOW,
         RetentionKind.NOTES: beside_passes(kept.memory_days),
         RetentionKind.BLOCKS: beside_passes(kept.memory_days),
     }

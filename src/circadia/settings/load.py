@@ -1,5 +1,9 @@
-"""Read `circadia.yaml` once; an unknown key is an error that names its path and the nearest known key."""
+"""Read `circadia.yaml` once; an unknown key is an error that names its path and the nearest known key.
 
+A withdrawn key is named in the log.
+"""
+
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,9 +17,11 @@ from circadia.records.agent import RESERVED, AgentPolicy
 from circadia.records.bank import explain_invalid_bank_name
 from circadia.settings.root import Settings
 from circadia.settings.sleeptime import SleepModelSettings
-from circadia.settings.validation_messages import describe_mistakes
+from circadia.settings.validation_messages import describe_mistakes, find_withdrawn_settings
 from circadia.settings.yaml_parsing import parse_yaml
 from circadia.suggestions import closest
+
+_logger = logging.getLogger(__name__)
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _NAMED_SECTIONS = ("upstreams", "mcp_servers", "agents")
@@ -70,6 +76,8 @@ def settings_from(raw: Mapping[str, Any]) -> Settings:
         settings = Settings.model_validate(filled)
     except ValidationError as error:
         raise ConfigError("; ".join(describe_mistakes(error, filled, Settings))) from error
+    for path in find_withdrawn_settings(filled, Settings):
+        _logger.warning("%s has no effect any more: remove it from the configuration", path)
     _require_references(settings)
     _require_signals(settings)
     return settings

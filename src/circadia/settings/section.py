@@ -1,14 +1,12 @@
 """The base class of all sections: no unknown keys, no change after loading."""
 
-import logging
 from collections.abc import Mapping
-from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Final, cast
+from typing import Annotated, Any, Final, cast
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, Strict, model_validator
 
-_logger = logging.getLogger(__name__)
+from circadia.records.withdrawn_setting import WithdrawnSettings
 
 OsUserName = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_.-]*|\d+:\d+)$")]
 """An operating-system user: a name, or `uid:gid`."""
@@ -35,23 +33,18 @@ RedisUrl = Annotated[str, AfterValidator(require_redis_url)]
 _WORDS: Final = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
 
 
-class Section(BaseModel):
+class Section(WithdrawnSettings):
     """One section of `circadia.yaml`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-    withdrawn: ClassVar[frozenset[str]] = frozenset()
-    """Settings of earlier releases that do nothing any more; files may still have them for a release."""
 
     @model_validator(mode="before")
     @classmethod
-    def _read_as_written(cls, given: Any) -> Any:
+    def _read_words_as_booleans(cls, given: Any) -> Any:
         """Read `yes`, `off` and the like, which the file keeps as words, where REST takes true or false only."""
         if not isinstance(given, Mapping):
             return given
         stated = cast("Mapping[str, Any]", given)
-        for name in stated.keys() & cls.withdrawn:
-            _warn_once(name)
-        stated = {name: value for name, value in stated.items() if name not in cls.withdrawn}
         words = {
             name: _WORDS[value.lower()]
             for name, value in stated.items()
@@ -62,8 +55,3 @@ class Section(BaseModel):
             and any(isinstance(metadata, Strict) for metadata in cls.model_fields[name].metadata)
         }
         return {**stated, **words}
-
-
-@lru_cache
-def _warn_once(name: str) -> None:
-    _logger.warning("the setting %r does nothing any more; remove it from the file", name)

@@ -1,7 +1,7 @@
 """Section `sleeptime`: passes over banks while nobody waits. A bank's own `sleeptime` overrides keys."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
@@ -95,7 +95,8 @@ Switch = Annotated[bool, BeforeValidator(_false_if_none)]
 class SleepPolicySettings(Section):
     """When passes over a bank begin, what they do, and what they may spend."""
 
-    withdrawn: ClassVar[frozenset[str]] = frozenset({"benefit"})
+    withdrawn = ("benefit", "views")
+
     enabled: bool = Field(True, description="Run passes.")
     when: When = Field(
         "idle",
@@ -161,9 +162,6 @@ class SleepPolicySettings(Section):
         description="Days without use after which a note leaves the search, if other notes were used; 0 means never.",
     )
     max_rethinks: int = Field(10, ge=0, description="Maximum number of block edits in one pass.")
-    views: int = Field(
-        32, ge=0, le=1_000, description="Maximum number of frequent questions with ready answers, and of subjects."
-    )
     operations: dict[Operation | OwnOperation, OperationSettings] = Field(
         default_factory=dict[Operation | OwnOperation, OperationSettings],
         description="Operations, by name: each has a switch and a budget.",

@@ -1,4 +1,4 @@
-"""Describe configuration mistakes: the path in the file, and for an unknown key the nearest known one."""
+"""Describe configuration mistakes by their path, for an unknown key with the nearest known one; find withdrawn keys."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import UnionType
@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from circadia.records.withdrawn_setting import WithdrawnSettings
 from circadia.suggestions import closest
 
 Path = tuple[int | str, ...]
@@ -29,6 +30,18 @@ def describe_mistakes(error: ValidationError, given: object, model: type[BaseMod
         deeper = any(len(other) > len(place) and other[: len(place)] == place for other in by_place)
         if not (deeper and isinstance(lines[0].get("input"), Mapping)):  # another member of a union fits better
             yield _describe_place(place, lines, given, model)
+
+
+def find_withdrawn_settings(given: object, kind: object, place: Path = ()) -> Iterator[str]:
+    """Yield the path of each key that has no effect any more."""
+    if not isinstance(given, Mapping):
+        return
+    models = [model for model in _models_of_type(kind) if issubclass(model, WithdrawnSettings)]
+    for name, value in cast("Mapping[str, object]", given).items():
+        if any(name in model.withdrawn for model in models):
+            yield ".".join((*map(str, place), name))
+        for below in _types_below(kind, name):
+            yield from find_withdrawn_settings(value, below, (*place, name))
 
 
 def _place_of_error(line: Any, given: object) -> Path:

@@ -14,7 +14,7 @@ from circadia.records.answer import (
     DropReason,
     SameQuestionVerdict,
 )
-from circadia.records.ready_view import BankHeads
+from circadia.records.index_entry import BankHeads
 
 FRAMES: Final = 8
 """Frames kept per agent and end user. It bounds callers whose prompt differs from call to call."""

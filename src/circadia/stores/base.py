@@ -14,7 +14,7 @@ from circadia.stores.dream_jobs import DreamJobs
 from circadia.stores.ledger import Alerts, Calls, Conversations, Cursors, Events, Provenances, ProviderIds, Retention
 from circadia.stores.locks import LockKey
 from circadia.stores.members import DueWorks, HoldPlaceCounts, Members
-from circadia.stores.memory import Banks, Blocks, Episodes, Notes, Views
+from circadia.stores.memory import Banks, Blocks, Episodes, Notes
 from circadia.stores.messaging import Deliveries, Messages, Threads
 from circadia.stores.overview import Overviews
 from circadia.stores.sleeping import Benefits, DueChecks, OpenTurns, Passes, SleepCalls, SleepStates
@@ -200,9 +200,6 @@ class Tx(Protocol):
 
     @property
     def blocks(self) -> Blocks: ...
-
-    @property
-    def views(self) -> Views: ...
 
     @property
     def answers(self) -> Answers: ...

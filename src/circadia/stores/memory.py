@@ -1,4 +1,4 @@
-"""Store protocols for memory: banks, episodes, notes, blocks and views."""
+"""Store protocols for memory: banks, episodes, notes and blocks."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -11,7 +11,6 @@ from circadia.records.episode import Demotion, Episode
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import IndexDelta, IndexEntry, Layer
 from circadia.records.note import Note, NoteState
-from circadia.records.ready_view import BankHeads, ReadyView, ReadyViewSnapshot, ViewKind
 
 Key = TypeVar("Key")
 Row_co = TypeVar("Row_co", covariant=True)
@@ -145,10 +144,6 @@ class SearchableRows(Protocol[Key, Row_co]):
         """Write vectors by number and count them in their banks."""
         ...
 
-    async def mark_used(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
-        """Record that an agent received these rows, unless a use since `before` is recorded."""
-        ...
-
 
 class Episodes(SearchableRows[EpisodeId, Episode], Protocol):
     """Episodes: appended and demoted, never rewritten."""
@@ -198,10 +193,6 @@ class Episodes(SearchableRows[EpisodeId, Episode], Protocol):
 
     async def get_by_ids(self, bank_id: BankId, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
         """Return the bank's episodes of these ids, by id."""
-        ...
-
-    async def count_by_importance(self, bank_id: BankId, steps: Sequence[float], *, before: datetime) -> Sequence[int]:
-        """Return how many turns before then were stored, were used by agents, and were and are below each step."""
         ...
 
     async def demote(self, episode_id: EpisodeId, stale: Sequence[Demotion]) -> None:
@@ -255,6 +246,10 @@ class Notes(SearchableRows[NoteId, Note], Protocol):
         """Return notes, retired ones too, that cite any of these episodes."""
         ...
 
+    async def mark_used(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
+        """Record that an agent received these notes, unless a use since `before` is recorded."""
+        ...
+
     async def find_use_times(self, bank_id: BankId, *, first: int) -> Mapping[int, datetime]:
         """Return the last use by number, for used notes from `first` on that are not retired."""
         ...
@@ -301,45 +296,4 @@ class Blocks(Protocol):
 
     async def rewrite_version(self, block: Block) -> None:
         """Overwrite value and spans of a version, to forget something in it."""
-        ...
-
-
-class Views(Protocol):
-    """Ready views: derived data, dropped when they may contain something forgotten."""
-
-    async def find_ready(self, bank_id: BankId, key: str) -> ReadyViewSnapshot | None:
-        """Return the ready view of a question with the state of the bank."""
-        ...
-
-    async def fetch_heads(self, bank_id: BankId) -> BankHeads:
-        """Return the greatest row numbers of the bank."""
-        ...
-
-    async def get(self, bank_id: BankId, kind: ViewKind, key: str) -> ReadyView | None: ...
-
-    async def find_all(self, bank_id: BankId) -> Sequence[ReadyView]:
-        """Return the bank's views by kind and key."""
-        ...
-
-    async def put(self, view: ReadyView) -> None:
-        """Insert or overwrite a view."""
-        ...
-
-    async def save_hits(self, view: ReadyView) -> None:
-        """Write stamp, depth, hits and made_at of a view, if it still exists."""
-        ...
-
-    async def drop(self, bank_id: BankId, kind: ViewKind | None = None) -> None:
-        """Delete the bank's views, or those of one kind."""
-        ...
-
-    async def trim_questions(self, bank_id: BankId, *, before: datetime, keep: int | None) -> None:
-        """Delete the bank's questions last asked before then, and all but `keep` of the rest; none keeps all.
-
-        Those asked most often since that day (UTC) are kept, and of equals those asked last.
-        """
-        ...
-
-    async def find_bank_ids(self) -> Sequence[BankId]:
-        """Return the banks that have views."""
         ...

@@ -17,7 +17,7 @@ from circadia.errors import InvalidRequest
 from circadia.memory.banks import NewBank
 from circadia.memory.forgetting import forget
 from circadia.records.agent import MOST_MEASURED, FirstMistake, Name
-from circadia.records.bank import Bank, BankPolicy, BankPolicyKeys
+from circadia.records.bank import Bank, BankPolicy
 from circadia.records.end_user import shorten_name
 from circadia.records.event import EventType
 from circadia.records.event_data import EpisodeDeletion
@@ -34,6 +34,7 @@ def validate_sleep_policy(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: an unknown key, with the nearest known one, or a bad value.
     """
+    given = {name: value for name, value in given.items() if name not in SleepPolicySettings.withdrawn}
     stated = {name: value for name, value in given.items() if value is not None}
     try:
         values = SleepPolicySettings.model_validate(stated).model_dump(mode="json", exclude_unset=True)
@@ -68,7 +69,7 @@ User = Annotated[
 """The end user of a template's bank."""
 
 
-class BankPolicyBody(BankPolicyKeys, Body):
+class BankPolicyBody(BankPolicy, Body):
     """Policy keys of a bank; missing ones stay unchanged."""
 
     model_config = ConfigDict(json_schema_extra=drop_defaults)
@@ -120,12 +121,12 @@ class ForgetBody(Body):
 
 
 async def bank_view(tx: Tx, bank: Bank) -> BankView:
-    return BankView.of(bank, tuned_importance=bank.policy.tuned_importance, episodes=await tx.episodes.count(bank.id))
+    return BankView.of(bank, episodes=await tx.episodes.count(bank.id))
 
 
 def _tag(bank: Bank) -> str:
-    """Return the tag of what people set; passes tune the rest."""
-    return entity_tag(bank.name, bank.description, bank.policy.model_dump(include=set(BankPolicyKeys.model_fields)))
+    """Return the tag of what people set."""
+    return entity_tag(bank.name, bank.description, bank.policy.model_dump())
 
 
 @router.post("/banks", status_code=201)
@@ -207,7 +208,6 @@ async def forget_episodes(bank: str, body: ForgetBody, who: Who, parts: Parts, u
                 versions=deleted.versions,
             )  # fmt: skip
             await parts.memory.events.record(tx, EventType.FORGOTTEN, data)
-            parts.memory.retrieval.askings.drop(found_bank.id)
     return ForgottenView.of(deleted, bank=found_bank.name, dry_run=body.dry_run)
 
 

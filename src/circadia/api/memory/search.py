@@ -1,4 +1,4 @@
-"""Search a bank with explained scores, and show its prompt context and frequent questions."""
+"""Search a bank with explained scores, and show its prompt context."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,20 +6,17 @@ from typing import Annotated, Final
 
 from fastapi import Query
 
-from circadia.agents.access import require_operator
 from circadia.api.memory.banks import User
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import Instant
-from circadia.memory.search.index import Question, ScoredRow
-from circadia.memory.search.question_counter import count_recent_askings, may_keep_question, notes_stamp
+from circadia.memory.search.index import Question
 from circadia.memory.search.retrieval import SearchHit
 from circadia.memory.uses import build_use
 from circadia.records.bank import Bank, Trust
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind
-from circadia.records.ready_view import ReadyView, ViewKind
-from circadia.schemas.search import ContextView, FrequentQuestionView, HitList, HitView, ReadyList
+from circadia.schemas.search import ContextView, HitList, HitView
 from circadia.stores.base import Tx
 
 router = noun_router("memory")
@@ -82,8 +79,8 @@ async def search_bank(
     async def work(tx: Tx, question: Question) -> tuple[Bank, Sequence[SearchHit]]:
         found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
         filtered = replace(
-            question, counted=may_keep_question(found_bank, who.agent), limit=limit, conversation=conversation,
-            speaker=speaker, kinds=tuple(row_kind.value for row_kind in kind or ()),
+            question, limit=limit, conversation=conversation, speaker=speaker,
+            kinds=tuple(row_kind.value for row_kind in kind or ()),
             trusts=tuple(trust_level.value for trust_level in trust or ()),
             since=None if since is None else since.timestamp(),
             until=None if until is None else until.timestamp(),
@@ -96,48 +93,6 @@ async def search_bank(
     if who.agent is not None:
         parts.memory.uses.add(build_use(found_bank, who.agent.id, results))
     return HitList(bank=found_bank.name, hits=[hit_view(hit) for hit in results])
-
-
-@router.get("/banks/{bank}/views")
-async def list_views(
-    bank: str,
-    who: Who,
-    parts: Parts,
-    user: User = None,
-    hits: Annotated[int, Query(ge=0, le=100, description="Maximum number of hits per view.")] = 3,
-) -> ReadyList:
-    """List frequent questions, and notes by subject, that passes keep ready. Operator only.
-
-    A search that equals a current question is answered from this list.
-    """
-    require_operator(who)
-    now, retrieval = parts.clock.now(), parts.memory.retrieval
-    async with parts.store.begin_read() as tx:
-        found_bank = await parts.memory.banks.get(tx, bank, user)
-        stamps = {
-            ViewKind.QUESTION: await retrieval.stamp(tx, found_bank),
-            ViewKind.SUBJECT: notes_stamp(found_bank, await tx.views.fetch_heads(found_bank.id)),
-        }
-        views: list[FrequentQuestionView] = []
-        for view in await tx.views.find_all(found_bank.id):
-            results = await retrieval.fetch_hits(tx, found_bank, [ScoredRow(*hit) for hit in view.hits[:hits]])
-            current = view.stamp is not None and view.stamp == stamps[view.kind]
-            views.append(_frequent_question_view(view, current, count_recent_askings(view, now), results))
-    views.sort(key=lambda view: (view.kind is not ViewKind.QUESTION, -view.asked, view.text))
-    return ReadyList(bank=found_bank.name, views=views)
-
-
-def _frequent_question_view(
-    view: ReadyView, current: bool, asked: int, found: Sequence[SearchHit]
-) -> FrequentQuestionView:
-    return FrequentQuestionView.of(
-        view,
-        text=str(view.asked["text"]),
-        filters={name: value for name, value in view.asked.items() if name != "text"},
-        asked=asked,
-        current=current,
-        hits=[hit_view(hit) for hit in found],
-    )
 
 
 @router.get("/banks/{bank}/context")
@@ -165,8 +120,6 @@ async def show_context(
     question: Question | None = await parts.memory.retrieval.prepare_question(q) if q else None
     async with parts.store.begin_read() as tx:
         found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
-        if question is not None:
-            question = replace(question, counted=may_keep_question(found_bank, who.agent))
         context = await parts.memory.contexts.build(
             tx,
             found_bank,

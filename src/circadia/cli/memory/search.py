@@ -1,4 +1,4 @@
-"""`circadia banks search`, `views`, `context`, `notes` and `explain`: what a bank knows, and how it knows it."""
+"""`circadia banks search`, `context`, `notes` and `explain`: what a bank knows, and how it knows it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
@@ -12,7 +12,6 @@ from circadia.cli.remote.connection import RemoteServer
 from circadia.cli.remote.paging import Limit, gather_pages
 from circadia.cli.terminal.output import (
     AsJson,
-    compact,
     console,
     display_text,
     local_time,
@@ -26,7 +25,7 @@ from circadia.client import Client
 from circadia.records.bank import Trust
 from circadia.records.index_entry import Layer
 from circadia.records.note import NoteState
-from circadia.schemas.search import FrequentQuestionView, HitView
+from circadia.schemas.search import HitView
 from circadia.schemas.sleeptime import NotePage, NoteView
 
 app = typer.Typer()
@@ -86,27 +85,6 @@ def search(
         _show_hits(answer.hits)
     else:
         note("nothing found")
-
-
-@app.command(epilog="Example: circadia banks views team")
-def views(
-    server: RemoteServer,
-    bank: Bank,
-    hits: Annotated[int, typer.Option("--hits", min=0, max=100, metavar="N", help="Maximum hits per view.")] = 1,
-    user: User = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show the views that passes keep ready: frequent questions, and notes by subject."""
-    answer = server.ask(lambda client: client.list_views(bank, hits=hits, user=user))
-    columns = ("kind", "text", "filters", "asked", "state", "says")
-    nothing = "nothing is ready yet; a pass keeps questions ready that were asked more than once"
-    print_list(answer, answer.views, columns, _view, as_json=as_json, nothing=nothing, numbers=("asked",))
-
-
-def _view(each: FrequentQuestionView) -> tuple[object, ...]:
-    state = "ready" if each.current else "counted" if each.made_at is None else "waits for a pass"
-    says = "\n".join(shorten(hit.text, LETTERS) for hit in each.hits)
-    return (each.kind, shorten(each.text, LETTERS), compact(each.filters), each.asked or "", state, says)
 
 
 def _show_hits(hits: Sequence[HitView]) -> None:

@@ -18,8 +18,8 @@ from circadia.gateway.accounting.write_behind import WriteBehindQueue
 from circadia.gateway.answers.serving import Lookup
 from circadia.gateway.answers.trust import AnswerAccuracy
 from circadia.ids import AnswerId, BankId, IdSource
+from circadia.memory.banks import may_keep_question
 from circadia.memory.redaction import redact
-from circadia.memory.search.question_counter import may_keep_question
 from circadia.memory.uses import UseMarks
 from circadia.records.agent import Agent
 from circadia.records.answer import (

@@ -20,8 +20,8 @@ from circadia.gateway.accounting.journal import Journal
 from circadia.ids import AgentId, CallId, IdSource
 from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
 from circadia.llm.usage import Usage
+from circadia.memory.banks import may_keep_question
 from circadia.memory.redaction import redact
-from circadia.memory.search.question_counter import may_keep_question
 from circadia.records.agent import Agent
 from circadia.records.answer import SameQuestionVerdict
 from circadia.records.bank import Bank

@@ -35,7 +35,6 @@ from circadia.gateway.memory.conversations import ConversationCall
 from circadia.gateway.payload.prompt import RequestPrompt
 from circadia.memory.context import Context, remaining_tokens
 from circadia.memory.search.index import Question
-from circadia.memory.search.question_counter import may_keep_question
 from circadia.memory.services import MemoryServices
 from circadia.memory.uses import BankUse, build_use
 from circadia.records.answer import LookupOutcome
@@ -83,8 +82,6 @@ class _InjectionRequest:
     """Whether the provider keeps the conversation, with all that was added."""
     wants_fitting: bool
     """Whether something may fit its question."""
-    is_repeated: bool
-    """Whether the same question was just asked or only counted; it is then not recorded as asked."""
     question: CallQuestion | None
     first: list[LineKey]
     """The changes to report; empty until they are computed, and if there are none."""
@@ -150,7 +147,6 @@ class Injection:
         request = _InjectionRequest(
             call=call, turn=turn, prompt=prompt, kept=kept, current=current, is_stored=is_stored, first=[],
             wants_fitting=not (current or prompt.chore) and bool(prompt.question.strip()) and policy.fitting_tokens > 0,
-            is_repeated=current is not None or bool(prompt.chore) or not call.route.generates,
             question=None if current is not None and works_on else question,
         )  # fmt: skip
         result = await self._read_result(request)
@@ -244,7 +240,6 @@ class Injection:
             sent = [(each, await self._renderer.render(tx, bank, each.lines)) for each in turns]
         first, lookup = await self._find_first_lines(request, tx, bank, lookup, sent)
         before = await self._renderer.render(tx, bank, first)
-        question = _with_counting(question, not request.is_repeated and may_keep_question(bank, request.call.agent))
         context = await self._memory.contexts.build(
             tx, bank, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens,
             known=_known_texts(request.prompt, sent), known_blocks=known_blocks(each for each, _ in sent),
@@ -328,10 +323,6 @@ def _find_breaks(request: _InjectionRequest, result: _InjectionResult, dropped: 
     if (at := next(forgotten, None)) is not None:
         breaks.append(("forgotten", prompt.size_from(prompt.slot(at))))
     return breaks
-
-
-def _with_counting(question: Question | None, counted: bool) -> Question | None:
-    return question if question is None or counted else replace(question, counted=False)
 
 
 def _shorten_question(question: str) -> str:

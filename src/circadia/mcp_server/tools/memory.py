@@ -15,7 +15,6 @@ from circadia.mcp_server.tools.tool import Tool
 from circadia.memory.blocks import writer_of
 from circadia.memory.episodes import NewEpisode, is_text
 from circadia.memory.search.index import Question
-from circadia.memory.search.question_counter import may_keep_question
 from circadia.memory.search.retrieval import SearchHit
 from circadia.memory.uses import build_use
 from circadia.records.bank import Bank, Trust
@@ -176,7 +175,6 @@ async def _recall(caller: Caller, arguments: Recall) -> ToolResult:
             return None  # its bank does not exist before the first write
         filtered = replace(
             question,
-            counted=may_keep_question(bank, caller.principal.agent),
             limit=arguments.limit,
             conversation=arguments.conversation,
             speaker=arguments.speaker,

@@ -235,7 +235,7 @@ def _skip_reason(bank: Bank, said: Utterance) -> str | None:
         return "silence"
     if not said.text or (bank.policy.capture_mode is CaptureMode.CONTENT and not is_content(said.text)):
         return "no_content"
-    if said.importance < bank.policy.least_importance:
+    if said.importance < bank.policy.min_importance:
         return "importance"
     return None
 

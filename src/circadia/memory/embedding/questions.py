@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from circadia.bounded_dict import BoundedDict
@@ -85,12 +85,6 @@ class QuestionVectors:
             answers = await asyncio.gather(*(self._get_vector(at, question) for at in places))
         pairs = zip(places, answers, strict=True)
         return {self._readings[at].embedder.name: vector for at, vector in pairs if vector is not None}
-
-    def embedders(self) -> Collection[str] | None:
-        try:
-            return [reading.embedder.name for reading in self._readings if reading.needed]
-        except UpstreamFailed:
-            return None
 
     async def _get_vector(self, at: int, question: str) -> Array | None:
         key = (at, question)

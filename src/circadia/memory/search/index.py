@@ -34,8 +34,7 @@ from circadia.memory.search.terms import QUESTION
 from circadia.memory.search.vectors import Vectors
 from circadia.records.end_user import display_alias
 from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import IndexEntry, Layer
-from circadia.records.ready_view import BankHeads
+from circadia.records.index_entry import BankHeads, IndexEntry, Layer
 
 # The constants were tuned with `benchmarks/recall.py` on other conversations than it measures.
 MEANING: Final = 0.3
@@ -56,8 +55,6 @@ MEANING_AROUND: Final = 0.2
 """Factor on these shares for meaning, which turns on one subject share anyway."""
 SPEAKER: Final = 0.1
 """Score of a turn whose speaker is named in the question."""
-RANKING: Final = 2
-"""Version of these constants, of BM25's and of the formula; a change invalidates stored results."""
 
 WAITING_BYTES: Final = 100
 """Size of a row that waits for its vector."""

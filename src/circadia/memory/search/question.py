@@ -14,12 +14,6 @@ UNEXPLAINED: Final[Mapping[str, float]] = {}
 
 @per_call
 class Question:
-    text: str = ""
-    """The question, if a ready view may answer it."""
-    counted: bool = True
-    """Whether it counts towards the frequent questions, which are stored."""
-    waits: bool = False
-    """Whether its vectors are not ready, so that only a ready view can answer it yet."""
     terms: Sequence[int] = ()
     """Hashes of its words."""
     vectors: Mapping[str, Array] = field(default_factory=dict[str, Array])

@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -12,23 +11,15 @@ from circadia.ids import BankId
 from circadia.lru import Lru
 from circadia.memory.search.columns import Array
 from circadia.memory.search.glance_reader import GlanceReader
-from circadia.memory.search.index import UNEXPLAINED, BankIndex, Question, ScoredRow
+from circadia.memory.search.index import BankIndex, Question, ScoredRow
 from circadia.memory.search.later_rows import LaterRows
-from circadia.memory.search.question_counter import (
-    QuestionCounter,
-    describe_question,
-    normalize_question,
-    question_key,
-    search_stamp,
-)
 from circadia.memory.search.terms import question_words
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.episode import Episode
 from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import TEXT, Layer
+from circadia.records.index_entry import TEXT, BankHeads, Layer
 from circadia.records.note import Note
-from circadia.records.ready_view import BankHeads
 from circadia.stores.base import Store, Tx
 from circadia.stores.memory import Episodes, Notes
 
@@ -40,9 +31,6 @@ FEW: Final = 50
 """Rows that are added in the event loop; more would block it."""
 ROWS_FOR_THREAD: Final = 20_000
 """Number of rows from which a search runs in a thread."""
-QUICK_SECONDS: Final = 0.05
-"""Wait for a question's vectors before a ready view is tried, which costs a transaction: enough for an embedder in this
-process on a busy machine, rarely for one across a network."""
 
 BANK_BYTES: Final = 1_000
 """Size of a bank without its index and blocks."""
@@ -62,14 +50,6 @@ class QuestionEmbedder(Protocol):
     async def vectors(self, question: str) -> Mapping[str, Array]:
         """Return the unit vector by embedder in use, without embedders that do not answer in time."""
         ...
-
-    def embedders(self) -> Collection[str] | None:
-        """Return the embedders in use; None if the name of one is not known yet."""
-        ...
-
-
-class _NoReadyView(Exception):
-    """No ready view answers a question whose vectors are not ready."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,7 +106,6 @@ class Retrieval:
         self._clock = clock
         self._questions = questions
         self.loaded: Final[Lru[BankId, _LoadedBank]] = Lru(max_bytes)
-        self.askings: Final = QuestionCounter()
         self.glances: Final = GlanceReader(clock)
 
     def forget(self) -> None:
@@ -135,8 +114,13 @@ class Retrieval:
 
     async def prepare_question(self, question: str, *, explained: bool = True) -> Question:
         """Return a question with its vectors. It may wait for an embedder, so call it outside a transaction."""
-        parsed = self._parse_question(question, explained)
-        return replace(parsed, vectors=await self._questions.vectors(parsed.text))
+        text = " ".join(question.split())
+        vectors = self._questions.vectors_nowait(text)
+        if vectors is None:
+            vectors = await self._questions.vectors(text)
+        terms, names = question_words(text)
+        now = self._clock.now().timestamp()
+        return Question(terms=terms, vectors=vectors, names=names, now=now, explained=explained)
 
     async def run_question(
         self, store: Store, question: str, work: Callable[[Tx, Question], Awaitable[T]], *, whose: Hashable = None,
@@ -144,22 +128,10 @@ class Retrieval:
     ) -> T:  # fmt: skip
         """Run `work` with the question in a read transaction; it may be started twice.
 
-        If a ready view answers, nobody waits for the embedder. `whose` identifies the bank to `GlanceReader`.
+        `whose` identifies the bank to `GlanceReader`.
         """
-        parsed = self._parse_question(question, explained)
-        vectors = self._questions.vectors_nowait(parsed.text)
-        if vectors is not None:
-            parsed = replace(parsed, vectors=vectors)
-            return await self.glances.run_read(store, whose, lambda tx: work(tx, parsed))
-        coming = asyncio.ensure_future(self._questions.vectors(parsed.text))
-        await asyncio.wait((coming,), timeout=QUICK_SECONDS)
-        if not coming.done():
-            with suppress(_NoReadyView):
-                async with store.begin_read() as tx:
-                    return await work(tx, replace(parsed, waits=True))
-        parsed = replace(parsed, vectors=await coming)
-        async with store.begin_read() as tx:
-            return await work(tx, parsed)
+        prepared = await self.prepare_question(question, explained=explained)
+        return await self.glances.run_read(store, whose, lambda tx: work(tx, prepared))
 
     async def keep_up(self, store: Store, bank_ids: Iterable[BankId]) -> None:
         """Update the indexes of banks that were searched since the last call, so that no search has to."""
@@ -176,84 +148,23 @@ class Retrieval:
 
     async def find(self, tx: Tx, bank: Bank, question: Question) -> Sequence[SearchHit]:
         """Return the best hits, best first, in a read transaction that sees all earlier commits (MEM-02)."""
-        ready = await self._find_ready_hits(tx, bank, question)
-        scored = (await self._read_bank(tx, bank, question)).scored if ready is None else ready
-        self._count_question(bank, question)
-        return await self.fetch_hits(tx, bank, scored)
-
-    async def read_bank(self, tx: Tx, bank: Bank, question: Question | None) -> BankSearchResult:
-        """Return the bank's blocks and a question's results without texts, in a read transaction."""
-        ready = None if question is None else await self._find_ready_hits(tx, bank, question)
-        search_result = await self._read_bank(tx, bank, question if ready is None else None)
-        if question is not None:
-            self._count_question(bank, question)
-        return search_result if ready is None else replace(search_result, scored=ready)
+        return await self.fetch_hits(tx, bank, (await self.read_bank(tx, bank, question)).scored)
 
     async def find_each(self, tx: Tx, bank: Bank, questions: Iterable[Question]) -> AsyncIterator[Sequence[ScoredRow]]:
         """Yield each question's results as `read_bank` does, in one read transaction, updating the index once."""
         last: _LoadedBank | None = None
         for question in questions:
             held = self._loaded_bank(bank)
-            scored, last = (await self._read_bank(tx, bank, question, fresh=held is last, series=True)).scored, held
+            scored, last = (await self.read_bank(tx, bank, question, fresh=held is last, series=True)).scored, held
             yield scored
 
-    async def stamp(self, tx: Tx, bank: Bank) -> str | None:
-        """Return the bank state that searches see now; None if it is not known yet."""
-        embedders = self._questions.embedders()
-        return None if embedders is None else search_stamp(bank, await tx.views.fetch_heads(bank.id), embedders)
-
-    async def find_for_view(self, tx: Tx, bank: Bank, question: Question) -> tuple[str, Sequence[ScoredRow]] | None:
-        """Return the bank state and a question's results in it, for a ready view.
-
-        None if the same state could give other results: an embedder did not answer, or vectors are not loaded yet.
-        """
-        stamp = await self.stamp(tx, bank)
-        if stamp is None or set(question.vectors) != set(self._questions.embedders() or ()):
-            return None
-        scored = (await self._read_bank(tx, bank, question)).scored
-        held = self.loaded.get(bank.id)
-        if held is None or held.generation != bank.generation:
-            return None
-        whole = all(len(held.index.unembedded[layer]) <= 2 * WAITING for layer in Layer)
-        return (stamp, scored) if whole else None
-
-    def _parse_question(self, question: str, explained: bool) -> Question:
-        text = normalize_question(question)
-        terms, names = question_words(text)
-        return Question(
-            text=text, terms=terms, names=names, now=self._clock.now().timestamp(), explained=explained,
-        )  # fmt: skip
-
-    async def _find_ready_hits(self, tx: Tx, bank: Bank, question: Question) -> Sequence[ScoredRow] | None:
-        """Return the results of a ready view; None if there is none for this exact state.
-
-        A question that is new to this process is looked up only if searching would take longer than usual.
-        """
-        entry = describe_question(question)
-        ready: Sequence[ScoredRow] | None = None
-        if entry is not None and (question.waits or self._is_cold(bank) or self.askings.is_asked_often(bank, entry)):
-            view, embedders = await tx.views.find_ready(bank.id, question_key(entry)), self._questions.embedders()
-            if view is not None and embedders is not None and question.limit <= view.depth:
-                present = view.stamp == search_stamp(bank, view.heads, embedders)
-                ready = [ScoredRow(*hit) for hit in view.hits[: question.limit]] if present else None
-        if ready is None and question.waits:
-            raise _NoReadyView
-        return ready if ready is None or question.explained else [hit._replace(parts=UNEXPLAINED) for hit in ready]
-
-    def _count_question(self, bank: Bank, question: Question) -> None:
-        """Count the asking, unless it is a repeated look."""
-        entry = describe_question(question) if question.counted else None
-        if entry is not None:
-            self.askings.count(bank, entry, question.limit, self._clock.now())
-
-    def _is_cold(self, bank: Bank) -> bool:
-        held = self.loaded.get(bank.id)
-        return held is None or held.generation != bank.generation or not len(held.index)
-
-    async def _read_bank(
+    async def read_bank(
         self, tx: Tx, bank: Bank, question: Question | None, *, fresh: bool = False, series: bool = False
     ) -> BankSearchResult:
-        """Return blocks and results; `series` as in `BankIndex.find`, `fresh` skips the update of the index."""
+        """Return the bank's blocks and a question's results without texts, in a read transaction.
+
+        `series` is as in `BankIndex.find`; `fresh` skips the update of the index.
+        """
         held = self._loaded_bank(bank)
         scored: Sequence[ScoredRow] = ()
         async with held.lock:

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from circadia.errors import InvalidRequest
 from circadia.memory.episodes import NewEpisode
-from circadia.records.bank import Bank, BankPolicyKeys, Trust
+from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.block import Block
 from circadia.records.end_user import LONGEST, shorten_name
 from circadia.records.episode import Episode, EpisodeKind
@@ -42,7 +42,7 @@ class ExportLine(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-class PolicyPart(BankPolicyKeys, ExportLine):
+class PolicyPart(BankPolicy, ExportLine):
     """The bank's policy."""
 
 
@@ -172,7 +172,7 @@ def bank_line(bank: Bank, at: AwareDatetime) -> bytes:
             "description": bank.description,
             "template": bank.template,
             "end_user": bank.end_user,
-            "policy": bank.policy.model_dump(include=set(PolicyPart.model_fields)),
+            "policy": bank.policy.model_dump(),
             "exported_at": at,
         }
     )

@@ -180,7 +180,7 @@ class Savings:
         sums: dict[str, _OperationSum] = {}
         async with self._store.begin_read() as tx:
             await _load_sources(tx, bank_id, uses, known)
-            for use in (use for use in uses if use.notes or use.blocks):
+            for use in uses:
                 pace = await self._fetch_rates(tx, use, now)
                 for operation, spared in compute_savings(
                     _sources_of_use(use, known), known.rows, frozenset(use.episodes), frozenset(use.known)

@@ -36,7 +36,6 @@ from circadia.sleeptime.publish.claim_verifier import ClaimVerifier, mark_missin
 from circadia.sleeptime.publish.effects import BY
 from circadia.sleeptime.publish.publisher import FULL, BankWatermark, PageProgress, Publisher
 from circadia.stores.base import Store
-from circadia.stores.event_log import EventLog
 from circadia.telemetry.traces import Traces, mark_failed
 
 _logger = logging.getLogger(__name__)
@@ -45,15 +44,7 @@ PAGE: Final = 500
 """Episodes that are read and published together."""
 NOT_DONE: Final = ("refused", "staged", FULL)
 """Counts of changes that did not take effect."""
-UPKEEP_COUNTS: Final = (
-    "thresholds",
-    "vectors",
-    "views",
-    "answers",
-    "answers_dropped",
-    "answers_settled",
-    "answers_judged",
-)
+UPKEEP_COUNTS: Final = ("vectors", "answers", "answers_dropped", "answers_settled", "answers_judged")
 """Counts of maintenance, which changes no memory."""
 PATIENCE: Final = 3
 """Passes that may fail in a row for the provider's fault; then an unanswered step is set aside, if others succeed."""
@@ -77,7 +68,6 @@ class PassRunner:
         self,
         clock: Clock,
         store: Store,
-        events: EventLog,
         publisher: Publisher,
         operations: Sequence[Operation],
         rules: Sequence[Rule],
@@ -97,7 +87,6 @@ class PassRunner:
         """
         self._clock = clock
         self._store = store
-        self._events = events
         self._publisher = publisher
         self._operations = operations
         self._rules = rules
@@ -146,8 +135,8 @@ class PassRunner:
         if run.dry_run or self._retrieval is None:
             return run
         context = PassContext(
-            store=self._store, events=self._events, retrieval=self._retrieval, now=self._clock.now(),
-            go_on=self._go_on, embed=self._embed, run=run, readying=self._readying, notebook=self._notebook,
+            store=self._store, now=self._clock.now(), go_on=self._go_on, embed=self._embed,
+            run=run, readying=self._readying,
         )  # fmt: skip
         silent = self._asking is None or self._away
         counts = dict(run.counts)

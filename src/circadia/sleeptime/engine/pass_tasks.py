@@ -167,7 +167,6 @@ class PassTasks:
         running = PassRunner(
             self._clock,
             parts.store,
-            self._tier.events,
             self._tier.publisher,
             operations,
             parts.rules,

@@ -26,7 +26,6 @@ from circadia.records.sleep_state import Backlog, SleepState
 from circadia.settings.sleeptime import BudgetSettings, Operation, SleepPolicySettings, SleeptimeSettings
 from circadia.sleeptime.budget.benefit import WINDOW, Balance, compute_balances
 from circadia.sleeptime.budget.model_calls import Limit, Scope, Unit
-from circadia.sleeptime.operations.importance_tuning import undo_tuning
 from circadia.sleeptime.proposals.notebook import Notebook
 from circadia.sleeptime.publish.publisher import Publisher
 from circadia.sleeptime.triggers.due import ActivityEnd, BankSleepStatus, PassDecision, decide_pass, describe_triggers
@@ -239,8 +238,6 @@ class SleeptimeService:
             Conflict: It has not ended, or others of its changes rest on these. NotFound: one is not published.
         """
         _require_ended(run)
-        if not numbers:
-            await undo_tuning(tx, self.events, bank, run, by=by)
         return await self.publisher.undo(tx, run, bank, numbers, by=by)
 
     async def explain(self, tx: Tx, bank: Bank, note_id: str) -> NoteHistory:

@@ -19,7 +19,6 @@ from circadia.records.sleep_pass import Pass, PassBlocker, PassStatus, Trigger
 from circadia.sleeptime.engine.pass_decider import LOOK_SECONDS, PassDecider
 from circadia.sleeptime.engine.pass_tasks import RESUME_SECONDS, ActivePass, PassTasks, SleepParts
 from circadia.sleeptime.engine.services import binding_of, names_of
-from circadia.sleeptime.operations.reindex import ASKINGS_SECONDS, forget_askings, write_askings
 from circadia.sleeptime.triggers.due import PassDecision
 from circadia.sleeptime.triggers.pass_lifecycle import TOPIC
 from circadia.stores.base import Tx
@@ -67,7 +66,7 @@ class SleepWorker:
         )
         self._rung_for_pass = False
         self._decider = PassDecider(clock, parts.store, parts.signals, self._tier, self._leads, self._due)
-        self._forget_at = self._askings_at = 0.0
+        self._forget_at = 0.0
         self._runs = PassTasks(clock, parts, self._jobs, alone=alone)
         self._running: dict[PassId, ActivePass] = {}
         if not alone:
@@ -109,9 +108,9 @@ class SleepWorker:
             await self._jobs.wait_for_bell(EVERY_SECONDS)
 
     async def step(self) -> None:
-        works = (self._watch, self._start, self._write_askings)
+        works = (self._watch, self._start)
         if self._leads():
-            works = (self._recover, self._watch, self._decide, self._start, self._write_askings, self._forget)
+            works = (self._recover, self._watch, self._decide, self._start, self._forget)
         else:
             self._jobs.forget_leases()
         for work in works:
@@ -207,7 +206,6 @@ class SleepWorker:
             if not claimed:
                 return
             await self._tier.flush_answered_calls()
-            await self._write_askings(now=True)
             for run in claimed:
                 # Else a run that another process requeued ends here first.
                 if run.id in self._running or not await self._jobs.run_guarded(partial(self._take, run)):
@@ -250,20 +248,12 @@ class SleepWorker:
         self._running[run.id] = active_pass
         active_pass.task.add_done_callback(lambda _: self._running.pop(run.id, None))
 
-    async def _write_askings(self, *, now: bool = False) -> None:
-        """Store frequent questions, rarely and in batches, since searches do not wait for it."""
-        at = self._clock.monotonic()
-        if now or at >= self._askings_at:
-            self._askings_at = at + ASKINGS_SECONDS
-            await write_askings(self._parts.store, self._parts.retrieval.askings, self._tier.policy)
-
     async def _forget(self) -> None:
-        """Drop expired answers, turns of dead processes, and questions that a bank may not keep."""
+        """Drop expired answers, and turns of dead processes."""
         now, today = self._clock.monotonic(), self._clock.now()
         if now < self._forget_at:
             return
         await forget_expired(self._parts.store, today)
         async with self._parts.store.begin_write() as tx:
             await tx.open_turns.delete_expired(today - timedelta(seconds=FORGET_SECONDS))
-        await forget_askings(self._parts.store, self._tier.policy)
         self._forget_at = now + FORGET_SECONDS

@@ -51,7 +51,7 @@ _CODE: Final = re.compile(
 _BEGINS: Final = re.compile(r"(?:^|[.!?…:;]['\"”’)]*\s|\n)[\s>*•\"'“„‘«¿¡(\[-]*$")
 _NEAR: Final = 60
 """Characters before a word that show whether it begins a sentence."""
-CALENDAR: Final = frozenset(name.casefold() for name in (*calendar.month_name, *calendar.day_name) if name)
+_CALENDAR: Final = frozenset(name.casefold() for name in (*calendar.month_name, *calendar.day_name) if name)
 """Month and weekday names, which some languages capitalize, and which a date in digits supports."""
 
 
@@ -218,7 +218,7 @@ def _find_unknown_claims(text: str, known: Sources) -> Iterator[str]:
             len(year) == 4 and year.isdecimal() and known.is_date_in_reach(int(year))
         ):
             yield year
-    for name in find_names(rest):  # the languages last: to detect them takes longer than all else here
+    for name in _find_names(rest):  # the languages last: to detect them takes longer than all else here
         if not _is_known(name, known) and known.has_capitalized_names and _has_capitalized_names(text):
             yield name
 
@@ -236,11 +236,11 @@ def _is_known_date(year: int, month: int, day: int | None, known: Sources) -> bo
     return year in known.integers and (day is None or day in known.integers)
 
 
-def find_names(text: str, *, initial: bool = False) -> Iterator[str]:
-    """Yield the capitalized words that do not begin a sentence, with `initial` those that do as well."""
+def _find_names(text: str) -> Iterator[str]:
+    """Yield the capitalized words that do not begin a sentence."""
     for match in _WORD.finditer(text):
         word = match[0]
-        if word[0].isupper() and len(word) > 1 and (initial or not _begins_sentence(text, match.start())):
+        if word[0].isupper() and len(word) > 1 and not _begins_sentence(text, match.start()):
             yield word
 
 
@@ -252,7 +252,7 @@ def _begins_sentence(text: str, start: int) -> bool:
 def _is_known(name: str, known: Sources) -> bool:
     """Return whether a source has each word of a name in some form, such as `Portugal` for `Portuguese`."""
     return all(
-        part in known.words or part in CALENDAR or (part[:STEM] in known.word_stems and _has_form(part, known.words))
+        part in known.words or part in _CALENDAR or (part[:STEM] in known.word_stems and _has_form(part, known.words))
         for part in words(name)
         if len(part) > 1
     )

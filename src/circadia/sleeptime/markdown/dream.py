@@ -56,7 +56,7 @@ from circadia.stores.locks import bank_key
 from circadia.stores.signals.base import Signals
 
 BY: Final = "circadia dream"
-FOLDER_POLICY: Final = BankPolicy(sleeptime={"when": "manual", "review": True, "max_rethinks": 0, "views": 0})
+FOLDER_POLICY: Final = BankPolicy(sleeptime={"when": "manual", "review": True, "max_rethinks": 0})
 """Passes begin by a dream alone, and change nothing that its files do not say."""
 FOLDER_RULES: Final[Sequence[Rule]] = (check_wording, partial(check_grounding, fewest=1))
 """A person says most of what is worth a note only once."""

@@ -38,7 +38,7 @@ def choose_operations(
         "collect": Collect(unused_days=policy.unused_days),
         **{operation.name: operation for operation in own},
         "rethink": Rethink(max_rethinks=policy.max_rethinks),
-        "reindex": Reindex(views=policy.views),
+        "reindex": Reindex(),
         "precompute": Precompute(),
     }
     on = {name: operation for name, operation in every.items() if policy.is_operation_enabled(name)}

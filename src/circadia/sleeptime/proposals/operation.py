@@ -10,16 +10,13 @@ from pydantic import BaseModel
 from circadia.answers.question_drafts import AnswerServices
 from circadia.ids import EpisodeId
 from circadia.llm.chat_model import ChatModel, Prompt
-from circadia.memory.search.retrieval import Retrieval
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.change import Change
 from circadia.records.episode import Episode
 from circadia.records.note import Note
 from circadia.records.sleep_pass import Pass
-from circadia.sleeptime.proposals.notebook import Notebook
 from circadia.stores.base import Store
-from circadia.stores.event_log import EventLog
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -124,8 +121,6 @@ class Operation(Protocol):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PassContext:
     store: Store
-    events: EventLog
-    retrieval: Retrieval
     now: datetime
     go_on: Callable[[], Awaitable[None]]
     """Returns when the next step may begin. Raises PassPreempted: a call is waiting."""
@@ -135,7 +130,6 @@ class PassContext:
     ask: AskAnyModel | None = None
     """Asks models; none without a model, or if it does not answer."""
     readying: AnswerServices | None = None
-    notebook: Notebook = field(default_factory=Notebook)
 
 
 @runtime_checkable

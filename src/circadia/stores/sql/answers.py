@@ -19,7 +19,7 @@ from circadia.records.answer import (
     DropReason,
     SameQuestionVerdict,
 )
-from circadia.records.ready_view import BankHeads
+from circadia.records.index_entry import BankHeads
 from circadia.stores.answers import SEEN, AnswerChanges, AnswerEntry, RecentScope
 from circadia.stores.locks import bank_key
 from circadia.stores.sql import answer_frames as frames_of

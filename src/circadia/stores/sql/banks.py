@@ -18,7 +18,7 @@ from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer
 from circadia.stores.sql.due_checks import queue_check
 from circadia.stores.sql.index_delta import HEADS, build_empty_delta, fetch_delta, fetch_heads
 from circadia.stores.sql.link import Runner, fetch_held
-from circadia.stores.sql.memory_tables import KEEPS_DAYS, banks, blocks, episodes, evidence, notes, removals, views
+from circadia.stores.sql.memory_tables import KEEPS_DAYS, banks, blocks, episodes, evidence, notes, removals
 from circadia.stores.sql.nearby_names import NamesNear
 from circadia.stores.sql.short_reads import FEW, LongWork, ShortRead, ShortSingleRead
 from circadia.stores.sql.sleep_tables import benefits, next_checks, pass_changes, passes, sleep_calls, sleep_states
@@ -92,7 +92,7 @@ def _delete_children_page(child: Table, parent_id: Column[Any], parent: Table) -
 
 _REMOVE_CHILDREN: Final = tuple(_delete_children_page(*each) for each in _OF_NOTES)
 _REMOVE: Final = tuple(
-    _delete_page(table) for table in (notes, episodes, removals, blocks, views, next_checks, *_OF_SLEEP, *_OF_ANSWERS)
+    _delete_page(table) for table in (notes, episodes, removals, blocks, next_checks, *_OF_SLEEP, *_OF_ANSWERS)
 )
 _REMOVE_BANK: Final = Statement(delete(banks).where(banks.c.id == bindparam("bank")))
 LOGGED: Final = 64

@@ -47,7 +47,6 @@ from circadia.stores.base import (
     Store,
     Threads,
     Tx,
-    Views,
     Wakes,
 )
 from circadia.stores.dream_jobs import DreamJobs
@@ -92,7 +91,6 @@ from circadia.stores.sql.short_reads import SingleRead
 from circadia.stores.sql.sleep_calls import SqlSleepCalls
 from circadia.stores.sql.sleep_states import SqlSleepStates
 from circadia.stores.sql.threads import SqlThreads
-from circadia.stores.sql.views import SqlViews
 from circadia.stores.sql.wakes import SqlWakes
 from circadia.stores.sql.write_block import BlockWriter
 
@@ -171,7 +169,6 @@ class SqlTx:
     episodes: Episodes = _build_once(SqlEpisodes)
     notes: Notes = _build_once(SqlNotes)
     blocks: Blocks = _build_once(SqlBlocks)
-    views: Views = _build_once(SqlViews)
     answers: Answers = _build_once(SqlAnswers)
     passes: Passes = _build_once(SqlPasses)
     due_checks: DueChecks = _build_once(SqlDueChecks)

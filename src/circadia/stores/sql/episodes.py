@@ -8,20 +8,7 @@ from typing import Any, Final
 
 import orjson
 from pydantic import TypeAdapter
-from sqlalchemy import (
-    Connection,
-    Row,
-    Select,
-    Text,
-    bindparam,
-    cast,
-    delete,
-    func,
-    insert,
-    literal_column,
-    select,
-    update,
-)
+from sqlalchemy import Connection, Row, Select, Text, bindparam, cast, delete, insert, literal_column, select, update
 
 from circadia.ids import BankId, EpisodeId
 from circadia.records.bank import Trust
@@ -171,19 +158,6 @@ class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
             return {}
         records = await self._run(lambda connection: _episodes(fetch_by_ids(connection, _IDENTIFIED, ids)))
         return {episode.id: episode for episode in records if episode.bank_id == bank_id}
-
-    async def count_by_importance(self, bank_id: BankId, steps: Sequence[float], *, before: datetime) -> Sequence[int]:
-        used = episodes.c.used_at.is_not(None)
-        below = (func.count().filter(used, episodes.c.importance < step) for step in steps)
-        kinds = episodes.c.kind.in_((EpisodeKind.TURN.value, EpisodeKind.TOOL.value))
-        judged = (
-            episodes.c.bank_id == bank_id,
-            kinds,
-            episodes.c.importance.is_not(None),
-            episodes.c.stored_at < before,
-        )
-        counts = select(func.count(), func.count(episodes.c.used_at), *below).where(*judged)
-        return tuple(await self._run(lambda connection: connection.execute(counts).one()))
 
     async def demote(self, episode_id: EpisodeId, stale: Sequence[Demotion]) -> None:
         values = {"key_id": episode_id, "new_stale": _STALE.dump_python(tuple(stale), mode="json")}

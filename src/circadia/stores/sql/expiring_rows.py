@@ -23,7 +23,6 @@ from sqlalchemy import (
     update,
 )
 
-from circadia.records.ready_view import ViewKind
 from circadia.records.retention import RetentionKind
 from circadia.records.sleep_call import FORGOTTEN
 from circadia.records.thread import ThreadStatus
@@ -31,7 +30,7 @@ from circadia.records.wake import Decision
 from circadia.stores.sql.alerts import alerts
 from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer_uses, answer_verdicts, answers
 from circadia.stores.sql.dream_jobs import dream_jobs
-from circadia.stores.sql.memory_tables import banks, blocks, evidence, notes, views
+from circadia.stores.sql.memory_tables import banks, blocks, evidence, notes
 from circadia.stores.sql.message_index import remove_from_index
 from circadia.stores.sql.schema import (
     agents,
@@ -225,9 +224,6 @@ EXPIRING: Final[Mapping[RetentionKind, ExpiringRows]] = {
     ),
     RetentionKind.ANSWER_VERDICTS: ExpiringRows(at=answer_verdicts.c.at, keys=[answer_verdicts.c.id]),
     RetentionKind.ANSWER_DAYS: ExpiringRows(at=answer_days.c.day, keys=[answer_days.c.bank_id, answer_days.c.day]),
-    RetentionKind.VIEWS: ExpiringRows(
-        at=views.c.asked_at, keys=[*views.primary_key.columns], only=[views.c.kind == ViewKind.QUESTION.value]
-    ),
     RetentionKind.NOTES: ExpiringRows(
         at=notes.c.retired_at,
         keys=[notes.c.id],

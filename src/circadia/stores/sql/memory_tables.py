@@ -67,7 +67,6 @@ def _searchable() -> list[Column[Any]]:
         Column("terms", LargeBinary, nullable=False),
         Column("vector", LargeBinary),
         Column("embedder", String),
-        Column("used_at", Instant),
     ]
 
 
@@ -101,6 +100,7 @@ notes = Table(
     "notes",
     metadata,
     *_searchable(),
+    Column("used_at", Instant),
     Column("kind", String, nullable=False),
     Column("pass_id", String),
     Column("created_at", Instant, nullable=False),
@@ -145,24 +145,6 @@ blocks = Table(
 )
 
 Index("blocks_at", blocks.c.at)
-
-views = Table(
-    "views",
-    metadata,
-    Column("bank_id", String, ForeignKey("banks.id"), primary_key=True),
-    Column("kind", String, primary_key=True),
-    Column("key", String, primary_key=True),
-    Column("asked", JSON, nullable=False),
-    Column("limit", Integer, nullable=False),
-    Column("days", JSON, nullable=False),
-    Column("asked_at", Instant),
-    Column("stamp", Text),
-    Column("depth", Integer, nullable=False),
-    Column("hits", JSON, nullable=False),
-    Column("made_at", Instant),
-)
-
-Index("views_asked", views.c.asked_at)
 
 removals = Table(
     "removals",

@@ -6,7 +6,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, or_, select, update
 
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.bank import Trust
@@ -15,7 +15,13 @@ from circadia.records.note import Note, NoteKind, NoteState
 from circadia.stores.locks import bank_key
 from circadia.stores.sql.due_checks import run_demotion
 from circadia.stores.sql.memory_tables import banks, evidence, notes
-from circadia.stores.sql.searchable import SearchableStatements, SqlSearchableRows
+from circadia.stores.sql.searchable import (
+    SearchableStatements,
+    SqlSearchableRows,
+    is_of_bank,
+    is_one_of,
+    run_by_numbers,
+)
 from circadia.stores.sql.statement import Statement
 
 _FIELDS: Final = tuple(field.name for field in fields(Note) if field.name not in ("number", "evidence", "returned"))
@@ -57,6 +63,15 @@ _WEIGHTS = Statement(
     select(notes.c.number, notes.c.retired_at).where(
         notes.c.bank_id == bindparam("bank"), notes.c.demotion > bindparam("after")
     )
+)
+_USE = Statement(
+    update(notes)
+    .where(
+        is_of_bank(notes),
+        is_one_of(notes.c.number),
+        or_(notes.c.used_at.is_(None), notes.c.used_at < bindparam("before")),
+    )
+    .values(used_at=bindparam("now"))
 )
 _USED = Statement(
     select(notes.c.number, notes.c.used_at).where(
@@ -125,6 +140,12 @@ class SqlNotes(SqlSearchableRows[NoteId, Note]):
     async def retire(self, note_id: NoteId, at: datetime | None) -> None:
         values = {"key_id": note_id, "now": at}
         await run_demotion(self._runner, _RETIRE, values)
+
+    async def mark_used(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
+        if numbers:
+            await self._run(
+                lambda connection: run_by_numbers(connection, _USE, numbers, bank=bank_id, now=at, before=before)
+            )
 
     async def find_use_times(self, bank_id: BankId, *, first: int) -> Mapping[int, datetime]:
         values = {"bank": bank_id, "first": first}

@@ -113,13 +113,6 @@ def _count_vector(table: Table) -> Statement:
     return Statement(counted, ("at_number",))
 
 
-def _update_used_at(table: Table) -> Statement:
-    """Set `used_at` to `now` for rows of a `bank` by number, if it is older than `before`."""
-    long_ago = or_(table.c.used_at.is_(None), table.c.used_at < bindparam("before"))
-    rows = update(table).where(_is_of_bank(table), _is_one_of(table.c.number), long_ago)
-    return Statement(rows.values(used_at=bindparam("now")))
-
-
 def select_index_rows(table: Table) -> Statement:
     """Select index rows of a `bank` `after` a number, in order, up to `most`, without retired ones."""
     beginning = func.substr(table.c.text, literal_column("1"), literal_column(str(TEXT))).label("text")
@@ -164,12 +157,12 @@ def _select_excerpts(table: Table) -> Statement:
     """Select excerpts of a `bank` by number, for `fetch_by_numbers`."""
     beginning = func.substr(table.c.text, literal_column("1"), bindparam("characters", type_=Integer)).label("text")
     rows = select(*(table.c[name] for name in _EXCERPT_COLUMNS if name in table.c), beginning)
-    return Statement(rows.where(_is_of_bank(table), _is_one_of(table.c.number)))
+    return Statement(rows.where(is_of_bank(table), is_one_of(table.c.number)))
 
 
 def _select_by_numbers(table: Table) -> Statement:
     """Select rows of a `bank` by number, for `fetch_by_numbers`."""
-    return Statement(select(table).where(_is_of_bank(table), _is_one_of(table.c.number)))
+    return Statement(select(table).where(is_of_bank(table), is_one_of(table.c.number)))
 
 
 def select_by_ids(table: Table, columns: Sequence[str] = ()) -> Statement:
@@ -178,21 +171,21 @@ def select_by_ids(table: Table, columns: Sequence[str] = ()) -> Statement:
     With a bank in the condition, SQLite would scan all rows of the bank.
     """
     rows = select(*(table.c[name] for name in columns)) if columns else select(table)
-    return Statement(rows.where(_is_one_of(table.c.id)))
+    return Statement(rows.where(is_one_of(table.c.id)))
 
 
 def select_vectors(table: Table) -> Statement:
     """Select number, vector and embedder by number, of rows that have a vector, for `fetch_by_numbers`."""
     rows = select(table.c.number, table.c.vector, table.c.embedder)
-    return Statement(rows.where(_is_one_of(table.c.number), table.c.vector.is_not(None)))
+    return Statement(rows.where(is_one_of(table.c.number), table.c.vector.is_not(None)))
 
 
-def _is_of_bank(table: Table) -> ColumnElement[bool]:
+def is_of_bank(table: Table) -> ColumnElement[bool]:
     """Match the bank in a form that keeps PostgreSQL from choosing one of the bank indexes over the number."""
     return table.c.bank_id.op("||")(literal_column("''")) == bindparam("bank")
 
 
-def _is_one_of(column: ColumnElement[Any]) -> ColumnElement[bool]:
+def is_one_of(column: ColumnElement[Any]) -> ColumnElement[bool]:
     """Match a list of fixed length, which is compiled once; SQLAlchemy's lists of any length take ten times as long."""
     places: list[Any] = [bindparam(name) for name in _PLACES]
     return column.in_(places)
@@ -208,6 +201,11 @@ def fetch_by_numbers(
 def fetch_by_ids(connection: Connection, statement: Statement, ids: Collection[str], **values: object) -> list[Any]:
     places = _bind_lists(list(ids), _NO_ID, values)
     return [row for some in places for row in statement.all(connection, some)]
+
+
+def run_by_numbers(connection: Connection, statement: Statement, numbers: Collection[int], **values: object) -> None:
+    for some in _bind_lists(sorted(numbers), _NO_NUMBER, values):
+        statement.execute(connection, some)
 
 
 def _bind_lists(
@@ -238,7 +236,6 @@ class SearchableStatements:
         self.outdated = _select_outdated_vector(table)
         self.embed = _update_vector(table)
         self.embedding = _count_vector(table)
-        self.use = _update_used_at(table)
         self.kept = select_index_rows(table)
         self.count = _select_count(table)
         self.shown = _select_excerpts(table)
@@ -332,13 +329,3 @@ class SqlSearchableRows(ABC, Generic[Key, Row]):
             self._statements.embedding.run_many(connection, [(number,) for number in vectors])
 
         await self._run(work)
-
-    async def mark_used(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
-        values = {"bank": bank_id, "now": at, "before": before}
-
-        def work(connection: Connection) -> None:
-            for some in _bind_lists(sorted(numbers), _NO_NUMBER, values):
-                self._statements.use.execute(connection, some)
-
-        if numbers:
-            await self._run(work)
