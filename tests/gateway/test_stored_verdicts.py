@@ -34,7 +34,7 @@ async def ask(ann: ReadyAnswerServer, question: str, verdict: str = "") -> tuple
 
 
 def rows(folder: Path) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(folder / "circadia.db")) as database:
+    with closing(sqlite3.connect(folder / "circadia.db", timeout=60)) as database:
         return database.execute("SELECT * FROM answer_verdicts").fetchall()
 
 

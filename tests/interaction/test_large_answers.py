@@ -11,7 +11,7 @@ from tests.interaction.test_unknown_names import loop_seconds
 
 def add_agents(folder: Path, count: int) -> None:
     """Copy the only agent that often."""
-    database = sqlite3.connect(next(folder.rglob("circadia.db")))
+    database = sqlite3.connect(next(folder.rglob("circadia.db")), timeout=60)
     with database:
         names = [row[1] for row in database.execute("PRAGMA table_info(agents)")]
         copied = ", ".join(name for name in names if name not in ("id", "name", "token_hash"))

@@ -89,7 +89,7 @@ async def fill(folder: Path, number: int) -> None:
         lines = [replace(call(f"c{each}", by=BUSY), conversation=f"v{each}", end_user=f"u{each}") for each in range(9)]
         await tx.calls.add(lines)
     await store.close()
-    with closing(sqlite3.connect(folder / "circadia.db", isolation_level=None)) as database:
+    with closing(sqlite3.connect(folder / "circadia.db", isolation_level=None, timeout=60)) as database:
         database.execute("BEGIN")
         _multiply_all(database, number)
         database.execute("COMMIT")
@@ -137,7 +137,7 @@ async def serving_without_background(folder: Path, number: int) -> AsyncGenerato
     async with serving(folder, clock=clock) as service:
         await service.ok("POST", "/banks/team/episodes", {"text": "Ann lives in Porto.", "speaker": "ann"})
         await service.ok("PUT", "/banks/team/blocks/human", {"value": "Ann", "why": "she said so"})
-        with closing(sqlite3.connect(folder / "circadia.db")) as database:
+        with closing(sqlite3.connect(folder / "circadia.db", timeout=60)) as database:
             multiply(database, "episodes", number, number="NULL", id="'epi_' || i", key="NULL", digest="'d' || i")
             multiply(database, "blocks", 200, version="source.version + i")
             database.commit()
@@ -164,7 +164,7 @@ async def measure(folder: Path, service: Service, path: str) -> int:
             async with service.http.get(f"{service.url}/api/v1{path}", headers=headers) as answer:
                 assert answer.status == 200, path
                 await answer.read()
-    with closing(sqlite3.connect(folder / "circadia.db", isolation_level=None)) as database:
+    with closing(sqlite3.connect(folder / "circadia.db", isolation_level=None, timeout=60)) as database:
         selects = [each for each in sent if each.text.lstrip().upper().startswith(("SELECT", "WITH"))]
         return sum(count_steps(database, each.text, each.values) for each in selects)
 
@@ -186,7 +186,7 @@ async def test_each_get_reads_the_same_of_ten_times_as_many_rows(tmp_path: Path)
 async def test_four_slow_reads_of_a_viewer_turn_nothing_red_and_hold_up_no_agent(tmp_path: Path) -> None:
     slow = "/wakes/matrix"
     async with filled(tmp_path / "data", 1, server={"operator_read_seconds": 0.3}) as running:
-        with closing(sqlite3.connect(tmp_path / "data" / "circadia.db")) as database:
+        with closing(sqlite3.connect(tmp_path / "data" / "circadia.db", timeout=60)) as database:
             multiply(
                 database,
                 "wakes",
@@ -214,7 +214,7 @@ async def test_four_slow_reads_of_a_viewer_turn_nothing_red_and_hold_up_no_agent
 async def test_a_page_of_long_episodes_has_4_mb_at_most_and_goes_on_where_it_ended(tmp_path: Path) -> None:
     async with filled(tmp_path / "data", 1) as running:
         await running.rest("POST", "/banks/team/episodes", {"text": "Ann lives in Porto.", "speaker": "ann"})
-        with closing(sqlite3.connect(tmp_path / "data" / "circadia.db")) as database:
+        with closing(sqlite3.connect(tmp_path / "data" / "circadia.db", timeout=60)) as database:
             multiply(database, "episodes", 120, number="NULL", id="'e_' || i", text="printf('%.*c', 100000, 'x')")
             multiply(database, "messages", 120, number="NULL", id="'l_' || i", content="printf('%.*c', 64000, 'x')")
             database.commit()

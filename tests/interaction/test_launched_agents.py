@@ -166,7 +166,7 @@ async def test_a_start_puts_right_agents_that_an_earlier_version_left_awake(tmp_
             await until(server, woken["pulse"], "running")
             run = await started(program)
             await end(server, run)
-        with sqlite3.connect(tmp_path / "circadia.db") as database:
+        with sqlite3.connect(tmp_path / "circadia.db", timeout=60) as database:
             database.execute("UPDATE agents SET asleep = 0 WHERE name = 'bob'")
         for _ in range(2):
             async with live(tmp_path, agents=BOB, **hooked(program)) as server:

@@ -71,7 +71,7 @@ async def large_log(folder: Path) -> AsyncGenerator[Path]:
 
 def damage_events(file: Path) -> None:
     """Overwrite pages in the middle of the events."""
-    with closing(sqlite3.connect(file)) as database:
+    with closing(sqlite3.connect(file, timeout=60)) as database:
         (size,) = database.execute("PRAGMA page_size").fetchone()
         (count,) = database.execute("PRAGMA page_count").fetchone()
     with file.open("r+b") as pages:

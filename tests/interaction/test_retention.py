@@ -66,7 +66,7 @@ async def aged_rows(folder: Path) -> None:
 
 def kept(folder: Path, table: str, at: str) -> list[str]:
     """Return the ids that a table holds, the oldest first."""
-    with closing(sqlite3.connect(folder / "circadia.db")) as database:
+    with closing(sqlite3.connect(folder / "circadia.db", timeout=60)) as database:
         return [row[0] for row in database.execute(f"SELECT id FROM {table} ORDER BY {at}")]
 
 
@@ -121,7 +121,7 @@ async def test_sums_and_what_left_the_memory_are_kept_for_days_of_their_own(tmp_
 
 def owned(folder: Path) -> list[str]:
     """Return the ids whose owner is known, the oldest first."""
-    with closing(sqlite3.connect(folder / "circadia.db")) as database:
+    with closing(sqlite3.connect(folder / "circadia.db", timeout=60)) as database:
         return [row[0] for row in database.execute("SELECT provider_id FROM provider_ids ORDER BY at")]
 
 

@@ -34,7 +34,7 @@ async def test_an_unknown_thread_among_20000_costs_the_event_loop_nothing_and_te
         ann, bob = await at.agent("ann"), await at.agent("bob")
         await at.rest("POST", "/sessions/default/threads", {"name": "bobs-secret", "participants": []}, token=bob)
         await at.rest("POST", "/sessions/default/threads", {"name": "anns-thread", "participants": []}, token=ann)
-        database = sqlite3.connect(next(tmp_path.rglob("circadia.db")))
+        database = sqlite3.connect(next(tmp_path.rglob("circadia.db")), timeout=60)
         with database:
             columns = "session_id, status, created_by, created_at"
             database.executemany(

@@ -33,7 +33,7 @@ def build_insert(dialect: str) -> str:
 async def make_banks_of_users(server: CircadiaProcess, url: str | None) -> None:
     await server.call("POST", "/banks", {"name": "first"})
     if url is None:
-        with closing(sqlite3.connect(server.data / "circadia.db")) as database, database:
+        with closing(sqlite3.connect(server.data / "circadia.db", timeout=60)) as database, database:
             database.execute(build_insert("sqlite"))
         return
     connection = await connect(url)

@@ -189,11 +189,11 @@ class Attacked:
     path: Path
 
     def table(self, name: str) -> Sequence[Any]:
-        with closing(sqlite3.connect(self.path)) as db:
+        with closing(sqlite3.connect(self.path, timeout=60)) as db:
             return db.execute(f"SELECT * FROM {name}").fetchall()
 
     def tables(self) -> Mapping[str, Sequence[Any]]:
-        with closing(sqlite3.connect(self.path)) as db:
+        with closing(sqlite3.connect(self.path, timeout=60)) as db:
             names = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         return {name: self.table(name) for name in names if name not in DERIVED | LEDGER}
 
