@@ -33,7 +33,7 @@ from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
-from circadia.stores.sql.database import SqlStore
+from circadia.stores.sql_store import SqlStore
 from circadia.stores.sqlite import open_sqlite
 from circadia.wake.inbox import OutgoingMessage
 

@@ -43,7 +43,7 @@ from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.signals.postgres import NotifyCarrier
 from circadia.stores.signals.remote import RemoteSignals
-from circadia.stores.sql.database import SqlStore
+from circadia.stores.sql_store import SqlStore
 from circadia.wake.admission.budgets import fetch_budgets
 from circadia.wake.inbox import OutgoingMessage
 from circadia.wake.pulse.startable import StartablePulses

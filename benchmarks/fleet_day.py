@@ -29,7 +29,7 @@ from circadia.server.membership import Membership
 from circadia.server.retention import PAGE
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
-from circadia.stores.sql.database import SqlStore
+from circadia.stores.sql_store import SqlStore
 from circadia.testing import ManualClock
 from circadia.wake.worker import AT_ONCE
 

@@ -12,8 +12,7 @@ from circadia.ids import AgentId, AnswerId, BankId, PassId
 from circadia.records.answer import Answer, AnswerBasis, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, DropReason
 from circadia.records.index_entry import BankHeads
 from circadia.records.retention import RetentionKind
-from circadia.stores.answers import AnswerEntry
-from circadia.stores.base import Store
+from circadia.stores.base import AnswerEntry, Store
 from tests.contract.conftest import Opener
 from tests.contract.rows import at, expire
 from tests.contract.sleep_rows import banks_of

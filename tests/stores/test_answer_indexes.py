@@ -12,7 +12,7 @@ from circadia.errors import CircadiaError
 from circadia.ids import AgentId, AnswerId, BankId
 from circadia.records.answer import DropReason
 from circadia.stores.locks import LockKey
-from circadia.stores.sql.answers import SqlAnswers
+from circadia.stores.sql.answers import Answers
 from circadia.stores.sql.statement import DRIVER_CONNECTION, Statement
 from tests.contract.rows import at
 from tests.contract.test_store_answers import answer, frame, use
@@ -41,12 +41,12 @@ class Traced:
     ) -> None:
         raise AssertionError("nothing of answers may wait")
 
-    async def plan(self, ask: Callable[[SqlAnswers], Awaitable[object]]) -> list[str]:
+    async def plan(self, ask: Callable[[Answers], Awaitable[object]]) -> list[str]:
         """Return the steps of all statements."""
         assert self._driver is not None
         statements: list[str] = []
         self._driver.set_trace_callback(statements.append)
-        await ask(SqlAnswers(self))
+        await ask(Answers(self))
         self._driver.set_trace_callback(None)
         assert statements
         return [row[3] for each in statements for row in self._driver.execute(f"EXPLAIN QUERY PLAN {each}")]
@@ -60,7 +60,7 @@ def traced(tmp_path: Path) -> Iterator[Traced]:
     engine.dispose()
 
 
-ASKED: Sequence[Callable[[SqlAnswers], Awaitable[object]]] = (
+ASKED: Sequence[Callable[[Answers], Awaitable[object]]] = (
     lambda answers: answers.get(BANK, ONE),
     lambda answers: answers.find_changed(BANK, after=0),
     lambda answers: answers.find_changed(BANK, after=1),

@@ -15,10 +15,10 @@ from circadia.ids import AgentId
 from circadia.stores.base import Store
 from circadia.stores.locks import LockKey, LockRank, agent_key
 from circadia.stores.postgres import open_postgres
-from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.link import OpeningStatements, do_nothing
 from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.pooled_writer import PooledWriter
+from circadia.stores.sql_store import SqlStore
 from tests.contract.rows import agent, event, session, stored, tags
 from tests.contract.test_parallel_writers import count_deadlocks
 

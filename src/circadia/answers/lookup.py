@@ -23,8 +23,7 @@ from circadia.memory.search.retrieval import Retrieval
 from circadia.records.answer import Answer, AnswerableQuestion, AnswerBasis, AnswerScope, LookupOutcome
 from circadia.records.bank import Bank
 from circadia.settings.answers import AnswersSettings
-from circadia.stores.answers import AnswerChanges
-from circadia.stores.base import Tx
+from circadia.stores.base import AnswerChanges, Tx
 
 _logger = logging.getLogger(__name__)
 

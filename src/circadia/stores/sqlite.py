@@ -25,7 +25,6 @@ import orjson
 from sqlalchemy import Connection, Engine, NullPool, create_engine
 
 from circadia.errors import StartError, StorageUnavailable
-from circadia.stores.sql.database import OPERATOR_READ_SECONDS, OPERATOR_READERS, ReadPools, SqlStore
 from circadia.stores.sql.driver_errors import wrap_driver_errors
 from circadia.stores.sql.group_commit import GroupCommitWriter
 from circadia.stores.sql.link import OpeningStatements, do_nothing
@@ -33,6 +32,7 @@ from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.migrate import migrate
 from circadia.stores.sql.short_reads import LongWork, ShortRead
 from circadia.stores.sql.statement import DRIVER_CONNECTION
+from circadia.stores.sql_store import OPERATOR_READ_SECONDS, OPERATOR_READERS, ReadPools, SqlStore
 from circadia.stores.worker_thread import ThreadJob, WorkerThread
 
 T = TypeVar("T")

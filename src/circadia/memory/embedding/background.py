@@ -15,9 +15,8 @@ from circadia.memory.search.vectors import stored_vector
 from circadia.records.episode import Episode
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note
-from circadia.stores.base import Store, Tx
+from circadia.stores.base import Episodes, Notes, Store, Tx
 from circadia.stores.locks import bank_key
-from circadia.stores.memory import Episodes, Notes
 from circadia.stores.signals.base import Signals
 
 BATCH_ROWS: Final = 100

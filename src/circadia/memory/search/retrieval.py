@@ -20,8 +20,7 @@ from circadia.records.episode import Episode
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import TEXT, BankHeads, Layer
 from circadia.records.note import Note
-from circadia.stores.base import Store, Tx
-from circadia.stores.memory import Episodes, Notes
+from circadia.stores.base import Episodes, Notes, Store, Tx
 
 PAGE: Final = 5_000
 """Rows read at once."""

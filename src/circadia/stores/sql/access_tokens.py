@@ -38,15 +38,19 @@ _USE = Statement(Upsert(used_links), ("code_hash", "expires_at"))
 _EXPIRE = Statement(delete(used_links).where(used_links.c.expires_at < bindparam("now")))
 
 
-class SqlAccessTokens:
+class AccessTokens:
+    """Tokens of people. A revoked token is deleted; events tell who had it."""
+
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
     async def add(self, token: AccessToken) -> bool:
+        """Add a token; return False if there is one of this name."""
         values = dict(zip(_FIELDS, _ROW(token), strict=True))
         return await self._run(lambda connection: _ADD.execute(connection, values) == 1)
 
     async def remove(self, name: str) -> bool:
+        """Delete a token; return False if there is none of this name."""
         return await self._run(lambda connection: _REMOVE.execute(connection, {"key": name}) == 1)
 
     async def get_by_hash(self, token_hash: str) -> AccessToken | None:
@@ -54,9 +58,11 @@ class SqlAccessTokens:
         return None if row is None else _token(row)
 
     async def find_all(self) -> Sequence[AccessToken]:
+        """Return all tokens, by name."""
         return [_token(row) for row in await self._run(_ALL.all)]
 
     async def use_link(self, code_hash: str, expires_at: datetime, now: datetime) -> bool:
+        """Mark the code of a sign-in link as used; return False if it was used before. Forget expired ones."""
         await self._run(lambda connection: _EXPIRE.execute(connection, {"now": now}))
         values = {"code_hash": code_hash, "expires_at": expires_at}
         return await self._run(lambda connection: _USE.execute(connection, values) == 1)

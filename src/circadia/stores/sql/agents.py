@@ -128,8 +128,8 @@ _NAMES = NamesNear(
 )
 
 
-class SqlAgents:
-    """Agents in one transaction; deleted ones are found by id and `find_by_past_name` only."""
+class Agents:
+    """Agents; deleted ones are found by id and past name only. In a write block `get…` holds the agent."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -138,6 +138,7 @@ class SqlAgents:
         self._queue_write = runner.queue_write
 
     async def add(self, agent: Agent) -> None:
+        """Store a new agent. Raises Conflict if the session has one of this name."""
         await self._hold(session_key(agent.session_id))
 
         def work(connection: Connection) -> bool:
@@ -172,6 +173,8 @@ class SqlAgents:
         )
 
     async def find_ids(self, session_id: SessionId, names: Collection[str]) -> Sequence[AgentId]:
+        """Return the ids of agents with these names, without holding them."""
+
         def work(connection: Connection) -> Sequence[str]:
             values = {"session_id": session_id}
             if len(names) > 1:
@@ -181,15 +184,18 @@ class SqlAgents:
         return [AgentId(agent_id) for agent_id in await self._run(work)]
 
     async def find_moved(self, known: Mapping[AgentId, int]) -> Sequence[Agent]:
+        """Return those that have another sleep generation than the given one, or are disabled or deleted."""
         values = {"known": orjson.dumps(known).decode()}
         return [_agent(row) for row in await self._run(lambda connection: _MOVED.all(connection, values))]
 
     async def find_by_past_name(self, session: str | None, name: str) -> Sequence[Agent]:
+        """Return the newest few agents, deleted ones too, with this present or past name in a session of that name."""
         statement = _EVER_ANYWHERE if session is None else _EVER_IN
         values = {"name": name} if session is None else {"session": session, "name": name}
         return [_agent(row) for row in await self._run(lambda connection: statement.all(connection, values))]
 
     async def get_by_token(self, token_hash: str) -> Agent | None:
+        """Return the agent of this token, even if disabled."""
         values = {"token_hash": token_hash}
         return await self._run(lambda connection: _build_agent_or_none(_BY_TOKEN.first(connection, values)))
 
@@ -199,6 +205,7 @@ class SqlAgents:
         return sorted((_agent(row) for row in rows), key=lambda agent: agent.name)
 
     async def find_page(self, session_id: SessionId, *, after: str | None = None, limit: int) -> Sequence[Agent]:
+        """Return agents of the session after this name, in the database's order of names."""
         values = {"session_id": session_id, "name": after or "", "most": limit}
         return await self._run(lambda connection: [_agent(row) for row in _PAGE.all(connection, values)])
 
@@ -207,6 +214,7 @@ class SqlAgents:
         return [agent for agent in await self._run(work) if agent.coordination.launcher != RESIDENT]
 
     async def find_in_open_sessions(self, *, after: tuple[str, str] | None = None, limit: int) -> Sequence[Agent]:
+        """Return agents of all open sessions after this session and name, in the database's order of names."""
         session, name = after or ("", "")
 
         def work(connection: Connection) -> Sequence[Agent]:  # thousands are built where they are read: off the loop
@@ -220,15 +228,24 @@ class SqlAgents:
         return await self._run(work)
 
     async def names_near(self, session_id: SessionId, name: str) -> Sequence[str]:
+        """Return a few names that are alphabetically near this one."""
         return await self._run(lambda connection: _NAMES.find(connection, name, {"session_id": session_id}))
 
     async def save(self, agent: Agent) -> None:
+        """Write all fields except the sleep state (asleep, generation, since, cause, actor).
+
+        Raises Conflict, which fails the block, if the name is taken.
+        """
         await self._hold(agent_key(agent.id))
         values = {f"new_{name}": value for name, value in _settings(agent).items()}
         await self._run(lambda connection: _SAVE.execute(connection, {"key": agent.id, **values}))
         self._queue_check(agent)
 
     async def save_sleep_state(self, agent: Agent, *, from_generation: int) -> None:
+        """Write the sleep state by the end of the block.
+
+        The block fails with Conflict if the stored generation is not `from_generation`.
+        """
         await self._hold(agent_key(agent.id))
         row = [*_state(agent).values(), agent.id, from_generation]
         changed_meanwhile = Conflict(f"the sleep of {agent.reference!r} changed at the same moment; try again")

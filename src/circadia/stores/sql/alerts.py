@@ -39,12 +39,15 @@ _NEWEST = Statement(
 _POSTED = Statement(update(alerts).where(*_OF, alerts.c.told_at == bindparam("at")).values(post=null()))
 
 
-class SqlAlerts:
+class Alerts:
+    """Alerts that people have received, shared by all processes."""
+
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
         self._hold = runner.hold
 
     async def find_alert_times(self, cause: str) -> Mapping[str, datetime]:
+        """Return the time of the last alert for this cause, by subject."""
         await self._hold(ALERTS_KEY)
         rows = await self._run(lambda connection: _TOLD.all(connection, {"of_cause": cause}))
         return {row.subject: row.told_at for row in rows}
@@ -52,6 +55,7 @@ class SqlAlerts:
     async def record_alert(
         self, cause: str, subject: str, at: datetime, post: Mapping[str, object] | None = None
     ) -> None:
+        """Record an alert, and the body of a post that is due for it."""
         await self._hold(ALERTS_KEY)
         values = {"cause": cause, "subject": subject, "told_at": at, "post": post}
 
@@ -61,16 +65,19 @@ class SqlAlerts:
         await self._run(work)
 
     async def find_unposted(self) -> Sequence[PendingAlertPost]:
+        """Return due posts that are not recorded as posted."""
         rows = await self._run(_UNPOSTED.all)
         return [
             PendingAlertPost(cause=row.cause, subject=row.subject, told_at=row.told_at, body=row.post) for row in rows
         ]
 
     async def find_recent(self, *, since: datetime, limit: int) -> Sequence[RecentAlert]:
+        """Return the last alert for each cause and subject since then, newest first."""
         rows = await self._run(lambda connection: _NEWEST.all(connection, {"since": since, "most": limit}))
         return [RecentAlert(cause=row.cause, subject=row.subject, at=row.told_at) for row in rows]
 
     async def mark_posted(self, cause: str, subject: str, told_at: datetime) -> None:
+        """Record that the alert of that time is posted."""
         await self._hold(ALERTS_KEY)
         values = {"of_cause": cause, "of_subject": subject, "at": told_at}
 

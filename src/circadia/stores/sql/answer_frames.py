@@ -1,13 +1,13 @@
 """Frames of ready answers: the scopes in which calls came, and the templates for their questions."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Row, bindparam, delete, select
 
 from circadia.ids import AgentId, BankId
 from circadia.records.answer import AnswerFrame, AnswerScope
-from circadia.stores.answers import FRAMES, RecentScope
 from circadia.stores.sql.answer_tables import answer_frames
 from circadia.stores.sql.answer_uses import find_existing_banks, is_storable, scope_of
 from circadia.stores.sql.statement import Statement
@@ -35,6 +35,16 @@ _OF_PERSON: Final = Statement(_SCOPES.where(*_KEY[:-1]))
 _TIMES: Final = Statement(select(answer_frames.c.at, answer_frames.c.frame).where(*_KEY[:-1]))
 _ONE: Final = Statement(select(answer_frames).where(*_KEY))
 _DROP: Final = Statement(delete(answer_frames).where(*_KEY), [f"of_{name}" for name in _KEYS])
+FRAMES: Final = 8
+"""Frames kept per agent and end user. It bounds callers whose prompt differs from call to call."""
+
+
+class RecentScope(NamedTuple):
+    """A scope in which a call came, without the frame, which may be long."""
+
+    scope: AnswerScope
+    at: datetime
+    """Time of the last call."""
 
 
 def save_frames(connection: Connection, frames: Sequence[AnswerFrame]) -> None:

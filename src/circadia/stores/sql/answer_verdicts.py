@@ -7,12 +7,13 @@ from sqlalchemy import Connection, Row, bindparam, delete, select
 
 from circadia.ids import AnswerId, BankId
 from circadia.records.answer import SameQuestionVerdict
-from circadia.stores.answers import VERDICTS
 from circadia.stores.sql.answer_tables import answer_verdicts, answers
 from circadia.stores.sql.searchable import fetch_by_ids, select_by_ids
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
+VERDICTS: Final = 20_000
+"""Verdicts of a judge that are kept per bank, the newest: about 300 bytes each."""
 _COLUMNS: Final = tuple(column.name for column in answer_verdicts.c)
 _SAVE: Final = Statement(Upsert(answer_verdicts, keys=("id",), new=("same", "at")), _COLUMNS)
 _IDENTIFIED: Final = select_by_ids(answer_verdicts)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import BigInteger, Connection, Row, bindparam, case, delete, func, literal_column, or_, select, update
 
@@ -20,11 +20,11 @@ from circadia.records.answer import (
     SameQuestionVerdict,
 )
 from circadia.records.index_entry import BankHeads
-from circadia.stores.answers import SEEN, AnswerChanges, AnswerEntry, RecentScope
 from circadia.stores.locks import bank_key
 from circadia.stores.sql import answer_frames as frames_of
 from circadia.stores.sql import answer_uses as uses_of
 from circadia.stores.sql import answer_verdicts as verdicts_of
+from circadia.stores.sql.answer_frames import RecentScope
 from circadia.stores.sql.answer_tables import answer_frames, answer_uses, answer_verdicts, answers
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks
@@ -139,64 +139,130 @@ def _select_surplus() -> Statement:
 _CROWDED: Final = _select_surplus()
 
 
-class SqlAnswers:
+SEEN: Final = 1_000
+"""Scopes of a bank that are read, about 300 bytes each."""
+
+
+class AnswerEntry(NamedTuple):
+    """An answer as the lookup holds it."""
+
+    id: AnswerId
+    scope: AnswerScope
+    phrasings: Sequence[str]
+    confidence: float
+    conversation: str | None
+    """The only conversation that may use it; none allows all."""
+    revision: int
+    dropped: str
+
+
+class AnswerChanges(NamedTuple):
+    """Changes to a bank's answers since a revision."""
+
+    answers: Sequence[AnswerEntry]
+    """By revision and id; if `whole`, by id."""
+    whole: bool
+    """Whether these are all answers: the reader then discards any others of the bank."""
+
+
+class Answers:
+    """Ready answers with their frames, uses and daily counts.
+
+    Each change except a use increments the bank's `answers` in the same transaction, and is stored as `revision` of the
+    changed rows: by that number a process knows whether its copy is complete. Writers are serialized, so a reader of a
+    number sees all changes up to it.
+
+    A dropped answer stays without its text until it is purged, so that other processes see the drop. The bank keeps the
+    greatest purged revision; a reader that is behind it gets all answers instead of the changes.
+
+    Batch writes skip texts that no database can store (NUL or a lone surrogate).
+    """
+
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
         self._hold = runner.hold
 
     async def put(self, new: Sequence[Answer]) -> Collection[AnswerId]:
+        """Store new answers of one bank with its next `revision`; return those that were stored.
+
+        An answer for another `generation` than the bank's is skipped: something was forgotten while it was made.
+        """
         await self._hold(*(bank_key(answer.bank_id) for answer in new))
         return await self._run(lambda connection: _put(connection, new)) if new else ()
 
     async def get(self, bank_id: BankId, answer_id: AnswerId) -> Answer | None:
+        """Return the answer, even if dropped."""
         row = await self._run(ShortRead(lambda connection: _GET.first(connection, {"of_id": answer_id})))
         return _answer(row) if row is not None and row.bank_id == bank_id else None
 
     async def find_changed(self, bank_id: BankId, *, after: int) -> AnswerChanges:
+        """Return the bank's answers with a greater `revision`, dropped ones too.
+
+        If `after` is 0, or drops since then were purged, return all live answers instead (`whole`).
+        """
         return await self._run(LongWork(lambda connection: _find_changed(connection, bank_id, after)))
 
     async def find_live(
         self, bank_id: BankId, *, agent_id: AgentId | None = None, after: AnswerId | None = None, limit: int = 100
     ) -> Sequence[Answer]:
+        """Return live answers by id; `after` is the last one of the previous page."""
         values = {"bank": bank_id, "agent": agent_id, "after": after or "", "most": limit}
         statement = _LIVE_OF_BANK if agent_id is None else _LIVE_OF_AGENT
         return await self._run(lambda connection: [_answer(row) for row in statement.all(connection, values)])
 
     async def count_live(self, bank_id: BankId, at: datetime) -> int:
+        """Return the number of the bank's answers that are live and not expired at that time."""
         return await self._run(
             LongWork(lambda connection: _COUNT_LIVE.scalar(connection, {"bank": bank_id, "now": at}))
         )
 
     async def save_phrasings(self, bank_id: BankId, answer_id: AnswerId, phrasings: Sequence[str]) -> None:
+        """Write new phrasings with the bank's next `revision`; ignore a dropped answer."""
         await self._hold(bank_key(bank_id))
         await self._run(lambda connection: _save_phrasings(connection, bank_id, answer_id, phrasings))
 
     async def mark_still_right(self, bank_id: BankId, settled: Mapping[AnswerId, BankHeads]) -> None:
+        """Write the row numbers up to which a judge confirmed these answers; ignore dropped ones.
+
+        It does not change `revision`, since each use reads the answer again.
+        """
         await self._hold(bank_key(bank_id))
         rows = [(bank_id, answer_id, list(heads)) for answer_id, heads in settled.items()]
         await self._run(lambda connection: _SETTLE.run_many(connection, rows))
 
     async def drop(self, bank_id: BankId, ids: Collection[AnswerId], why: DropReason, at: datetime) -> Sequence[Answer]:
+        """Drop answers that are live and clear phrasings, text and reasoning; return them as they were."""
         await self._hold(bank_key(bank_id))
         return await self._run(lambda connection: _drop(connection, bank_id, ids, why, at)) if ids else ()
 
     async def find_surplus(
         self, bank_id: BankId, *, most: int, most_bytes: int, most_an_agent: int
     ) -> Sequence[AnswerId]:
+        """Return the live answers that exceed the limits of the bank or of an agent, least recently used first.
+
+        An unused answer counts as used when it was made. `most_bytes` covers phrasings, text, reasoning and basis in
+        UTF-8.
+        """
         values = {"bank": bank_id, "most": most, "most_bytes": most_bytes, "most_an_agent": most_an_agent}
         rows = await self._run(LongWork(lambda connection: _CROWDED.all(connection, values)))
         return [AnswerId(row.id) for row in rows]
 
     async def find_expired(self, bank_id: BankId, now: datetime, *, limit: int) -> Sequence[AnswerId]:
+        """Return up to `limit` expired answers that are not dropped, by id."""
         values = {"bank": bank_id, "now": now, "most": limit}
         return [AnswerId(row.id) for row in await self._run(lambda connection: _EXPIRED.all(connection, values))]
 
     async def find_banks_with_expired(self, now: datetime, *, limit: int) -> Collection[BankId]:
+        """Return the banks of the `limit` answers that expired first, without dropped ones."""
         values = {"now": now, "most": limit}
         rows = await self._run(lambda connection: _EXPIRED_FIRST.all(connection, values))
         return {BankId(row.bank_id) for row in rows}
 
     async def record_uses(self, uses: Sequence[AnswerUse]) -> Collection[AnswerId]:
+        """Store uses and count them in their answers; return the live answers used for the first time.
+
+        Uses that are stored already, and those of deleted answers, are skipped.
+        """
         await self._hold(*(bank_key(use.bank_id) for use in uses))
         return await self._run(lambda connection: uses_of.record_uses(connection, uses)) if uses else ()
 
@@ -204,15 +270,24 @@ class SqlAnswers:
         self, bank_id: BankId, *, agent_id: AgentId | None = None, judged: bool | None = None,
         upto: datetime | None = None, limit: int = 100,
     ) -> Sequence[AnswerUse]:  # fmt: skip
+        """Return uses, newest first; `judged` selects those with, or without, a judgment.
+
+        `upto` excludes later ones: after the clock was set back they would count as the newest for long.
+        """
         return await self._run(
             LongWork(lambda connection: uses_of.find_uses(connection, bank_id, agent_id, judged, upto, limit))
         )
 
     async def save_judgment(self, bank_id: BankId, use_id: str, *, right: bool | None, at: datetime) -> None:
+        """Write the judgment of a use; none means undecided."""
         await self._hold(bank_key(bank_id))
         await self._run(lambda connection: uses_of.save_judgment(connection, bank_id, use_id, right, at))
 
     async def save_verdicts(self, verdicts: Sequence[SameQuestionVerdict]) -> None:
+        """Insert or overwrite verdicts by id, except those about answers that are not live.
+
+        They are deleted when their answer is dropped or gets new phrasings. The last `VERDICTS` per bank are kept.
+        """
         await self._hold(*(bank_key(verdict.bank_id) for verdict in verdicts))
         if verdicts:
             await self._run(lambda connection: verdicts_of.save_verdicts(connection, verdicts))
@@ -221,28 +296,40 @@ class SqlAnswers:
         return await self._run(ShortRead(lambda connection: verdicts_of.find_verdicts(connection, bank_id, ids)))
 
     async def save_frames(self, frames: Sequence[AnswerFrame]) -> None:
+        """Insert or overwrite frames by bank and scope, adding up `asked`.
+
+        Frames of deleted banks are skipped. The last `FRAMES` per agent and end user are kept.
+        """
         await self._hold(*(bank_key(frame.bank_id) for frame in frames))
         if frames:
             await self._run(lambda connection: frames_of.save_frames(connection, frames))
 
     async def find_recent_scopes(self, bank_id: BankId, *, limit: int = SEEN) -> Sequence[RecentScope]:
+        """Return the bank's scopes, most recently called first."""
         return await self._run(lambda connection: frames_of.find_recent_scopes(connection, bank_id, limit))
 
     async def find_scopes(self, bank_id: BankId, agent_id: AgentId, end_user: str) -> Sequence[AnswerScope]:
+        """Return the scopes in which this person asked this agent."""
         return await self._run(lambda connection: frames_of.find_scopes(connection, bank_id, agent_id, end_user))
 
     async def get_frame(self, bank_id: BankId, scope: AnswerScope) -> AnswerFrame | None:
         return await self._run(lambda connection: frames_of.get_frame(connection, bank_id, scope))
 
     async def add_counts(self, days: Sequence[AnswerDay]) -> None:
+        """Add these counts to the stored ones, skipping deleted banks."""
         await self._hold(*(bank_key(day.bank_id) for day in days))
         if days:
             await self._run(lambda connection: uses_of.add_counts(connection, days))
 
     async def find_days(self, bank_id: BankId, *, since: date) -> Sequence[AnswerDay]:
+        """Return the bank's counts from this day on, by day."""
         return await self._run(lambda connection: uses_of.find_days(connection, bank_id, since))
 
     async def clear(self, bank_id: BankId) -> None:
+        """Delete the bank's answers, dropped ones too, with their uses, verdicts and frames: something was forgotten.
+
+        Daily counts are kept. Readers of changes then get all live answers as `whole`.
+        """
         await self._hold(bank_key(bank_id))
         await self._run(LongWork(lambda connection: _clear(connection, bank_id)))
 

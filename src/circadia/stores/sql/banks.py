@@ -104,7 +104,7 @@ _REMEMBERED: Final = 4096
 _NAMES = NamesNear(select(banks), banks.c.name)
 
 
-class SqlBanks:
+class Banks:
     def __init__(self, runner: Runner, *, steady: bool = False) -> None:
         """With `steady` nothing changes during the transaction, since it only reads."""
         self._runner = runner
@@ -116,6 +116,7 @@ class SqlBanks:
         """Bank rows with `HEADS` that were read, if `steady`."""
 
     async def add(self, bank: Bank) -> None:
+        """Store a new bank. Raises Conflict if its name is taken."""
         values = {**{name: getattr(bank, name) for name in _COLUMNS}, "policy": bank.policy.model_dump(mode="json")}
         if not await self._run(lambda connection: _ADD.execute(connection, values) == 1):
             raise Conflict(f"there is a bank {bank.name!r} already")
@@ -139,9 +140,11 @@ class SqlBanks:
         return {BankId(row.id): row.name for row in rows}
 
     async def get_by_end_user(self, template: str, end_user: str) -> Bank | None:
+        """Return the bank that this person has from the template."""
         return await self._first(_OF_USER, {"of_template": template, "person": end_user})
 
     async def names_near(self, name: str) -> Sequence[str]:
+        """Return a few names that are alphabetically near this one."""
         return await self._run(lambda connection: _NAMES.find(connection, name, {}))
 
     async def find_all(
@@ -153,6 +156,11 @@ class SqlBanks:
         after: str = "",
         limit: int | None = None,
     ) -> Sequence[Bank]:
+        """Return banks by name that match all given conditions.
+
+        `named` holds names and templates, one of which must match. With `expiring`, only those whose policy has
+        `keep_days`. `after` is an exclusive lower bound of the name.
+        """
         statement = select(banks).where(banks.c.name > after).order_by(banks.c.name).limit(limit)
         if template is not None:
             statement = statement.where(banks.c.template == template)
@@ -177,7 +185,11 @@ class SqlBanks:
         limit: int,
         seen: int | None = None,
     ) -> IndexDelta:
-        """See `Banks.fetch_index_delta`. It runs no query if a bank row read earlier shows nothing new."""
+        """Return the rows after these numbers, up to `limit` per layer, and vectors of rows that waited for one.
+
+        Vectors are not read if none was written since `IndexDelta.embedded` was `seen`. It runs no query if a bank row
+        read earlier shows nothing new.
+        """
         known = self._heads.get(bank_id)
         nothing = None if known is None else build_empty_delta(known, after, waiting, seen)
         if nothing is not None:
@@ -194,6 +206,7 @@ class SqlBanks:
         return await self._run(ShortRead(work) if limit + waiting_count <= FEW else work)
 
     async def save(self, bank: Bank) -> None:
+        """Write name, description and policy. Raises Conflict if the name is taken."""
         await self._hold(bank_key(bank.id))
         values = {
             "key": bank.id, "new_name": bank.name, "new_description": bank.description, "new_automatic": bank.automatic,
@@ -203,7 +216,10 @@ class SqlBanks:
         queue_check(self._runner, bank.id)
 
     async def bump_generation(self, bank_id: BankId, removed: Mapping[Layer, Sequence[int]] | None = None) -> None:
-        """Increment the generation, and record the removed rows unless there are many."""
+        """Increment the generation: readers remove these rows from their index, or reload it if there are none.
+
+        The removed rows are recorded unless there are many.
+        """
         await self._hold(bank_key(bank_id))
 
         def work(connection: Connection) -> None:
@@ -218,6 +234,7 @@ class SqlBanks:
         await self._run(work)
 
     async def find_removed(self, bank_id: BankId, *, after: int, upto: int) -> Mapping[Layer, Collection[int]] | None:
+        """Return the rows removed by these generations; none if some are unknown, since only the last are stored."""
         values = {"bank": bank_id, "after": after, "upto": upto}
         logged = await self._run(ShortRead(lambda connection: _REMOVED.all(connection, values)))
         if len(logged) < upto - after:
@@ -229,19 +246,23 @@ class SqlBanks:
         await self._run(lambda connection: _PUBLISH.execute(connection, {"key": bank_id}))
 
     async def mark_edited(self, bank_id: BankId, at: datetime) -> None:
+        """Record that someone other than the sleep tier wrote a block."""
         await self._hold(bank_key(bank_id))
         await self._run(lambda connection: _EDIT.execute(connection, {"key": bank_id, "now": at}))
         queue_check(self._runner, bank_id)
 
     async def touch(self, bank_id: BankId, at: datetime) -> None:
+        """Record that something was stored."""
         await self._hold(bank_key(bank_id))
         self._keep(_TOUCH, (bank_id, at), key=bank_id)
 
     async def count_skipped_turn(self, bank_id: BankId, why: str) -> None:
+        """Count a turn that the write policy skipped."""
         await self._hold(bank_key(bank_id))
         await self._run(lambda connection: _skip(connection, bank_id, why))
 
     async def remove(self, bank_id: BankId) -> bool:
+        """Delete a page of the bank's contents, and the bank with the last one; return whether it is gone."""
         await self._hold(bank_key(bank_id))
         return await self._run(LongWork(lambda connection: _remove(connection, bank_id)))
 

@@ -38,12 +38,15 @@ def number_of(day: date) -> int:
     return (day - _EPOCH).days
 
 
-class SqlBenefits:
+class Benefits:
+    """Effect of sleep-tier work on hot calls, by bank, operation and day."""
+
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
         self._hold = runner.hold
 
     async def add(self, gains: Sequence[Benefit]) -> None:
+        """Add these counts to the stored ones."""
         await self._hold(*(bank_key(benefit.bank_id) for benefit in gains))
         rows = [
             [number_of(benefit.day) if name == "day" else getattr(benefit, name) for name in _COLUMNS]
@@ -53,10 +56,12 @@ class SqlBenefits:
             await self._run(lambda connection: _ADD.run_many(connection, rows))
 
     async def find_all(self, bank_id: BankId, *, since: date) -> Sequence[Benefit]:
+        """Return a bank's benefits from this day on, by operation and day."""
         values = {"bank": bank_id, "since": number_of(since)}
         return [_benefit(row) for row in await self._run(lambda connection: _EVERY.all(connection, values))]
 
     async def sum_saved_tokens(self, *, since: date) -> int:
+        """Return the tokens saved in all banks from this day on."""
         return int(await self._run(lambda connection: _TOKENS.scalar(connection, {"since": number_of(since)})))
 
 

@@ -54,38 +54,47 @@ _CUT = Statement(
 )
 
 
-class SqlBlocks:
+class Blocks:
+    """Blocks: each write adds a version."""
+
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
         self._hold = runner.hold
 
     async def add(self, block: Block) -> bool:
+        """Store a version; return false if it is not the next one, since someone else wrote in between."""
         await self._hold(bank_key(block.bank_id))
         values = {**dict(zip(_FIELDS, _ROW(block), strict=True)), "spans": _stored(block)}
         return await self._run(lambda connection: _ADD.execute(connection, values) == 1)
 
     async def get_latest(self, bank_id: BankId, label: str) -> Block | None:
+        """Return the newest version, even if it marks a deletion."""
         await self._hold(bank_key(bank_id))
         row = await self._run(lambda connection: _LATEST.first(connection, {"bank": bank_id, "label": label}))
         return None if row is None else _block(row)
 
     async def find_all(self, bank_id: BankId) -> Sequence[Block]:
+        """Return the newest version of each block that is not deleted, by label."""
         await self._hold(bank_key(bank_id))
         return await self._all(_EVERY, {"bank": bank_id})
 
     async def labels(self, bank_id: BankId) -> Sequence[str]:
+        """Return all present and past labels of the bank, in order."""
         rows = await self._run(lambda connection: _LABELS.all(connection, {"bank": bank_id}))
         return [row.label for row in rows]
 
     async def history(
         self, bank_id: BankId, label: str, *, after: int = 0, limit: int = _ALL_VERSIONS
     ) -> Sequence[Block]:
+        """Return all versions, oldest first."""
         return await self._all(_HISTORY, {"bank": bank_id, "label": label, "after": after, "most": limit})
 
     async def versions(self, bank_id: BankId) -> Sequence[Block]:
+        """Return all versions with spans, of all blocks of a bank."""
         return [block for block in await self._all(_VERSIONS, {"bank": bank_id}) if block.spans]
 
     async def rewrite_version(self, block: Block) -> None:
+        """Overwrite value and spans of a version, to forget something in it."""
         await self._hold(bank_key(block.bank_id))
         values = {
             "in_bank": block.bank_id, "of_label": block.label, "of_version": block.version,

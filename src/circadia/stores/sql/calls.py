@@ -68,12 +68,15 @@ _OF_PULSES: Final = Statement(
 )
 
 
-class SqlCalls:
+class Calls:
+    """The usage ledger."""
+
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
         self._hold = runner.hold
 
     async def add(self, calls: Sequence[Call]) -> None:
+        """Store calls, or overwrite those of the same id, to settle reservations."""
         lines = sorted({call.id: call for call in calls}.values(), key=attrgetter("id"))  # one order in all processes
 
         def work(connection: Connection) -> None:
@@ -85,10 +88,15 @@ class SqlCalls:
             await self._run(work)
 
     async def remove(self, call_id: CallId) -> None:
+        """Remove an unused reservation."""
         await self._run(lambda connection: _REMOVE.execute(connection, {"key": call_id}))
 
     async def sum_day(self, agent: Agent, at: datetime) -> AgentSpend:
-        """Read the sums of the day, and the calls that are still open: as many as are in flight."""
+        """Return what counts for the agent's budgets on the UTC day of an instant, open reservations included.
+
+        A call with unknown tokens or price counts as its reservation. What an earlier agent of the same name has used
+        on that day counts as well. It reads the sums of the day, and the open calls: as many as are in flight.
+        """
         await self._hold(agent_key(agent.id))
         values = {
             "agent": agent.name, "session": agent.session, "day": count_days(at), "agent_id": agent.id,
@@ -98,11 +106,13 @@ class SqlCalls:
         return AgentSpend(calls=int(row[0]), tokens=int(row[1]), nanousd=int(row[2]))
 
     async def count_since(self, agent_id: AgentId, since: datetime) -> int:
+        """Return the number of the agent's calls since then, open reservations included."""
         await self._hold(agent_key(agent_id))
         values = {"agent_id": agent_id, "since": since}
         return int(await self._run(lambda connection: _COUNT.scalar(connection, values)))
 
     async def find_latest(self, agent_id: AgentId, limit: int) -> Sequence[Call]:
+        """Return the agent's last calls, newest first."""
         values = {"agent": agent_id, "most": limit}
         rows = await self._run(lambda connection: _LATEST.all(connection, values))
         return [_call(row) for row in rows]
@@ -115,6 +125,14 @@ class SqlCalls:
         session: str | None = None,
         agent: str | None = None,
     ) -> Sequence[UsageGroup]:
+        """Return sums by groupings, ordered by their keys.
+
+        There are `agent`, `model`, `tier`, `session`, `upstream`, `end_user`, `conversation` and `day` (UTC). A call
+        without one has the key ``.
+
+        Raises:
+            InvalidRequest: a grouping does not exist.
+        """
         of = UsageRange(since=since, until=until, session=session, agent=agent)
         return await self._run(lambda connection: UsageReader(connection, by, of).fetch_groups())
 
@@ -128,10 +146,23 @@ class SqlCalls:
         limit: int,
         after: str | None = None,
     ) -> UsagePage:
+        """Return about `limit` of these sums after the last cursor, and the total.
+
+        With `agent`, `end_user` or `conversation`, the page has the groups of the next keys of that. With two of them,
+        calls that lack one of them are in the total only.
+
+        Raises:
+            InvalidRequest: a grouping does not exist, or `after` is no cursor of such a report.
+        """
         of = UsageRange(since=since, until=until, session=session, agent=agent)
         return await self._run(lambda connection: UsageReader(connection, by, of).fetch_page(limit, after))
 
     async def sum_by_pulse(self, root_id: str) -> Mapping[PulseId, UsageGroup]:
+        """Return the sums over the ended calls that each pulse of a chain made; a pulse without calls is left out.
+
+        Calls of an agent from a pulse's creation to its end are the pulse's. Old calls that are summed up by the day
+        belong to none.
+        """
         rows = await self._run(lambda connection: _OF_PULSES.all(connection, {"root": root_id}))
         return {PulseId(row.id): build_group((row.id,), row[1:]) for row in rows}
 

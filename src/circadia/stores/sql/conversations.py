@@ -107,7 +107,9 @@ def _newest_id(column: str, value: ColumnElement[Any]) -> ScalarSelect[Any]:
 _FIND = Statement(_build_find)
 
 
-class SqlConversations:
+class Conversations:
+    """Access to conversations (GATE-67)."""
+
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
@@ -117,11 +119,16 @@ class SqlConversations:
         return None if row is None else _conversation(row)
 
     async def find(self, agent_id: AgentId, heads: Sequence[str], *, name: str | None) -> Sequence[Conversation]:
+        """Return the agent's conversation with this id, its newest with this handle, and its newest for each head."""
         values = {"agent_id": agent_id, "heads": orjson.dumps(heads).decode(), "name": name}
         rows = await self._run(ShortSingleRead(lambda connection: _FIND.all(connection, values)))
         return [_conversation(row) for row in rows]
 
     async def add(self, conversations: Sequence[Conversation]) -> None:
+        """Insert conversations, or add to the existing ones: turns and versions are summed, and end users merged.
+
+        The row with the latest time decides head and handle.
+        """
         if conversations:
             rows = sorted((_ROW(row) for row in conversations), key=lambda row: row[:2])
             await self._run(lambda connection: _ADD.run_many(connection, rows))

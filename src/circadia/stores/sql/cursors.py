@@ -27,7 +27,9 @@ _RETIRE = Statement(delete(cursors).where(cursors.c.name.between(bindparam("firs
 _NUMBER = Statement(select(cursors.c.number).where(cursors.c.name == bindparam("of_name")))
 
 
-class SqlCursors:
+class Cursors:
+    """How far readers of the event log came, and how far backlogs are written, by their name."""
+
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
         self._hold = runner.hold
@@ -45,10 +47,12 @@ class SqlCursors:
         await self._run(work)
 
     async def advance(self, name: str, number: int, *, or_raise: Conflict) -> None:
+        """Set a number that ascends; if it is there already, the block raises `or_raise` by its end."""
         self._queue_write(_ADVANCE, (name, number), or_raise=or_raise)
 
     async def remove(self, name: str) -> None:
         await self._run(lambda connection: _REMOVE.execute(connection, {"of_name": name}))
 
     async def retire(self, first: str, last: str) -> None:
+        """Remove the cursors with names from `first` to `last`."""
         await self._run(lambda connection: _RETIRE.execute(connection, {"first": first, "last": last}))

@@ -188,7 +188,9 @@ _FORGET = (
 )
 
 
-class SqlDeliveries:
+class Deliveries:
+    """The only delivery table (GATE-71)."""
+
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
         self._hold = runner.hold
@@ -197,6 +199,7 @@ class SqlDeliveries:
     async def find_unread(
         self, agent_id: AgentId, *, mentioned: bool | None = None, sender: str | None = None, newest: bool = False
     ) -> Sequence[Delivery]:
+        """Return the oldest 50 unread deliveries, oldest first, or the `newest` 50, newest first."""
         await self._hold(agent_key(agent_id))
         statement = _UNREAD.order_by(deliveries.c.number.desc() if newest else deliveries.c.number)
         if mentioned is not None:
@@ -208,6 +211,8 @@ class SqlDeliveries:
         return [_delivery(row) for row in rows]
 
     async def count_unread_by_agent(self, agents: Sequence[AgentId]) -> Mapping[AgentId, tuple[int, int]]:
+        """Return the unread count and the newest number for each of these agents with unread deliveries."""
+
         def work(connection: Connection) -> Sequence[Any]:
             parts = (agents[at : at + _AT_ONCE] for at in range(0, len(agents), _AT_ONCE))
             return [row for part in parts for row in connection.execute(_UNREAD_OF, {"agents": part})]
@@ -224,6 +229,11 @@ class SqlDeliveries:
         after: MessageId | None = None,
         limit: int = 50,
     ) -> Sequence[Delivery]:
+        """Return deliveries in these states, oldest first, or urgent ones first.
+
+        Each of `words` must match a word of the text or the start of one, ignoring case; a text without words matches
+        nothing. `after` is the last delivery of the previous page.
+        """
         await self._hold(agent_key(agent_id))
 
         def work(connection: Connection) -> Sequence[Any]:
@@ -249,6 +259,7 @@ class SqlDeliveries:
         return None if row is None else _delivery(row)
 
     async def count_by_state(self, agent_id: AgentId) -> Mapping[DeliveryState, int]:
+        """Return the number of deliveries in each state, in constant time."""
         await self._hold(agent_key(agent_id))
         rows = await self._run(lambda connection: _COUNTS.all(connection, {"agent_id": agent_id}))
         counts = {row.state: row.number for row in rows}
@@ -257,6 +268,7 @@ class SqlDeliveries:
     async def find_sent(
         self, sender_id: AgentId, *, before: MessageId | None = None, limit: int = 50
     ) -> Sequence[Delivery]:
+        """Return the deliveries of an agent's messages, newest first."""
         statement = _ROWS.where(messages.c.sender_id == sender_id).order_by(messages.c.number.desc()).limit(limit)
         if before is not None:
             number = select(messages.c.number).where(messages.c.id == before).scalar_subquery()
@@ -267,6 +279,8 @@ class SqlDeliveries:
     async def find_unhandled(
         self, states: Collection[DeliveryState], *, before: MessageId | None = None, limit: int
     ) -> Sequence[Delivery]:
+        """Return the deliveries of all present agents in these states, none of them handled, newest message first."""
+
         def work(connection: Connection) -> Sequence[Any]:
             last = None if before is None else _NUMBER.first(connection, {"message_id": before})
             values = {"below": _NO_END if last is None else last.number, "most": limit}
@@ -280,6 +294,7 @@ class SqlDeliveries:
         return [_delivery(row) for row in rows]
 
     async def count_unread(self, agent_id: AgentId) -> int:
+        """Return the number of unread deliveries in constant time."""
         return (await self.count_by_state(agent_id))[DeliveryState.UNREAD]
 
     async def lease(
@@ -291,59 +306,72 @@ class SqlDeliveries:
         now: datetime,
         snoozed: bool = False,
     ) -> Sequence[MessageId]:
+        """Lease unread deliveries, for a snooze or a response in flight; return those that were unread, in order."""
         leased_ids = await self._move_deliveries(_LEASE, agent_id, messages, until=until, seen=now, snoozed=snoozed)
         return [message for message in messages if message in leased_ids]
 
     async def lease_for_pulse(self, agent_id: AgentId, messages: Collection[MessageId], pulse_id: PulseId) -> None:
+        """Lease unread deliveries until the end of a pulse that has them in its prompt."""
         await self._hold(agent_key(agent_id))
         for message_id in messages:
             self._queue_write(_LEASE_FOR_PULSE, [agent_id, message_id, pulse_id], key=message_id)
 
     async def mark_seen_by_pulse(self, agent_id: AgentId, pulse_id: PulseId, now: datetime) -> None:
+        """Record when the agent first received the messages in the prompt of its pulse: when that started."""
         await self._hold(agent_key(agent_id))
         self._queue_write(_SEE_OF_PULSE, [pulse_id, now], key=pulse_id)
 
     async def mark_handled_by_pulse(self, agent_id: AgentId, pulse_id: PulseId, now: datetime) -> None:
+        """Mark the unhandled messages in the pulse's prompt as handled."""
         await self._hold(agent_key(agent_id))
         self._queue_write(_HANDLE_OF_PULSE, [pulse_id, now], key=pulse_id)
 
     async def mark_handled(
         self, agent_id: AgentId, messages: Collection[MessageId], now: datetime
     ) -> Sequence[MessageId]:
+        """Mark deliveries as handled; return those that changed."""
         moved_ids = await self._move_deliveries(_HANDLE, agent_id, messages, seen=now, ended=now)
         return [message for message in messages if message in moved_ids]
 
     async def release(self, agent_id: AgentId, messages: Collection[MessageId]) -> Sequence[MessageId]:
+        """Return leased deliveries to unread; return those that changed."""
         moved_ids = await self._move_deliveries(_RELEASE, agent_id, messages)
         return [message for message in messages if message in moved_ids]
 
     async def mark_seen(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> None:
+        """Record when the agent first received these."""
         await self._hold(agent_key(agent_id))
         if messages:
             rows = [(agent_id, message_id, now) for message_id in sorted(messages)]
             await self._run(lambda connection: _SEE.run_many(connection, rows))
 
     async def mark_noticed(self, agent_id: AgentId, messages: Collection[MessageId]) -> None:
+        """Mark deliveries as no longer missed: they have woken their agent, or asked for it."""
         await self._hold(agent_key(agent_id))
         for message_id in messages:
             self._queue_write(_NOTICE, [agent_id, message_id], key=message_id)
 
     async def mark_dead(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
+        """Mark leased or unread deliveries as dead; return those that changed."""
         moved_ids = await self._move_deliveries(_DIE, agent_id, messages, ended=now)
         return [message for message in messages if message in moved_ids]
 
     async def requeue(self, agent_id: AgentId, messages: Collection[MessageId]) -> Sequence[MessageId]:
+        """Return dead deliveries to unread; return those that changed."""
         moved_ids = await self._move_deliveries(_REQUEUE, agent_id, messages)
         return [message for message in messages if message in moved_ids]
 
     async def find_leased_by_pulse(self, pulse_id: PulseId) -> Sequence[MessageId]:
+        """Return the unhandled messages in the pulse's prompt."""
         rows = await self._run(lambda connection: _OF_PULSE.all(connection, {"pulse": pulse_id}))
         return [MessageId(row.message_id) for row in rows]
 
     async def release_expired(self, now: datetime) -> Collection[AgentId]:
+        """Return expired leases to unread; return the affected agents."""
         return await self._free(HAS_EXPIRED, {"now": now})
 
     async def end_waits(self) -> Collection[AgentId]:
+        """Return deliveries that are in flight to a caller to unread; return the affected agents."""
         return await self._free(_IS_WAIT, {})
 
     async def _free(
@@ -359,6 +387,10 @@ class SqlDeliveries:
         return {AgentId(agent_id) for agent_id in ids}
 
     async def delete_handled(self, before: datetime, *, limit: int) -> int:
+        """Delete up to `limit` handled deliveries that ended before `before`, oldest first; return their number.
+
+        Direct messages that no delivery, wake or answer refers to any more are deleted too.
+        """
         await self._hold(RETENTION_KEY)
         values = {"before": before, "most": limit}
         owners = await self._run(lambda connection: {row.agent_id for row in _RETIRED_ROWS.all(connection, values)})

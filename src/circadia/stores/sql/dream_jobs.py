@@ -39,15 +39,19 @@ _ADD = Statement(Upsert(dream_jobs), _FIELDS)
 _BY_ID = Statement(select(dream_jobs).where(dream_jobs.c.id == bindparam("of")))
 
 
-class SqlDreamJobs:
+class DreamJobs:
+    """Dreams over memory folders and banks. One over each is open at a time."""
+
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
         self._hold = runner.hold
 
     async def add(self, job: DreamJob) -> bool:
+        """Add an open dream; return False if another one over the same folder or bank is open."""
         return await self._run(lambda connection: _ADD.execute(connection, _values(job)) == 1)
 
     async def save(self, now: DreamJob, *, origin: Collection[DreamJobStatus]) -> bool:
+        """Write the dream if its stored status is one of `origin`; return whether it was."""
         statement = (
             update(dream_jobs)
             .where(dream_jobs.c.id == now.id, dream_jobs.c.status.in_([status.value for status in origin]))
@@ -68,6 +72,7 @@ class SqlDreamJobs:
         before: DreamId | None = None,
         limit: int = 100,
     ) -> Sequence[DreamJob]:
+        """Return dreams of these statuses (all without any), the newest first."""
         statement = select(dream_jobs).order_by(dream_jobs.c.id.desc()).limit(limit)
         if statuses:
             statement = statement.where(dream_jobs.c.status.in_([status.value for status in statuses]))

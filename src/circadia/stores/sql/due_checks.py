@@ -75,7 +75,12 @@ async def run_demotion(runner: Runner, statements: tuple[Statement, Statement], 
         queue_check(runner, bank_id)
 
 
-class SqlDueChecks:
+class DueChecks:
+    """Checks of banks for a due pass.
+
+    The nouns ask for one in the transaction of each change that a decision rests on, so none is lost.
+    """
+
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._run = runner.run
@@ -85,9 +90,12 @@ class SqlDueChecks:
             queue_check(self._runner, bank_id)
 
     async def add_of_agents(self, bound_name: str, *, if_asleep: bool) -> None:
+        """Ask for a check of the banks with this name or template; see `AgentsCheck`."""
         queue_check_of_agents(self._runner, bound_name, if_asleep=if_asleep)
 
     async def find_due(self, now: datetime, *, limit: int) -> DueBanks:
+        """Return up to `limit` banks for which a check was asked for, and as many whose time has come."""
+
         def work(connection: Connection) -> DueBanks:
             numbers: dict[BankId, list[int]] = {}
             agents: list[AgentsCheck] = []
@@ -102,11 +110,13 @@ class SqlDueChecks:
         return await self._run(ShortRead(work))
 
     async def expand(self, check: AgentsCheck, now: datetime, *, limit: int) -> int:
+        """Make up to `limit` of the bound banks due now; return how many were not due before."""
         statement = _EXPAND_BACKLOG if check.if_asleep else _EXPAND_ALL
         values = {"bound": check.bound_name, "now": now, "most": limit}
         return await self._run(lambda connection: statement.execute(connection, values))
 
     async def settle(self, numbers: Collection[int], checks: Sequence[DueCheck]) -> None:
+        """Delete the requests with these numbers, and set when the banks are checked again."""
         needed = sorted((each.bank_id, each.at, each.has_backlog) for each in checks if each.is_needed)
         over = sorted(each.bank_id for each in checks if not each.is_needed)
 

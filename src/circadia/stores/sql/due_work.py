@@ -49,11 +49,15 @@ _DUE = Statement(
 )
 
 
-class SqlDueWork:
+class DueWorks:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
     async def find(self, now: datetime, *, fleet_rule: str, launchers: Collection[str] = ()) -> DueWork:
+        """Return what is due, in one statement: of pulses, those of `launchers`.
+
+        `fleet_rule` is the rule of wakes that wait for a place in the fleet.
+        """
         values = {
             **pulses.CLAIMS.build_values(now, launchers), **passes.CLAIMS.build_values(now), "fleet_rule": fleet_rule,
         }  # fmt: skip

@@ -20,7 +20,7 @@ from circadia.stores.sql.due_checks import queue_check, run_demotion
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, episodes, evidence
 from circadia.stores.sql.name_list import list_texts
-from circadia.stores.sql.searchable import SearchableStatements, SqlSearchableRows, fetch_by_ids, select_by_ids, weight
+from circadia.stores.sql.searchable import SearchableRows, SearchableStatements, fetch_by_ids, select_by_ids, weight
 from circadia.stores.sql.short_reads import LongWork
 from circadia.stores.sql.statement import Statement
 
@@ -79,7 +79,9 @@ def _build_keyed(connection: Connection) -> Select[Any, Any]:
 _KEYED = Statement(_build_keyed)
 
 
-class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
+class Episodes(SearchableRows[EpisodeId, Episode]):
+    """Episodes: appended and demoted, never rewritten."""
+
     _statements = SearchableStatements(episodes, Layer.EPISODES)
 
     def __init__(self, runner: Runner) -> None:
@@ -87,6 +89,7 @@ class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
         self._keep = runner.queue_write
 
     async def add(self, episode: Episode) -> None:
+        """Store an episode. The block fails with Conflict if the bank has one of its key."""
         await self._hold(bank_key(episode.bank_id))
         self._keep(_ADD, (*_ROW(episode), _STALE.dump_python(episode.stale, mode="json")))
         queue_check(self._runner, episode.bank_id)
@@ -100,11 +103,13 @@ class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
         return await self._first(_BY_KEY, {"bank": bank_id, "idempotency": key})
 
     async def find_stored_times(self, bank_id: BankId, keys: Collection[str]) -> Mapping[str, datetime]:
+        """Return the storage times of the bank's episodes with these idempotency keys, by key."""
         values = {"bank": bank_id, "keys": orjson.dumps(list(keys)).decode()}
         rows = await self._run(lambda connection: _KEYED.all(connection, values))
         return {row.key: row.at for row in rows if row.at is not None}
 
     async def find_repeated(self, bank_id: BankId, digest: str, since: datetime) -> Episode | None:
+        """Return the newest episode with this digest of speaker and text that was stored since then."""
         await self._hold(bank_key(bank_id))
         return await self._first(_SAID, {"bank": bank_id, "said": digest, "since": since})
 
@@ -120,6 +125,7 @@ class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
         newest_first: bool = False,
         limit: int = 100,
     ) -> Sequence[Episode]:
+        """Return episodes after a number in order; with `newest_first` those before it, descending, and 0 means all."""
         number = episodes.c.number
         statement = _OF_BANK.order_by(number.desc() if newest_first else number).limit(limit)
         if after:
@@ -139,6 +145,7 @@ class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
         until: datetime | None = None,
         limit: int | None = None,
     ) -> Sequence[EpisodeId]:
+        """Return the ids of episodes that match all given conditions; `until` is exclusive."""
         statement = select(episodes.c.id).where(episodes.c.bank_id == bank_id)
         if conversation is not None:
             statement = statement.where(episodes.c.conversation == conversation)
@@ -154,25 +161,30 @@ class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
         return [EpisodeId(episode_id) for episode_id in ids]
 
     async def get_by_ids(self, bank_id: BankId, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
+        """Return the bank's episodes of these ids, by id."""
         if not ids:
             return {}
         records = await self._run(lambda connection: _episodes(fetch_by_ids(connection, _IDENTIFIED, ids)))
         return {episode.id: episode for episode in records if episode.bank_id == bank_id}
 
     async def demote(self, episode_id: EpisodeId, stale: Sequence[Demotion]) -> None:
+        """Write an episode's demotions, and count the change in its bank."""
         values = {"key_id": episode_id, "new_stale": _STALE.dump_python(tuple(stale), mode="json")}
         await run_demotion(self._runner, _DEMOTE, values)
 
     async def find_changed_weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
+        """Return current weights, by number, of episodes demoted or restored since the bank's count was `after`."""
         values = {"bank": bank_id, "after": after}
         rows = await self._run(lambda connection: _WEIGHTS.all(connection, values))
         return {row.number: weight(row.stale) for row in rows}
 
     async def find_demotions(self, bank_id: BankId) -> Mapping[EpisodeId, Sequence[Demotion]]:
+        """Return demotions by id, for episodes that have any."""
         rows = await self._run(LongWork(lambda connection: _DEMOTED.all(connection, {"bank": bank_id})))
         return {EpisodeId(row.id): _STALE.validate_python(row.stale) for row in rows}
 
     async def remove(self, ids: Collection[EpisodeId]) -> Sequence[int]:
+        """Delete episodes and the links of notes to them; return their numbers."""
         links = delete(evidence).where(evidence.c.episode_id.in_(ids))
         rows = delete(episodes).where(episodes.c.id.in_(ids)).returning(episodes.c.number)
 

@@ -31,10 +31,11 @@ _NUMBER = text(
 )
 
 
-class SqlEvents:
-    """The event log in one transaction.
+class Events:
+    """The append-only event log. A reader that has seen number n misses none below.
 
-    In PostgreSQL a new event has a negative number, the smaller the later, until `assign_numbers` gives it its place.
+    Where blocks commit side by side (`Store.commits_in_order` is false: PostgreSQL), a new event has a negative number,
+    the smaller the later, until `assign_numbers` gives it its place (see `EventSequencer`).
     """
 
     def __init__(self, runner: Runner) -> None:
@@ -47,9 +48,11 @@ class SqlEvents:
             self._keep(_ADD, _ROW(event))
 
     async def has_unnumbered(self) -> bool:
+        """Return whether any committed event waits for its number."""
         return bool(await self._run(_UNNUMBERED.scalar))
 
     async def assign_numbers(self) -> None:
+        """Give the committed events that have none their numbers, in the order in which they were written."""
         await self._hold(EVENTS_KEY)
         await self._run(_assign_numbers)
 
@@ -62,6 +65,7 @@ class SqlEvents:
         agent: str | None = None,
         types: Collection[EventType] | None = None,
     ) -> Sequence[Event]:
+        """Return events with a greater number, in order."""
         return await self._find(_Range.AFTER, limit, session, agent, types, number=number)
 
     async def find_unnumbered(self, *, types: Collection[EventType]) -> Sequence[Event]:
@@ -75,6 +79,7 @@ class SqlEvents:
         agent: str | None = None,
         types: Collection[EventType] | None = None,
     ) -> Sequence[Event]:
+        """Return the latest events, newest first, with those without a number."""
         unnumbered = await self._find(_Range.UNNUMBERED, limit, session, agent, types)
         numbered = await self._find(_Range.NUMBERED_BACKWARD, limit, session, agent, types)
         return [*unnumbered, *numbered][:limit]
@@ -99,6 +104,7 @@ class SqlEvents:
         return [_event(row) for row in await self._run(lambda connection: statement.all(connection, values))]
 
     async def first_number(self) -> int:
+        """Return the lowest stored number, or 0."""
         return await self._run(_FIRST.scalar)
 
     async def last_number(self) -> int:

@@ -61,7 +61,9 @@ _OF_OTHERS = (
 _EXPIRE: Final = Statement(delete(hold_places).where(~exists().where(members.c.id == hold_places.c.member_id)))
 
 
-class SqlHoldPlaces:
+class HoldPlaceCounts:
+    """How many calls each gateway holds for each agent; the agent `""` stands for all."""
+
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
         self._hold = runner.hold
@@ -70,6 +72,7 @@ class SqlHoldPlaces:
     async def sum_of_others(
         self, member_id: MemberId, agents: Collection[AgentId], now: datetime
     ) -> Mapping[AgentId, int]:
+        """Return the number of calls that other members hold now for each of these agents, if any."""
         await self._hold(HOLDS_KEY)
         values = {"member": member_id, "agents": list(agents), "now": now}
         rows = await self._run(lambda connection: connection.execute(_SUMS, values).all())
@@ -78,6 +81,7 @@ class SqlHoldPlaces:
     async def find_of_others(
         self, member_id: MemberId, now: datetime, *, session: str | None = None, agent: str | None = None, limit: int
     ) -> tuple[Sequence[MemberHolds], int]:
+        """Return what other live members hold, most calls first, and the number of all these calls. One statement."""
         statement = _OF_OTHERS.limit(limit)
         if session is not None:
             statement = statement.where(sessions.c.name == session)
@@ -98,6 +102,7 @@ class SqlHoldPlaces:
         return holds, int(rows[0].total) if rows else 0
 
     async def put(self, member_id: MemberId, counts: Mapping[AgentId, int]) -> None:
+        """Overwrite the counts of these agents."""
         await self._hold(HOLDS_KEY)
         for agent_id, holds in counts.items():
             if holds:

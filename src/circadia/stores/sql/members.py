@@ -60,17 +60,19 @@ _TAKE = Statement(Upsert(leads, keys=("name",), new=("member_id", "lease_until")
 _RESIGN = Statement(delete(leads).where(leads.c.member_id == bindparam("key")))
 
 
-class SqlMembers:
+class Members:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
         self._hold = runner.hold
         self._queue_write = runner.queue_write
 
     async def put(self, member: Member) -> None:
+        """Insert or overwrite a member, except for `leads`."""
         await self._hold(MEMBERS_KEY)
         self._queue_write(_PUT, _ROW(member), key=member.id)
 
     async def lead(self, member_id: MemberId, *, now: datetime, until: datetime) -> bool:
+        """Take or renew the lead until then, if no other member has it now; return whether it has it."""
         await self._hold(MEMBERS_KEY)
 
         def work(connection: Connection) -> bool:
@@ -87,14 +89,17 @@ class SqlMembers:
         await self._run(lambda connection: _RESIGN.execute(connection, {"key": member_id}))
 
     async def remove(self, member_id: MemberId) -> None:
+        """Remove a member, which gives up the lead."""
         await self.resign(member_id)
         await self._run(lambda connection: _REMOVE.execute(connection, {"key": member_id}))
 
     async def delete_expired(self, before: datetime) -> None:
+        """Remove the members whose lease ended before then."""
         await self._hold(MEMBERS_KEY)
         self._queue_write(_EXPIRE, [before], key=before)
 
     async def find_all(self, now: datetime) -> Sequence[Member]:
+        """Return the members whose lease has not ended, oldest first."""
         rows = await self._run(SingleRead(lambda connection: _ALIVE.all(connection, {"now": now})))
         return [build_member(row) for row in rows]
 

@@ -39,7 +39,7 @@ _LATEST = Statement(
 )
 
 
-class SqlMessages:
+class Messages:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
         self._hold = runner.hold
@@ -48,6 +48,10 @@ class SqlMessages:
     async def add(
         self, message: Message, to: Collection[tuple[AgentId, bool]], *, missed: Collection[AgentId] = ()
     ) -> None:
+        """Store a message with one unread delivery per (agent, mentioned), and assign its number.
+
+        `missed` are those that it found awake, so that it woke them not.
+        """
         await self._hold(*(agent_key(agent_id) for agent_id, _ in to))
         values = _values(message)
         self._keep(_ADD, [values[name] for name in _FIELDS])
@@ -65,20 +69,24 @@ class SqlMessages:
         return None if row is None else message_of(row)
 
     async def find_by_root(self, root_id: str) -> Sequence[Message]:
+        """Return the messages of a chain in order."""
         rows = await self._run(lambda connection: _OF_ROOT.all(connection, {"root": root_id}))
         return [message_of(row) for row in rows]
 
     async def find_by_thread(self, thread_id: ThreadId, *, after: int = 0, limit: int = 100) -> Sequence[Message]:
+        """Return messages with a number greater than `after`, in order."""
         values = {"thread_id": thread_id, "after": after, "most": limit}
         rows = await self._run(lambda connection: _OF_THREAD.all(connection, values))
         return [message_of(row) for row in rows]
 
     async def find_latest(self, thread_id: ThreadId, *, limit: int) -> Sequence[Message]:
+        """Return the last messages in order."""
         values = {"thread_id": thread_id, "most": limit}
         rows = await self._run(lambda connection: _LATEST.all(connection, values))
         return [message_of(row) for row in reversed(rows)]
 
     async def index_next(self, *, limit: int) -> int:
+        """Add up to `limit` new messages to the inbox index, which speeds up searches; return their number."""
         return await self._run(lambda connection: index_next_messages(connection, limit))
 
 

@@ -15,13 +15,7 @@ from circadia.records.note import Note, NoteKind, NoteState
 from circadia.stores.locks import bank_key
 from circadia.stores.sql.due_checks import run_demotion
 from circadia.stores.sql.memory_tables import banks, evidence, notes
-from circadia.stores.sql.searchable import (
-    SearchableStatements,
-    SqlSearchableRows,
-    is_of_bank,
-    is_one_of,
-    run_by_numbers,
-)
+from circadia.stores.sql.searchable import SearchableRows, SearchableStatements, is_of_bank, is_one_of, run_by_numbers
 from circadia.stores.sql.statement import Statement
 
 _FIELDS: Final = tuple(field.name for field in fields(Note) if field.name not in ("number", "evidence", "returned"))
@@ -83,17 +77,19 @@ _USED = Statement(
 )
 
 
-class SqlNotes(SqlSearchableRows[NoteId, Note]):
+class Notes(SearchableRows[NoteId, Note]):
     _statements = SearchableStatements(notes, Layer.NOTES)
 
     def _build_records(self, connection: Connection, rows: Sequence[Row[Any]]) -> list[Note]:
         return _notes(connection, rows)
 
     async def add(self, note: Note) -> int:
+        """Store a note with its evidence; return its number."""
         await self._hold(bank_key(note.bank_id))
         return await self._run(lambda connection: _add(connection, note))
 
     async def add_all(self, new: Sequence[Note]) -> None:
+        """Store notes with their evidence, in this order."""
         await self._hold(*(bank_key(note.bank_id) for note in new))
         rows, links = [_ROW(note) for note in new], [(note.id, episode) for note in new for episode in note.evidence]
         await self._run(lambda connection: (_ADD_EVERY.run_many(connection, rows), _LINK.run_many(connection, links)))
@@ -110,11 +106,13 @@ class SqlNotes(SqlSearchableRows[NoteId, Note]):
     async def find_all(
         self, bank_id: BankId, *, after: int = 0, limit: int = 100, retired: bool = False
     ) -> Sequence[Note]:
+        """Return notes with a number greater than `after` in order, without retired ones by default."""
         values = {"bank": bank_id, "after": after, "most": limit}
         statement = _WITH_RETIRED if retired else _EVERY
         return await self._run(lambda connection: _notes(connection, statement.all(connection, values)))
 
     async def find_newest(self, bank_id: BankId, limit: int) -> Sequence[Note]:
+        """Return the newest `limit` notes that are not retired, in ascending order."""
         values = {"bank": bank_id, "most": limit}
         notes = await self._run(lambda connection: _notes(connection, _NEWEST.all(connection, values)))
         return notes[::-1]
@@ -122,6 +120,10 @@ class SqlNotes(SqlSearchableRows[NoteId, Note]):
     async def find_page(
         self, bank_id: BankId, *, state: NoteState | None = None, after: int = 0, limit: int = 100
     ) -> Sequence[Note]:
+        """Return notes in this state, or all, newest first.
+
+        `after` is the number of the last one on the previous page.
+        """
         statement = _OF_BANK.order_by(notes.c.number.desc()).limit(limit)
         if state is not None:
             statement = statement.where(_IN_STATE[state])
@@ -131,6 +133,7 @@ class SqlNotes(SqlSearchableRows[NoteId, Note]):
         return await self._run(lambda connection: _notes(connection, connection.execute(statement, values).all()))
 
     async def find_citing(self, episodes: Collection[EpisodeId]) -> Sequence[NoteId]:
+        """Return notes, retired ones too, that cite any of these episodes."""
         if not episodes:
             return []
         statement = select(evidence.c.note_id).where(evidence.c.episode_id.in_(episodes)).distinct()
@@ -138,26 +141,31 @@ class SqlNotes(SqlSearchableRows[NoteId, Note]):
         return [NoteId(note_id) for note_id in ids]
 
     async def retire(self, note_id: NoteId, at: datetime | None) -> None:
+        """Retire a note from search, or restore it; either counts as a demotion."""
         values = {"key_id": note_id, "now": at}
         await run_demotion(self._runner, _RETIRE, values)
 
     async def mark_used(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
+        """Record that an agent received these notes, unless a use since `before` is recorded."""
         if numbers:
             await self._run(
                 lambda connection: run_by_numbers(connection, _USE, numbers, bank=bank_id, now=at, before=before)
             )
 
     async def find_use_times(self, bank_id: BankId, *, first: int) -> Mapping[int, datetime]:
+        """Return the last use by number, for used notes from `first` on that are not retired."""
         values = {"bank": bank_id, "first": first}
         rows = await self._run(lambda connection: _USED.all(connection, values))
         return {row.number: row.used_at for row in rows}
 
     async def find_changed_weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
+        """Return weight 0 for notes retired since the bank's demotion count was `after`, 1 for restored ones."""
         values = {"bank": bank_id, "after": after}
         rows = await self._run(lambda connection: _WEIGHTS.all(connection, values))
         return {row.number: 1.0 if row.retired_at is None else 0.0 for row in rows}
 
     async def remove(self, ids: Collection[NoteId]) -> Sequence[int]:
+        """Delete notes; return their numbers."""
         links = delete(evidence).where(evidence.c.note_id.in_(ids))
         rows = delete(notes).where(notes.c.id.in_(ids)).returning(notes.c.number)
 

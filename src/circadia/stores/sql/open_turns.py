@@ -43,7 +43,9 @@ _BEAT = Statement(
 _FORGET = Statement(delete(open_turns).where(open_turns.c.lease_until < bindparam("before")))
 
 
-class SqlOpenTurns:
+class OpenTurns:
+    """Turns in progress at the gateways of all processes."""
+
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
@@ -59,6 +61,7 @@ class SqlOpenTurns:
             await self._run(lambda connection: connection.execute(_REMOVE, {"of": owner, "ids": list(ids)}))
 
     async def find_newest_start(self, bank: str, end_user: str, *, besides: str, now: datetime) -> datetime | None:
+        """Return the start of the newest turn of a bank at processes other than `besides`."""
         values = {"name": bank, "user": end_user, "besides": besides, "now": now}
         row = await self._run(lambda connection: _NEWEST.first(connection, values))
         return None if row is None else row.at
@@ -67,4 +70,5 @@ class SqlOpenTurns:
         await self._run(lambda connection: _BEAT.execute(connection, {"of": owner, "until": until}))
 
     async def delete_expired(self, before: datetime) -> None:
+        """Delete turns whose leases ran out before then."""
         await self._run(lambda connection: _FORGET.execute(connection, {"before": before}))

@@ -68,11 +68,12 @@ _WAKES = Statement(
 )
 
 
-class SqlOverviews:
+class Overviews:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
     async def count(self, now: datetime, *, own: MemberId | None) -> Overview:
+        """Count what there is now and was in this UTC day; calls held at the server `own` are left out."""
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         values = {"now": now, "own": own or "", "day_number": number_of(now.date())}
         row = await self._run(lambda connection: _COUNTS.first(connection, values))

@@ -71,13 +71,16 @@ _PUT_CHANGES = Statement(
 )
 
 
-class SqlPasses:
+class Passes:
+    """Passes and their changes."""
+
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._run = runner.run
         self._hold = runner.hold
 
     async def add(self, new: Pass) -> None:
+        """Store a new pass. Raises Conflict if the bank has an open one."""
         await self._hold(bank_key(new.bank_id))
         values = {column.name: getattr(new, column.name) for column in passes.c}
         values["operations"] = list(new.operations)
@@ -85,6 +88,7 @@ class SqlPasses:
             raise Conflict("this bank has an open pass; wait until it ends, or cancel it")
 
     async def save(self, now: Pass, *, origin: Pass) -> bool:
+        """Write the pass if its stored state, epoch included, matches `origin`; return whether it did."""
         await self._hold(bank_key(now.bank_id))
         values: dict[str, Any] = {f"new_{name}": getattr(now, name) for name in _MOVING}
         values |= {"key_id": now.id, "origin": origin.status.value, "origin_epoch": origin.epoch}
@@ -100,16 +104,24 @@ class SqlPasses:
         return await fetch_held(self._runner, work, lambda found: bank_key(found.bank_id))
 
     async def get_open(self, bank_id: BankId) -> Pass | None:
+        """Return the bank's pass that has not ended."""
         await self._hold(bank_key(bank_id))
         row = await self._run(lambda connection: _OPEN_OF.first(connection, {"bank": bank_id}))
         return None if row is None else _pass(row)
 
     async def has_startable(self, now: datetime) -> bool:
+        """Return whether a pending pass that nobody has claimed may start."""
         return await CLAIMS.has_startable(self._runner, now)
 
     async def claim(
         self, owner: str, *, now: datetime, until: datetime, limit: int, since: datetime | None = None
     ) -> Sequence[Pass]:
+        """Claim pending passes that may start and that nobody else is claiming; return them.
+
+        Passes that calls wait for go first, then the bank that waited longest (SLEEP-14). A claimed pass stays
+        pending, with the next epoch and a lease `until` then. Those that the owner has claimed until `since` or later,
+        in a claim whose answer was lost, are among them.
+        """
         rows = await CLAIMS.claim(self._runner, owner, now=now, until=until, limit=limit, since=since)
         return sorted((_pass(row) for row in rows), key=lambda run: (run.trigger is not Trigger.NEEDED, run.id))
 
@@ -127,6 +139,7 @@ class SqlPasses:
         before: PassId | None = None,
         limit: int = 100,
     ) -> Sequence[Pass]:
+        """Return passes, newest first; `before` is the last one of the previous page."""
         statement = select(passes).order_by(passes.c.id.desc()).limit(limit)
         if bank_id is not None:
             statement = statement.where(passes.c.bank_id == bank_id)
@@ -144,6 +157,11 @@ class SqlPasses:
         before: Pass | None = None,
         limit: int = 100,
     ) -> Sequence[Pass]:
+        """Return passes over all banks, newest request first.
+
+        They have one of these statuses, if any are given, and were requested at or after `since`; `before` is the last
+        one of the previous page.
+        """
         statement = select(passes).order_by(passes.c.created_at.desc(), passes.c.id.desc()).limit(limit)
         if since is not None:
             statement = statement.where(passes.c.created_at >= since)
@@ -158,6 +176,7 @@ class SqlPasses:
         return sorted(found, key=lambda run: (run.created_at, run.id), reverse=True)[:limit]
 
     async def count_started(self, bank_id: BankId | None, since: datetime, until: datetime) -> int:
+        """Return how many passes of the bank, or of all banks, started since then and before `until`."""
         await self._hold(FLEET_KEY if bank_id is None else bank_key(bank_id))
         statement = select(func.count()).where(passes.c.started_at >= since, passes.c.started_at < until)
         if bank_id is not None:
@@ -171,6 +190,7 @@ class SqlPasses:
         return {status: counts.get(status.value, 0) for status in PassStatus}
 
     async def save_changes(self, changes: Sequence[Change]) -> None:
+        """Store changes, or overwrite those of the same pass and number."""
         if changes:
             await self._run(
                 lambda connection: _PUT_CHANGES.run_many(connection, [_CHANGE_ROW(change) for change in changes])
@@ -180,6 +200,7 @@ class SqlPasses:
         self, pass_id: PassId, *, state: ChangeState | None = None, kind: ChangeKind | None = None, after: int = 0,
         limit: int | None = None,
     ) -> Sequence[Change]:  # fmt: skip
+        """Return a pass's changes in order, optionally of one state or kind."""
         statement = select(pass_changes).where(pass_changes.c.pass_id == pass_id).order_by(pass_changes.c.number)
         statement = statement.where(pass_changes.c.number > after).limit(limit)
         if state is not None:
@@ -189,13 +210,16 @@ class SqlPasses:
         return await self._run(lambda connection: [_change(row) for row in connection.execute(statement).all()])
 
     async def last_change_number(self, pass_id: PassId) -> int:
+        """Return the number of a pass's last change, or 0."""
         return int(await self._run(lambda connection: _LAST_CHANGE.scalar(connection, {"of": pass_id})) or 0)
 
     async def redact_changes(self, bank_id: BankId, gone: Collection[str]) -> None:
+        """Remove the content of the bank's changes that concern or cite these notes or episodes."""
         await self._hold(bank_key(bank_id))
         await self._run(LongWork(lambda connection: _redact_changes(connection, bank_id, frozenset(gone))))
 
     async def find_changes_of(self, bank_id: BankId, target: str) -> Sequence[Change]:
+        """Return what passes changed in a note, episode or block of the bank, oldest first."""
         statement = (
             select(pass_changes)
             .join(passes, passes.c.id == pass_changes.c.pass_id)

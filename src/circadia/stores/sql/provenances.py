@@ -69,7 +69,9 @@ _RECENT: Final = Statement(
 )
 
 
-class SqlProvenances:
+class Provenances:
+    """Sources of recent texts."""
+
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
         self._queue_write = runner.queue_write
@@ -84,6 +86,7 @@ class SqlProvenances:
         return await self._run(lambda connection: _EXPIRE.execute(connection, {"now": now, "most": limit}))
 
     async def find_recent(self, scope: str, *, after: int, now: datetime, limit: int) -> Sequence[Provenance]:
+        """Return the scope's provenances with a greater number in order; if more than `limit`, the newest."""
         values = {"of_scope": scope, "after": after, "now": now, "most": limit}
         rows = await self._run(ShortRead(lambda connection: _RECENT.all(connection, values)))
         return [_provenance(row) for row in reversed(rows)]

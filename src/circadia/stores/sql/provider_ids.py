@@ -18,11 +18,14 @@ _OWNER = Statement(
 )
 
 
-class SqlProviderIds:
+class ProviderIds:
+    """The agent that received each provider-side id (GATE-60)."""
+
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
     async def add(self, upstream: str, provider_id: str, agent_id: AgentId, at: datetime) -> None:
+        """Record an owner, unless the id has one."""
         values = {"upstream": upstream, "provider_id": provider_id, "agent_id": agent_id, "at": at}
 
         def work(connection: Connection) -> None:

@@ -82,7 +82,9 @@ _ENDED = Statement(
 _FAILED: Final = frozenset(status.value for status in FAILED)
 
 
-class SqlPulses:
+class Pulses:
+    """Pulses: the rows are the source of truth and the engine's outbox (WAKE-50)."""
+
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._run = runner.run
@@ -97,6 +99,7 @@ class SqlPulses:
         self._keep(_ADD, _ROW(pulse))
 
     async def save(self, pulse: Pulse, *, origin: Pulse) -> bool:
+        """Write the pulse if its stored state, epoch included, matches `origin`; return whether it did."""
         await self._hold(agent_key(pulse.agent_id))
         values = _build_save(pulse, origin)
         is_saved = await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
@@ -105,6 +108,7 @@ class SqlPulses:
         return is_saved
 
     async def queue_save(self, pulse: Pulse, *, origin: Pulse) -> None:
+        """Write the pulse by the end of the block, which fails with Conflict if its state does not match `origin`."""
         await self._hold(agent_key(pulse.agent_id))
         self._note(pulse)
         moved = Conflict(f"pulse {pulse.id!r} was moved by another process")
@@ -125,11 +129,13 @@ class SqlPulses:
         return await fetch_held(self._runner, work, lambda pulse: agent_key(pulse.agent_id))
 
     async def get_by_token(self, token_hash: str) -> Pulse | None:
+        """Return the open pulse with this token."""
         rows = await self._run(lambda connection: _BY_TOKEN.all(connection, {"token_hash": token_hash}))
         # Checked here: in the query, PostgreSQL would scan the index of open pulses for the one with the token.
         return next((_pulse(row) for row in rows if row.ended_at is None), None)
 
     async def find_open(self, agent_id: AgentId) -> Sequence[Pulse]:
+        """Return the agent's pulses that have not ended, oldest first."""
         await self._hold(agent_key(agent_id))
         open_pulses = self._open.get(agent_id)
         if open_pulses is None:
@@ -138,30 +144,40 @@ class SqlPulses:
         return sorted(open_pulses.values(), key=lambda pulse: (pulse.created_at, pulse.id))
 
     async def find_busy_agents(self) -> Collection[AgentId]:
+        """Return the agents with a pulse that has not ended."""
         rows = await self._run(lambda connection: _BUSY_AGENTS.all(connection, {}))
         return frozenset(AgentId(row.agent_id) for row in rows)
 
     async def find_by_root(self, root_id: str) -> Sequence[Pulse]:
+        """Return the pulses of a chain in order."""
         rows = await self._run(lambda connection: _OF_ROOT.all(connection, {"root": root_id}))
         return [_pulse(row) for row in rows]
 
     async def has_startable(self, now: datetime, launchers: Collection[str]) -> bool:
+        """Return whether a pending pulse of these launchers that nobody has claimed may start."""
         return await CLAIMS.has_startable(self._runner, now, launchers)
 
     async def claim(
         self, owner: str, launchers: Collection[str], *, now: datetime, until: datetime, limit: int,
         since: datetime | None = None,
     ) -> Sequence[Pulse]:  # fmt: skip
+        """Claim the oldest pending pulses of these launchers that may start and that nobody else is claiming.
+
+        A claimed pulse stays pending, with the next epoch and a lease `until` then. Those that the owner has claimed
+        until `since` or later, in a claim whose answer was lost, are among them.
+        """
         self._open.clear()
         rows = await CLAIMS.claim(self._runner, owner, now=now, until=until, limit=limit, kinds=launchers, since=since)
         return sorted((_pulse(row) for row in rows), key=lambda pulse: (pulse.created_at, pulse.id))
 
     async def find_unclaimed(self, now: datetime, *, before: datetime, limit: int) -> Sequence[Pulse]:
+        """Return pulses of any launcher that may start, that nobody has claimed, and that were made before then."""
         values = {**CLAIMS.build_values(now), "before": before, "most": limit}
         rows = await self._run(lambda connection: _UNCLAIMED.all(connection, values))
         return [_pulse(row) for row in rows]
 
     async def find_overdue(self, now: datetime) -> Sequence[Pulse]:
+        """Return running pulses that no process claimed (waking periods) and whose time is up."""
         rows = await self._run(lambda connection: _OVERDUE.all(connection, {"now": now}))
         return [_pulse(row) for row in rows]
 
@@ -175,6 +191,7 @@ class SqlPulses:
     async def shift_starts(
         self, seconds: float, *, of: Collection[PulseId] | None, but_from: datetime, but_to: datetime
     ) -> None:
+        """Shift the start of these open pulses, or of all with None, except those that started in the given time."""
         self._open.clear()
         new_start = type_coerce(type_coerce(pulses.c.started_at, BigInteger) + int(seconds * 1_000_000), Instant)
         statement = (
@@ -194,6 +211,7 @@ class SqlPulses:
         before: PulseId | None = None,
         limit: int = 100,
     ) -> Sequence[Pulse]:
+        """Return pulses, newest first; `before` is the last one of the previous page."""
         statement = select(pulses).order_by(pulses.c.created_at.desc(), pulses.c.id.desc()).limit(limit)
         if agent_id is not None:
             statement = statement.where(pulses.c.agent_id == agent_id)
@@ -209,6 +227,7 @@ class SqlPulses:
         return [_pulse(row) for row in rows]
 
     async def count_failures(self, agent_id: AgentId, *, limit: int) -> tuple[int, datetime | None]:
+        """Return how many of the last `limit` ended pulses failed in a row, and when the newest of them ended."""
         await self._hold(agent_key(agent_id))
         values = {"agent_id": agent_id, "most": limit}
         rows = await self._run(lambda connection: _ENDED.all(connection, values), of=(pulses,))

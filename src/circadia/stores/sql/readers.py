@@ -8,7 +8,6 @@ from typing import TypeVar
 from sqlalchemy import Connection, Table
 
 from circadia.errors import CircadiaError, ReadTooSlow, StorageUnavailable
-from circadia.stores.base import NotASingleRead
 from circadia.stores.locks import LockKey
 from circadia.stores.sql.driver_errors import is_interrupted
 from circadia.stores.sql.link import Link, OpeningStatements
@@ -17,6 +16,10 @@ from circadia.stores.sql.short_reads import SingleRead
 from circadia.stores.sql.statement import Statement
 
 T = TypeVar("T")
+
+
+class NotASingleRead(Exception):
+    """A `Store.begin_single_read` block ran more than one statement."""
 
 
 class ReadBlock:

@@ -31,7 +31,9 @@ _DAY: Final = timedelta(days=1)
 _STEP: Final = timedelta(microseconds=1)
 
 
-class SqlRetention:
+class Retention:
+    """Deletes old rows."""
+
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
         self._hold = runner.hold
@@ -39,6 +41,11 @@ class SqlRetention:
     async def delete_page(
         self, what: RetentionKind, before: datetime, *, limit: int, after: datetime | None = None
     ) -> RetentionPage:
+        """Look at up to `limit` rows that ended before `before`, oldest first from `after` on, and delete what is free.
+
+        Open rows, the newest event, and what another row needs are kept. Calls leave daily sums by session, agent,
+        tier, upstream and model.
+        """
         await self._hold(RETENTION_KEY)
         if what is RetentionKind.EVENTS:
             return await self._run(LongWork(lambda connection: _delete_events(connection, before, limit)))

@@ -52,13 +52,16 @@ _NEXT = Statement(
 )
 
 
-class SqlRoutines:
+class Routines:
+    """Routines of agents; an unreadable row counts as missing and is logged."""
+
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._run = runner.run
         self._hold = runner.hold
 
     async def add(self, routine: Routine) -> None:
+        """Store a new routine. Raises Conflict if the agent has one of its name."""
         await self._hold(agent_key(routine.agent_id))
         values = {
             "id": routine.id, "agent_id": routine.agent_id, "name": routine.name, "created_at": routine.created_at,
@@ -73,6 +76,7 @@ class SqlRoutines:
         await save_next_wake(self._runner, routine.agent_id)
 
     async def save(self, routine: Routine, *, origin: Routine) -> bool:
+        """Write the routine if its next_at still matches `origin`; return whether it did."""
         await self._hold(agent_key(routine.agent_id))
         values: dict[str, Any] = {f"new_{name}": value for name, value in _build_row(routine).items()}
         values |= {"key_id": routine.id, "origin_next": origin.next_at}
@@ -81,6 +85,7 @@ class SqlRoutines:
         return saved
 
     async def remove(self, agent_id: AgentId, name: str) -> bool:
+        """Delete a routine; return whether it existed."""
         await self._hold(agent_key(agent_id))
         values = {"agent_id": agent_id, "name": name}
         removed = await self._run(lambda connection: _REMOVE.execute(connection, values) == 1)
@@ -88,6 +93,7 @@ class SqlRoutines:
         return removed
 
     async def remove_others(self, agent_id: AgentId, names: Collection[str]) -> None:
+        """Delete the agent's routines except these names, unreadable ones too."""
         await self._hold(agent_key(agent_id))
         others = delete(routines).where(routines.c.agent_id == agent_id, routines.c.name.not_in(names))
         await self._run(lambda connection: connection.execute(others))
@@ -100,10 +106,12 @@ class SqlRoutines:
         return None if row is None else next(iter(_load_readable([row])), None)
 
     async def find_by_agent(self, agent_id: AgentId) -> Sequence[Routine]:
+        """Return the agent's routines by name."""
         await self._hold(agent_key(agent_id))
         return _load_readable(await self._run(lambda connection: _OF_AGENT.all(connection, {"agent_id": agent_id})))
 
     async def find_due(self, now: datetime, *, limit: int) -> Sequence[Routine]:
+        """Return enabled routines whose next_at has come, longest overdue first."""
         unread = 0
         while True:
             values = {"now": now, "most": limit + unread}
@@ -114,6 +122,7 @@ class SqlRoutines:
             unread = len(rows) - len(readable)
 
     async def find_due_after(self, instant: datetime) -> Sequence[Routine]:
+        """Return enabled routines whose next_at is later."""
         return _load_readable(await self._run(lambda connection: _DUE_AFTER.all(connection, {"instant": instant})))
 
     async def next_due_time(self, now: datetime) -> datetime | None:

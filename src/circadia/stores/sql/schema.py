@@ -18,6 +18,7 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -393,3 +394,7 @@ routines = Table(
 )
 Index("routines_name", routines.c.agent_id, routines.c.name, unique=True)
 Index("routines_due", routines.c.next_at, **only("enabled"))
+
+write_probe = Table(
+    "write_probe", metadata, Column("id", Integer, primary_key=True), Column("filling", LargeBinary, nullable=False)
+)

@@ -243,8 +243,8 @@ class SearchableStatements:
         self.embedded = select_vectors(table)
 
 
-class SqlSearchableRows(ABC, Generic[Key, Row]):
-    """Episodes or notes in one transaction; see `SearchableRows`."""
+class SearchableRows(ABC, Generic[Key, Row]):
+    """Common access to episodes and notes: both are searched and given to agents."""
 
     _statements: ClassVar[SearchableStatements]
 
@@ -271,6 +271,7 @@ class SqlSearchableRows(ABC, Generic[Key, Row]):
         return await self._run(work)
 
     async def get_by_numbers(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Row]:
+        """Return these rows by number."""
         if not numbers:
             return {}
         statement = self._statements.numbered
@@ -284,6 +285,7 @@ class SqlSearchableRows(ABC, Generic[Key, Row]):
     async def excerpts(
         self, bank_id: BankId, numbers: Collection[int], *, characters: int | None = None
     ) -> Mapping[int, Excerpt]:
+        """Return excerpts by number, with up to `characters` of each text, or all of it."""
         if not numbers:
             return {}
         statement, layer = self._statements.shown, self._statements.layer
@@ -301,27 +303,33 @@ class SqlSearchableRows(ABC, Generic[Key, Row]):
         return await self._run(work if characters is None or len(numbers) > len(_PLACES) else ShortRead(work))
 
     async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
+        """Return index entries with a number greater than `after`, in order."""
         statement, values = self._statements.kept, {"bank": bank_id, "after": after, "most": limit}
         return await self._run(lambda connection: [build_index_entry(row) for row in statement.all(connection, values)])
 
     async def vectors(self, numbers: Collection[int]) -> Mapping[int, tuple[bytes, str]]:
+        """Return vector and embedder by number, for rows that have one."""
         return await self._run(lambda connection: fetch_vectors(connection, self._statements.embedded, numbers))
 
     async def count(self, bank_id: BankId) -> int:
+        """Return the number of rows that are not retired."""
         return await self._run(
             LongWork(lambda connection: self._statements.count.scalar(connection, {"bank": bank_id}))
         )
 
     async def find_lacking_vector(self, embedder: str | None, *, after: int = 0, limit: int) -> Sequence[Row]:
+        """Return rows of all banks after a number without a vector by this embedder, or without any, in order."""
         values = {"present": embedder, "after": after, "most": limit}
         statement = self._statements.unembedded if embedder is None else self._statements.strangers
         return await self._run(lambda connection: self._build_records(connection, statement.all(connection, values)))
 
     async def has_outdated_vector(self, bank_id: BankId, embedder: str, *, after: int) -> bool:
+        """Return whether a row of the bank after a number has a vector by another embedder."""
         statement, values = self._statements.outdated, {"bank": bank_id, "present": embedder, "after": after}
         return await self._run(lambda connection: statement.first(connection, values)) is not None
 
     async def save_vectors(self, vectors: Mapping[int, bytes], embedder: str) -> None:
+        """Write vectors by number and count them in their banks."""
         rows = [(number, vector, embedder) for number, vector in vectors.items()]
 
         def work(connection: Connection) -> None:

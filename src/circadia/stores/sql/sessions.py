@@ -52,13 +52,17 @@ _SILENT = Statement(
 )
 
 
-class SqlSessions:
+class Sessions:
+    """Access to sessions."""
+
     def __init__(self, runner: Runner, touch: Callable[[SessionId, datetime], None]) -> None:
         self._run = runner.run
         self._hold = runner.hold
         self._touch = touch
 
     async def add(self, session: Session) -> None:
+        """Store a new session. Raises Conflict if an open session has its name."""
+
         def work(connection: Connection) -> bool:
             return _ADD.execute(connection, _values(session)) == 1
 
@@ -69,23 +73,28 @@ class SqlSessions:
         return await self._run(lambda connection: _first(_GET.first(connection, {"key": session_id})))
 
     async def lock(self, session_id: SessionId) -> Session | None:
+        """Return the session, which nobody else closes or adds to until the end of the block."""
         await self._hold(session_key(session_id))
         return await self.get(session_id)
 
     async def get_by_name(self, name: str) -> Session | None:
+        """Return the open session of this name, else the last closed one."""
         return await self._run(lambda connection: _first(_BY_NAME.first(connection, {"key": name})))
 
     async def names_near(self, name: str) -> Sequence[str]:
+        """Return a few names that are alphabetically near this one."""
         return await self._run(lambda connection: _NAMES.find(connection, name, {}))
 
     async def find_all(
         self, *, closed: bool = False, after: SessionId | None = None, limit: int | None = None
     ) -> Sequence[Session]:
+        """Return open sessions, or all with `closed`, by id, oldest first."""
         statement = (_EVERY if closed else _OPEN).where(sessions.c.id > (after or "")).limit(limit)
         rows = await self._run(lambda connection: connection.execute(statement).all())
         return [_session(row) for row in rows]
 
     async def save(self, session: Session) -> None:
+        """Write status, closed_at, touched_at and stalled."""
         await self._hold(session_key(session.id))
         statement = update(sessions).where(sessions.c.id == session.id)
         values = {
@@ -97,16 +106,20 @@ class SqlSessions:
         await self._run(lambda connection: connection.execute(statement, values))
 
     async def mark_stalled(self, session_id: SessionId) -> bool:
+        """Mark an open session as stalled; return whether it was not."""
         return await self._run(lambda connection: _STALL.execute(connection, {"key": session_id}) == 1)
 
     async def touch(self, session_id: SessionId, at: datetime) -> None:
+        """Set touched_at and reset stalled once this block is committed and `Store.save_touches` has run."""
         self._touch(session_id, at)
 
     async def save_touches(self, touches: Mapping[SessionId, datetime]) -> None:
+        """Set touched_at where it is later, and reset stalled there."""
         rows = [(at, session_id) for session_id, at in sorted(touches.items())]
         await self._run(lambda connection: _TOUCH.run_many(connection, rows))
 
     async def find_silent_since(self, before: datetime) -> Sequence[Session]:
+        """Return open, unreported sessions whose agents (at least one) all sleep, untouched since `before`."""
         rows = await self._run(SingleRead(lambda connection: _SILENT.all(connection, {"before": before})))
         return [_session(row) for row in rows]
 

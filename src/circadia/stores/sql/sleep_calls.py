@@ -67,7 +67,9 @@ _OF_OPERATIONS = (
 )
 
 
-class SqlSleepCalls:
+class SleepCalls:
+    """Model calls of the sleep tier. Their cost is in the usage ledger under the same ids."""
+
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
         self._hold = runner.hold
@@ -78,16 +80,19 @@ class SqlSleepCalls:
         await self._run(lambda connection: _ADD.execute(connection, values))
 
     async def save_outcome(self, call: SleepCall) -> None:
+        """Write the answer or error, unless the bank was deleted or its calls forgotten since the call started."""
         await self._hold(bank_key(call.bank_id))
         values = {"of": call.id, "answered": call.answer, "failed": call.error}
         await self._run(lambda connection: _SETTLE.execute(connection, values))
 
     async def get_answered(self, bank_id: BankId, key: str) -> SleepCall | None:
+        """Return the bank's answered call of this key."""
         values = {"bank": bank_id, "asked": key}
         row = await self._run(ShortRead(lambda connection: _ANSWERED.first(connection, values)))
         return None if row is None else _call(row)
 
     async def find_unanswered(self, bank_id: BankId, key: str) -> Sequence[SleepCall]:
+        """Return the bank's calls of this key without answer or error."""
         values = {"bank": bank_id, "asked": key}
         return list(map(_call, await self._run(ShortRead(lambda connection: _UNANSWERED.all(connection, values)))))
 
@@ -95,6 +100,7 @@ class SqlSleepCalls:
         await self._run(lambda connection: _BEAT.execute(connection, {"of": call_id, "until": until}))
 
     async def find_by_pass(self, pass_id: PassId) -> Sequence[SleepCall]:
+        """Return a pass's calls in order."""
         return [_call(row) for row in await self._run(lambda connection: _OF_PASS.all(connection, {"of": pass_id}))]
 
     async def sum_cost(
@@ -105,6 +111,7 @@ class SqlSleepCalls:
         pass_id: PassId | None = None,
         operation: str | None = None,
     ) -> SleepCost:
+        """Return the cost of calls that match all given conditions, reservations included."""
         await self._hold(*_build_cost_keys(bank_id, pass_id))
         statement = _SPENT
         if since is not None:
@@ -118,11 +125,13 @@ class SqlSleepCalls:
         return _build_cost(await self._run(LongWork(lambda connection: connection.execute(statement).one())))
 
     async def sum_cost_by_pass(self, pass_ids: Collection[PassId]) -> Mapping[PassId, SleepCost]:
+        """Return the cost of each of these passes that has calls, reservations included."""
         statement = _SPENT.add_columns(sleep_calls.c.pass_id).where(sleep_calls.c.pass_id.in_(pass_ids))
         rows = await self._run(lambda connection: connection.execute(statement.group_by(sleep_calls.c.pass_id)).all())
         return {PassId(row.pass_id): _build_cost(row) for row in rows}
 
     async def sum_cost_by_model(self, pass_id: PassId) -> Sequence[OperationModelCost]:
+        """Return the cost of a pass's calls, ordered by operation and model."""
         statement = _LEDGER.where(sleep_calls.c.pass_id == pass_id)
         return [
             OperationModelCost(operation=row.operation, model=row.model, failed=int(row.failed), spent=_build_cost(row))
@@ -130,11 +139,13 @@ class SqlSleepCalls:
         ]
 
     async def sum_cost_by_operation(self, bank_id: BankId, *, since: datetime) -> Mapping[str, SleepCost]:
+        """Return the cost of a bank's calls since then by operation, reservations included."""
         values = {"bank": bank_id, "since": since}
         rows = await self._run(lambda connection: connection.execute(_OF_OPERATIONS, values).all())
         return {row.operation: _build_cost(row) for row in rows}
 
     async def forget_answers(self, bank_id: BankId) -> int:
+        """Remove the answers of a bank's calls, pending ones too; return their number."""
         statement = update(sleep_calls).where(sleep_calls.c.error == "", sleep_calls.c.bank_id == bank_id)
         statement = statement.values(answer=None, error=FORGOTTEN)
         return await self._run(LongWork(lambda connection: connection.execute(statement).rowcount))

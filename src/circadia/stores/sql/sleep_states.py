@@ -132,13 +132,16 @@ def _count_up_to(table: Table) -> Select[Any]:
 _ITEMS = Statement(select(_count_up_to(episodes).scalar_subquery() + _count_up_to(notes).scalar_subquery()))
 
 
-class SqlSleepStates:
+class SleepStates:
+    """Progress of sleep-time work in each bank."""
+
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._run = runner.run
         self._hold = runner.hold
 
     async def get(self, bank_id: BankId) -> SleepState:
+        """Return the bank's state, or a fresh one."""
         await self._hold(bank_key(bank_id))
         row = await self._run(lambda connection: _GET.first(connection, {"bank": bank_id}))
         return SleepState(bank_id=bank_id) if row is None else _state(row)
@@ -149,16 +152,19 @@ class SqlSleepStates:
         queue_check(self._runner, state.bank_id)
 
     async def count_unstored_turn(self, bank_id: BankId) -> None:
+        """Count a completed turn whose answer is no episode of its own."""
         await self._hold(bank_key(bank_id))
         values = _dump(SleepState(bank_id=bank_id, unstored_turns=1))
         await self._run(lambda connection: _UNSTORED.execute(connection, values))
         queue_check(self._runner, bank_id)
 
     async def record_gate(self, bank_id: BankId, gate: str, detail: str, at: datetime) -> None:
+        """Write which gate is closed, and nothing else."""
         state = replace(await self.get(bank_id), gate=gate, gate_detail=detail, gate_at=at)
         await self._run(lambda connection: _PUT.execute(connection, _dump(state)))
 
     async def fetch_backlog(self, bank_id: BankId, after: int) -> Backlog:
+        """Return the backlog after an episode's number."""
         row = await self._run(lambda connection: _BACKLOG.first(connection, {"bank": bank_id, "behind": after}))
         assert row is not None
         return Backlog(
@@ -167,6 +173,8 @@ class SqlSleepStates:
         )  # fmt: skip
 
     async def are_agents_asleep(self, names: Collection[str]) -> bool:
+        """Return whether there are agents bound to these bank names, and all of them sleep."""
+
         def work(connection: Connection) -> bool:
             rows = [_AGENTS.all(connection, {"name": name})[0] for name in names]
             return any(row.some for row in rows) and not any(row.awake for row in rows)
@@ -174,6 +182,8 @@ class SqlSleepStates:
         return await self._run(work)
 
     async def find_zone(self, names: Collection[str]) -> str | None:
+        """Return the time zone of the oldest agent bound to these bank names; none if it has none."""
+
         def work(connection: Connection) -> str | None:
             rows = [row for name in names for row in _OLDEST.all(connection, {"name": name})]
             return min(rows, key=lambda row: (row.created_at, row.id)).zone if rows else None
@@ -181,22 +191,30 @@ class SqlSleepStates:
         return await self._run(work)
 
     async def find_stale(self, bank_id: BankId, after: int) -> Mapping[EpisodeId, Sequence[Demotion]]:
+        """Return stale episodes with their demotions that the bank counted after `after`."""
         rows = await self._run(lambda connection: _STALE.all(connection, {"bank": bank_id, "after": after}))
         return {EpisodeId(row.id): _REASONS.validate_python(row.stale) for row in rows}
 
     async def count_stale(self, bank_id: BankId, after: int) -> int:
+        """Return the number of episodes demoted and notes retired after the bank's demotion count was `after`."""
         values = {"bank": bank_id, "after": after}
         return int(await self._run(lambda connection: _GONE_STALE.scalar(connection, values)))
 
     async def count_items(self, bank_id: BankId, most: int) -> int:
+        """Return the number of episodes and notes, retired ones too, counting each layer up to `most`."""
         values = {"bank": bank_id, "most": most}
         return int(await self._run(lambda connection: _ITEMS.scalar(connection, values)))
 
     async def find_banks_with_changes(self) -> Sequence[BankId]:
+        """Return banks with demotions or block edits that no pass has seen."""
         ids = await self._run(SingleRead(lambda connection: connection.execute(_MOVED).scalars().all()))
         return list(map(BankId, ids))
 
     async def find_banks_with_backlog(self, *, noted: bool = True) -> Sequence[BankId]:
+        """Return banks with episodes after their cursor, or with leftovers.
+
+        Without `noted` it looks at all banks, also at those of which no check says so.
+        """
         statement = _HAVE_BACKLOG.where(_IS_NOTED) if noted else _HAVE_BACKLOG
         ids = await self._run(SingleRead(lambda connection: connection.execute(statement).scalars().all()))
         return list(map(BankId, ids))

@@ -128,7 +128,9 @@ _OPEN_COUNT = Statement(
 )
 
 
-class SqlThreads:
+class Threads:
+    """Access to threads and their participants."""
+
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._run = runner.run
@@ -172,6 +174,7 @@ class SqlThreads:
         after: ThreadId | None = None,
         limit: int | None = None,
     ) -> Sequence[Thread]:
+        """Return threads by id, oldest first; with `agent_id` only those it takes part in now."""
         statement = _OF_SESSION.where(_IS_NAMED if closed else _IS_OPEN)
         key: ColumnElement[str] = threads.c.id
         if agent_id is not None:
@@ -187,6 +190,7 @@ class SqlThreads:
         return [_thread(row) for row in rows]
 
     async def find_by_name(self, session_id: SessionId, name: str) -> Sequence[Thread]:
+        """Return up to two threads of this name, open ones first, then the newest."""
         values = {"session_id": session_id, "name": name}
 
         def work(connection: Connection) -> Sequence[Row[Any]] | None:
@@ -196,21 +200,25 @@ class SqlThreads:
         return [_thread(row) for row in rows or ()]
 
     async def find_readers(self, session_id: SessionId, name: str) -> Sequence[tuple[ThreadId, AgentId | None]]:
+        """Return open threads with this name or id and each participant, or None, without holding them."""
         values = {"session_id": session_id, "name": name}
         rows = await self._run(lambda connection: _READERS.all(connection, values))
         return [(ThreadId(row.id), None if row.agent_id is None else AgentId(row.agent_id)) for row in rows]
 
     async def names_near(self, session_id: SessionId, name: str, *, agent_id: AgentId | None = None) -> Sequence[str]:
+        """Return a few names alphabetically near this one; with `agent_id` from threads it takes part in now."""
         values = {"session_id": session_id, "agent_id": agent_id}
         if agent_id is None:
             return await self._run(lambda connection: _NAMES.find(connection, name, values))
         return await self._run(LongWork(lambda connection: _OWN_NAMES.find(connection, name, values)))
 
     async def count_open_by(self, session_id: SessionId, created_by: str) -> int:
+        """Return the number of open threads in the session that `created_by` opened."""
         values = {"session_id": session_id, "created_by": created_by}
         return await self._run(LongWork(lambda connection: _OPENED_BY.scalar(connection, values)))
 
     async def close(self, thread: Thread) -> bool:
+        """Write status, closed_at and summary if the thread is open; return whether it was."""
         await self._hold(thread_key(thread.id))
         values = {
             "key": thread.id,
@@ -225,17 +233,20 @@ class SqlThreads:
         return await self._run(lambda connection: _join(connection, thread_id, agent_id, at))
 
     async def leave(self, thread_id: ThreadId, agent_id: AgentId) -> bool:
+        """End the agent's participation; return whether it took part."""
         await self._hold(thread_key(thread_id), agent_key(agent_id))
         values = {"thread": thread_id, "agent": agent_id}
         return await self._run(lambda connection: _LEAVE.execute(connection, values) == 1)
 
     async def participants(self, thread_id: ThreadId) -> Sequence[Participant]:
+        """Return active participants by name, without deleted agents."""
         await self._hold(thread_key(thread_id))
         values = {"thread_id": thread_id}
         rows = await self._run(lambda connection: _PARTICIPANTS.all(connection, values))
         return sorted((_participant(row) for row in rows), key=lambda participant: participant.name)
 
     async def find_participant_names(self, thread_ids: Collection[ThreadId]) -> Mapping[ThreadId, Sequence[str]]:
+        """Return the names of the active participants of each thread, sorted, without deleted agents."""
         names: dict[ThreadId, list[str]] = {thread_id: [] for thread_id in thread_ids}
         values = {"thread_ids": list(names)}
         for row in await self._run(lambda connection: connection.execute(_NAMES_OF_THREADS, values).all()):

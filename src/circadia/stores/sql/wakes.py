@@ -39,8 +39,9 @@ from circadia.stores.sql.link import Runner
 from circadia.stores.sql.next_wakes import save_next_wake
 from circadia.stores.sql.schema import Instant, pulses, wakes
 from circadia.stores.sql.statement import Statement
-from circadia.stores.waking import ALL
 
+ALL: Final = 2**62
+"""Larger than any count."""
 _FIELDS: Final = tuple(field.name for field in fields(Wake) if field.name not in ("number", "priority", "trace"))
 _ROW = attrgetter(*_FIELDS)
 _ADD = Statement(insert(wakes).inline(), (*_FIELDS, "priority", "trace"))
@@ -157,7 +158,9 @@ _TALLY = Statement(text(
 ))  # fmt: skip
 
 
-class SqlWakes:
+class Wakes:
+    """Wake requests: the ledger of decisions that all budgets are counted from (WAKE-13)."""
+
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._run = runner.run
@@ -165,12 +168,14 @@ class SqlWakes:
         self._keep = runner.queue_write
 
     async def add(self, wake: Wake) -> None:
+        """Store a new request. Raises Conflict if its idempotency key exists."""
         await self._hold(agent_key(wake.agent_id))
         self._keep(_ADD, (*_ROW(wake), wake.priority.rank, list(wake.trace)))
         if wake.decision is Decision.DEFERRED:
             await save_next_wake(self._runner, wake.agent_id)
 
     async def save(self, wake: Wake) -> bool:
+        """Write the new decision of a deferred request; return whether it was deferred."""
         await self._hold(agent_key(wake.agent_id))
         values: dict[str, Any] = {f"new_{name}": getattr(wake, name) for name in _DECIDED}
         values |= {"key_id": wake.id, "new_trace": list(wake.trace)}
@@ -182,6 +187,7 @@ class SqlWakes:
         self._keep(_CHARGE, [pulse_id], key=pulse_id)
 
     async def release_reserved(self, pulse_id: PulseId) -> int:
+        """Release the pulse's reserved requests, which never ran; return their number."""
         return await self._run(lambda connection: _RELEASE.execute(connection, {"pulse": pulse_id}))
 
     async def get(self, wake_id: WakeId) -> Wake | None:
@@ -194,14 +200,17 @@ class SqlWakes:
         return None if row is None else _wake(row)
 
     async def find_by_pulse(self, pulse_id: PulseId) -> Sequence[Wake]:
+        """Return the requests that started or joined the pulse, in order."""
         rows = await self._run(lambda connection: _OF_PULSE.all(connection, {"pulse": pulse_id}))
         return [_wake(row) for row in rows]
 
     async def find_by_root(self, root_id: str) -> Sequence[Wake]:
+        """Return the requests of a chain in order."""
         rows = await self._run(lambda connection: _OF_ROOT.all(connection, {"root": root_id}))
         return [_wake(row) for row in rows]
 
     async def find_deferred(self, agent_id: AgentId) -> Sequence[Wake]:
+        """Return the agent's deferred requests, oldest first."""
         await self._hold(agent_key(agent_id))
         rows = await self._run(lambda connection: _DEFERRED.all(connection, {"agent_id": agent_id}))
         return [_wake(row) for row in rows]
@@ -215,6 +224,12 @@ class SqlWakes:
         rule: str | None = None,
         limit: int = ALL,
     ) -> Sequence[WaitingAgent]:
+        """Return agents whose deferred requests are due for a check, most urgent first, then oldest.
+
+        These are agents with a request whose time has come, that expires, or that `rule` defers, and agents in `of`
+        with any deferred request; None for `of` means all agents. Waiting raises a request's rank by one per
+        `ageing_seconds`.
+        """
         every = of is None or len(of) > _MOST_LISTED
         values = {
             "now": now, "ageing": int(ageing_seconds * 1_000_000), "rule": rule or "", "every": int(every),
@@ -226,14 +241,17 @@ class SqlWakes:
         ]
 
     async def has_deferred_by(self, rule: str) -> bool:
+        """Return whether this rule defers any request."""
         return await self._run(lambda connection: _WAITS.first(connection, {"by": rule})) is not None
 
     async def count_refused_by_rule(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
+        """Return the number of requests that each rule refused since then."""
         values = {"agent_id": agent_id, "since": since}
         rows = await self._run(lambda connection: _RULES.all(connection, values))
         return {str(row[0]): int(row[1]) for row in rows}
 
     async def count_by_sender(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
+        """Return the agent's counted wakes since then, by sender."""
         values = {"agent_id": agent_id, "since": since}
         rows = await self._run(lambda connection: _BY_SENDER.all(connection, values))
         return {str(row[0]): int(row[1]) for row in rows}
@@ -241,6 +259,7 @@ class SqlWakes:
     async def count_by_pair(
         self, *, since: datetime | None = None, until: datetime | None = None
     ) -> Sequence[WakeCount]:
+        """Return request counts by sender, target and decision in that time, ordered by name."""
         statement = _MATRIX
         if since is not None:
             statement = statement.where(wakes.c.at >= since)
@@ -260,6 +279,7 @@ class SqlWakes:
         before: WakeId | None = None,
         limit: int = 100,
     ) -> Sequence[Wake]:
+        """Return requests, newest first; `before` is the last one of the previous page."""
         statement = select(wakes).order_by(wakes.c.at.desc(), wakes.c.number.desc()).limit(limit)
         if agent_id is not None:
             statement = statement.where(wakes.c.agent_id == agent_id)
@@ -297,6 +317,12 @@ class SqlWakes:
         fleet_open_most: int = 0,
         fleet_wakes_most: int = 0,
     ) -> GuardrailCounts:
+        """Count what the admission of `wake_id` needs, excluding the request itself.
+
+        `day` is the start of the target's day; `asked_since` that of the sender's pulse or waking period. Potentially
+        large counts (`asked_in_session`, `fleet_open`, `fleet_wakes_today`) stop at their `_most`; failures are counted
+        among the last `failures_most` pulses.
+        """
         values = {
             "agent": agent_id, "sender": sender_id or "", "sender_pulse": sender_pulse, "asked_since": asked_since,
             "root": root_id, "wake": wake_id, "day": day, "utc_day": utc_day, "now": now,

@@ -29,8 +29,7 @@ from circadia.records.wake import (
     WakeSource,
     matches_override,
 )
-from circadia.stores.base import Tx
-from circadia.stores.waking import ALL
+from circadia.stores.base import ALL, Tx
 from circadia.wake.admission.budgets import count_wake, counting_window
 from circadia.wake.admission.guardrails import (
     CIRCUIT_FAILURES,
