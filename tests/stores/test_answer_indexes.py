@@ -13,6 +13,7 @@ from circadia.ids import AgentId, AnswerId, BankId
 from circadia.records.answer import DropReason
 from circadia.stores.locks import LockKey
 from circadia.stores.sql.answers import Answers
+from circadia.stores.sql.link import Single
 from circadia.stores.sql.statement import DRIVER_CONNECTION, Statement
 from tests.contract.rows import at
 from tests.contract.test_store_answers import answer, frame, use
@@ -30,7 +31,14 @@ class Traced:
         self._connection = connection
         self._driver = connection.info[DRIVER_CONNECTION] = connection.connection.driver_connection
 
-    async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
+    async def run(
+        self,
+        work: Callable[[Connection], T],
+        *,
+        of: Collection[Table] | None = None,
+        short: bool | None = None,
+        single: Single | None = None,
+    ) -> T:
         return work(self._connection)
 
     async def hold(self, *keys: LockKey) -> bool:

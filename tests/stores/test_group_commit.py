@@ -37,7 +37,14 @@ class FakeLink:
         self.may_sync = asyncio.Event()
         self.may_sync.set()
 
-    async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
+    async def run(
+        self,
+        work: Callable[[Connection], T],
+        *,
+        first: Sequence[str] = (),
+        opens: bool = False,
+        short: bool | None = None,
+    ) -> T:
         self.sent += first
         if not self.at_once:
             await asyncio.sleep(0)

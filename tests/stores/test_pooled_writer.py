@@ -119,7 +119,14 @@ async def test_many_blocks_that_wait_for_one_key_leave_the_connections_to_others
 class BrokenLink:
     """A connection whose commits fail, and which cannot even be closed."""
 
-    async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
+    async def run(
+        self,
+        work: Callable[[Connection], T],
+        *,
+        first: Sequence[str] = (),
+        opens: bool = False,
+        short: bool | None = None,
+    ) -> T:
         if "COMMIT" in first:
             raise StorageUnavailable("the database is gone")
         return None  # pyright: ignore[reportReturnType]

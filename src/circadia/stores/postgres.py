@@ -135,7 +135,14 @@ class _PostgresLink:
         self._connection: Connection | None = None
         self._driver: AsyncpgDriver
 
-    async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
+    async def run(
+        self,
+        work: Callable[[Connection], T],
+        *,
+        first: Sequence[str] = (),
+        opens: bool = False,
+        short: bool | None = None,
+    ) -> T:
         return await self._submit(lambda: self._run_work(work, first, opens))
 
     def roll_back(self) -> None:

@@ -22,7 +22,6 @@ from circadia.stores.sql.link import OpeningStatements
 from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.readers import LimitedReadBlock, ReadBlock, SingleReadBlock
 from circadia.stores.sql.schema import write_probe
-from circadia.stores.sql.short_reads import SingleRead
 from circadia.stores.sql.tx import Tx
 from circadia.stores.sql.write_block import BlockWriter
 
@@ -130,7 +129,7 @@ class SqlStore:
 
     async def read_clock(self) -> datetime | None:
         async with SingleReadBlock(self.readers, self._openings) as block:
-            return await block.run(SingleRead(_read_clock))
+            return await block.run(_read_clock, single="read")
 
     async def ping(self) -> None:
         """Check that the database answers and accepts writes. Raises StorageUnavailable.

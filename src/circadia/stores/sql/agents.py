@@ -32,7 +32,6 @@ from circadia.stores.sql.due_checks import queue_check_of_agents
 from circadia.stores.sql.link import Runner, fetch_held
 from circadia.stores.sql.nearby_names import NamesNear
 from circadia.stores.sql.schema import agents, sessions
-from circadia.stores.sql.short_reads import LongWork
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -201,7 +200,7 @@ class Agents:
 
     async def find_by_session(self, session_id: SessionId) -> Sequence[Agent]:
         values = {"session_id": session_id}
-        rows = await self._run(LongWork(lambda connection: _OF_SESSION.all(connection, values)))
+        rows = await self._run(lambda connection: _OF_SESSION.all(connection, values), short=False)
         return sorted((_agent(row) for row in rows), key=lambda agent: agent.name)
 
     async def find_page(self, session_id: SessionId, *, after: str | None = None, limit: int) -> Sequence[Agent]:
@@ -210,8 +209,8 @@ class Agents:
         return await self._run(lambda connection: [_agent(row) for row in _PAGE.all(connection, values)])
 
     async def find_awake_launched(self) -> Sequence[Agent]:
-        work = LongWork(lambda connection: [_agent(row) for row in _AWAKE_LAUNCHED.all(connection, {})])
-        return [agent for agent in await self._run(work) if agent.coordination.launcher != RESIDENT]
+        rows = await self._run(_AWAKE_LAUNCHED.all, short=False)
+        return [agent for agent in map(_agent, rows) if agent.coordination.launcher != RESIDENT]
 
     async def find_in_open_sessions(self, *, after: tuple[str, str] | None = None, limit: int) -> Sequence[Agent]:
         """Return agents of all open sessions after this session and name, in the database's order of names."""

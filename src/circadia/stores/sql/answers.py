@@ -29,7 +29,6 @@ from circadia.stores.sql.answer_tables import answer_frames, answer_uses, answer
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.searchable import fetch_by_ids, select_by_ids
-from circadia.stores.sql.short_reads import LongWork, ShortRead
 from circadia.stores.sql.statement import Statement
 
 _SCOPE: Final = ("agent_id", "end_user", "frame")
@@ -192,7 +191,7 @@ class Answers:
 
     async def get(self, bank_id: BankId, answer_id: AnswerId) -> Answer | None:
         """Return the answer, even if dropped."""
-        row = await self._run(ShortRead(lambda connection: _GET.first(connection, {"of_id": answer_id})))
+        row = await self._run(lambda connection: _GET.first(connection, {"of_id": answer_id}), short=True)
         return _answer(row) if row is not None and row.bank_id == bank_id else None
 
     async def find_changed(self, bank_id: BankId, *, after: int) -> AnswerChanges:
@@ -200,7 +199,7 @@ class Answers:
 
         If `after` is 0, or drops since then were purged, return all live answers instead (`whole`).
         """
-        return await self._run(LongWork(lambda connection: _find_changed(connection, bank_id, after)))
+        return await self._run(lambda connection: _find_changed(connection, bank_id, after), short=False)
 
     async def find_live(
         self, bank_id: BankId, *, agent_id: AgentId | None = None, after: AnswerId | None = None, limit: int = 100
@@ -213,7 +212,7 @@ class Answers:
     async def count_live(self, bank_id: BankId, at: datetime) -> int:
         """Return the number of the bank's answers that are live and not expired at that time."""
         return await self._run(
-            LongWork(lambda connection: _COUNT_LIVE.scalar(connection, {"bank": bank_id, "now": at}))
+            lambda connection: _COUNT_LIVE.scalar(connection, {"bank": bank_id, "now": at}), short=False
         )
 
     async def save_phrasings(self, bank_id: BankId, answer_id: AnswerId, phrasings: Sequence[str]) -> None:
@@ -244,7 +243,7 @@ class Answers:
         UTF-8.
         """
         values = {"bank": bank_id, "most": most, "most_bytes": most_bytes, "most_an_agent": most_an_agent}
-        rows = await self._run(LongWork(lambda connection: _CROWDED.all(connection, values)))
+        rows = await self._run(lambda connection: _CROWDED.all(connection, values), short=False)
         return [AnswerId(row.id) for row in rows]
 
     async def find_expired(self, bank_id: BankId, now: datetime, *, limit: int) -> Sequence[AnswerId]:
@@ -275,7 +274,7 @@ class Answers:
         `upto` excludes later ones: after the clock was set back they would count as the newest for long.
         """
         return await self._run(
-            LongWork(lambda connection: uses_of.find_uses(connection, bank_id, agent_id, judged, upto, limit))
+            lambda connection: uses_of.find_uses(connection, bank_id, agent_id, judged, upto, limit), short=False
         )
 
     async def save_judgment(self, bank_id: BankId, use_id: str, *, right: bool | None, at: datetime) -> None:
@@ -293,7 +292,7 @@ class Answers:
             await self._run(lambda connection: verdicts_of.save_verdicts(connection, verdicts))
 
     async def find_verdicts(self, bank_id: BankId, ids: Collection[str]) -> Sequence[SameQuestionVerdict]:
-        return await self._run(ShortRead(lambda connection: verdicts_of.find_verdicts(connection, bank_id, ids)))
+        return await self._run(lambda connection: verdicts_of.find_verdicts(connection, bank_id, ids), short=True)
 
     async def save_frames(self, frames: Sequence[AnswerFrame]) -> None:
         """Insert or overwrite frames by bank and scope, adding up `asked`.
@@ -331,7 +330,7 @@ class Answers:
         Daily counts are kept. Readers of changes then get all live answers as `whole`.
         """
         await self._hold(bank_key(bank_id))
-        await self._run(LongWork(lambda connection: _clear(connection, bank_id)))
+        await self._run(lambda connection: _clear(connection, bank_id), short=False)
 
 
 def _clear(connection: Connection, bank_id: BankId) -> None:

@@ -20,7 +20,6 @@ from circadia.stores.sql.index_delta import HEADS, build_empty_delta, fetch_delt
 from circadia.stores.sql.link import Runner, fetch_held
 from circadia.stores.sql.memory_tables import KEEPS_DAYS, banks, blocks, episodes, evidence, notes, removals
 from circadia.stores.sql.nearby_names import NamesNear
-from circadia.stores.sql.short_reads import FEW, LongWork, ShortRead, ShortSingleRead
 from circadia.stores.sql.sleep_tables import benefits, next_checks, pass_changes, passes, sleep_calls, sleep_states
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -95,6 +94,8 @@ _REMOVE: Final = tuple(
     _delete_page(table) for table in (notes, episodes, removals, blocks, next_checks, *_OF_SLEEP, *_OF_ANSWERS)
 )
 _REMOVE_BANK: Final = Statement(delete(banks).where(banks.c.id == bindparam("bank")))
+_FEW: Final = 100
+"""Maximum number of rows in a short read."""
 LOGGED: Final = 64
 """Generations of a bank whose removed rows are recorded, for indexes that have not seen them."""
 LOGGED_ROWS: Final = 1_000
@@ -203,7 +204,7 @@ class Banks:
             return fetch_delta(connection, bank_id, heads, after, wait, limit)
 
         waiting_count = 0 if known is not None and known.vectors == seen else sum(map(len, waiting.values()))
-        return await self._run(ShortRead(work) if limit + waiting_count <= FEW else work)
+        return await self._run(work, short=limit + waiting_count <= _FEW or None)
 
     async def save(self, bank: Bank) -> None:
         """Write name, description and policy. Raises Conflict if the name is taken."""
@@ -236,7 +237,7 @@ class Banks:
     async def find_removed(self, bank_id: BankId, *, after: int, upto: int) -> Mapping[Layer, Collection[int]] | None:
         """Return the rows removed by these generations; none if some are unknown, since only the last are stored."""
         values = {"bank": bank_id, "after": after, "upto": upto}
-        logged = await self._run(ShortRead(lambda connection: _REMOVED.all(connection, values)))
+        logged = await self._run(lambda connection: _REMOVED.all(connection, values), short=True)
         if len(logged) < upto - after:
             return None
         return {layer: [number for row in logged for number in row.numbers.get(layer, ())] for layer in Layer}
@@ -264,12 +265,17 @@ class Banks:
     async def remove(self, bank_id: BankId) -> bool:
         """Delete a page of the bank's contents, and the bank with the last one; return whether it is gone."""
         await self._hold(bank_key(bank_id))
-        return await self._run(LongWork(lambda connection: _remove(connection, bank_id)))
+        return await self._run(lambda connection: _remove(connection, bank_id), short=False)
 
     async def _first(self, statement: Statement, values: Mapping[str, object]) -> Bank | None:
         query = _WITH_HEADS[statement] if self._steady else statement
-        work = ShortSingleRead[Any](lambda connection: query.first(connection, values))
-        row = await fetch_held(self._runner, work, lambda found: bank_key(found.id))
+        row = await fetch_held(
+            self._runner,
+            lambda connection: query.first(connection, values),
+            lambda found: bank_key(found.id),
+            short=True,
+            single="read",
+        )
         if row is None:
             return None
         if self._steady:

@@ -13,7 +13,6 @@ from circadia.records.block import Block, BlockSpan
 from circadia.stores.locks import bank_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import blocks
-from circadia.stores.sql.short_reads import LongWork
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -103,7 +102,7 @@ class Blocks:
         await self._run(lambda connection: _CUT.execute(connection, values))
 
     async def _all(self, statement: Statement, values: Mapping[str, object]) -> list[Block]:
-        return await self._run(LongWork(lambda connection: list(map(_block, statement.all(connection, values)))))
+        return await self._run(lambda connection: list(map(_block, statement.all(connection, values))), short=False)
 
 
 def _stored(block: Block) -> list[dict[str, Any]]:

@@ -33,7 +33,6 @@ from circadia.records.conversation import SEVERAL, Conversation
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.name_list import list_texts
 from circadia.stores.sql.schema import conversations
-from circadia.stores.sql.short_reads import ShortSingleRead
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Columns, Upsert
 
@@ -115,13 +114,13 @@ class Conversations:
 
     async def get(self, agent_id: AgentId, conversation_id: ConversationId) -> Conversation | None:
         values = {"agent_id": agent_id, "key": conversation_id}
-        row = await self._run(ShortSingleRead(lambda connection: _GET.first(connection, values)))
+        row = await self._run(lambda connection: _GET.first(connection, values), short=True, single="read")
         return None if row is None else _conversation(row)
 
     async def find(self, agent_id: AgentId, heads: Sequence[str], *, name: str | None) -> Sequence[Conversation]:
         """Return the agent's conversation with this id, its newest with this handle, and its newest for each head."""
         values = {"agent_id": agent_id, "heads": orjson.dumps(heads).decode(), "name": name}
-        rows = await self._run(ShortSingleRead(lambda connection: _FIND.all(connection, values)))
+        rows = await self._run(lambda connection: _FIND.all(connection, values), short=True, single="read")
         return [_conversation(row) for row in rows]
 
     async def add(self, conversations: Sequence[Conversation]) -> None:

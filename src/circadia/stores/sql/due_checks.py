@@ -14,7 +14,6 @@ from circadia.ids import BankId
 from circadia.records.due_check import AgentsCheck, DueBanks, DueCheck
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks
-from circadia.stores.sql.short_reads import ShortRead
 from circadia.stores.sql.sleep_tables import due_checks, next_checks
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -107,7 +106,7 @@ class DueChecks:
             timed = _TIMED.all(connection, {"now": now, "most": limit})
             return DueBanks(banks={**{BankId(row.bank_id): () for row in timed}, **numbers}, agents=agents)
 
-        return await self._run(ShortRead(work))
+        return await self._run(work, short=True)
 
     async def expand(self, check: AgentsCheck, now: datetime, *, limit: int) -> int:
         """Make up to `limit` of the bound banks due now; return how many were not due before."""

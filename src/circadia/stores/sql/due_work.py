@@ -12,7 +12,6 @@ from circadia.stores.sql.due_checks import IS_TIME
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.message_index import IS_NEW
 from circadia.stores.sql.schema import events, messages, routines, wakes
-from circadia.stores.sql.short_reads import ShortSingleRead
 from circadia.stores.sql.sleep_tables import due_checks
 from circadia.stores.sql.statement import Statement
 
@@ -61,7 +60,7 @@ class DueWorks:
         values = {
             **pulses.CLAIMS.build_values(now, launchers), **passes.CLAIMS.build_values(now), "fleet_rule": fleet_rule,
         }  # fmt: skip
-        row = await self._run(ShortSingleRead(lambda connection: _DUE.first(connection, values)))
+        row = await self._run(lambda connection: _DUE.first(connection, values), short=True, single="read")
         assert row is not None
         return DueWork(
             pulses=bool(row.pulses), passes=bool(row.passes), claimed_pulses=bool(row.claimed_pulses),

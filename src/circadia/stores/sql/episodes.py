@@ -21,7 +21,6 @@ from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, episodes, evidence
 from circadia.stores.sql.name_list import list_texts
 from circadia.stores.sql.searchable import SearchableRows, SearchableStatements, fetch_by_ids, select_by_ids, weight
-from circadia.stores.sql.short_reads import LongWork
 from circadia.stores.sql.statement import Statement
 
 _STALE: Final = TypeAdapter(tuple[Demotion, ...])
@@ -157,7 +156,7 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
             statement = statement.where(episodes.c.at < until)
         if limit is not None:
             statement = statement.order_by(episodes.c.at).limit(limit)
-        ids = await self._run(LongWork(lambda connection: connection.execute(statement).scalars().all()))
+        ids = await self._run(lambda connection: connection.execute(statement).scalars().all(), short=False)
         return [EpisodeId(episode_id) for episode_id in ids]
 
     async def get_by_ids(self, bank_id: BankId, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
@@ -180,7 +179,7 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
 
     async def find_demotions(self, bank_id: BankId) -> Mapping[EpisodeId, Sequence[Demotion]]:
         """Return demotions by id, for episodes that have any."""
-        rows = await self._run(LongWork(lambda connection: _DEMOTED.all(connection, {"bank": bank_id})))
+        rows = await self._run(lambda connection: _DEMOTED.all(connection, {"bank": bank_id}), short=False)
         return {EpisodeId(row.id): _STALE.validate_python(row.stale) for row in rows}
 
     async def remove(self, ids: Collection[EpisodeId]) -> Sequence[int]:

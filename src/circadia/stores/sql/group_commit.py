@@ -23,7 +23,7 @@ from sqlalchemy import Connection
 
 from circadia.errors import CircadiaError, StorageUnavailable
 from circadia.stores.locks import LockKey
-from circadia.stores.sql.link import OpeningStatements, WritingLink, do_nothing
+from circadia.stores.sql.link import OpeningStatements, Single, WritingLink, do_nothing
 from circadia.stores.sql.write_block import WriteBlock, build_write_failure
 
 T = TypeVar("T")
@@ -266,7 +266,9 @@ class GroupedBlock(WriteBlock):
     async def hold(self, *keys: LockKey) -> bool:
         return False  # it is the only block that runs
 
-    async def _run(self, work: Callable[[Connection], T]) -> T:
+    async def _run(
+        self, work: Callable[[Connection], T], *, short: bool | None = None, single: Single | None = None
+    ) -> T:
         if self._failure is not None:
             raise StorageUnavailable("the transaction has failed already") from self._failure
         first: list[str] = []
@@ -283,7 +285,7 @@ class GroupedBlock(WriteBlock):
                 group.saved = True
                 first.append(_SAVE)
         try:
-            return await self._writer.link.run(work, first=first, opens=opens)
+            return await self._writer.link.run(work, first=first, opens=opens, short=short)
         except Exception as error:
             self._failure = error
             if isinstance(error, StorageUnavailable):

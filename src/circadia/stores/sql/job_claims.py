@@ -23,9 +23,7 @@ from sqlalchemy.sql.dml import Update
 
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.name_list import is_among
-from circadia.stores.sql.short_reads import ShortSingleRead
 from circadia.stores.sql.statement import Statement
-from circadia.stores.sql.write_block import SingleWrite
 
 
 class JobClaims:
@@ -109,7 +107,9 @@ class JobClaims:
     async def has_startable(self, runner: Runner, now: datetime, kinds: Collection[str] = ()) -> bool:
         values = self.build_values(now, kinds)
         return bool(
-            await runner.run(ShortSingleRead(lambda connection: self._has_startable.scalar(connection, values)))
+            await runner.run(
+                lambda connection: self._has_startable.scalar(connection, values), short=True, single="read"
+            )
         )
 
     async def claim(
@@ -123,7 +123,7 @@ class JobClaims:
         values = {
             **self.build_values(now, kinds), "most": limit, "owner_id": owner, "until": until, "since": since,
         }  # fmt: skip
-        return await runner.run(SingleWrite(lambda connection: self._claim.all(connection, values)))
+        return await runner.run(lambda connection: self._claim.all(connection, values), single="write")
 
     async def find_owned(self, runner: Runner) -> Sequence[Row[Any]]:
         return await runner.run(self._owned.all)

@@ -13,7 +13,6 @@ from circadia.records.member import Member, Role
 from circadia.stores.locks import MEMBERS_KEY
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import Instant, metadata
-from circadia.stores.sql.short_reads import SingleRead
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -100,7 +99,7 @@ class Members:
 
     async def find_all(self, now: datetime) -> Sequence[Member]:
         """Return the members whose lease has not ended, oldest first."""
-        rows = await self._run(SingleRead(lambda connection: _ALIVE.all(connection, {"now": now})))
+        rows = await self._run(lambda connection: _ALIVE.all(connection, {"now": now}), single="read")
         return [build_member(row) for row in rows]
 
 

@@ -18,7 +18,6 @@ from circadia.stores.sql.due_checks import queue_check
 from circadia.stores.sql.job_claims import JobClaims
 from circadia.stores.sql.link import Runner, fetch_held
 from circadia.stores.sql.schema import Instant
-from circadia.stores.sql.short_reads import LongWork
 from circadia.stores.sql.sleep_tables import pass_changes, passes
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -216,7 +215,7 @@ class Passes:
     async def redact_changes(self, bank_id: BankId, gone: Collection[str]) -> None:
         """Remove the content of the bank's changes that concern or cite these notes or episodes."""
         await self._hold(bank_key(bank_id))
-        await self._run(LongWork(lambda connection: _redact_changes(connection, bank_id, frozenset(gone))))
+        await self._run(lambda connection: _redact_changes(connection, bank_id, frozenset(gone)), short=False)
 
     async def find_changes_of(self, bank_id: BankId, target: str) -> Sequence[Change]:
         """Return what passes changed in a note, episode or block of the bank, oldest first."""
@@ -226,7 +225,7 @@ class Passes:
             .where(passes.c.bank_id == bank_id, pass_changes.c.target == target)
             .order_by(pass_changes.c.pass_id, pass_changes.c.number)
         )
-        rows = await self._run(LongWork(lambda connection: connection.execute(statement).all()))
+        rows = await self._run(lambda connection: connection.execute(statement).all(), short=False)
         return [_change(row) for row in rows]
 
 

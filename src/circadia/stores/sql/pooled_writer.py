@@ -26,9 +26,9 @@ from sqlalchemy import Connection, text
 from circadia.errors import CircadiaError, StorageUnavailable
 from circadia.stores.locks import LockKey, LockRank
 from circadia.stores.sql.driver_errors import BUSY, is_contention
-from circadia.stores.sql.link import Link, OpeningStatements, do_nothing
+from circadia.stores.sql.link import Link, OpeningStatements, Single, do_nothing
 from circadia.stores.sql.link_pool import LinkPool
-from circadia.stores.sql.write_block import SingleWrite, WriteBlock, build_write_failure
+from circadia.stores.sql.write_block import WriteBlock, build_write_failure
 
 T = TypeVar("T")
 
@@ -265,13 +265,20 @@ class PooledBlock(WriteBlock):
             f"SET LOCAL lock_timeout = {LATE_LOCK_MILLISECONDS}", lock, f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'",
         )  # fmt: skip
 
-    async def _run(self, work: Callable[[Connection], T], *, first: Sequence[str] = ()) -> T:
+    async def _run(
+        self,
+        work: Callable[[Connection], T],
+        *,
+        short: bool | None = None,
+        single: Single | None = None,
+        first: Sequence[str] = (),
+    ) -> T:
         if self._failure is not None:
             raise StorageUnavailable("the transaction has failed already") from self._failure
         if self._link is None:
             self._link = await self._writer.pool.borrow()
         opens = not self._begun
-        if opens and not self._held and issubclass(type(work), SingleWrite):
+        if opens and not self._held and single == "write":
             first = ()
         elif opens:
             self._begun = True
@@ -280,7 +287,7 @@ class PooledBlock(WriteBlock):
                 first = (*first, _build_lock_statement(self._held))
         rescue = asyncio.get_running_loop().call_later(STANDSTILL_SECONDS, self._writer.end_stuck_transactions)
         try:
-            return await self._link.run(work, first=first, opens=opens)
+            return await self._link.run(work, first=first, opens=opens, short=short)
         except Exception as error:
             self._failure = error
             if isinstance(error, StorageUnavailable) and not is_contention(error):

@@ -24,7 +24,6 @@ from circadia.records.bank import Trust
 from circadia.records.provenance import Provenance
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import NUMBER, Instant, metadata
-from circadia.stores.sql.short_reads import ShortRead
 from circadia.stores.sql.statement import Statement
 
 provenances = Table(
@@ -88,7 +87,7 @@ class Provenances:
     async def find_recent(self, scope: str, *, after: int, now: datetime, limit: int) -> Sequence[Provenance]:
         """Return the scope's provenances with a greater number in order; if more than `limit`, the newest."""
         values = {"of_scope": scope, "after": after, "now": now, "most": limit}
-        rows = await self._run(ShortRead(lambda connection: _RECENT.all(connection, values)))
+        rows = await self._run(lambda connection: _RECENT.all(connection, values), short=True)
         return [_provenance(row) for row in reversed(rows)]
 
 

@@ -10,9 +10,8 @@ from sqlalchemy import Connection, Table
 from circadia.errors import CircadiaError, ReadTooSlow, StorageUnavailable
 from circadia.stores.locks import LockKey
 from circadia.stores.sql.driver_errors import is_interrupted
-from circadia.stores.sql.link import Link, OpeningStatements
+from circadia.stores.sql.link import Link, OpeningStatements, Single
 from circadia.stores.sql.link_pool import LinkPool
-from circadia.stores.sql.short_reads import SingleRead
 from circadia.stores.sql.statement import Statement
 
 T = TypeVar("T")
@@ -41,17 +40,26 @@ class ReadBlock:
         """Raise RuntimeError: a read block cannot write."""
         raise RuntimeError("a read block writes nothing")
 
-    async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
+    async def run(
+        self,
+        work: Callable[[Connection], T],
+        *,
+        of: Collection[Table] | None = None,
+        short: bool | None = None,
+        single: Single | None = None,
+    ) -> T:
         """Run work in the block's transaction."""
         opens = not self._begun
         self._begun = True
-        return await self._run_work(work, self._openings.read if opens else (), opens=opens)
+        return await self._run_work(work, self._openings.read if opens else (), opens=opens, short=short)
 
-    async def _run_work(self, work: Callable[[Connection], T], first: Sequence[str], *, opens: bool) -> T:
+    async def _run_work(
+        self, work: Callable[[Connection], T], first: Sequence[str], *, opens: bool, short: bool | None
+    ) -> T:
         if self._link is None:
             raise RuntimeError("the read block has ended")
         try:
-            return await self._link.run(work, first=first, opens=opens)
+            return await self._link.run(work, first=first, opens=opens, short=short)
         except Exception:
             self._failed = True
             raise
@@ -78,9 +86,11 @@ class ReadBlock:
 class LimitedReadBlock(ReadBlock):
     """A read block on connections that end a statement which takes too long."""
 
-    async def _run_work(self, work: Callable[[Connection], T], first: Sequence[str], *, opens: bool) -> T:
+    async def _run_work(
+        self, work: Callable[[Connection], T], first: Sequence[str], *, opens: bool, short: bool | None
+    ) -> T:
         try:
-            return await super()._run_work(work, first, opens=opens)
+            return await super()._run_work(work, first, opens=opens, short=short)
         except StorageUnavailable as error:
             if not is_interrupted(error):
                 raise
@@ -95,9 +105,16 @@ class SingleReadBlock(ReadBlock):
 
     _has_run = False
 
-    async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
-        """Run one `SingleRead`. Raises NotASingleRead for other work, or a second call."""
-        if self._has_run or not issubclass(type(work), SingleRead):
+    async def run(
+        self,
+        work: Callable[[Connection], T],
+        *,
+        of: Collection[Table] | None = None,
+        short: bool | None = None,
+        single: Single | None = None,
+    ) -> T:
+        """Run one `single` read. Raises NotASingleRead for other work, or a second call."""
+        if self._has_run or single != "read":
             raise NotASingleRead
         self._has_run = True
-        return await self._run_work(work, (), opens=True)
+        return await self._run_work(work, (), opens=True, short=short)

@@ -12,7 +12,6 @@ from circadia.stores.locks import RETENTION_KEY, bank_key
 from circadia.stores.sql.expiring_rows import EXPIRING, ExpiringRows
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import Instant, events
-from circadia.stores.sql.short_reads import LongWork
 
 _NEWEST_EVENT: Final = select(func.max(events.c.number)).scalar_subquery()
 _FIRST_EVENTS: Final = (
@@ -48,12 +47,12 @@ class Retention:
         """
         await self._hold(RETENTION_KEY)
         if what is RetentionKind.EVENTS:
-            return await self._run(LongWork(lambda connection: _delete_events(connection, before, limit)))
+            return await self._run(lambda connection: _delete_events(connection, before, limit), short=False)
         rows, most = EXPIRING[what], min(limit, EXPIRING[what].largest_page)
         if rows.in_banks:
-            found = await self._run(LongWork(lambda connection: _find(connection, rows, before, after, most)))
+            found = await self._run(lambda connection: _find(connection, rows, before, after, most), short=False)
             await self._hold(*{bank_key(BankId(row.bank_id)) for row in found})
-        return await self._run(LongWork(lambda connection: _delete_page(connection, rows, before, after, most)))
+        return await self._run(lambda connection: _delete_page(connection, rows, before, after, most), short=False)
 
 
 def _find(

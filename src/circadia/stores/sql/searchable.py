@@ -27,7 +27,6 @@ from circadia.records.index_entry import TEXT, IndexEntry, Layer
 from circadia.records.note import Note
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks
-from circadia.stores.sql.short_reads import LongWork, ShortRead
 from circadia.stores.sql.statement import Statement
 
 Key = TypeVar("Key", EpisodeId, NoteId)
@@ -300,7 +299,8 @@ class SearchableRows(ABC, Generic[Key, Row]):
             }
 
         # Whole texts are not read in the event loop: each may have a hundred thousand characters.
-        return await self._run(work if characters is None or len(numbers) > len(_PLACES) else ShortRead(work))
+        is_short = characters is not None and len(numbers) <= len(_PLACES)
+        return await self._run(work, short=is_short or None)
 
     async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
         """Return index entries with a number greater than `after`, in order."""
@@ -314,7 +314,7 @@ class SearchableRows(ABC, Generic[Key, Row]):
     async def count(self, bank_id: BankId) -> int:
         """Return the number of rows that are not retired."""
         return await self._run(
-            LongWork(lambda connection: self._statements.count.scalar(connection, {"bank": bank_id}))
+            lambda connection: self._statements.count.scalar(connection, {"bank": bank_id}), short=False
         )
 
     async def find_lacking_vector(self, embedder: str | None, *, after: int = 0, limit: int) -> Sequence[Row]:

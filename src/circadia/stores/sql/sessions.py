@@ -13,7 +13,6 @@ from circadia.stores.locks import session_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.nearby_names import NamesNear
 from circadia.stores.sql.schema import agents, sessions
-from circadia.stores.sql.short_reads import SingleRead
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -120,7 +119,7 @@ class Sessions:
 
     async def find_silent_since(self, before: datetime) -> Sequence[Session]:
         """Return open, unreported sessions whose agents (at least one) all sleep, untouched since `before`."""
-        rows = await self._run(SingleRead(lambda connection: _SILENT.all(connection, {"before": before})))
+        rows = await self._run(lambda connection: _SILENT.all(connection, {"before": before}), single="read")
         return [_session(row) for row in rows]
 
 

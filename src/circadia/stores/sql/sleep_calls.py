@@ -12,7 +12,6 @@ from circadia.records.sleep_call import FORGOTTEN, OperationModelCost, SleepCall
 from circadia.stores.locks import FLEET_KEY, LockKey, bank_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import calls
-from circadia.stores.sql.short_reads import LongWork, ShortRead
 from circadia.stores.sql.sleep_tables import sleep_calls
 from circadia.stores.sql.statement import Statement
 
@@ -88,13 +87,13 @@ class SleepCalls:
     async def get_answered(self, bank_id: BankId, key: str) -> SleepCall | None:
         """Return the bank's answered call of this key."""
         values = {"bank": bank_id, "asked": key}
-        row = await self._run(ShortRead(lambda connection: _ANSWERED.first(connection, values)))
+        row = await self._run(lambda connection: _ANSWERED.first(connection, values), short=True)
         return None if row is None else _call(row)
 
     async def find_unanswered(self, bank_id: BankId, key: str) -> Sequence[SleepCall]:
         """Return the bank's calls of this key without answer or error."""
         values = {"bank": bank_id, "asked": key}
-        return list(map(_call, await self._run(ShortRead(lambda connection: _UNANSWERED.all(connection, values)))))
+        return list(map(_call, await self._run(lambda connection: _UNANSWERED.all(connection, values), short=True)))
 
     async def renew_lease(self, call_id: CallId, until: datetime) -> None:
         await self._run(lambda connection: _BEAT.execute(connection, {"of": call_id, "until": until}))
@@ -122,7 +121,7 @@ class SleepCalls:
             statement = statement.where(sleep_calls.c.pass_id == pass_id)
         if operation is not None:
             statement = statement.where(sleep_calls.c.operation == operation)
-        return _build_cost(await self._run(LongWork(lambda connection: connection.execute(statement).one())))
+        return _build_cost(await self._run(lambda connection: connection.execute(statement).one(), short=False))
 
     async def sum_cost_by_pass(self, pass_ids: Collection[PassId]) -> Mapping[PassId, SleepCost]:
         """Return the cost of each of these passes that has calls, reservations included."""
@@ -148,7 +147,7 @@ class SleepCalls:
         """Remove the answers of a bank's calls, pending ones too; return their number."""
         statement = update(sleep_calls).where(sleep_calls.c.error == "", sleep_calls.c.bank_id == bank_id)
         statement = statement.values(answer=None, error=FORGOTTEN)
-        return await self._run(LongWork(lambda connection: connection.execute(statement).rowcount))
+        return await self._run(lambda connection: connection.execute(statement).rowcount, short=False)
 
 
 def _build_cost_keys(bank_id: BankId | None, pass_id: PassId | None) -> Sequence[LockKey]:

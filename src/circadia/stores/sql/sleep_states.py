@@ -33,7 +33,6 @@ from circadia.stores.sql.due_checks import queue_check
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, episodes, notes
 from circadia.stores.sql.schema import agents
-from circadia.stores.sql.short_reads import SingleRead
 from circadia.stores.sql.sleep_tables import due_checks, next_checks, sleep_states
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -207,7 +206,7 @@ class SleepStates:
 
     async def find_banks_with_changes(self) -> Sequence[BankId]:
         """Return banks with demotions or block edits that no pass has seen."""
-        ids = await self._run(SingleRead(lambda connection: connection.execute(_MOVED).scalars().all()))
+        ids = await self._run(lambda connection: connection.execute(_MOVED).scalars().all(), single="read")
         return list(map(BankId, ids))
 
     async def find_banks_with_backlog(self, *, noted: bool = True) -> Sequence[BankId]:
@@ -216,7 +215,7 @@ class SleepStates:
         Without `noted` it looks at all banks, also at those of which no check says so.
         """
         statement = _HAVE_BACKLOG.where(_IS_NOTED) if noted else _HAVE_BACKLOG
-        ids = await self._run(SingleRead(lambda connection: connection.execute(statement).scalars().all()))
+        ids = await self._run(lambda connection: connection.execute(statement).scalars().all(), single="read")
         return list(map(BankId, ids))
 
     async def find_failing_banks(self) -> Sequence[BankId]:

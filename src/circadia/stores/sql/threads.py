@@ -13,7 +13,6 @@ from circadia.stores.locks import agent_key, thread_key
 from circadia.stores.sql.link import Runner, fetch_held
 from circadia.stores.sql.nearby_names import NamesNear
 from circadia.stores.sql.schema import agents, participants, threads
-from circadia.stores.sql.short_reads import LongWork
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -186,7 +185,7 @@ class Threads:
             statement = statement.where(key > after)
         statement = statement.order_by(key).limit(limit)
         values = {"session_id": session_id}
-        rows = await self._run(LongWork(lambda connection: connection.execute(statement, values).all()))
+        rows = await self._run(lambda connection: connection.execute(statement, values).all(), short=False)
         return [_thread(row) for row in rows]
 
     async def find_by_name(self, session_id: SessionId, name: str) -> Sequence[Thread]:
@@ -210,12 +209,12 @@ class Threads:
         values = {"session_id": session_id, "agent_id": agent_id}
         if agent_id is None:
             return await self._run(lambda connection: _NAMES.find(connection, name, values))
-        return await self._run(LongWork(lambda connection: _OWN_NAMES.find(connection, name, values)))
+        return await self._run(lambda connection: _OWN_NAMES.find(connection, name, values), short=False)
 
     async def count_open_by(self, session_id: SessionId, created_by: str) -> int:
         """Return the number of open threads in the session that `created_by` opened."""
         values = {"session_id": session_id, "created_by": created_by}
-        return await self._run(LongWork(lambda connection: _OPENED_BY.scalar(connection, values)))
+        return await self._run(lambda connection: _OPENED_BY.scalar(connection, values), short=False)
 
     async def close(self, thread: Thread) -> bool:
         """Write status, closed_at and summary if the thread is open; return whether it was."""
@@ -256,7 +255,7 @@ class Threads:
     async def count_open_of_agent(self, agent_id: AgentId) -> int:
         await self._hold(agent_key(agent_id))
         values = {"agent_id": agent_id}
-        return await self._run(LongWork(lambda connection: _OPEN_COUNT.scalar(connection, values)))
+        return await self._run(lambda connection: _OPEN_COUNT.scalar(connection, values), short=False)
 
 
 def _join(connection: Connection, thread_id: ThreadId, agent_id: AgentId, at: datetime) -> JoinResult:

@@ -4,13 +4,13 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from sqlalchemy import Connection, Table
 
 from circadia.errors import CircadiaError, StorageUnavailable
 from circadia.stores.locks import LockKey
-from circadia.stores.sql.short_reads import LongWork
+from circadia.stores.sql.link import Single
 from circadia.stores.sql.statement import Statement
 
 T = TypeVar("T")
@@ -18,18 +18,6 @@ T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 1.0
-
-
-class SingleWrite(Generic[T]):
-    """Work of one statement, which needs no transaction in a block that holds no key and has done nothing else."""
-
-    __slots__ = ("_work",)
-
-    def __init__(self, work: Callable[[Connection], T]) -> None:
-        self._work: Final = work
-
-    def __call__(self, connection: Connection) -> T:
-        return self._work(connection)
 
 
 class _QueuedRow(NamedTuple):
@@ -52,14 +40,20 @@ class WriteBlock(ABC):
         self._has_written = False
         """Whether queued writes were sent."""
 
-    async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
+    async def run(
+        self,
+        work: Callable[[Connection], T],
+        *,
+        of: Collection[Table] | None = None,
+        short: bool | None = None,
+        single: Single | None = None,
+    ) -> T:
         """Do work in the block's transaction. After an error the block can only be left, which undoes it."""
         if self._ended:
             raise RuntimeError("the write block has ended")
         if self._batches and (of is None or any(write.table in of for batch in self._batches for write in batch)):
-            both = self._with_queued_writes(work)
-            return await self._run(LongWork(both) if isinstance(work, LongWork) else both)
-        return await self._run(work)
+            return await self._run(self._with_queued_writes(work), short=short)
+        return await self._run(work, short=short, single=single)
 
     @abstractmethod
     async def hold(self, *keys: LockKey) -> bool:
@@ -86,7 +80,9 @@ class WriteBlock(ABC):
         )
 
     @abstractmethod
-    async def _run(self, work: Callable[[Connection], T]) -> T: ...
+    async def _run(
+        self, work: Callable[[Connection], T], *, short: bool | None = None, single: Single | None = None
+    ) -> T: ...
 
     def _with_queued_writes(self, work: Callable[[Connection], T]) -> Callable[[Connection], T]:
         batches, self._batches = self._batches, []
