@@ -164,7 +164,7 @@ async def test_ready_answers_are_no_part_of_an_export(store: Store) -> None:
     lines = await memory.out(store, "home")
     async with store.begin_write() as tx:
         assert await tx.answers.put([answer("a1", HOME.id)])
-        await tx.answers.save_frames([frame(HOME.id)])
+        await tx.answer_frames.save_frames([frame(HOME.id)])
     assert await memory.out(store, "home") == lines
 
 

@@ -58,7 +58,7 @@ class Process:
 
     async def write(self) -> None:
         async with self.store.begin_write() as tx:
-            await tx.answers.save_verdicts(self.queued)
+            await tx.answer_uses.save_verdicts(self.queued)
         self.queued.clear()
 
 

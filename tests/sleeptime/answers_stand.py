@@ -189,7 +189,7 @@ class Hall:
             dialect="chat_completions", model=model, body=framed.body, at=self.clock.now(),
         )  # fmt: skip
         async with self.store.begin_write() as tx:
-            await tx.answers.save_frames([frame])
+            await tx.answer_frames.save_frames([frame])
         return frame
 
     async def run(self, mind: ChatModel | None, *, stop: asyncio.Event | None = None, **more: Any) -> PassOutcome:
@@ -269,14 +269,16 @@ class Hall:
             phrasing=phrasing or question, way=way, served=True, at=self.clock.now(),
         )  # fmt: skip
         async with self.store.begin_write() as tx:
-            new = await tx.answers.record_uses([use])
-            await tx.answers.add_counts([AnswerDay(bank_id=self.bank.id, day=use.at.date(), served=1, used=len(new))])
+            new = await tx.answer_uses.record_uses([use])
+            await tx.answer_uses.add_counts(
+                [AnswerDay(bank_id=self.bank.id, day=use.at.date(), served=1, used=len(new))]
+            )
         return use
 
     async def day(self) -> AnswerDay:
         """Return the sums of the last week's counts."""
         async with self.store.begin_read() as tx:
-            days = await tx.answers.find_days(self.bank.id, since=(self.clock.now() - timedelta(days=7)).date())
+            days = await tx.answer_uses.find_days(self.bank.id, since=(self.clock.now() - timedelta(days=7)).date())
         names = ("made", "used", "wasted", "wasted_tokens", "right", "wrong")
         sums = {name: sum(getattr(each, name) for each in days) for name in names}
         return AnswerDay(bank_id=self.bank.id, day=self.clock.now().date(), **sums)

@@ -89,7 +89,7 @@ async def drop_ready_answers(
     wasted = [answer for answer in dropped_answers if not answer.uses]
     if wasted:
         tokens = sum(answer.tokens for answer in wasted)
-        await tx.answers.add_counts(
+        await tx.answer_uses.add_counts(
             [AnswerDay(bank_id=bank_id, day=at.date(), wasted=len(wasted), wasted_tokens=tokens)]
         )
     return dropped_answers

@@ -35,12 +35,12 @@ async def fetch_recently_asked_agents(
     agents: dict[AgentId, Agent] = {}
     frames: defaultdict[AgentId, list[AnswerFrame]] = defaultdict(list)
     newest: dict[tuple[AgentId, str], datetime] = {}
-    for scope, at in await tx.answers.find_recent_scopes(bank.id):  # newest call first
+    for scope, at in await tx.answer_frames.find_recent_scopes(bank.id):  # newest call first
         last = newest.setdefault((scope.agent_id, scope.end_user), at)
         stale = at <= now - LATELY or at <= last - REPLACED
         if stale or len(frames[scope.agent_id]) == SCOPES:
             continue
-        frame = await tx.answers.get_frame(bank.id, scope)
+        frame = await tx.answer_frames.get_frame(bank.id, scope)
         agent = None if frame is None else await ahead.find_agent(tx, bank, frame)
         if frame is not None and agent is not None:
             agents[scope.agent_id] = agent

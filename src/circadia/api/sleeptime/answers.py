@@ -90,7 +90,7 @@ async def answer_stats(
     since = (parts.clock.now() - timedelta(days=days - 1)).date()
     async with parts.store.begin_read() as tx:
         found_bank = await parts.memory.banks.get(tx, bank, user)
-        days_found = await tx.answers.find_days(found_bank.id, since=since)
+        days_found = await tx.answer_uses.find_days(found_bank.id, since=since)
         live = await tx.answers.count_live(found_bank.id, parts.clock.now())
         waits = await _judge_waits(tx, parts, found_bank)
     total = {name: sum(getattr(day, name) for day in days_found) for name in _COUNTS}
@@ -156,7 +156,7 @@ async def try_answers(bank: str, asked: TestBody, who: Who, parts: Parts, user: 
         end_user = (
             (asked.end_user or user or "") if found_bank.end_user is None else (asked.end_user or found_bank.end_user)
         )
-        scopes = await tx.answers.find_scopes(found_bank.id, agent.id, end_user)
+        scopes = await tx.answer_frames.find_scopes(found_bank.id, agent.id, end_user)
         return await _test(tx, parts, found_bank, agent, scopes, asked.question)
 
 
@@ -202,7 +202,7 @@ def _answer_view(answer: Answer, agent: str, why_not: str) -> AnswerView:
 async def _judge_waits(tx: Tx, parts: ApiParts, bank: Bank) -> list[JudgeUsageView]:
     if parts.judge is None:
         return []
-    agents = {scope.agent_id for scope, _ in await tx.answers.find_recent_scopes(bank.id)}
+    agents = {scope.agent_id for scope, _ in await tx.answer_frames.find_recent_scopes(bank.id)}
     known = [agent for agent_id in agents if (agent := await tx.agents.get(agent_id)) is not None]
     return [
         JudgeUsageView.of(parts.judge.stats(agent.id), agent=agent.reference)
@@ -214,7 +214,7 @@ async def _test(
     tx: Tx, parts: ApiParts, bank: Bank, agent: Agent, scopes: Sequence[AnswerScope], question: str
 ) -> TestView:
     """Search each frame; return the best result."""
-    uses = await tx.answers.find_uses(
+    uses = await tx.answer_uses.find_uses(
         bank.id, agent_id=agent.id, judged=True, upto=parts.clock.now(), limit=judged_use_limit(parts.settings.answers)
     )
     judge = parts.judge

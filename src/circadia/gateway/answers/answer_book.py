@@ -142,8 +142,8 @@ class AnswerBook(WriteBehindQueue[BookEntry]):
                 banks = {bank_id: bank for bank_id in bank_ids if (bank := await tx.banks.get(bank_id)) is not None}
                 new_frames = [frame for (bank, _), (was, frame) in frames.items() if _is_current(banks.get(bank), was)]
                 if new_frames:
-                    await tx.answers.save_frames(new_frames)
-                await tx.answers.save_verdicts([line for line in batch if isinstance(line, SameQuestionVerdict)])
+                    await tx.answer_frames.save_frames(new_frames)
+                await tx.answer_uses.save_verdicts([line for line in batch if isinstance(line, SameQuestionVerdict)])
                 await self._write(tx, banks, [entry for entry in entries if entry.bank in banks])
         except StorageUnavailable:
             self._frames = {**frames, **self._frames}
@@ -157,7 +157,7 @@ class AnswerBook(WriteBehindQueue[BookEntry]):
             for entry in batch
             if entry.use is not None and _is_current(banks.get(entry.bank), entry.generation)
         ]
-        first = set(await tx.answers.record_uses(uses)) if uses else set[AnswerId]()
+        first = set(await tx.answer_uses.record_uses(uses)) if uses else set[AnswerId]()
         for entry in batch:
             key = (entry.bank, entry.at.date())
             new = entry.use is not None and entry.use.answer_id in first
@@ -166,7 +166,7 @@ class AnswerBook(WriteBehindQueue[BookEntry]):
             days[key] = _count_outcome(days[key], entry.outcome, new=new)
             if entry.answer is not None:
                 saved[key] = _add_benefit(saved.get(key), entry.answer, entry.at.date())
-        await tx.answers.add_counts(list(days.values()))
+        await tx.answer_uses.add_counts(list(days.values()))
         if saved:
             await tx.benefits.add(list(saved.values()))
         await self._mark(tx, batch)

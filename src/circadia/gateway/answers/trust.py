@@ -62,7 +62,7 @@ class AnswerAccuracy:
         tx.after_commit(lambda: self._told.update({key: now}))
 
     async def _load_trust(self, tx: Tx, bank: Bank, agent: AgentId) -> _TrustEntry:
-        uses = await tx.answers.find_uses(
+        uses = await tx.answer_uses.find_uses(
             bank.id, agent_id=agent, judged=True, upto=self._clock.now(), limit=judged_use_limit(self._settings)
         )
         known = _TrustEntry(answers=bank.answers, trusted=are_answers_trusted(uses, self._settings))

@@ -191,7 +191,7 @@ class AnswerMaker:
         async def put(tx: Tx, bank: Bank, answer: Answer) -> bool:
             if not await tx.answers.put([answer]):
                 return False
-            await tx.answers.add_counts([AnswerDay(bank_id=bank.id, day=now.date(), made=1)])
+            await tx.answer_uses.add_counts([AnswerDay(bank_id=bank.id, day=now.date(), made=1)])
             await drop_excess_answers(tx, bank.id, readying.settings, now)
             return True
 

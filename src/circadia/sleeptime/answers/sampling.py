@@ -68,10 +68,10 @@ class AnswerSampler:
         """Sample some uses; `done` counts those that got a verdict. Raises OverBudget, PassPreempted."""
         bench = self._bench
         async with bench.ground.store.begin_read() as tx:
-            scopes = {recent_scope.scope for recent_scope in await tx.answers.find_recent_scopes(bench.bank.id)}
-            waiting = await tx.answers.find_uses(bench.bank.id, judged=False, limit=CANDIDATE_USES)
+            scopes = {recent_scope.scope for recent_scope in await tx.answer_frames.find_recent_scopes(bench.bank.id)}
+            waiting = await tx.answer_uses.find_uses(bench.bank.id, judged=False, limit=CANDIDATE_USES)
             settings = bench.readying.settings
-            judged = await tx.answers.find_uses(bench.bank.id, judged=True, limit=settings.least_samples)
+            judged = await tx.answer_uses.find_uses(bench.bank.id, judged=True, limit=settings.least_samples)
             live: list[AnswerUse] = []
             for use in waiting:
                 await bench.ground.go_on()
@@ -102,7 +102,7 @@ class AnswerSampler:
         bench, right = self._bench, None
         async with bench.ground.store.begin_read() as tx:
             answer = await self._fetch_valid_answer(tx, use)
-            frame = await tx.answers.get_frame(bench.bank.id, use.scope)
+            frame = await tx.answer_frames.get_frame(bench.bank.id, use.scope)
         if answer is None or frame is None:
             return False
         try:
@@ -138,10 +138,10 @@ class AnswerSampler:
         now = self._bench.readying.clock.now()
 
         async def write(tx: Tx, bank: Bank, answer: Answer) -> bool:
-            await tx.answers.save_judgment(bank.id, use.id, right=right, at=now)
+            await tx.answer_uses.save_judgment(bank.id, use.id, right=right, at=now)
             if right is None:
                 return True
-            await tx.answers.add_counts(
+            await tx.answer_uses.add_counts(
                 [AnswerDay(bank_id=bank.id, day=now.date(), right=int(right), wrong=int(not right))]
             )
             if not right and use.way == MatchKind.EXACT and use.phrasing != answer.phrasings[0]:

@@ -104,4 +104,4 @@ async def _fetch_agents(bench: AnswerRun) -> Sequence[AgentFrames]:
 async def _fetch_days(bench: AnswerRun) -> Sequence[AnswerDay]:
     since = (bench.readying.clock.now() - WINDOW).date()
     async with bench.ground.store.begin_read() as tx:
-        return await tx.answers.find_days(bench.bank.id, since=since)
+        return await tx.answer_uses.find_days(bench.bank.id, since=since)

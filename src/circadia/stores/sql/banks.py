@@ -17,14 +17,34 @@ from circadia.stores.locks import bank_key
 from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer_uses, answer_verdicts, answers
 from circadia.stores.sql.due_checks import queue_check
 from circadia.stores.sql.index_delta import HEADS, build_empty_delta, fetch_delta, fetch_heads
-from circadia.stores.sql.link import Runner, fetch_held
+from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import KEEPS_DAYS, banks, blocks, episodes, evidence, notes, removals
 from circadia.stores.sql.nearby_names import NamesNear
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.sleep_tables import benefits, next_checks, pass_changes, passes, sleep_calls, sleep_states
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
 _COLUMNS: Final = [column.name for column in banks.c if column.name in {field.name for field in fields(Bank)}]
+_REMEMBERED: Final = 4096
+"""Number of cached policies: validating one costs more than reading the row."""
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _load_policy(stored: bytes) -> BankPolicy:
+    """Return the policy without keys that only a newer version knows."""
+    return BankPolicy.model_validate_json(stored)
+
+
+def _dump_policy(bank: Bank) -> object:
+    return bank.policy.model_dump(mode="json")
+
+
+_read_bank = build_reader(Bank, policy=lambda stored: _load_policy(orjson.dumps(stored)))
+_write_bank = build_writer(_COLUMNS, policy=_dump_policy)
+_SETTINGS: Final = ("name", "description", "policy", "automatic")
+_write_settings = build_writer((*_SETTINGS, "id"), policy=_dump_policy)
 _ADD = Statement(Upsert(banks), _COLUMNS)
 _IS = banks.c.id == bindparam("key")
 _IS_NAMED = banks.c.name == bindparam("key")
@@ -39,9 +59,8 @@ _WITH_HEADS = {
     _OF_USER: Statement(select(banks, *HEADS).where(*_IS_OF_USER)),
 }
 _SAVE = Statement(
-    update(banks)
-    .where(banks.c.id == bindparam("key"))
-    .values({name: bindparam(f"new_{name}") for name in ("name", "description", "policy", "automatic")})
+    update(banks).where(banks.c.id == bindparam("key")).values({name: bindparam(f"new_{name}") for name in _SETTINGS}),
+    [*(f"new_{name}" for name in _SETTINGS), "key"],
 )
 _BUMP = Statement(
     update(banks)
@@ -75,14 +94,14 @@ _OF_SLEEP: Final = (passes, sleep_states, sleep_calls, benefits)
 _OF_NOTES: Final = ((evidence, evidence.c.note_id, notes), (pass_changes, pass_changes.c.pass_id, passes))
 
 
-def _delete_page(table: Table) -> Statement:
+def _delete_page(table: Table) -> Statement[Any]:
     """Delete up to `most` rows of a bank."""
     keys = table.primary_key.columns.values()
     page = select(*keys).where(table.c.bank_id == bindparam("bank")).limit(bindparam("most"))
     return Statement(delete(table).where(tuple_(*keys).in_(page)))
 
 
-def _delete_children_page(child: Table, parent_id: Column[Any], parent: Table) -> Statement:
+def _delete_children_page(child: Table, parent_id: Column[Any], parent: Table) -> Statement[Any]:
     """Delete up to `most` rows that belong to the notes or passes of a bank."""
     keys = child.primary_key.columns.values()
     of_bank = select(*keys).join(parent, parent.c.id == parent_id).where(parent.c.bank_id == bindparam("bank"))
@@ -100,40 +119,33 @@ LOGGED: Final = 64
 """Generations of a bank whose removed rows are recorded, for indexes that have not seen them."""
 LOGGED_ROWS: Final = 1_000
 """Maximum number of recorded rows per generation: for more, reloading an index is faster."""
-_REMEMBERED: Final = 4096
-"""Number of cached policies: validating one costs more than reading the row."""
 _NAMES = NamesNear(select(banks), banks.c.name)
 
 
-class Banks:
+class Banks(Noun):
     def __init__(self, runner: Runner, *, steady: bool = False) -> None:
         """With `steady` nothing changes during the transaction, since it only reads."""
-        self._runner = runner
-        self._run = runner.run
-        self._hold = runner.hold
-        self._keep = runner.queue_write
+        super().__init__(runner)
         self._steady = steady
         self._heads: dict[BankId, Any] = {}
         """Bank rows with `HEADS` that were read, if `steady`."""
 
     async def add(self, bank: Bank) -> None:
         """Store a new bank. Raises Conflict if its name is taken."""
-        values = {**{name: getattr(bank, name) for name in _COLUMNS}, "policy": bank.policy.model_dump(mode="json")}
-        if not await self._run(lambda connection: _ADD.execute(connection, values) == 1):
+        if not await self._write(_ADD, _write_bank(bank)):
             raise Conflict(f"there is a bank {bank.name!r} already")
         queue_check(self._runner, bank.id)
 
     async def get(self, bank_id: BankId) -> Bank | None:
         await self._hold(bank_key(bank_id))
-        return await self._first(_GET, {"key": bank_id})
+        return await self._read(_GET, {"key": bank_id})
 
     async def get_by_name(self, name: str) -> Bank | None:
-        return await self._first(_BY_NAME, {"key": name})
+        return await self._read(_BY_NAME, {"key": name})
 
     async def find_by_names(self, names: Collection[str]) -> Sequence[Bank]:
         statement = select(banks).where(banks.c.name.in_(names)).order_by(banks.c.name)
-        rows = await self._run(lambda connection: connection.execute(statement).all()) if names else ()
-        return [_bank(row) for row in rows]
+        return await self._select(statement, _read_bank) if names else ()
 
     async def find_names(self, ids: Collection[BankId]) -> Mapping[BankId, str]:
         statement = select(banks.c.id, banks.c.name).where(banks.c.id.in_(ids))
@@ -142,7 +154,7 @@ class Banks:
 
     async def get_by_end_user(self, template: str, end_user: str) -> Bank | None:
         """Return the bank that this person has from the template."""
-        return await self._first(_OF_USER, {"of_template": template, "person": end_user})
+        return await self._read(_OF_USER, {"of_template": template, "person": end_user})
 
     async def names_near(self, name: str) -> Sequence[str]:
         """Return a few names that are alphabetically near this one."""
@@ -175,7 +187,7 @@ class Banks:
             rows = {row.id: row for part in parts for row in connection.execute(part)}
             return sorted(rows.values(), key=lambda row: row.name)[:limit]
 
-        return [_bank(row) for row in await self._run(work)]
+        return [_read_bank(row) for row in await self._run(work)]
 
     async def fetch_index_delta(
         self,
@@ -209,11 +221,7 @@ class Banks:
     async def save(self, bank: Bank) -> None:
         """Write name, description and policy. Raises Conflict if the name is taken."""
         await self._hold(bank_key(bank.id))
-        values = {
-            "key": bank.id, "new_name": bank.name, "new_description": bank.description, "new_automatic": bank.automatic,
-            "new_policy": bank.policy.model_dump(mode="json"),
-        }  # fmt: skip
-        await self._run(lambda connection: _SAVE.execute(connection, values))
+        await self._write(_SAVE, _write_settings(bank))
         queue_check(self._runner, bank.id)
 
     async def bump_generation(self, bank_id: BankId, removed: Mapping[Layer, Sequence[int]] | None = None) -> None:
@@ -237,25 +245,25 @@ class Banks:
     async def find_removed(self, bank_id: BankId, *, after: int, upto: int) -> Mapping[Layer, Collection[int]] | None:
         """Return the rows removed by these generations; none if some are unknown, since only the last are stored."""
         values = {"bank": bank_id, "after": after, "upto": upto}
-        logged = await self._run(lambda connection: _REMOVED.all(connection, values), short=True)
+        logged = await self._all(_REMOVED, values, short=True)
         if len(logged) < upto - after:
             return None
         return {layer: [number for row in logged for number in row.numbers.get(layer, ())] for layer in Layer}
 
     async def count_publication(self, bank_id: BankId) -> None:
         await self._hold(bank_key(bank_id))
-        await self._run(lambda connection: _PUBLISH.execute(connection, {"key": bank_id}))
+        await self._execute(_PUBLISH, {"key": bank_id})
 
     async def mark_edited(self, bank_id: BankId, at: datetime) -> None:
         """Record that someone other than the sleep tier wrote a block."""
         await self._hold(bank_key(bank_id))
-        await self._run(lambda connection: _EDIT.execute(connection, {"key": bank_id, "now": at}))
+        await self._execute(_EDIT, {"key": bank_id, "now": at})
         queue_check(self._runner, bank_id)
 
     async def touch(self, bank_id: BankId, at: datetime) -> None:
         """Record that something was stored."""
         await self._hold(bank_key(bank_id))
-        self._keep(_TOUCH, (bank_id, at), key=bank_id)
+        self._queue_write(_TOUCH, (bank_id, at), key=bank_id)
 
     async def count_skipped_turn(self, bank_id: BankId, why: str) -> None:
         """Count a turn that the write policy skipped."""
@@ -267,10 +275,9 @@ class Banks:
         await self._hold(bank_key(bank_id))
         return await self._run(lambda connection: _remove(connection, bank_id), short=False)
 
-    async def _first(self, statement: Statement, values: Mapping[str, object]) -> Bank | None:
+    async def _read(self, statement: Statement[Any], values: Mapping[str, object]) -> Bank | None:
         query = _WITH_HEADS[statement] if self._steady else statement
-        row = await fetch_held(
-            self._runner,
+        row = await self._fetch_held(
             lambda connection: query.first(connection, values),
             lambda found: bank_key(found.id),
             short=True,
@@ -280,7 +287,7 @@ class Banks:
             return None
         if self._steady:
             self._heads[row.id] = row
-        return _bank(row)
+        return _read_bank(row)
 
 
 def _remove(connection: Connection, bank_id: BankId) -> bool:
@@ -297,30 +304,3 @@ def _skip(connection: Connection, bank_id: BankId, why: str) -> None:
     if row is not None:
         skipped: Mapping[str, int] = row.skipped
         _SKIPS.execute(connection, {"key": bank_id, "new_skipped": {**skipped, why: skipped.get(why, 0) + 1}})
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def _policy(stored: bytes) -> BankPolicy:
-    """Return the policy without keys that only a newer version knows."""
-    return BankPolicy.model_validate_json(stored)
-
-
-def _bank(row: Row[Any]) -> Bank:
-    return Bank(
-        id=BankId(row.id),
-        name=row.name,
-        description=row.description,
-        automatic=row.automatic,
-        template=row.template,
-        end_user=row.end_user,
-        policy=_policy(orjson.dumps(row.policy)),
-        generation=row.generation,
-        demotions=row.demotions,
-        vectors=row.vectors,
-        answers=row.answers,
-        published=row.published,
-        edited_at=row.edited_at,
-        skipped=row.skipped,
-        created_at=row.created_at,
-        written_at=row.written_at,
-    )

@@ -4,15 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Connection, Row, and_, bindparam, delete, func, literal, or_, select, text, union_all
+from sqlalchemy import Connection, and_, bindparam, delete, func, literal, or_, select, text, union_all
 
 from circadia.ids import AgentId, CallId, PulseId
 from circadia.records.agent import Agent
-from circadia.records.call import AgentSpend, Call, CallStatus, UsageGroup, UsagePage
+from circadia.records.call import AgentSpend, Call, UsageGroup, UsagePage
 from circadia.stores.locks import agent_key
-from circadia.stores.sql.link import Runner
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import calls, pulses
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -20,7 +21,8 @@ from circadia.stores.sql.usage import IS_ENDED, SUMS, UsageRange, UsageReader, b
 from circadia.stores.sql.usage_days import add_calls, count_days, fetch_ended, usage_days
 
 _FIELDS: Final = tuple(field.name for field in fields(Call))
-_ROW = attrgetter(*_FIELDS)
+_write_call = build_writer(_FIELDS)
+_read_call = build_reader(Call)
 _PUT = Statement(Upsert(calls, keys=("id",), new=[name for name in _FIELDS if name != "id"]), _FIELDS)
 _REMOVE = Statement(delete(calls).where(calls.c.id == bindparam("key")))
 
@@ -49,7 +51,8 @@ _LATEST = Statement(
     select(calls)
     .where(calls.c.agent_id == bindparam("agent"))
     .order_by(calls.c.at.desc(), calls.c.id.desc())
-    .limit(bindparam("most"))
+    .limit(bindparam("most")),
+    read=_read_call,
 )
 
 _OF_PULSES: Final = Statement(
@@ -68,12 +71,8 @@ _OF_PULSES: Final = Statement(
 )
 
 
-class Calls:
+class Calls(Noun):
     """The usage ledger."""
-
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
-        self._hold = runner.hold
 
     async def add(self, calls: Sequence[Call]) -> None:
         """Store calls, or overwrite those of the same id, to settle reservations."""
@@ -81,7 +80,7 @@ class Calls:
 
         def work(connection: Connection) -> None:
             before = fetch_ended(connection, lines)
-            _PUT.run_many(connection, [_ROW(line) for line in lines])
+            _PUT.run_many(connection, [_write_call(line) for line in lines])
             add_calls(connection, lines, instead=before)
 
         if lines:
@@ -89,7 +88,7 @@ class Calls:
 
     async def remove(self, call_id: CallId) -> None:
         """Remove an unused reservation."""
-        await self._run(lambda connection: _REMOVE.execute(connection, {"key": call_id}))
+        await self._execute(_REMOVE, {"key": call_id})
 
     async def sum_day(self, agent: Agent, at: datetime) -> AgentSpend:
         """Return what counts for the agent's budgets on the UTC day of an instant, open reservations included.
@@ -102,20 +101,19 @@ class Calls:
             "agent": agent.name, "session": agent.session, "day": count_days(at), "agent_id": agent.id,
             "since": at.replace(hour=0, minute=0, second=0, microsecond=0),
         }  # fmt: skip
-        [row] = await self._run(lambda connection: _SPENT.all(connection, values))
+        [row] = await self._all(_SPENT, values)
         return AgentSpend(calls=int(row[0]), tokens=int(row[1]), nanousd=int(row[2]))
 
     async def count_since(self, agent_id: AgentId, since: datetime) -> int:
         """Return the number of the agent's calls since then, open reservations included."""
         await self._hold(agent_key(agent_id))
         values = {"agent_id": agent_id, "since": since}
-        return int(await self._run(lambda connection: _COUNT.scalar(connection, values)))
+        return int(await self._scalar(_COUNT, values))
 
     async def find_latest(self, agent_id: AgentId, limit: int) -> Sequence[Call]:
         """Return the agent's last calls, newest first."""
         values = {"agent": agent_id, "most": limit}
-        rows = await self._run(lambda connection: _LATEST.all(connection, values))
-        return [_call(row) for row in rows]
+        return await self._all(_LATEST, values)
 
     async def sum_by_group(
         self,
@@ -163,11 +161,5 @@ class Calls:
         Calls of an agent from a pulse's creation to its end are the pulse's. Old calls that are summed up by the day
         belong to none.
         """
-        rows = await self._run(lambda connection: _OF_PULSES.all(connection, {"root": root_id}))
+        rows = await self._all(_OF_PULSES, {"root": root_id})
         return {PulseId(row.id): build_group((row.id,), row[1:]) for row in rows}
-
-
-def _call(row: Row[Any]) -> Call:
-    values: dict[str, Any] = dict(zip(_FIELDS, _ROW(row), strict=True))
-    values["status"] = CallStatus(row.status)
-    return Call(**values)

@@ -1,10 +1,10 @@
 """How far readers of the event log came, and how far backlogs are written."""
 
-from sqlalchemy import BigInteger, Column, Connection, String, Table, bindparam, delete, select
+from sqlalchemy import BigInteger, Column, String, Table, bindparam, delete, select
 
 from circadia.errors import Conflict
 from circadia.stores.locks import cursor_key
-from circadia.stores.sql.link import Runner
+from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.schema import metadata
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -27,32 +27,23 @@ _RETIRE = Statement(delete(cursors).where(cursors.c.name.between(bindparam("firs
 _NUMBER = Statement(select(cursors.c.number).where(cursors.c.name == bindparam("of_name")))
 
 
-class Cursors:
+class Cursors(Noun):
     """How far readers of the event log came, and how far backlogs are written, by their name."""
 
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
-        self._hold = runner.hold
-        self._queue_write = runner.queue_write
-
     async def get(self, name: str) -> int | None:
-        return await self._run(lambda connection: _NUMBER.scalar(connection, {"of_name": name}))
+        return await self._scalar(_NUMBER, {"of_name": name})
 
     async def save(self, name: str, number: int) -> None:
         await self._hold(cursor_key(name))
-
-        def work(connection: Connection) -> None:
-            _SAVE.execute(connection, {"name": name, "number": number})
-
-        await self._run(work)
+        await self._execute(_SAVE, {"name": name, "number": number})
 
     async def advance(self, name: str, number: int, *, or_raise: Conflict) -> None:
         """Set a number that ascends; if it is there already, the block raises `or_raise` by its end."""
         self._queue_write(_ADVANCE, (name, number), or_raise=or_raise)
 
     async def remove(self, name: str) -> None:
-        await self._run(lambda connection: _REMOVE.execute(connection, {"of_name": name}))
+        await self._execute(_REMOVE, {"of_name": name})
 
     async def retire(self, first: str, last: str) -> None:
         """Remove the cursors with names from `first` to `last`."""
-        await self._run(lambda connection: _RETIRE.execute(connection, {"first": first, "last": last}))
+        await self._execute(_RETIRE, {"first": first, "last": last})

@@ -26,17 +26,19 @@ from circadia.records.message import DELIVERY_MOVES, Delivery, DeliveryState
 from circadia.records.thread import ThreadStatus
 from circadia.stores.locks import RETENTION_KEY, agent_key
 from circadia.stores.sql.inbox import BEGIN, InboxPageQuery, fetch_page, find_place, search_page, select_deliveries
-from circadia.stores.sql.link import Runner
-from circadia.stores.sql.message_index import SearchWords, remove_from_index
-from circadia.stores.sql.messages import message_of
+from circadia.stores.sql.message_index import remove_from_index
+from circadia.stores.sql.messages import read_message
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader
 from circadia.stores.sql.schema import Instant, agents, deliveries, delivery_counts, messages, threads, wakes
 from circadia.stores.sql.statement import Statement
 
+_read_delivery = build_reader(Delivery, of_row={"message": read_message})
 _ROWS = select_deliveries(deliveries)
 _OF_AGENT = _ROWS.where(deliveries.c.agent_id == bindparam("agent_id"))
 _UNREAD = _OF_AGENT.where(deliveries.c.state == DeliveryState.UNREAD.value).limit(50)
 _IS_MENTION: Final = text("deliveries.mentioned")  # the form of the index `deliveries_mentioned`
-_ONE = Statement(_OF_AGENT.where(deliveries.c.message_id == bindparam("message_id")))
+_ONE = Statement(_OF_AGENT.where(deliveries.c.message_id == bindparam("message_id")), read=_read_delivery)
 _UNREAD_OF = select(
     delivery_counts.c.agent_id,
     delivery_counts.c.number.label("count"),
@@ -152,8 +154,8 @@ _UNHANDLED = (
     .order_by(deliveries.c.number.desc(), deliveries.c.agent_id)
     .limit(bindparam("most"))
 )
-_UNHANDLED_ROWS = Statement(_UNHANDLED)
-_OF_MESSAGE = Statement(_ROWS.where(deliveries.c.message_id == bindparam("message_id")))
+_UNHANDLED_ROWS = Statement(_UNHANDLED, read=_read_delivery)
+_OF_MESSAGE = Statement(_ROWS.where(deliveries.c.message_id == bindparam("message_id")), read=_read_delivery)
 _NUMBER = Statement(select(messages.c.number).where(messages.c.id == bindparam("message_id")))
 _NO_END: Final = 2**63 - 1
 IS_LEASED = deliveries.c.state == text(f"'{DeliveryState.LEASED.value}'")
@@ -188,13 +190,8 @@ _FORGET = (
 )
 
 
-class Deliveries:
+class Deliveries(Noun):
     """The only delivery table (GATE-71)."""
-
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
-        self._hold = runner.hold
-        self._queue_write = runner.queue_write
 
     async def find_unread(
         self, agent_id: AgentId, *, mentioned: bool | None = None, sender: str | None = None, newest: bool = False
@@ -207,8 +204,7 @@ class Deliveries:
         if sender is not None:
             one_of_them = messages.c.sender.startswith(f"{sender}/", autoescape=True)  # such as `operator/ann`
             statement = statement.where(or_(messages.c.sender == sender, one_of_them))
-        rows = await self._run(lambda connection: connection.execute(statement, {"agent_id": agent_id}).all())
-        return [_delivery(row) for row in rows]
+        return await self._select(statement, _read_delivery, {"agent_id": agent_id})
 
     async def count_unread_by_agent(self, agents: Sequence[AgentId]) -> Mapping[AgentId, tuple[int, int]]:
         """Return the unread count and the newest number for each of these agents with unread deliveries."""
@@ -236,7 +232,7 @@ class Deliveries:
         """
         await self._hold(agent_key(agent_id))
 
-        def work(connection: Connection) -> Sequence[Any]:
+        def work(connection: Connection) -> Sequence[Delivery]:
             place = BEGIN if after is None else find_place(connection, agent_id, after)
             if place is None or not states:
                 return ()
@@ -244,24 +240,19 @@ class Deliveries:
                 agent_id=agent_id, states=tuple(dict.fromkeys(states)), urgent_first=urgent_first, after=place,
                 limit=limit,
             )  # fmt: skip
-            return (
-                fetch_page(connection, page)
-                if words is None
-                else search_page(connection, page, SearchWords.parse(words))
-            )
+            rows = fetch_page(connection, page) if words is None else search_page(connection, page, words)
+            return [_read_delivery(row) for row in rows]
 
-        return [_delivery(row) for row in await self._run(work)]
+        return await self._run(work)
 
     async def get(self, agent_id: AgentId, message_id: MessageId) -> Delivery | None:
         await self._hold(agent_key(agent_id))
-        values = {"agent_id": agent_id, "message_id": message_id}
-        row = await self._run(lambda connection: _ONE.first(connection, values))
-        return None if row is None else _delivery(row)
+        return await self._first(_ONE, {"agent_id": agent_id, "message_id": message_id})
 
     async def count_by_state(self, agent_id: AgentId) -> Mapping[DeliveryState, int]:
         """Return the number of deliveries in each state, in constant time."""
         await self._hold(agent_key(agent_id))
-        rows = await self._run(lambda connection: _COUNTS.all(connection, {"agent_id": agent_id}))
+        rows = await self._all(_COUNTS, {"agent_id": agent_id})
         counts = {row.state: row.number for row in rows}
         return {state: counts.get(state.value, 0) for state in DeliveryState}
 
@@ -273,25 +264,25 @@ class Deliveries:
         if before is not None:
             number = select(messages.c.number).where(messages.c.id == before).scalar_subquery()
             statement = statement.where(messages.c.number < number)
-        rows = await self._run(lambda connection: connection.execute(statement).all())
-        return [_delivery(row) for row in rows]
+        return await self._select(statement, _read_delivery)
 
     async def find_unhandled(
         self, states: Collection[DeliveryState], *, before: MessageId | None = None, limit: int
     ) -> Sequence[Delivery]:
         """Return the deliveries of all present agents in these states, none of them handled, newest message first."""
 
-        def work(connection: Connection) -> Sequence[Any]:
+        def work(connection: Connection) -> Sequence[Delivery]:
             last = None if before is None else _NUMBER.first(connection, {"message_id": before})
             values = {"below": _NO_END if last is None else last.number, "most": limit}
-            rows = [row for state in states for row in _UNHANDLED_ROWS.all(connection, {**values, "in_state": state})]
-            return sorted(rows, key=lambda row: (-row.number, row.agent_id))[:limit]
+            found = [
+                each for state in states for each in _UNHANDLED_ROWS.all(connection, {**values, "in_state": state})
+            ]
+            return sorted(found, key=lambda each: (-each.message.number, each.agent_id))[:limit]
 
-        return [_delivery(row) for row in await self._run(work)]
+        return await self._run(work)
 
     async def find_by_message(self, message_id: MessageId) -> Sequence[Delivery]:
-        rows = await self._run(lambda connection: _OF_MESSAGE.all(connection, {"message_id": message_id}))
-        return [_delivery(row) for row in rows]
+        return await self._all(_OF_MESSAGE, {"message_id": message_id})
 
     async def count_unread(self, agent_id: AgentId) -> int:
         """Return the number of unread deliveries in constant time."""
@@ -307,8 +298,7 @@ class Deliveries:
         snoozed: bool = False,
     ) -> Sequence[MessageId]:
         """Lease unread deliveries, for a snooze or a response in flight; return those that were unread, in order."""
-        leased_ids = await self._move_deliveries(_LEASE, agent_id, messages, until=until, seen=now, snoozed=snoozed)
-        return [message for message in messages if message in leased_ids]
+        return await self._move(_LEASE, agent_id, messages, until=until, seen=now, snoozed=snoozed)
 
     async def lease_for_pulse(self, agent_id: AgentId, messages: Collection[MessageId], pulse_id: PulseId) -> None:
         """Lease unread deliveries until the end of a pulse that has them in its prompt."""
@@ -330,13 +320,11 @@ class Deliveries:
         self, agent_id: AgentId, messages: Collection[MessageId], now: datetime
     ) -> Sequence[MessageId]:
         """Mark deliveries as handled; return those that changed."""
-        moved_ids = await self._move_deliveries(_HANDLE, agent_id, messages, seen=now, ended=now)
-        return [message for message in messages if message in moved_ids]
+        return await self._move(_HANDLE, agent_id, messages, seen=now, ended=now)
 
     async def release(self, agent_id: AgentId, messages: Collection[MessageId]) -> Sequence[MessageId]:
         """Return leased deliveries to unread; return those that changed."""
-        moved_ids = await self._move_deliveries(_RELEASE, agent_id, messages)
-        return [message for message in messages if message in moved_ids]
+        return await self._move(_RELEASE, agent_id, messages)
 
     async def mark_seen(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> None:
         """Record when the agent first received these."""
@@ -353,17 +341,15 @@ class Deliveries:
 
     async def mark_dead(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
         """Mark leased or unread deliveries as dead; return those that changed."""
-        moved_ids = await self._move_deliveries(_DIE, agent_id, messages, ended=now)
-        return [message for message in messages if message in moved_ids]
+        return await self._move(_DIE, agent_id, messages, ended=now)
 
     async def requeue(self, agent_id: AgentId, messages: Collection[MessageId]) -> Sequence[MessageId]:
         """Return dead deliveries to unread; return those that changed."""
-        moved_ids = await self._move_deliveries(_REQUEUE, agent_id, messages)
-        return [message for message in messages if message in moved_ids]
+        return await self._move(_REQUEUE, agent_id, messages)
 
     async def find_leased_by_pulse(self, pulse_id: PulseId) -> Sequence[MessageId]:
         """Return the unhandled messages in the pulse's prompt."""
-        rows = await self._run(lambda connection: _OF_PULSE.all(connection, {"pulse": pulse_id}))
+        rows = await self._all(_OF_PULSE, {"pulse": pulse_id})
         return [MessageId(row.message_id) for row in rows]
 
     async def release_expired(self, now: datetime) -> Collection[AgentId]:
@@ -407,7 +393,7 @@ class Deliveries:
 
         return await self._run(work) if owners else 0
 
-    async def _move_deliveries(
+    async def _move(
         self,
         statement: Update,
         agent_id: AgentId,
@@ -417,25 +403,12 @@ class Deliveries:
         seen: datetime | None = None,
         ended: datetime | None = None,
         snoozed: bool = False,
-    ) -> set[str]:
+    ) -> Sequence[MessageId]:
+        """Run a move; return the messages whose deliveries it moved, in the given order."""
         await self._hold(agent_key(agent_id))
         if not messages:
-            return set()
+            return ()
         times = {"until": until, "seen": seen, "ended": ended}
         values = {"agent": agent_id, "ids": list(messages), **times, "snoozed": snoozed}
-        return await self._run(lambda connection: set(connection.execute(statement, values).scalars()))
-
-
-def _delivery(row: Any) -> Delivery:
-    return Delivery(
-        message=message_of(row),
-        agent_id=AgentId(row.agent_id),
-        thread=row.thread,
-        state=DeliveryState(row.state),
-        mentioned=row.mentioned,
-        missed=row.missed,
-        leased_until=row.leased_until,
-        pulse_id=None if row.pulse_id is None else PulseId(row.pulse_id),
-        seen_at=row.seen_at,
-        ended_at=row.ended_at,
-    )
+        moved = await self._run(lambda connection: set(connection.execute(statement, values).scalars()))
+        return [message for message in messages if message in moved]

@@ -6,7 +6,7 @@ then the bank, and deletes the rows that it had read: what is committed meanwhil
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, or_, select, true, update
 
@@ -14,6 +14,7 @@ from circadia.ids import BankId
 from circadia.records.due_check import AgentsCheck, DueBanks, DueCheck
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks
+from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.sleep_tables import due_checks, next_checks
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -31,7 +32,7 @@ _SET = Statement(
 _CLEAR = Statement(delete(next_checks).where(next_checks.c.bank_id == bindparam("bank")), ("bank",))
 
 
-def _build_expansion(counted: ColumnElement[bool]) -> Statement:
+def _build_expansion(counted: ColumnElement[bool]) -> Statement[Any]:
     """Build the statement that brings the next checks of bound banks forward to now, up to `most` of them."""
     ids = (
         select(next_checks.c.bank_id)
@@ -74,15 +75,11 @@ async def run_demotion(runner: Runner, statements: tuple[Statement, Statement], 
         queue_check(runner, bank_id)
 
 
-class DueChecks:
+class DueChecks(Noun):
     """Checks of banks for a due pass.
 
     The nouns ask for one in the transaction of each change that a decision rests on, so none is lost.
     """
-
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-        self._run = runner.run
 
     async def add(self, bank_ids: Collection[BankId]) -> None:
         for bank_id in bank_ids:
@@ -112,7 +109,7 @@ class DueChecks:
         """Make up to `limit` of the bound banks due now; return how many were not due before."""
         statement = _EXPAND_BACKLOG if check.if_asleep else _EXPAND_ALL
         values = {"bound": check.bound_name, "now": now, "most": limit}
-        return await self._run(lambda connection: statement.execute(connection, values))
+        return await self._execute(statement, values)
 
     async def settle(self, numbers: Collection[int], checks: Sequence[DueCheck]) -> None:
         """Delete the requests with these numbers, and set when the banks are checked again."""

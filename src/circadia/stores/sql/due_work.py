@@ -9,8 +9,9 @@ from circadia.records.due_work import DueWork
 from circadia.stores.sql import passes, pulses
 from circadia.stores.sql.deliveries import HAS_EXPIRED, IS_LEASED
 from circadia.stores.sql.due_checks import IS_TIME
-from circadia.stores.sql.link import Runner
 from circadia.stores.sql.message_index import IS_NEW
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader
 from circadia.stores.sql.schema import events, messages, routines, wakes
 from circadia.stores.sql.sleep_tables import due_checks
 from circadia.stores.sql.statement import Statement
@@ -25,6 +26,7 @@ _SERVER_START = {
     ),
     "sqlite": null(),
 }
+_read_due_work = build_reader(DueWork, last_event=int)
 _DUE = Statement(
     lambda connection: select(
         exists().where(pulses.CLAIMS.build_startable(connection)).label("pulses"),
@@ -44,14 +46,12 @@ _DUE = Statement(
         _HAS_UNNUMBERED.label("events"),
         _LAST_EVENT.label("last_event"),
         _SERVER_START[connection.dialect.name].label("server_start"),
-    )
+    ),
+    read=_read_due_work,
 )
 
 
-class DueWorks:
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
-
+class DueWorks(Noun):
     async def find(self, now: datetime, *, fleet_rule: str, launchers: Collection[str] = ()) -> DueWork:
         """Return what is due, in one statement: of pulses, those of `launchers`.
 
@@ -60,11 +60,5 @@ class DueWorks:
         values = {
             **pulses.CLAIMS.build_values(now, launchers), **passes.CLAIMS.build_values(now), "fleet_rule": fleet_rule,
         }  # fmt: skip
-        row = await self._run(lambda connection: _DUE.first(connection, values), short=True, single="read")
-        assert row is not None
-        return DueWork(
-            pulses=bool(row.pulses), passes=bool(row.passes), claimed_pulses=bool(row.claimed_pulses),
-            claimed_passes=bool(row.claimed_passes), overdue_pulses=bool(row.overdue_pulses), wakes=bool(row.wakes),
-            routine_at=row.routine_at, leases=bool(row.leases), messages=bool(row.messages), checks=bool(row.checks),
-            events=bool(row.events), last_event=int(row.last_event), server_start=row.server_start,
-        )  # fmt: skip
+        (due,) = await self._all(_DUE, values, short=True, single="read")
+        return due

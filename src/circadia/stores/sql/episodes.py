@@ -3,37 +3,37 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
-from operator import attrgetter
 from typing import Any, Final
 
 import orjson
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, Row, Select, Text, bindparam, cast, delete, insert, literal_column, select, update
+from sqlalchemy import Connection, Select, Text, bindparam, cast, delete, insert, literal_column, select, update
 
 from circadia.ids import BankId, EpisodeId
-from circadia.records.bank import Trust
 from circadia.records.end_user import display_alias
-from circadia.records.episode import Demotion, Episode, EpisodeKind
+from circadia.records.episode import Demotion, Episode
 from circadia.records.index_entry import Layer
 from circadia.stores.locks import bank_key
 from circadia.stores.sql.due_checks import queue_check, run_demotion
-from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, episodes, evidence
 from circadia.stores.sql.name_list import list_texts
+from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.searchable import SearchableRows, SearchableStatements, fetch_by_ids, select_by_ids, weight
 from circadia.stores.sql.statement import Statement
 
 _STALE: Final = TypeAdapter(tuple[Demotion, ...])
-_FIELDS: Final = tuple(field.name for field in fields(Episode) if field.name not in ("number", "stale"))
-_ROW = attrgetter(*_FIELDS)
-_ADD = Statement(insert(episodes).inline(), (*_FIELDS, "stale"))
+_FIELDS: Final = tuple(field.name for field in fields(Episode) if field.name != "number")
+_read_episode = build_reader(Episode, stale=_STALE.validate_python)
+_write_episode = build_writer(_FIELDS, stale=lambda episode: _STALE.dump_python(episode.stale, mode="json"))
+_ADD = Statement(insert(episodes).inline(), _FIELDS)
 _OF_BANK = select(episodes).where(episodes.c.bank_id == bindparam("bank"))
-_GET = Statement(_OF_BANK.where(episodes.c.id == bindparam("key_id")))
-_BY_KEY = Statement(_OF_BANK.where(episodes.c.key == bindparam("idempotency")))
+_GET = Statement(_OF_BANK.where(episodes.c.id == bindparam("key_id")), read=_read_episode)
+_BY_KEY = Statement(_OF_BANK.where(episodes.c.key == bindparam("idempotency")), read=_read_episode)
 _SAID = Statement(
     _OF_BANK.where(episodes.c.digest == bindparam("said"), episodes.c.stored_at >= bindparam("since"))
     .order_by(episodes.c.stored_at.desc())
-    .limit(1)
+    .limit(1),
+    read=_read_episode,
 )
 _REPEAT = Statement(
     update(episodes).where(episodes.c.id == bindparam("key_id")).values(repeats=episodes.c.repeats + 1)
@@ -64,7 +64,7 @@ _DEMOTED = Statement(
         episodes.c.bank_id == bindparam("bank"), cast(episodes.c.stale, Text) != literal_column("'[]'")
     )
 )
-_IDENTIFIED = select_by_ids(episodes)
+_IDENTIFIED = Statement(select_by_ids(episodes), read=_read_episode)
 
 
 def _build_keyed(connection: Connection) -> Select[Any, Any]:
@@ -83,14 +83,10 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
 
     _statements = SearchableStatements(episodes, Layer.EPISODES)
 
-    def __init__(self, runner: Runner) -> None:
-        super().__init__(runner)
-        self._keep = runner.queue_write
-
     async def add(self, episode: Episode) -> None:
         """Store an episode. The block fails with Conflict if the bank has one of its key."""
         await self._hold(bank_key(episode.bank_id))
-        self._keep(_ADD, (*_ROW(episode), _STALE.dump_python(episode.stale, mode="json")))
+        self._queue_write(_ADD, _write_episode(episode))
         queue_check(self._runner, episode.bank_id)
 
     async def get(self, bank_id: BankId, episode_id: EpisodeId) -> Episode | None:
@@ -104,7 +100,7 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
     async def find_stored_times(self, bank_id: BankId, keys: Collection[str]) -> Mapping[str, datetime]:
         """Return the storage times of the bank's episodes with these idempotency keys, by key."""
         values = {"bank": bank_id, "keys": orjson.dumps(list(keys)).decode()}
-        rows = await self._run(lambda connection: _KEYED.all(connection, values))
+        rows = await self._all(_KEYED, values)
         return {row.key: row.at for row in rows if row.at is not None}
 
     async def find_repeated(self, bank_id: BankId, digest: str, since: datetime) -> Episode | None:
@@ -113,7 +109,7 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
         return await self._first(_SAID, {"bank": bank_id, "said": digest, "since": since})
 
     async def count_repetition(self, episode_id: EpisodeId) -> None:
-        await self._run(lambda connection: _REPEAT.execute(connection, {"key_id": episode_id}))
+        await self._execute(_REPEAT, {"key_id": episode_id})
 
     async def find_all(
         self,
@@ -131,8 +127,7 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
             statement = statement.where(number < after if newest_first else number > after)
         if conversation is not None:
             statement = statement.where(episodes.c.conversation == conversation)
-        values = {"bank": bank_id}
-        return await self._run(lambda connection: _episodes(connection.execute(statement, values).all()))
+        return await self._select(statement, _read_episode, {"bank": bank_id})
 
     async def find_matching_ids(
         self,
@@ -163,7 +158,7 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
         """Return the bank's episodes of these ids, by id."""
         if not ids:
             return {}
-        records = await self._run(lambda connection: _episodes(fetch_by_ids(connection, _IDENTIFIED, ids)))
+        records = await self._run(lambda connection: fetch_by_ids(connection, _IDENTIFIED, ids))
         return {episode.id: episode for episode in records if episode.bank_id == bank_id}
 
     async def demote(self, episode_id: EpisodeId, stale: Sequence[Demotion]) -> None:
@@ -174,12 +169,12 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
     async def find_changed_weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
         """Return current weights, by number, of episodes demoted or restored since the bank's count was `after`."""
         values = {"bank": bank_id, "after": after}
-        rows = await self._run(lambda connection: _WEIGHTS.all(connection, values))
+        rows = await self._all(_WEIGHTS, values)
         return {row.number: weight(row.stale) for row in rows}
 
     async def find_demotions(self, bank_id: BankId) -> Mapping[EpisodeId, Sequence[Demotion]]:
         """Return demotions by id, for episodes that have any."""
-        rows = await self._run(lambda connection: _DEMOTED.all(connection, {"bank": bank_id}), short=False)
+        rows = await self._all(_DEMOTED, {"bank": bank_id}, short=False)
         return {EpisodeId(row.id): _STALE.validate_python(row.stale) for row in rows}
 
     async def remove(self, ids: Collection[EpisodeId]) -> Sequence[int]:
@@ -194,38 +189,4 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
         return await self._run(work) if ids else ()
 
     def _build_records(self, connection: Connection, rows: Iterable[Any]) -> list[Episode]:
-        return _episodes(rows)
-
-    async def _first(self, statement: Statement, values: Mapping[str, object]) -> Episode | None:
-        row = await self._run(lambda connection: statement.first(connection, values))
-        return None if row is None else _episode(row)
-
-
-def _episodes(rows: Iterable[Any]) -> list[Episode]:
-    """Build records from rows. It runs with the query, since a page of them would block the event loop."""
-    return [_episode(row) for row in rows]
-
-
-def _episode(row: Row[Any]) -> Episode:
-    return Episode(
-        id=EpisodeId(row.id),
-        number=row.number,
-        bank_id=BankId(row.bank_id),
-        at=row.at,
-        stored_at=row.stored_at,
-        speaker=row.speaker,
-        kind=EpisodeKind(row.kind),
-        conversation=row.conversation,
-        text=row.text,
-        trust=Trust(row.trust),
-        importance=row.importance,
-        metadata=row.metadata,
-        incomplete=row.incomplete,
-        key=row.key,
-        digest=row.digest,
-        repeats=row.repeats,
-        stale=_STALE.validate_python(row.stale),
-        terms=row.terms,
-        vector=row.vector,
-        embedder=row.embedder,
-    )
+        return [_read_episode(row) for row in rows]

@@ -3,19 +3,21 @@
 from collections.abc import Collection, Sequence
 from enum import Enum
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, exists, func, insert, select, text, union_all
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, exists, func, insert, select, text, union_all
 
 from circadia.records.event import Event, EventType
 from circadia.stores.locks import EVENTS_KEY
-from circadia.stores.sql.link import Runner
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import events
 from circadia.stores.sql.statement import Statement
 
-_ROW = attrgetter("type", "at", "session", "agent", "data")
-_ADD = Statement(insert(events).inline(), ("type", "at", "session", "agent", "data"))
+_FIELDS: Final = ("type", "at", "session", "agent", "data")
+_write_event = build_writer(_FIELDS)
+_read_event = build_reader(Event)
+_ADD = Statement(insert(events).inline(), _FIELDS)
 _FIRST = Statement(select(func.coalesce(func.min(events.c.number), 0)).where(events.c.number > 0))
 _LAST = Statement(select(func.coalesce(func.max(events.c.number), 0)).where(events.c.number > 0))
 _UNNUMBERED = Statement(select(exists().where(events.c.number < 0)))
@@ -31,25 +33,20 @@ _NUMBER = text(
 )
 
 
-class Events:
+class Events(Noun):
     """The append-only event log. A reader that has seen number n misses none below.
 
     Where blocks commit side by side (`Store.commits_in_order` is false: PostgreSQL), a new event has a negative number,
     the smaller the later, until `assign_numbers` gives it its place (see `EventSequencer`).
     """
 
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
-        self._keep = runner.queue_write
-        self._hold = runner.hold
-
     async def add(self, events: Sequence[Event]) -> None:
         for event in events:
-            self._keep(_ADD, _ROW(event))
+            self._queue_write(_ADD, _write_event(event))
 
     async def has_unnumbered(self) -> bool:
         """Return whether any committed event waits for its number."""
-        return bool(await self._run(_UNNUMBERED.scalar))
+        return bool(await self._scalar(_UNNUMBERED))
 
     async def assign_numbers(self) -> None:
         """Give the committed events that have none their numbers, in the order in which they were written."""
@@ -101,14 +98,14 @@ class Events:
             return []
         statement = _build_find(numbers, kinds, by_session=session is not None, by_agent=agent is not None)
         values = {"number": number, "session": session, "agent": agent, "most": limit}
-        return [_event(row) for row in await self._run(lambda connection: statement.all(connection, values))]
+        return await self._all(statement, values)
 
     async def first_number(self) -> int:
         """Return the lowest stored number, or 0."""
-        return await self._run(_FIRST.scalar)
+        return await self._scalar(_FIRST)
 
     async def last_number(self) -> int:
-        return await self._run(_LAST.scalar)
+        return await self._scalar(_LAST)
 
 
 class _Range(Enum):
@@ -118,7 +115,9 @@ class _Range(Enum):
 
 
 @lru_cache(maxsize=64)  # to build one takes longer than to run it
-def _build_find(numbers: _Range, types: Sequence[EventType] | None, *, by_session: bool, by_agent: bool) -> Statement:
+def _build_find(
+    numbers: _Range, types: Sequence[EventType] | None, *, by_session: bool, by_agent: bool
+) -> Statement[Event]:
     """Return the statement for the first events of a range of numbers.
 
     Events of several types are read one type after the other, in the order of an index: a single read would sort all
@@ -140,18 +139,12 @@ def _build_find(numbers: _Range, types: Sequence[EventType] | None, *, by_sessio
         *([events.c.agent == bindparam("agent")] if by_agent else []),
     )
     if types is None:
-        return Statement(first(rows, events.c.number))
+        return Statement(first(rows, events.c.number), read=_read_event)
     firsts = [select(first(rows.where(events.c.type == kind.value), events.c.number).subquery()) for kind in types]
     each = union_all(*firsts).subquery()
-    return Statement(first(select(each), each.c.number))
+    return Statement(first(select(each), each.c.number), read=_read_event)
 
 
 def _assign_numbers(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":  # SQLite commits in the order of its numbers
         connection.execute(_NUMBER)
-
-
-def _event(row: Row[Any]) -> Event:
-    return Event(
-        number=row.number, type=EventType(row.type), at=row.at, session=row.session, agent=row.agent, data=row.data
-    )

@@ -9,8 +9,9 @@ from sqlalchemy import Column, Index, Integer, String, Table, bindparam, delete,
 from circadia.ids import AgentId, MemberId
 from circadia.records.member import MemberHolds
 from circadia.stores.locks import HOLDS_KEY
-from circadia.stores.sql.link import Runner
 from circadia.stores.sql.members import members
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader
 from circadia.stores.sql.schema import agents, metadata, sessions
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -24,6 +25,7 @@ hold_places = Table(
 )
 Index("hold_places_agent", hold_places.c.agent_id)
 
+_read_holds = build_reader(MemberHolds)
 _PUT = Statement(
     Upsert(hold_places, keys=("member_id", "agent_id"), new=("holds",)), ("member_id", "agent_id", "holds")
 )
@@ -61,13 +63,8 @@ _OF_OTHERS = (
 _EXPIRE: Final = Statement(delete(hold_places).where(~exists().where(members.c.id == hold_places.c.member_id)))
 
 
-class HoldPlaceCounts:
+class HoldPlaceCounts(Noun):
     """How many calls each gateway holds for each agent; the agent `""` stands for all."""
-
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
-        self._hold = runner.hold
-        self._queue_write = runner.queue_write
 
     async def sum_of_others(
         self, member_id: MemberId, agents: Collection[AgentId], now: datetime
@@ -89,17 +86,7 @@ class HoldPlaceCounts:
             statement = statement.where(agents.c.name == agent)
         values = {"member": member_id, "now": now}
         rows = await self._run(lambda connection: connection.execute(statement, values).all())
-        holds = [
-            MemberHolds(
-                member_id=MemberId(row.member_id),
-                address=row.address,
-                agent=row.agent,
-                session=row.session,
-                holds=row.holds,
-            )
-            for row in rows
-        ]
-        return holds, int(rows[0].total) if rows else 0
+        return [_read_holds(row) for row in rows], int(rows[0].total) if rows else 0
 
     async def put(self, member_id: MemberId, counts: Mapping[AgentId, int]) -> None:
         """Overwrite the counts of these agents."""
@@ -112,4 +99,4 @@ class HoldPlaceCounts:
 
     async def delete_of_gone_members(self) -> None:
         await self._hold(HOLDS_KEY)
-        await self._run(_EXPIRE.execute)
+        await self._execute(_EXPIRE)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from sqlalchemy import Connection, Table
 
@@ -96,7 +96,12 @@ class Runner(Protocol):
         ...
 
     def queue_write(
-        self, statement: Statement, row: Sequence[object], *, key: object = None, or_raise: CircadiaError | None = None
+        self,
+        statement: Statement[Any],
+        row: Sequence[object],
+        *,
+        key: object = None,
+        or_raise: CircadiaError | None = None,
     ) -> None:
         """Queue a write for the next `run` or the end of the block, in one trip with all queued writes.
 
@@ -105,34 +110,6 @@ class Runner(Protocol):
         needs keys, one per row. A second statement on the same table takes a trip of its own.
         """
         ...
-
-
-async def fetch_held(
-    runner: Runner,
-    work: Callable[[Connection], T | None],
-    build_key: Callable[[T], LockKey],
-    *,
-    short: bool | None = None,
-    single: Single | None = None,
-) -> T | None:
-    """Read a row and hold its key; read it again if the key was free for others until now."""
-    row = await runner.run(work, short=short, single=single)
-    if row is None or not await runner.hold(build_key(row)):
-        return row
-    again = await runner.run(work, short=short)
-    if again is None or build_key(again) == build_key(row):
-        return again
-    return await fetch_successor(runner, work, build_key)
-
-
-async def fetch_successor(
-    runner: Runner, work: Callable[[Connection], T | None], build_key: Callable[[T], LockKey]
-) -> T | None:
-    """Do the same where another row has taken the place of the first, such as a new agent of a deleted one's name.
-
-    The key of the first row stays held, so this one may come out of order. It is rare enough to fail then.
-    """
-    return await fetch_held(runner, work, build_key)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import fields
 from datetime import datetime
-from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Column, Connection, Integer, Row, String, Table, bindparam, delete, select
+from sqlalchemy import Column, Connection, Integer, String, Table, bindparam, delete, select
 
 from circadia.ids import MemberId
-from circadia.records.member import Member, Role
+from circadia.records.member import Member
 from circadia.stores.locks import MEMBERS_KEY
-from circadia.stores.sql.link import Runner
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import Instant, metadata
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -43,7 +43,8 @@ leads = Table(
 
 _LEAD: Final = "sweeps"
 _FIELDS: Final = tuple(field.name for field in fields(Member) if field.name != "leads")
-_ROW = attrgetter(*_FIELDS)
+_write_member = build_writer(_FIELDS)
+read_member = build_reader(Member, of_row={"leads": lambda row: row.member_id is not None})
 _PUT = Statement(Upsert(members, keys=("id",), new=[name for name in _FIELDS if name != "id"]), _FIELDS)
 _REMOVE = Statement(delete(members).where(members.c.id == bindparam("key")))
 _EXPIRE = Statement(delete(members).where(members.c.lease_until < bindparam("before")), ["before"])
@@ -53,22 +54,17 @@ LIVE_MEMBERS: Final = (
     .where(members.c.lease_until > bindparam("now"))
     .order_by(members.c.started_at, members.c.id)
 )
-_ALIVE = Statement(LIVE_MEMBERS)
+_ALIVE = Statement(LIVE_MEMBERS, read=read_member)
 _LEADER = Statement(select(leads).where(leads.c.name == _LEAD))
 _TAKE = Statement(Upsert(leads, keys=("name",), new=("member_id", "lease_until")), ("name", "member_id", "lease_until"))
 _RESIGN = Statement(delete(leads).where(leads.c.member_id == bindparam("key")))
 
 
-class Members:
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
-        self._hold = runner.hold
-        self._queue_write = runner.queue_write
-
+class Members(Noun):
     async def put(self, member: Member) -> None:
         """Insert or overwrite a member, except for `leads`."""
         await self._hold(MEMBERS_KEY)
-        self._queue_write(_PUT, _ROW(member), key=member.id)
+        self._queue_write(_PUT, _write_member(member), key=member.id)
 
     async def lead(self, member_id: MemberId, *, now: datetime, until: datetime) -> bool:
         """Take or renew the lead until then, if no other member has it now; return whether it has it."""
@@ -85,12 +81,12 @@ class Members:
 
     async def resign(self, member_id: MemberId) -> None:
         await self._hold(MEMBERS_KEY)
-        await self._run(lambda connection: _RESIGN.execute(connection, {"key": member_id}))
+        await self._execute(_RESIGN, {"key": member_id})
 
     async def remove(self, member_id: MemberId) -> None:
         """Remove a member, which gives up the lead."""
         await self.resign(member_id)
-        await self._run(lambda connection: _REMOVE.execute(connection, {"key": member_id}))
+        await self._execute(_REMOVE, {"key": member_id})
 
     async def delete_expired(self, before: datetime) -> None:
         """Remove the members whose lease ended before then."""
@@ -99,11 +95,4 @@ class Members:
 
     async def find_all(self, now: datetime) -> Sequence[Member]:
         """Return the members whose lease has not ended, oldest first."""
-        rows = await self._run(lambda connection: _ALIVE.all(connection, {"now": now}), single="read")
-        return [build_member(row) for row in rows]
-
-
-def build_member(row: Row[Any]) -> Member:
-    values: dict[str, Any] = {name: getattr(row, name) for name in _FIELDS}
-    values["role"] = Role(row.role)
-    return Member(**values, leads=row.member_id is not None)
+        return await self._all(_ALIVE, {"now": now}, single="read")

@@ -1,13 +1,13 @@
 """Turns in progress at all servers of a database."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
 from datetime import datetime
 
-from sqlalchemy import BigInteger, Column, Connection, Index, String, Table, bindparam, delete, func, select, update
+from sqlalchemy import BigInteger, Column, Index, String, Table, bindparam, delete, func, select, update
 
 from circadia.records.open_turn import OpenTurn
-from circadia.stores.sql.link import Runner
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_writer
 from circadia.stores.sql.schema import Instant, metadata
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -25,6 +25,7 @@ open_turns = Table(
 Index("open_turns_bank", open_turns.c.bank, open_turns.c.end_user)
 
 _COLUMNS = [column.name for column in open_turns.c]
+_write_turn = build_writer(_COLUMNS)
 _ADD = Statement(Upsert(open_turns, keys=("owner", "id"), new=("bank", "end_user", "at", "lease_until")), _COLUMNS)
 _REMOVE = delete(open_turns).where(
     open_turns.c.owner == bindparam("of"), open_turns.c.id.in_(bindparam("ids", expanding=True))
@@ -43,18 +44,12 @@ _BEAT = Statement(
 _FORGET = Statement(delete(open_turns).where(open_turns.c.lease_until < bindparam("before")))
 
 
-class OpenTurns:
+class OpenTurns(Noun):
     """Turns in progress at the gateways of all processes."""
 
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
-
     async def add(self, turns: Sequence[OpenTurn]) -> None:
-        def work(connection: Connection) -> None:
-            for turn in turns:
-                _ADD.execute(connection, asdict(turn))
-
-        await self._run(work)
+        rows = [_write_turn(turn) for turn in turns]
+        await self._run(lambda connection: _ADD.run_many(connection, rows))
 
     async def remove(self, owner: str, ids: Collection[int]) -> None:
         if ids:
@@ -63,12 +58,11 @@ class OpenTurns:
     async def find_newest_start(self, bank: str, end_user: str, *, besides: str, now: datetime) -> datetime | None:
         """Return the start of the newest turn of a bank at processes other than `besides`."""
         values = {"name": bank, "user": end_user, "besides": besides, "now": now}
-        row = await self._run(lambda connection: _NEWEST.first(connection, values))
-        return None if row is None else row.at
+        return await self._scalar(_NEWEST, values)
 
     async def renew_leases(self, owner: str, until: datetime) -> None:
-        await self._run(lambda connection: _BEAT.execute(connection, {"of": owner, "until": until}))
+        await self._execute(_BEAT, {"of": owner, "until": until})
 
     async def delete_expired(self, before: datetime) -> None:
         """Delete turns whose leases ran out before then."""
-        await self._run(lambda connection: _FORGET.execute(connection, {"before": before}))
+        await self._execute(_FORGET, {"before": before})

@@ -1,6 +1,5 @@
 """Counts over the whole fleet, in one statement and one for the wakes of the day."""
 
-from collections.abc import Collection
 from datetime import datetime
 from typing import Any, Final
 
@@ -14,8 +13,9 @@ from circadia.records.sleep_pass import PassStatus
 from circadia.records.wake import Decision
 from circadia.stores.sql.answer_tables import answer_days
 from circadia.stores.sql.benefits import number_of
-from circadia.stores.sql.link import Runner
 from circadia.stores.sql.members import members
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader
 from circadia.stores.sql.schema import agents, delivery_counts, pulses, wakes
 from circadia.stores.sql.sleep_tables import benefits, passes
 from circadia.stores.sql.statement import Statement
@@ -34,6 +34,18 @@ def _count(statement: Select[Any]) -> ColumnElement[Any]:
 
 
 _AGENTS = select(func.count()).select_from(agents).where(agents.c.deleted_at.is_(None), agents.c.enabled)
+_read_overview = build_reader(
+    Overview,
+    without=("wakes_today",),
+    held=int,
+    dead_letters=int,
+    served_today=int,
+    hints_today=int,
+    misses_today=int,
+    saved_tokens_today=int,
+    saved_nanousd_today=int,
+    saved_seconds_today=float,
+)
 _COUNTS = Statement(
     select(
         _count(_AGENTS.where(agents.c.asleep)).label("asleep"),
@@ -55,12 +67,12 @@ _COUNTS = Statement(
                 exists().where(agents.c.id == delivery_counts.c.agent_id, agents.c.deleted_at.is_(None)),
             )
         ).label("dead_letters"),
-        _sum_today(answer_days, "served").label("served"),
-        _sum_today(answer_days, "hints").label("hints"),
-        _sum_today(answer_days, "misses").label("misses"),
-        _sum_today(benefits, "saved_tokens").label("saved_tokens"),
-        _sum_today(benefits, "saved_nanousd").label("saved_nanousd"),
-        _sum_today(benefits, "saved_seconds").label("saved_seconds"),
+        _sum_today(answer_days, "served").label("served_today"),
+        _sum_today(answer_days, "hints").label("hints_today"),
+        _sum_today(answer_days, "misses").label("misses_today"),
+        _sum_today(benefits, "saved_tokens").label("saved_tokens_today"),
+        _sum_today(benefits, "saved_nanousd").label("saved_nanousd_today"),
+        _sum_today(benefits, "saved_seconds").label("saved_seconds_today"),
     )
 )
 _WAKES = Statement(
@@ -68,29 +80,11 @@ _WAKES = Statement(
 )
 
 
-class Overviews:
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
-
+class Overviews(Noun):
     async def count(self, now: datetime, *, own: MemberId | None) -> Overview:
         """Count what there is now and was in this UTC day; calls held at the server `own` are left out."""
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         values = {"now": now, "own": own or "", "day_number": number_of(now.date())}
-        row = await self._run(lambda connection: _COUNTS.first(connection, values))
-        decided: Collection[Any] = await self._run(lambda connection: _WAKES.all(connection, {"day": day}))
-        assert row is not None
-        return Overview(
-            asleep=row.asleep,
-            awake=row.awake,
-            pulsing=row.pulsing,
-            held=int(row.held),
-            passes=row.passes,
-            dead_letters=int(row.dead_letters),
-            wakes_today={Decision(decision): count for decision, count in decided},
-            served_today=int(row.served),
-            hints_today=int(row.hints),
-            misses_today=int(row.misses),
-            saved_tokens_today=int(row.saved_tokens),
-            saved_nanousd_today=int(row.saved_nanousd),
-            saved_seconds_today=float(row.saved_seconds),
-        )
+        (row,) = await self._all(_COUNTS, values)
+        decided = await self._all(_WAKES, {"day": day})
+        return _read_overview(row, wakes_today={Decision(decision): count for decision, count in decided})

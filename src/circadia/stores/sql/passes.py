@@ -4,10 +4,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
-from operator import attrgetter
 from typing import Any, Final, cast
 
-from sqlalchemy import Connection, Row, bindparam, func, literal, or_, select, tuple_, update
+from sqlalchemy import Connection, bindparam, func, literal, or_, select, tuple_, update
 
 from circadia.errors import Conflict
 from circadia.ids import BankId, PassId
@@ -16,7 +15,8 @@ from circadia.records.sleep_pass import FARTHEST, Pass, PassStatus, Trigger
 from circadia.stores.locks import FLEET_KEY, bank_key
 from circadia.stores.sql.due_checks import queue_check
 from circadia.stores.sql.job_claims import JobClaims
-from circadia.stores.sql.link import Runner, fetch_held
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import Instant
 from circadia.stores.sql.sleep_tables import pass_changes, passes
 from circadia.stores.sql.statement import Statement
@@ -28,7 +28,11 @@ _MOVING: Final = (
 )  # fmt: skip
 _AT_ONCE: Final = 500
 """Changes redacted per statement."""
-_ADD = Statement(Upsert(passes), [column.name for column in passes.c])
+_read_pass = build_reader(Pass)
+_read_change = build_reader(Change)
+_FIELDS: Final = tuple(column.name for column in passes.c)
+_write_pass = build_writer(_FIELDS)
+_ADD = Statement(Upsert(passes), _FIELDS)
 _SAVE = Statement(
     update(passes)
     .where(
@@ -39,8 +43,8 @@ _SAVE = Statement(
     .values({name: bindparam(f"new_{name}") for name in _MOVING})
 )
 _IS_OPEN = passes.c.ended_at.is_(None)
-_GET = Statement(select(passes).where(passes.c.id == bindparam("key_id")))
-_OPEN_OF = Statement(select(passes).where(passes.c.bank_id == bindparam("bank"), _IS_OPEN))
+_GET = Statement(select(passes).where(passes.c.id == bindparam("key_id")), read=_read_pass)
+_OPEN_OF = Statement(select(passes).where(passes.c.bank_id == bindparam("bank"), _IS_OPEN), read=_read_pass)
 _SERVED = passes.alias("served")
 CLAIMS: Final = JobClaims(
     passes,
@@ -58,9 +62,10 @@ CLAIMS: Final = JobClaims(
         passes.c.id,
     ),
     farthest=FARTHEST,
+    read=_read_pass,
 )
 _CHANGE_FIELDS: Final = tuple(field.name for field in fields(Change))
-_CHANGE_ROW = attrgetter(*_CHANGE_FIELDS)
+_write_change = build_writer(_CHANGE_FIELDS)
 _LAST_CHANGE = Statement(
     select(func.max(pass_changes.c.number).label("last")).where(pass_changes.c.pass_id == bindparam("of"))
 )
@@ -70,20 +75,13 @@ _PUT_CHANGES = Statement(
 )
 
 
-class Passes:
+class Passes(Noun):
     """Passes and their changes."""
-
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-        self._run = runner.run
-        self._hold = runner.hold
 
     async def add(self, new: Pass) -> None:
         """Store a new pass. Raises Conflict if the bank has an open one."""
         await self._hold(bank_key(new.bank_id))
-        values = {column.name: getattr(new, column.name) for column in passes.c}
-        values["operations"] = list(new.operations)
-        if not await self._run(lambda connection: _ADD.execute(connection, values) == 1):
+        if not await self._write(_ADD, _write_pass(new)):
             raise Conflict("this bank has an open pass; wait until it ends, or cancel it")
 
     async def save(self, now: Pass, *, origin: Pass) -> bool:
@@ -93,20 +91,17 @@ class Passes:
         values |= {"key_id": now.id, "origin": origin.status.value, "origin_epoch": origin.epoch}
         if now.ended_at is not None:
             queue_check(self._runner, now.bank_id)
-        return await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
+        return await self._execute(_SAVE, values) == 1
 
     async def get(self, pass_id: PassId) -> Pass | None:
-        def work(connection: Connection) -> Pass | None:
-            row = _GET.first(connection, {"key_id": pass_id})
-            return None if row is None else _pass(row)
-
-        return await fetch_held(self._runner, work, lambda found: bank_key(found.bank_id))
+        return await self._fetch_held(
+            lambda connection: _GET.first(connection, {"key_id": pass_id}), lambda found: bank_key(found.bank_id)
+        )
 
     async def get_open(self, bank_id: BankId) -> Pass | None:
         """Return the bank's pass that has not ended."""
         await self._hold(bank_key(bank_id))
-        row = await self._run(lambda connection: _OPEN_OF.first(connection, {"bank": bank_id}))
-        return None if row is None else _pass(row)
+        return await self._first(_OPEN_OF, {"bank": bank_id})
 
     async def has_startable(self, now: datetime) -> bool:
         """Return whether a pending pass that nobody has claimed may start."""
@@ -121,11 +116,11 @@ class Passes:
         pending, with the next epoch and a lease `until` then. Those that the owner has claimed until `since` or later,
         in a claim whose answer was lost, are among them.
         """
-        rows = await CLAIMS.claim(self._runner, owner, now=now, until=until, limit=limit, since=since)
-        return sorted((_pass(row) for row in rows), key=lambda run: (run.trigger is not Trigger.NEEDED, run.id))
+        claimed = await CLAIMS.claim(self._runner, owner, now=now, until=until, limit=limit, since=since)
+        return sorted(claimed, key=lambda run: (run.trigger is not Trigger.NEEDED, run.id))
 
     async def find_claimed(self) -> Sequence[Pass]:
-        return [_pass(row) for row in await CLAIMS.find_owned(self._runner)]
+        return await CLAIMS.find_owned(self._runner)
 
     async def renew_leases(self, owner: str, until: datetime) -> None:
         await CLAIMS.renew_leases(self._runner, owner, until)
@@ -146,7 +141,7 @@ class Passes:
             statement = statement.where(passes.c.status == status.value)
         if before is not None:
             statement = statement.where(passes.c.id < before)
-        return await self._run(lambda connection: [_pass(row) for row in connection.execute(statement).all()])
+        return await self._select(statement, _read_pass)
 
     async def find_newest(
         self,
@@ -170,7 +165,7 @@ class Passes:
         # One read for each status: an index has each in this order, and not several together.
         reads = [statement.where(passes.c.status == status.value) for status in set(statuses)] or [statement]
         found = await self._run(
-            lambda connection: [_pass(row) for read in reads for row in connection.execute(read).all()]
+            lambda connection: [_read_pass(row) for read in reads for row in connection.execute(read).all()]
         )
         return sorted(found, key=lambda run: (run.created_at, run.id), reverse=True)[:limit]
 
@@ -192,7 +187,7 @@ class Passes:
         """Store changes, or overwrite those of the same pass and number."""
         if changes:
             await self._run(
-                lambda connection: _PUT_CHANGES.run_many(connection, [_CHANGE_ROW(change) for change in changes])
+                lambda connection: _PUT_CHANGES.run_many(connection, [_write_change(change) for change in changes])
             )
 
     async def find_changes(
@@ -206,11 +201,11 @@ class Passes:
             statement = statement.where(pass_changes.c.state == state.value)
         if kind is not None:
             statement = statement.where(pass_changes.c.kind == kind.value)
-        return await self._run(lambda connection: [_change(row) for row in connection.execute(statement).all()])
+        return await self._select(statement, _read_change)
 
     async def last_change_number(self, pass_id: PassId) -> int:
         """Return the number of a pass's last change, or 0."""
-        return int(await self._run(lambda connection: _LAST_CHANGE.scalar(connection, {"of": pass_id})) or 0)
+        return int(await self._scalar(_LAST_CHANGE, {"of": pass_id}) or 0)
 
     async def redact_changes(self, bank_id: BankId, gone: Collection[str]) -> None:
         """Remove the content of the bank's changes that concern or cite these notes or episodes."""
@@ -225,8 +220,7 @@ class Passes:
             .where(passes.c.bank_id == bank_id, pass_changes.c.target == target)
             .order_by(pass_changes.c.pass_id, pass_changes.c.number)
         )
-        rows = await self._run(lambda connection: connection.execute(statement).all(), short=False)
-        return [_change(row) for row in rows]
+        return await self._select(statement, _read_change, short=False)
 
 
 def _redact_changes(connection: Connection, bank_id: BankId, gone: frozenset[str]) -> None:
@@ -263,48 +257,3 @@ def _iterate_texts(value: object) -> Iterator[str]:
     elif isinstance(value, Sequence):
         for item in cast("Sequence[object]", value):
             yield from _iterate_texts(item)
-
-
-def _pass(row: Row[Any]) -> Pass:
-    return Pass(
-        id=PassId(row.id),
-        bank_id=BankId(row.bank_id),
-        trigger=Trigger(row.trigger),
-        by=row.by,
-        instructions=row.instructions,
-        operations=tuple(row.operations),
-        dry_run=row.dry_run,
-        review=row.review,
-        full=row.full,
-        status=PassStatus(row.status),
-        attempt=row.attempt,
-        epoch=row.epoch,
-        owner=row.owner,
-        lease_until=row.lease_until,
-        not_before=row.not_before,
-        created_at=row.created_at,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-        run_seconds=row.run_seconds,
-        after=row.after,
-        upto=row.upto,
-        generation_before=row.generation_before,
-        generation_after=row.generation_after,
-        counts=row.counts,
-        detail=row.detail,
-    )
-
-
-def _change(row: Row[Any]) -> Change:
-    return Change(
-        pass_id=PassId(row.pass_id),
-        number=row.number,
-        operation=row.operation,
-        kind=ChangeKind(row.kind),
-        target=row.target,
-        before=row.before,
-        after=row.after,
-        state=ChangeState(row.state),
-        why=row.why,
-        at=row.at,
-    )

@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import bindparam, select
 
 from circadia.ids import AgentId
-from circadia.stores.sql.link import Runner
+from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.schema import provider_ids
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -18,22 +18,12 @@ _OWNER = Statement(
 )
 
 
-class ProviderIds:
+class ProviderIds(Noun):
     """The agent that received each provider-side id (GATE-60)."""
-
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
 
     async def add(self, upstream: str, provider_id: str, agent_id: AgentId, at: datetime) -> None:
         """Record an owner, unless the id has one."""
-        values = {"upstream": upstream, "provider_id": provider_id, "agent_id": agent_id, "at": at}
-
-        def work(connection: Connection) -> None:
-            _ADD.execute(connection, values)
-
-        await self._run(work)
+        await self._write(_ADD, (upstream, provider_id, agent_id, at))
 
     async def owner(self, upstream: str, provider_id: str) -> AgentId | None:
-        values = {"upstream": upstream, "provider_id": provider_id}
-        agent_id = await self._run(lambda connection: _OWNER.scalar(connection, values))
-        return None if agent_id is None else AgentId(agent_id)
+        return await self._scalar(_OWNER, {"upstream": upstream, "provider_id": provider_id})

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Table
 
@@ -35,7 +35,12 @@ class ReadBlock:
         return False  # it sees one state from its beginning to its end
 
     def queue_write(
-        self, statement: Statement, row: Sequence[object], *, key: object = None, or_raise: CircadiaError | None = None
+        self,
+        statement: Statement[Any],
+        row: Sequence[object],
+        *,
+        key: object = None,
+        or_raise: CircadiaError | None = None,
     ) -> None:
         """Raise RuntimeError: a read block cannot write."""
         raise RuntimeError("a read block writes nothing")

@@ -10,7 +10,7 @@ from circadia.ids import BankId
 from circadia.records.retention import RetentionKind, RetentionPage
 from circadia.stores.locks import RETENTION_KEY, bank_key
 from circadia.stores.sql.expiring_rows import EXPIRING, ExpiringRows
-from circadia.stores.sql.link import Runner
+from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.schema import Instant, events
 
 _NEWEST_EVENT: Final = select(func.max(events.c.number)).scalar_subquery()
@@ -30,12 +30,8 @@ _DAY: Final = timedelta(days=1)
 _STEP: Final = timedelta(microseconds=1)
 
 
-class Retention:
+class Retention(Noun):
     """Deletes old rows."""
-
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
-        self._hold = runner.hold
 
     async def delete_page(
         self, what: RetentionKind, before: datetime, *, limit: int, after: datetime | None = None

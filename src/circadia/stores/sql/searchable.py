@@ -11,6 +11,7 @@ from sqlalchemy import (
     Connection,
     Integer,
     ScalarSelect,
+    Select,
     Table,
     bindparam,
     func,
@@ -25,10 +26,11 @@ from circadia.records.episode import Episode
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import TEXT, IndexEntry, Layer
 from circadia.records.note import Note
-from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks
+from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.statement import Statement
 
+R = TypeVar("R")
 Key = TypeVar("Key", EpisodeId, NoteId)
 Row = TypeVar("Row", Episode, Note)
 
@@ -70,7 +72,7 @@ def select_greatest_number(table: Table, bank: ColumnElement[str]) -> ScalarSele
     return numbers.order_by(table.c.bank_id.desc(), table.c.number.desc()).limit(literal_column("1")).scalar_subquery()
 
 
-def _select_lacking_vector_of(table: Table) -> Statement:
+def _select_lacking_vector_of(table: Table) -> Statement[Any]:
     """Select rows `after` a number without a vector by the `present` embedder, in order, up to `most`.
 
     It scans the table, for the rare case that another embedder's vectors may exist.
@@ -79,23 +81,23 @@ def _select_lacking_vector_of(table: Table) -> Statement:
     return _select_in_order(table, or_(embedder.is_(None), embedder != bindparam("present")))
 
 
-def _select_without_vector(table: Table) -> Statement:
+def _select_without_vector(table: Table) -> Statement[Any]:
     """Select rows `after` a number without any vector, in order, up to `most`; an index serves it."""
     return _select_in_order(table, table.c.embedder.is_(None))
 
 
-def _select_outdated_vector(table: Table) -> Statement:
+def _select_outdated_vector(table: Table) -> Statement[Any]:
     """Select a row of a `bank` `after` a number whose vector is not by the `present` embedder."""
     rows = select(table.c.number).where(table.c.bank_id == bindparam("bank"), table.c.number > bindparam("after"))
     return Statement(rows.where(table.c.embedder != bindparam("present")).limit(1))
 
 
-def _select_in_order(table: Table, which: ColumnElement[bool]) -> Statement:
+def _select_in_order(table: Table, which: ColumnElement[bool]) -> Statement[Any]:
     rows = select(table).where(which, table.c.number > bindparam("after"))
     return Statement(rows.order_by(table.c.number).limit(bindparam("most")))
 
 
-def _update_vector(table: Table) -> Statement:
+def _update_vector(table: Table) -> Statement[Any]:
     """Write vectors: rows of number, vector, embedder."""
     return Statement(
         update(table)
@@ -105,14 +107,14 @@ def _update_vector(table: Table) -> Statement:
     )
 
 
-def _count_vector(table: Table) -> Statement:
+def _count_vector(table: Table) -> Statement[Any]:
     """Count written vectors in their banks: rows of number."""
     bank = select(table.c.bank_id).where(table.c.number == bindparam("at_number")).scalar_subquery()
     counted = update(banks).where(banks.c.id == bank).values(vectors=banks.c.vectors + literal_column("1"))
     return Statement(counted, ("at_number",))
 
 
-def select_index_rows(table: Table) -> Statement:
+def select_index_rows(table: Table) -> Statement[Any]:
     """Select index rows of a `bank` `after` a number, in order, up to `most`, without retired ones."""
     beginning = func.substr(table.c.text, literal_column("1"), literal_column(str(TEXT))).label("text")
     rows = select(*(table.c[name] for name in _INDEX_COLUMNS if name in table.c), beginning)
@@ -122,7 +124,7 @@ def select_index_rows(table: Table) -> Statement:
     return Statement(rows.order_by(table.c.number).limit(bindparam("most")))
 
 
-def _select_count(table: Table) -> Statement:
+def _select_count(table: Table) -> Statement[Any]:
     """Count the rows of a `bank` that are not retired."""
     counted = select(func.count()).where(table.c.bank_id == bindparam("bank"))
     return Statement(counted.where(table.c.retired_at.is_(None)) if "retired_at" in table.c else counted)
@@ -152,28 +154,28 @@ def weight(stale: Iterable[Mapping[str, Any]]) -> float:
     return prod(demotion["weight"] for demotion in stale)
 
 
-def _select_excerpts(table: Table) -> Statement:
+def _select_excerpts(table: Table) -> Statement[Any]:
     """Select excerpts of a `bank` by number, for `fetch_by_numbers`."""
     beginning = func.substr(table.c.text, literal_column("1"), bindparam("characters", type_=Integer)).label("text")
     rows = select(*(table.c[name] for name in _EXCERPT_COLUMNS if name in table.c), beginning)
     return Statement(rows.where(is_of_bank(table), is_one_of(table.c.number)))
 
 
-def _select_by_numbers(table: Table) -> Statement:
+def _select_by_numbers(table: Table) -> Statement[Any]:
     """Select rows of a `bank` by number, for `fetch_by_numbers`."""
     return Statement(select(table).where(is_of_bank(table), is_one_of(table.c.number)))
 
 
-def select_by_ids(table: Table, columns: Sequence[str] = ()) -> Statement:
-    """Select rows, or some of their columns, by id in all banks, for `fetch_by_ids`.
+def select_by_ids(table: Table, columns: Sequence[str] = ()) -> Select[Any]:
+    """Return the query of rows, or some of their columns, by id in all banks, for `fetch_by_ids`.
 
     With a bank in the condition, SQLite would scan all rows of the bank.
     """
     rows = select(*(table.c[name] for name in columns)) if columns else select(table)
-    return Statement(rows.where(is_one_of(table.c.id)))
+    return rows.where(is_one_of(table.c.id))
 
 
-def select_vectors(table: Table) -> Statement:
+def select_vectors(table: Table) -> Statement[Any]:
     """Select number, vector and embedder by number, of rows that have a vector, for `fetch_by_numbers`."""
     rows = select(table.c.number, table.c.vector, table.c.embedder)
     return Statement(rows.where(is_one_of(table.c.number), table.c.vector.is_not(None)))
@@ -191,18 +193,20 @@ def is_one_of(column: ColumnElement[Any]) -> ColumnElement[bool]:
 
 
 def fetch_by_numbers(
-    connection: Connection, statement: Statement, numbers: Collection[int], **values: object
+    connection: Connection, statement: Statement[Any], numbers: Collection[int], **values: object
 ) -> list[Any]:
     places = _bind_lists(list(numbers), _NO_NUMBER, values)
     return [row for some in places for row in statement.all(connection, some)]
 
 
-def fetch_by_ids(connection: Connection, statement: Statement, ids: Collection[str], **values: object) -> list[Any]:
+def fetch_by_ids(connection: Connection, statement: Statement[R], ids: Collection[str], **values: object) -> list[R]:
     places = _bind_lists(list(ids), _NO_ID, values)
     return [row for some in places for row in statement.all(connection, some)]
 
 
-def run_by_numbers(connection: Connection, statement: Statement, numbers: Collection[int], **values: object) -> None:
+def run_by_numbers(
+    connection: Connection, statement: Statement[Any], numbers: Collection[int], **values: object
+) -> None:
     for some in _bind_lists(sorted(numbers), _NO_NUMBER, values):
         statement.execute(connection, some)
 
@@ -218,13 +222,13 @@ def _bind_lists(
 
 
 def fetch_vectors(
-    connection: Connection, statement: Statement, numbers: Collection[int]
+    connection: Connection, statement: Statement[Any], numbers: Collection[int]
 ) -> Mapping[int, tuple[bytes, str]]:
     """Return vector and embedder by number; the statement is that of `select_vectors`."""
     return {row.number: (row.vector, row.embedder) for row in fetch_by_numbers(connection, statement, numbers)}
 
 
-class SearchableStatements:
+class SearchableStatements(Noun):
     """Statements for episodes or notes."""
 
     def __init__(self, table: Table, layer: Layer) -> None:
@@ -246,11 +250,6 @@ class SearchableRows(ABC, Generic[Key, Row]):
     """Common access to episodes and notes: both are searched and given to agents."""
 
     _statements: ClassVar[SearchableStatements]
-
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-        self._run = runner.run
-        self._hold = runner.hold
 
     @abstractmethod
     def _build_records(self, connection: Connection, rows: Sequence[Any]) -> list[Row]:
@@ -326,7 +325,7 @@ class SearchableRows(ABC, Generic[Key, Row]):
     async def has_outdated_vector(self, bank_id: BankId, embedder: str, *, after: int) -> bool:
         """Return whether a row of the bank after a number has a vector by another embedder."""
         statement, values = self._statements.outdated, {"bank": bank_id, "present": embedder, "after": after}
-        return await self._run(lambda connection: statement.first(connection, values)) is not None
+        return await self._first(statement, values) is not None
 
     async def save_vectors(self, vectors: Mapping[int, bytes], embedder: str) -> None:
         """Write vectors by number and count them in their banks."""

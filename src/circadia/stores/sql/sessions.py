@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Final
 
-from sqlalchemy import Connection, Row, and_, bindparam, exists, false, select, text, true, update
+from sqlalchemy import and_, bindparam, exists, false, select, text, true, update
 
 from circadia.errors import Conflict
 from circadia.ids import SessionId
@@ -12,17 +12,23 @@ from circadia.records.session import Session, SessionStatus
 from circadia.stores.locks import session_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.nearby_names import NamesNear
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import agents, sessions
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
-_ADD = Statement(Upsert(sessions), [column.name for column in sessions.c])
-_GET = Statement(select(sessions).where(sessions.c.id == bindparam("key")))
+_read_session = build_reader(Session)
+_FIELDS: Final = tuple(column.name for column in sessions.c)
+_write_session = build_writer(_FIELDS)
+_ADD = Statement(Upsert(sessions), _FIELDS)
+_GET = Statement(select(sessions).where(sessions.c.id == bindparam("key")), read=_read_session)
 _BY_NAME = Statement(
     select(sessions)
     .where(sessions.c.name == bindparam("key"))
     .order_by(sessions.c.status != SessionStatus.OPEN.value, sessions.c.closed_at.desc(), sessions.c.id.desc())
-    .limit(1)
+    .limit(1),
+    read=_read_session,
 )
 _EVERY = select(sessions).order_by(sessions.c.id)
 _OPEN = _EVERY.where(text("sessions.status = 'open'"))  # the form of the index `sessions_open`
@@ -32,6 +38,14 @@ _TOUCH = Statement(
     .where(sessions.c.id == bindparam("key"), sessions.c.touched_at < bindparam("at"))
     .values(touched_at=bindparam("at"), stalled=false()),
     ("at", "key"),
+)
+_STATE: Final = ("status", "closed_at", "touched_at", "stalled")
+_write_state = build_writer((*_STATE, "id"))
+_SAVE = Statement(
+    update(sessions)
+    .where(sessions.c.id == bindparam("key"))
+    .values({name: bindparam(f"new_{name}") for name in _STATE}),
+    [*(f"new_{name}" for name in _STATE), "key"],
 )
 _STALL = Statement(
     update(sessions)
@@ -47,29 +61,25 @@ _SILENT = Statement(
         sessions.c.touched_at <= bindparam("before"),
         exists().where(_MEMBERS),
         ~exists().where(_MEMBERS, text("NOT agents.asleep")),  # the form of the index `agents_awake`
-    )
+    ),
+    read=_read_session,
 )
 
 
-class Sessions:
+class Sessions(Noun):
     """Access to sessions."""
 
     def __init__(self, runner: Runner, touch: Callable[[SessionId, datetime], None]) -> None:
-        self._run = runner.run
-        self._hold = runner.hold
+        super().__init__(runner)
         self._touch = touch
 
     async def add(self, session: Session) -> None:
         """Store a new session. Raises Conflict if an open session has its name."""
-
-        def work(connection: Connection) -> bool:
-            return _ADD.execute(connection, _values(session)) == 1
-
-        if not await self._run(work):
+        if not await self._write(_ADD, _write_session(session)):
             raise Conflict(f"a session named {session.name!r} is open; close it first, or take another name")
 
     async def get(self, session_id: SessionId) -> Session | None:
-        return await self._run(lambda connection: _first(_GET.first(connection, {"key": session_id})))
+        return await self._first(_GET, {"key": session_id})
 
     async def lock(self, session_id: SessionId) -> Session | None:
         """Return the session, which nobody else closes or adds to until the end of the block."""
@@ -78,7 +88,7 @@ class Sessions:
 
     async def get_by_name(self, name: str) -> Session | None:
         """Return the open session of this name, else the last closed one."""
-        return await self._run(lambda connection: _first(_BY_NAME.first(connection, {"key": name})))
+        return await self._first(_BY_NAME, {"key": name})
 
     async def names_near(self, name: str) -> Sequence[str]:
         """Return a few names that are alphabetically near this one."""
@@ -89,24 +99,16 @@ class Sessions:
     ) -> Sequence[Session]:
         """Return open sessions, or all with `closed`, by id, oldest first."""
         statement = (_EVERY if closed else _OPEN).where(sessions.c.id > (after or "")).limit(limit)
-        rows = await self._run(lambda connection: connection.execute(statement).all())
-        return [_session(row) for row in rows]
+        return await self._select(statement, _read_session)
 
     async def save(self, session: Session) -> None:
         """Write status, closed_at, touched_at and stalled."""
         await self._hold(session_key(session.id))
-        statement = update(sessions).where(sessions.c.id == session.id)
-        values = {
-            "status": session.status.value,
-            "closed_at": session.closed_at,
-            "touched_at": session.touched_at,
-            "stalled": session.stalled,
-        }
-        await self._run(lambda connection: connection.execute(statement, values))
+        await self._write(_SAVE, _write_state(session))
 
     async def mark_stalled(self, session_id: SessionId) -> bool:
         """Mark an open session as stalled; return whether it was not."""
-        return await self._run(lambda connection: _STALL.execute(connection, {"key": session_id}) == 1)
+        return await self._execute(_STALL, {"key": session_id}) == 1
 
     async def touch(self, session_id: SessionId, at: datetime) -> None:
         """Set touched_at and reset stalled once this block is committed and `Store.save_touches` has run."""
@@ -119,33 +121,4 @@ class Sessions:
 
     async def find_silent_since(self, before: datetime) -> Sequence[Session]:
         """Return open, unreported sessions whose agents (at least one) all sleep, untouched since `before`."""
-        rows = await self._run(lambda connection: _SILENT.all(connection, {"before": before}), single="read")
-        return [_session(row) for row in rows]
-
-
-def _values(session: Session) -> dict[str, object]:
-    return {
-        "id": session.id,
-        "name": session.name,
-        "status": session.status.value,
-        "created_at": session.created_at,
-        "closed_at": session.closed_at,
-        "touched_at": session.touched_at,
-        "stalled": session.stalled,
-    }
-
-
-def _first(row: Row[Any] | None) -> Session | None:
-    return None if row is None else _session(row)
-
-
-def _session(row: Row[Any]) -> Session:
-    return Session(
-        id=SessionId(row.id),
-        name=row.name,
-        status=SessionStatus(row.status),
-        created_at=row.created_at,
-        closed_at=row.closed_at,
-        touched_at=row.touched_at,
-        stalled=row.stalled,
-    )
+        return await self._all(_SILENT, {"before": before}, single="read")

@@ -2,20 +2,23 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import Row, bindparam, func, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from circadia.ids import BankId, CallId, PassId
 from circadia.records.call import CallStatus
 from circadia.records.sleep_call import FORGOTTEN, OperationModelCost, SleepCall, SleepCost
 from circadia.stores.locks import FLEET_KEY, LockKey, bank_key
-from circadia.stores.sql.link import Runner
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import calls
 from circadia.stores.sql.sleep_tables import sleep_calls
 from circadia.stores.sql.statement import Statement
 
 _COLUMNS = [column.name for column in sleep_calls.c]
+_read_call = build_reader(SleepCall)
+_write_call = build_writer(_COLUMNS)
+_read_cost = build_reader(SleepCost, calls=int, tokens=int, nanousd=int, seconds=float)
 _ADD = Statement(insert(sleep_calls).inline(), _COLUMNS)
 _SETTLE = Statement(
     update(sleep_calls)
@@ -30,7 +33,8 @@ _ANSWERED = Statement(
         sleep_calls.c.answer.is_not(None),
     )
     .order_by(sleep_calls.c.id.desc())
-    .limit(1)
+    .limit(1),
+    read=_read_call,
 )
 _UNANSWERED = Statement(
     select(sleep_calls).where(
@@ -38,10 +42,13 @@ _UNANSWERED = Statement(
         sleep_calls.c.key == bindparam("asked"),
         sleep_calls.c.answer.is_(None),
         sleep_calls.c.error == "",
-    )
+    ),
+    read=_read_call,
 )
 _BEAT = Statement(update(sleep_calls).where(sleep_calls.c.id == bindparam("of")).values(lease_until=bindparam("until")))
-_OF_PASS = Statement(select(sleep_calls).where(sleep_calls.c.pass_id == bindparam("of")).order_by(sleep_calls.c.id))
+_OF_PASS = Statement(
+    select(sleep_calls).where(sleep_calls.c.pass_id == bindparam("of")).order_by(sleep_calls.c.id), read=_read_call
+)
 _KNOWN = func.coalesce(calls.c.input_tokens, calls.c.output_tokens).is_not(None)
 _TOKENS = func.coalesce(calls.c.input_tokens, 0) + func.coalesce(calls.c.output_tokens, 0)
 _SPENT = select(
@@ -66,41 +73,35 @@ _OF_OPERATIONS = (
 )
 
 
-class SleepCalls:
+class SleepCalls(Noun):
     """Model calls of the sleep tier. Their cost is in the usage ledger under the same ids."""
-
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
-        self._hold = runner.hold
 
     async def add(self, call: SleepCall) -> None:
         await self._hold(bank_key(call.bank_id))
-        values = {name: getattr(call, name) for name in _COLUMNS}
-        await self._run(lambda connection: _ADD.execute(connection, values))
+        await self._write(_ADD, _write_call(call))
 
     async def save_outcome(self, call: SleepCall) -> None:
         """Write the answer or error, unless the bank was deleted or its calls forgotten since the call started."""
         await self._hold(bank_key(call.bank_id))
         values = {"of": call.id, "answered": call.answer, "failed": call.error}
-        await self._run(lambda connection: _SETTLE.execute(connection, values))
+        await self._execute(_SETTLE, values)
 
     async def get_answered(self, bank_id: BankId, key: str) -> SleepCall | None:
         """Return the bank's answered call of this key."""
         values = {"bank": bank_id, "asked": key}
-        row = await self._run(lambda connection: _ANSWERED.first(connection, values), short=True)
-        return None if row is None else _call(row)
+        return await self._first(_ANSWERED, values, short=True)
 
     async def find_unanswered(self, bank_id: BankId, key: str) -> Sequence[SleepCall]:
         """Return the bank's calls of this key without answer or error."""
         values = {"bank": bank_id, "asked": key}
-        return list(map(_call, await self._run(lambda connection: _UNANSWERED.all(connection, values), short=True)))
+        return await self._all(_UNANSWERED, values, short=True)
 
     async def renew_lease(self, call_id: CallId, until: datetime) -> None:
-        await self._run(lambda connection: _BEAT.execute(connection, {"of": call_id, "until": until}))
+        await self._execute(_BEAT, {"of": call_id, "until": until})
 
     async def find_by_pass(self, pass_id: PassId) -> Sequence[SleepCall]:
         """Return a pass's calls in order."""
-        return [_call(row) for row in await self._run(lambda connection: _OF_PASS.all(connection, {"of": pass_id}))]
+        return await self._all(_OF_PASS, {"of": pass_id})
 
     async def sum_cost(
         self,
@@ -121,19 +122,19 @@ class SleepCalls:
             statement = statement.where(sleep_calls.c.pass_id == pass_id)
         if operation is not None:
             statement = statement.where(sleep_calls.c.operation == operation)
-        return _build_cost(await self._run(lambda connection: connection.execute(statement).one(), short=False))
+        return _read_cost(await self._run(lambda connection: connection.execute(statement).one(), short=False))
 
     async def sum_cost_by_pass(self, pass_ids: Collection[PassId]) -> Mapping[PassId, SleepCost]:
         """Return the cost of each of these passes that has calls, reservations included."""
         statement = _SPENT.add_columns(sleep_calls.c.pass_id).where(sleep_calls.c.pass_id.in_(pass_ids))
         rows = await self._run(lambda connection: connection.execute(statement.group_by(sleep_calls.c.pass_id)).all())
-        return {PassId(row.pass_id): _build_cost(row) for row in rows}
+        return {PassId(row.pass_id): _read_cost(row) for row in rows}
 
     async def sum_cost_by_model(self, pass_id: PassId) -> Sequence[OperationModelCost]:
         """Return the cost of a pass's calls, ordered by operation and model."""
         statement = _LEDGER.where(sleep_calls.c.pass_id == pass_id)
         return [
-            OperationModelCost(operation=row.operation, model=row.model, failed=int(row.failed), spent=_build_cost(row))
+            OperationModelCost(operation=row.operation, model=row.model, failed=int(row.failed), spent=_read_cost(row))
             for row in await self._run(lambda connection: connection.execute(statement).all())
         ]
 
@@ -141,7 +142,7 @@ class SleepCalls:
         """Return the cost of a bank's calls since then by operation, reservations included."""
         values = {"bank": bank_id, "since": since}
         rows = await self._run(lambda connection: connection.execute(_OF_OPERATIONS, values).all())
-        return {row.operation: _build_cost(row) for row in rows}
+        return {row.operation: _read_cost(row) for row in rows}
 
     async def forget_answers(self, bank_id: BankId) -> int:
         """Remove the answers of a bank's calls, pending ones too; return their number."""
@@ -155,21 +156,3 @@ def _build_cost_keys(bank_id: BankId | None, pass_id: PassId | None) -> Sequence
     if bank_id is not None:
         return (bank_key(bank_id),)
     return () if pass_id is not None else (FLEET_KEY,)
-
-
-def _build_cost(row: Any) -> SleepCost:
-    return SleepCost(calls=int(row.calls), tokens=int(row.tokens), nanousd=int(row.nanousd), seconds=float(row.seconds))
-
-
-def _call(row: Row[Any]) -> SleepCall:
-    return SleepCall(
-        id=CallId(row.id),
-        pass_id=PassId(row.pass_id),
-        bank_id=BankId(row.bank_id),
-        operation=row.operation,
-        key=row.key,
-        answer=row.answer,
-        error=row.error,
-        at=row.at,
-        lease_until=row.lease_until,
-    )

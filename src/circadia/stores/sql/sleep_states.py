@@ -1,14 +1,13 @@
 """Progress of sleep-time work in each bank, and its backlog."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
 from pydantic import TypeAdapter
 from sqlalchemy import (
     Connection,
-    Row,
     Select,
     String,
     Table,
@@ -30,8 +29,9 @@ from circadia.records.episode import Demotion, EpisodeKind
 from circadia.records.sleep_state import Backlog, Leftover, SleepState
 from circadia.stores.locks import bank_key
 from circadia.stores.sql.due_checks import queue_check
-from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, episodes, notes
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import agents
 from circadia.stores.sql.sleep_tables import due_checks, next_checks, sleep_states
 from circadia.stores.sql.statement import Statement
@@ -39,11 +39,14 @@ from circadia.stores.sql.upsert import Upsert
 
 _REASONS: Final = TypeAdapter(tuple[Demotion, ...])
 _COLUMNS = [column.name for column in sleep_states.c if column.name != "pauses"]
+_read_state = build_reader(SleepState, leftovers=lambda stored: tuple(Leftover(**leftover) for leftover in stored))
+_write_state = build_writer(_COLUMNS)
+_read_backlog = build_reader(Backlog, episodes=int, turns=int, importance=float, conversations=int, last=int)
 _PUT = Statement(
     Upsert(sleep_states, keys=("bank_id",), new=[name for name in _COLUMNS if name != "bank_id"]), _COLUMNS
 )
 _UNSTORED = Statement(Upsert(sleep_states, keys=("bank_id",), more=("unstored_turns",)), _COLUMNS)
-_GET = Statement(select(sleep_states).where(sleep_states.c.bank_id == bindparam("bank")))
+_GET = Statement(select(sleep_states).where(sleep_states.c.bank_id == bindparam("bank")), read=_read_state)
 _COMPLETED = and_(
     episodes.c.kind.in_([EpisodeKind.TURN.value, EpisodeKind.READY.value]),
     episodes.c.trust == Trust.AGENT.value,
@@ -58,7 +61,8 @@ _BACKLOG = Statement(
         func.min(episodes.c.stored_at).label("oldest_at"),
         func.max(episodes.c.stored_at).label("newest_at"),
         func.coalesce(func.max(episodes.c.number), 0).label("last"),
-    ).where(episodes.c.bank_id == bindparam("bank"), episodes.c.number > bindparam("behind"))
+    ).where(episodes.c.bank_id == bindparam("bank"), episodes.c.number > bindparam("behind")),
+    read=_read_backlog,
 )
 # As the indexes state it: one step for each name, however many agents are bound.
 _BOUND = text("agents.policy ->> 'bank' = :name AND agents.deleted_at IS NULL AND agents.enabled").bindparams(
@@ -131,45 +135,34 @@ def _count_up_to(table: Table) -> Select[Any]:
 _ITEMS = Statement(select(_count_up_to(episodes).scalar_subquery() + _count_up_to(notes).scalar_subquery()))
 
 
-class SleepStates:
+class SleepStates(Noun):
     """Progress of sleep-time work in each bank."""
-
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-        self._run = runner.run
-        self._hold = runner.hold
 
     async def get(self, bank_id: BankId) -> SleepState:
         """Return the bank's state, or a fresh one."""
         await self._hold(bank_key(bank_id))
-        row = await self._run(lambda connection: _GET.first(connection, {"bank": bank_id}))
-        return SleepState(bank_id=bank_id) if row is None else _state(row)
+        return await self._first(_GET, {"bank": bank_id}) or SleepState(bank_id=bank_id)
 
     async def put(self, state: SleepState) -> None:
         await self._hold(bank_key(state.bank_id))
-        await self._run(lambda connection: _PUT.execute(connection, _dump(state)))
+        await self._write(_PUT, _write_state(state))
         queue_check(self._runner, state.bank_id)
 
     async def count_unstored_turn(self, bank_id: BankId) -> None:
         """Count a completed turn whose answer is no episode of its own."""
         await self._hold(bank_key(bank_id))
-        values = _dump(SleepState(bank_id=bank_id, unstored_turns=1))
-        await self._run(lambda connection: _UNSTORED.execute(connection, values))
+        await self._write(_UNSTORED, _write_state(SleepState(bank_id=bank_id, unstored_turns=1)))
         queue_check(self._runner, bank_id)
 
     async def record_gate(self, bank_id: BankId, gate: str, detail: str, at: datetime) -> None:
         """Write which gate is closed, and nothing else."""
         state = replace(await self.get(bank_id), gate=gate, gate_detail=detail, gate_at=at)
-        await self._run(lambda connection: _PUT.execute(connection, _dump(state)))
+        await self._write(_PUT, _write_state(state))
 
     async def fetch_backlog(self, bank_id: BankId, after: int) -> Backlog:
         """Return the backlog after an episode's number."""
-        row = await self._run(lambda connection: _BACKLOG.first(connection, {"bank": bank_id, "behind": after}))
-        assert row is not None
-        return Backlog(
-            episodes=int(row.episodes), turns=int(row.turns), importance=float(row.importance),
-            conversations=int(row.conversations), oldest_at=row.oldest_at, newest_at=row.newest_at, last=int(row.last),
-        )  # fmt: skip
+        (backlog,) = await self._all(_BACKLOG, {"bank": bank_id, "behind": after})
+        return backlog
 
     async def are_agents_asleep(self, names: Collection[str]) -> bool:
         """Return whether there are agents bound to these bank names, and all of them sleep."""
@@ -191,18 +184,18 @@ class SleepStates:
 
     async def find_stale(self, bank_id: BankId, after: int) -> Mapping[EpisodeId, Sequence[Demotion]]:
         """Return stale episodes with their demotions that the bank counted after `after`."""
-        rows = await self._run(lambda connection: _STALE.all(connection, {"bank": bank_id, "after": after}))
+        rows = await self._all(_STALE, {"bank": bank_id, "after": after})
         return {EpisodeId(row.id): _REASONS.validate_python(row.stale) for row in rows}
 
     async def count_stale(self, bank_id: BankId, after: int) -> int:
         """Return the number of episodes demoted and notes retired after the bank's demotion count was `after`."""
         values = {"bank": bank_id, "after": after}
-        return int(await self._run(lambda connection: _GONE_STALE.scalar(connection, values)))
+        return int(await self._scalar(_GONE_STALE, values))
 
     async def count_items(self, bank_id: BankId, most: int) -> int:
         """Return the number of episodes and notes, retired ones too, counting each layer up to `most`."""
         values = {"bank": bank_id, "most": most}
-        return int(await self._run(lambda connection: _ITEMS.scalar(connection, values)))
+        return int(await self._scalar(_ITEMS, values))
 
     async def find_banks_with_changes(self) -> Sequence[BankId]:
         """Return banks with demotions or block edits that no pass has seen."""
@@ -221,26 +214,3 @@ class SleepStates:
     async def find_failing_banks(self) -> Sequence[BankId]:
         ids = await self._run(lambda connection: connection.execute(_FAILING).scalars().all())
         return list(map(BankId, ids))
-
-
-def _dump(state: SleepState) -> dict[str, Any]:
-    return {**{name: getattr(state, name) for name in _COLUMNS}, "leftovers": list(map(asdict, state.leftovers))}
-
-
-def _state(row: Row[Any]) -> SleepState:
-    return SleepState(
-        bank_id=BankId(row.bank_id),
-        cursor=row.cursor,
-        leftovers=tuple(Leftover(**leftover) for leftover in row.leftovers),
-        failures=row.failures,
-        not_before=row.not_before,
-        paused_by=row.paused_by,
-        succeeded_at=row.succeeded_at,
-        scheduled_at=row.scheduled_at,
-        gate=row.gate,
-        gate_detail=row.gate_detail,
-        gate_at=row.gate_at,
-        demotions=row.demotions,
-        edited_at=row.edited_at,
-        unstored_turns=row.unstored_turns,
-    )

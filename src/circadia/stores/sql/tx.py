@@ -9,6 +9,8 @@ from circadia.stores.locks import LockKey
 from circadia.stores.sql.access_tokens import AccessTokens
 from circadia.stores.sql.agents import Agents
 from circadia.stores.sql.alerts import Alerts
+from circadia.stores.sql.answer_frames import AnswerFrames
+from circadia.stores.sql.answer_uses import AnswerUses
 from circadia.stores.sql.answers import Answers
 from circadia.stores.sql.banks import Banks
 from circadia.stores.sql.benefits import Benefits
@@ -89,6 +91,8 @@ class Tx:
     notes = _Noun(Notes)
     blocks = _Noun(Blocks)
     answers = _Noun(Answers)
+    answer_uses = _Noun(AnswerUses)
+    answer_frames = _Noun(AnswerFrames)
     passes = _Noun(Passes)
     due_checks = _Noun(DueChecks)
     sleep_states = _Noun(SleepStates)

@@ -3,67 +3,56 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
-from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import (
-    BigInteger,
-    Row,
-    String,
-    bindparam,
-    column,
-    func,
-    insert,
-    literal_column,
-    select,
-    text,
-    tuple_,
-    update,
-)
+from sqlalchemy import BigInteger, String, bindparam, column, func, insert, literal_column, select, text, tuple_, update
 
-from circadia.ids import AgentId, MessageId, PulseId, WakeId
+from circadia.ids import AgentId, PulseId, WakeId
 from circadia.records.message import Priority
 from circadia.records.pulse import FAILED
-from circadia.records.wake import (
-    Charge,
-    Decision,
-    GuardrailCheck,
-    GuardrailCounts,
-    WaitingAgent,
-    Wake,
-    WakeCount,
-    WakeSource,
-)
+from circadia.records.wake import Charge, Decision, GuardrailCheck, GuardrailCounts, WaitingAgent, Wake, WakeCount
 from circadia.stores.locks import FLEET_KEY, agent_key, request_key
-from circadia.stores.sql.link import Runner
 from circadia.stores.sql.next_wakes import save_next_wake
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import Instant, pulses, wakes
 from circadia.stores.sql.statement import Statement
 
 ALL: Final = 2**62
 """Larger than any count."""
-_FIELDS: Final = tuple(field.name for field in fields(Wake) if field.name not in ("number", "priority", "trace"))
-_ROW = attrgetter(*_FIELDS)
-_ADD = Statement(insert(wakes).inline(), (*_FIELDS, "priority", "trace"))
+_FIELDS: Final = tuple(field.name for field in fields(Wake))
+_read_wake = build_reader(
+    Wake, priority=tuple(Priority).__getitem__, trace=lambda trace: tuple(GuardrailCheck(**check) for check in trace)
+)
+_write_wake = build_writer(_FIELDS, priority=lambda wake: wake.priority.rank)
+_ADD = Statement(insert(wakes).inline(), _FIELDS)
 _DECIDED: Final = (
     "decision", "rule", "detail", "not_before", "expires_at", "decided_at", "charge", "pulse_id", "overridden_by",
+    "trace",
 )  # fmt: skip
+_write_decision = build_writer((*_DECIDED, "id"))
 _SAVE = Statement(
     update(wakes)
     .where(wakes.c.id == bindparam("key_id"), wakes.c.decision == Decision.DEFERRED.value)
-    .values({name: bindparam(f"new_{name}") for name in (*_DECIDED, "trace")})
+    .values({name: bindparam(f"new_{name}") for name in _DECIDED}),
+    [*(f"new_{name}" for name in _DECIDED), "key_id"],
 )
 _OF_RESERVED = update(wakes).where(wakes.c.pulse_id == bindparam("pulse"), wakes.c.charge == Charge.RESERVED.value)
 _CHARGE = Statement(_OF_RESERVED.values(charge=Charge.CHARGED.value), ["pulse"])
 _RELEASE = Statement(_OF_RESERVED.values(charge=Charge.RELEASED.value))
-_GET = Statement(select(wakes).where(wakes.c.id == bindparam("key_id")))
-_BY_KEY = Statement(select(wakes).where(wakes.c.key == bindparam("idempotency")))
-_OF_PULSE = Statement(select(wakes).where(wakes.c.pulse_id == bindparam("pulse")).order_by(wakes.c.number))
-_OF_ROOT = Statement(select(wakes).where(wakes.c.root_id == bindparam("root")).order_by(wakes.c.number))
+_GET = Statement(select(wakes).where(wakes.c.id == bindparam("key_id")), read=_read_wake)
+_BY_KEY = Statement(select(wakes).where(wakes.c.key == bindparam("idempotency")), read=_read_wake)
+_OF_PULSE = Statement(
+    select(wakes).where(wakes.c.pulse_id == bindparam("pulse")).order_by(wakes.c.number), read=_read_wake
+)
+_OF_ROOT = Statement(
+    select(wakes).where(wakes.c.root_id == bindparam("root")).order_by(wakes.c.number), read=_read_wake
+)
 _IS_DEFERRED = wakes.c.decision == literal_column(f"'{Decision.DEFERRED.value}'")
 """A literal, not a parameter: SQLite uses a partial index only if the statement shows that its condition holds."""
 _DEFERRED = Statement(
-    select(wakes).where(wakes.c.agent_id == bindparam("agent_id"), _IS_DEFERRED).order_by(wakes.c.number)
+    select(wakes).where(wakes.c.agent_id == bindparam("agent_id"), _IS_DEFERRED).order_by(wakes.c.number),
+    read=_read_wake,
 )
 _DUE = text(
     """
@@ -107,6 +96,10 @@ _PAIR = (wakes.c.sender, wakes.c.agent, wakes.c.decision)
 _MATRIX = select(*_PAIR, func.count()).group_by(*_PAIR).order_by(*_PAIR)
 _COUNTED: Final = (wakes, pulses)
 _FAILED: Final = ", ".join(f"'{status.value}'" for status in FAILED)
+_read_counts = build_reader(
+    GuardrailCounts,
+    of_row={"run_seconds_today": lambda row: float(row.earlier_seconds) + float(row.microseconds) / 1e6},
+)
 _TALLY = Statement(text(
     f"""
     SELECT
@@ -155,65 +148,52 @@ _TALLY = Statement(text(
         "under_way", "open_pulses", "earlier_seconds", "microseconds", "failures", "failed_at", "fleet_open",
         "fleet_wakes_today",
     ))
-))  # fmt: skip
+), read=_read_counts)  # fmt: skip
 
 
-class Wakes:
+class Wakes(Noun):
     """Wake requests: the ledger of decisions that all budgets are counted from (WAKE-13)."""
-
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-        self._run = runner.run
-        self._hold = runner.hold
-        self._keep = runner.queue_write
 
     async def add(self, wake: Wake) -> None:
         """Store a new request. Raises Conflict if its idempotency key exists."""
         await self._hold(agent_key(wake.agent_id))
-        self._keep(_ADD, (*_ROW(wake), wake.priority.rank, list(wake.trace)))
+        self._queue_write(_ADD, _write_wake(wake))
         if wake.decision is Decision.DEFERRED:
             await save_next_wake(self._runner, wake.agent_id)
 
     async def save(self, wake: Wake) -> bool:
         """Write the new decision of a deferred request; return whether it was deferred."""
         await self._hold(agent_key(wake.agent_id))
-        values: dict[str, Any] = {f"new_{name}": getattr(wake, name) for name in _DECIDED}
-        values |= {"key_id": wake.id, "new_trace": list(wake.trace)}
-        saved = await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
+        saved = await self._write(_SAVE, _write_decision(wake)) == 1
         await save_next_wake(self._runner, wake.agent_id)
         return saved
 
     async def charge_reserved(self, pulse_id: PulseId) -> None:
-        self._keep(_CHARGE, [pulse_id], key=pulse_id)
+        self._queue_write(_CHARGE, [pulse_id], key=pulse_id)
 
     async def release_reserved(self, pulse_id: PulseId) -> int:
         """Release the pulse's reserved requests, which never ran; return their number."""
-        return await self._run(lambda connection: _RELEASE.execute(connection, {"pulse": pulse_id}))
+        return await self._execute(_RELEASE, {"pulse": pulse_id})
 
     async def get(self, wake_id: WakeId) -> Wake | None:
-        row = await self._run(lambda connection: _GET.first(connection, {"key_id": wake_id}))
-        return None if row is None else _wake(row)
+        return await self._first(_GET, {"key_id": wake_id})
 
     async def get_by_key(self, key: str) -> Wake | None:
         await self._hold(request_key(key))
-        row = await self._run(lambda connection: _BY_KEY.first(connection, {"idempotency": key}))
-        return None if row is None else _wake(row)
+        return await self._first(_BY_KEY, {"idempotency": key})
 
     async def find_by_pulse(self, pulse_id: PulseId) -> Sequence[Wake]:
         """Return the requests that started or joined the pulse, in order."""
-        rows = await self._run(lambda connection: _OF_PULSE.all(connection, {"pulse": pulse_id}))
-        return [_wake(row) for row in rows]
+        return await self._all(_OF_PULSE, {"pulse": pulse_id})
 
     async def find_by_root(self, root_id: str) -> Sequence[Wake]:
         """Return the requests of a chain in order."""
-        rows = await self._run(lambda connection: _OF_ROOT.all(connection, {"root": root_id}))
-        return [_wake(row) for row in rows]
+        return await self._all(_OF_ROOT, {"root": root_id})
 
     async def find_deferred(self, agent_id: AgentId) -> Sequence[Wake]:
         """Return the agent's deferred requests, oldest first."""
         await self._hold(agent_key(agent_id))
-        rows = await self._run(lambda connection: _DEFERRED.all(connection, {"agent_id": agent_id}))
-        return [_wake(row) for row in rows]
+        return await self._all(_DEFERRED, {"agent_id": agent_id})
 
     async def find_due_agents(
         self,
@@ -242,18 +222,18 @@ class Wakes:
 
     async def has_deferred_by(self, rule: str) -> bool:
         """Return whether this rule defers any request."""
-        return await self._run(lambda connection: _WAITS.first(connection, {"by": rule})) is not None
+        return await self._first(_WAITS, {"by": rule}) is not None
 
     async def count_refused_by_rule(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
         """Return the number of requests that each rule refused since then."""
         values = {"agent_id": agent_id, "since": since}
-        rows = await self._run(lambda connection: _RULES.all(connection, values))
+        rows = await self._all(_RULES, values)
         return {str(row[0]): int(row[1]) for row in rows}
 
     async def count_by_sender(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
         """Return the agent's counted wakes since then, by sender."""
         values = {"agent_id": agent_id, "since": since}
-        rows = await self._run(lambda connection: _BY_SENDER.all(connection, values))
+        rows = await self._all(_BY_SENDER, values)
         return {str(row[0]): int(row[1]) for row in rows}
 
     async def count_by_pair(
@@ -297,8 +277,7 @@ class Wakes:
                 *(select(key).where(last.c.id == before).scalar_subquery() for key in (last.c.at, last.c.number))
             )
             statement = statement.where(tuple_(wakes.c.at, wakes.c.number) < place)
-        rows = await self._run(lambda connection: connection.execute(statement).all())
-        return [_wake(row) for row in rows]
+        return await self._select(statement, _read_wake)
 
     async def tally(
         self,
@@ -333,52 +312,5 @@ class Wakes:
         if any(0 < most < ALL for most in (fleet_open_most, fleet_wakes_most)):
             keys.append(FLEET_KEY)
         await self._hold(*keys)
-        (row,) = await self._run(lambda connection: _TALLY.all(connection, values), of=_COUNTED)
-        return GuardrailCounts(
-            wakes_today=row.wakes_today,
-            by_sender_today=row.by_sender_today,
-            of_sender_today=row.of_sender_today,
-            last_wake_at=row.last_wake_at,
-            asked_in_session=row.asked_in_session,
-            visits=row.visits,
-            joinable=None if row.joinable is None else PulseId(row.joinable),
-            under_way=row.under_way,
-            open_pulses=row.open_pulses,
-            run_seconds_today=float(row.earlier_seconds) + float(row.microseconds) / 1e6,
-            failures=row.failures,
-            failed_at=row.failed_at,
-            fleet_open=row.fleet_open,
-            fleet_wakes_today=row.fleet_wakes_today,
-        )
-
-
-def _wake(row: Row[Any]) -> Wake:
-    return Wake(
-        id=WakeId(row.id),
-        at=row.at,
-        agent_id=AgentId(row.agent_id),
-        agent=row.agent,
-        source=WakeSource(row.source),
-        sender_id=None if row.sender_id is None else AgentId(row.sender_id),
-        sender=row.sender,
-        sender_pulse=None if row.sender_pulse is None else PulseId(row.sender_pulse),
-        reason=row.reason,
-        priority=Priority.from_rank(row.priority),
-        message_id=None if row.message_id is None else MessageId(row.message_id),
-        routine=row.routine,
-        decision=Decision(row.decision),
-        rule=row.rule,
-        detail=row.detail,
-        not_before=row.not_before,
-        expires_at=row.expires_at,
-        decided_at=row.decided_at,
-        charge=Charge(row.charge),
-        pulse_id=None if row.pulse_id is None else PulseId(row.pulse_id),
-        root_id=row.root_id,
-        parent_id=row.parent_id,
-        depth=row.depth,
-        key=row.key,
-        overridden_by=row.overridden_by,
-        timeout_seconds=row.timeout_seconds,
-        trace=tuple(GuardrailCheck(**check) for check in row.trace),
-    )
+        (counts,) = await self._all(_TALLY, values, of=_COUNTED)
+        return counts

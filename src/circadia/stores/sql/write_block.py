@@ -4,7 +4,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sqlalchemy import Connection, Table
 
@@ -25,7 +25,7 @@ class _QueuedRow(NamedTuple):
     or_raise: CircadiaError | None
 
 
-_Batch = dict[Statement, dict[object, _QueuedRow]]
+_Batch = dict[Statement[Any], dict[object, _QueuedRow]]
 
 
 class WriteBlock(ABC):
@@ -60,7 +60,12 @@ class WriteBlock(ABC):
         """See `Runner.hold`."""
 
     def queue_write(
-        self, statement: Statement, row: Sequence[object], *, key: object = None, or_raise: CircadiaError | None = None
+        self,
+        statement: Statement[Any],
+        row: Sequence[object],
+        *,
+        key: object = None,
+        or_raise: CircadiaError | None = None,
     ) -> None:
         if self._ended:
             raise RuntimeError("the write block has ended")
@@ -71,7 +76,7 @@ class WriteBlock(ABC):
         rows = self._batches[-1].setdefault(statement, {})
         rows[len(rows) if key is None else key] = _QueuedRow(row, or_raise)
 
-    def _must_wait_for(self, batch: "_Batch", statement: Statement, key: object) -> bool:
+    def _must_wait_for(self, batch: "_Batch", statement: Statement[Any], key: object) -> bool:
         """Return whether a write of the batch must be done before this one."""
         if statement.is_checked and key in batch.get(statement, ()):
             return True
