@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Connection
 
 from circadia.memory.search import retrieval
-from circadia.stores.sql import index_delta
+from circadia.stores.sql import banks as sql_banks
 from circadia.stores.sql.statement import Statement
 from tests.memory.world import EMBEDDER, World, vector
 
@@ -37,7 +37,7 @@ async def test_rows_without_vectors_are_looked_at_again_only_once_some_have_been
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[int] = []
-    real = index_delta.fetch_vectors
+    real = sql_banks.fetch_vectors
 
     def counted(
         connection: Connection, statement: Statement, numbers: Collection[int]
@@ -45,7 +45,7 @@ async def test_rows_without_vectors_are_looked_at_again_only_once_some_have_been
         looked.append(len(numbers))
         return real(connection, statement, numbers)
 
-    monkeypatch.setattr(index_delta, "fetch_vectors", counted)
+    monkeypatch.setattr(sql_banks, "fetch_vectors", counted)
     monkeypatch.setattr(retrieval, "WAITING", 2)
     for at in range(9):
         await world.remember(f"episode {at}")

@@ -21,7 +21,7 @@ from circadia.records.message import DeliveryState
 from circadia.records.wake import Charge
 from circadia.stores.locks import agent_key
 from circadia.stores.postgres import open_postgres
-from circadia.stores.sql.index_delta import HEADS
+from circadia.stores.sql.banks import HEADS
 from circadia.stores.sql.link import do_nothing
 from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.pooled_writer import PooledWriter

@@ -39,13 +39,11 @@ from circadia.settings.server import ServerSettings
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.stores.base import Store
 from circadia.stores.signals.remote import RemoteSignals
-from circadia.stores.sql.connection_facts import ConnectionFacts
 from circadia.stores.sql.driver_errors import DAMAGED, is_refusal
 from circadia.stores.sql.migrate import Revision, find_missing, list_revisions
-from circadia.stores.sql.revision import SchemaRow, sqlite_revision
+from circadia.stores.sql.revision import ConnectionFacts, SchemaRow, find_damage, sqlite_revision
 from circadia.stores.sql_store import SqlStore
 from circadia.stores.sqlite import open_sqlite
-from circadia.stores.sqlite_damage import find_damage
 from circadia.wake.worker import WakeWorker
 
 _logger = logging.getLogger(__name__)

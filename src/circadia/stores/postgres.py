@@ -15,12 +15,12 @@ from sqlalchemy.util import await_, greenlet_spawn
 
 from circadia.errors import CircadiaError, StartError, StorageUnavailable
 from circadia.stores.asyncpg_connection import POSTGRES_ERRORS, AsyncpgConnection, AsyncpgDriver
-from circadia.stores.sql.connection_facts import POOLER_TOO_OLD, is_lost_statement
 from circadia.stores.sql.driver_errors import is_refusal, wrap_driver_errors
 from circadia.stores.sql.link import OpeningStatements
 from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.online_migration import find_index_changes, migrate_online
 from circadia.stores.sql.pooled_writer import LOCK_SECONDS, STANDSTILL_SECONDS, PooledWriter
+from circadia.stores.sql.revision import POOLER_TOO_OLD, is_lost_statement
 from circadia.stores.sql.statement import BATCH_EXECUTOR, DRIVER_CONNECTION
 from circadia.stores.sql_store import OPERATOR_READ_SECONDS, OPERATOR_READERS, ReadPools, SqlStore
 

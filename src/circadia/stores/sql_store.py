@@ -16,11 +16,11 @@ from circadia.errors import StorageUnavailable
 from circadia.ids import SessionId
 from circadia.stores.base import Store
 from circadia.stores.locks import LockKey
-from circadia.stores.sql.connection_facts import ConnectionFacts
 from circadia.stores.sql.driver_errors import is_damage
 from circadia.stores.sql.link import OpeningStatements
 from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.readers import LimitedReadBlock, ReadBlock, SingleReadBlock
+from circadia.stores.sql.revision import ConnectionFacts
 from circadia.stores.sql.schema import write_probe
 from circadia.stores.sql.tx import Tx
 from circadia.stores.sql.write_block import BlockWriter

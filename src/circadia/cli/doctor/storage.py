@@ -83,7 +83,7 @@ async def check_database(folder: Path, settings: Settings, watch: ClockCompariso
     if url is None and not file.exists():
         return [ok("database", f"{str(file)!r} will be created")]
     # Imported here because the database libraries take a while to load.
-    revisions = importlib.import_module(f"circadia.stores.sql.{'postgres_' if url else ''}revision")
+    revisions = importlib.import_module("circadia.stores.sql.revision")
     newest: str = importlib.import_module("circadia.stores.sql.migrate").list_revisions()[-1].number
     version: str
     revision: str | None
@@ -97,7 +97,7 @@ async def check_database(folder: Path, settings: Settings, watch: ClockCompariso
                 checks += judge_members(await revisions.read_live_members(url), fingerprint(settings))
         else:
             version, (revision, works_with) = await revisions.sqlite_revision(file)
-            damage = await importlib.import_module("circadia.stores.sqlite_damage").find_damage(file, DAMAGE_SECONDS)
+            damage = await revisions.find_damage(file, DAMAGE_SECONDS)
             if damage is not None:
                 return [fail("database", f"{str(file)!r} is damaged: {damage}", RESTORE)]
     except StorageUnavailable as error:

@@ -1,4 +1,4 @@
-"""Agent rows."""
+"""Agent rows, with what will wake each agent next."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -16,9 +16,11 @@ from sqlalchemy import (
     bindparam,
     cast,
     func,
+    literal,
     or_,
     select,
     text,
+    union_all,
     update,
 )
 
@@ -28,10 +30,10 @@ from circadia.records.agent import Agent, AgentPolicy, NextWake, SleepEvent, Wak
 from circadia.records.coordination import RESIDENT, Coordination, Setting, SettingSource, build_coordination
 from circadia.stores.locks import agent_key, session_key
 from circadia.stores.sql.due_checks import queue_check_of_agents
-from circadia.stores.sql.nearby_names import NamesNear
-from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.noun import NamesNear, Noun
 from circadia.stores.sql.row_mapping import build_reader, build_writer
-from circadia.stores.sql.schema import agents, sessions
+from circadia.stores.sql.schema import agents, routines, sessions, wakes
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -327,3 +329,30 @@ class Agents(Noun):
         """Ask for a check of the bank that the agent is bound to; its zone changes the hours of that bank."""
         if agent.policy.bank is not None:
             queue_check_of_agents(self._runner, agent.policy.bank, if_asleep="zone" not in agent.settings)
+
+
+def _build_soonest(column: str) -> Select[tuple[object]]:
+    """Build the query for a column of the soonest of the agent's routines and deferred wakes."""
+    known = union_all(
+        select(routines.c.next_at.label("at"), (literal("routine ") + routines.c.name).label("by")).where(
+            routines.c.agent_id == bindparam("agent"), text("routines.enabled"), routines.c.next_at.is_not(None)
+        ),
+        select(wakes.c.not_before, literal("deferred wake by ") + wakes.c.sender).where(
+            wakes.c.agent_id == bindparam("agent"),
+            text("wakes.decision = 'deferred'"),  # as the index says
+            wakes.c.not_before.is_not(None),
+        ),
+    ).subquery("soonest")
+    return select(known.c[column]).order_by(known.c.at, known.c.by).limit(1)
+
+
+_SET_NEXT: Final = Statement(
+    update(agents)
+    .where(agents.c.id == bindparam("agent"))
+    .values(next_at=_build_soonest("at").scalar_subquery(), next_by=_build_soonest("by").scalar_subquery())
+)
+
+
+async def save_next_wake(runner: Runner, agent_id: AgentId) -> None:
+    """Write what wakes the agent next, after a change of its routines or deferred wakes. The block holds the agent."""
+    await runner.run(lambda connection: _SET_NEXT.execute(connection, {"agent": agent_id}))

@@ -10,10 +10,10 @@ from circadia.ids import AgentId, AnswerId, BankId
 from circadia.records.answer import AnswerDay, AnswerScope, AnswerUse, SameQuestionVerdict
 from circadia.stores.locks import bank_key
 from circadia.stores.sql.answer_tables import answer_days, answer_uses, answer_verdicts, answers
-from circadia.stores.sql.benefits import day_of, number_of
 from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.row_mapping import build_reader, build_writer
+from circadia.stores.sql.schema import day_of, number_of
 from circadia.stores.sql.searchable import fetch_by_ids, select_by_ids
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert

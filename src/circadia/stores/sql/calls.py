@@ -1,4 +1,4 @@
-"""The usage ledger."""
+"""The usage ledger, and the agent that received each provider-side id."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -14,7 +14,7 @@ from circadia.records.call import AgentSpend, Call, UsageGroup, UsagePage
 from circadia.stores.locks import agent_key
 from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.row_mapping import build_reader, build_writer
-from circadia.stores.sql.schema import calls, pulses
+from circadia.stores.sql.schema import calls, provider_ids, pulses
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 from circadia.stores.sql.usage import IS_ENDED, SUMS, UsageRange, UsageReader, build_group
@@ -163,3 +163,22 @@ class Calls(Noun):
         """
         rows = await self._all(_OF_PULSES, {"root": root_id})
         return {PulseId(row.id): build_group((row.id,), row[1:]) for row in rows}
+
+
+_ADD_OWNER = Statement(Upsert(provider_ids), [column.name for column in provider_ids.c])
+_OWNER = Statement(
+    select(provider_ids.c.agent_id).where(
+        provider_ids.c.upstream == bindparam("upstream"), provider_ids.c.provider_id == bindparam("provider_id")
+    )
+)
+
+
+class ProviderIds(Noun):
+    """The agent that received each provider-side id (GATE-60)."""
+
+    async def add(self, upstream: str, provider_id: str, agent_id: AgentId, at: datetime) -> None:
+        """Record an owner, unless the id has one."""
+        await self._write(_ADD_OWNER, (upstream, provider_id, agent_id, at))
+
+    async def owner(self, upstream: str, provider_id: str) -> AgentId | None:
+        return await self._scalar(_OWNER, {"upstream": upstream, "provider_id": provider_id})

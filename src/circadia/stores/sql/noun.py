@@ -1,14 +1,31 @@
-"""What the classes of all nouns have in common: they run statements in the transaction of a runner."""
+"""What the classes of nouns have in common: they run statements in a transaction, and find the neighbours of a name."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, Table
-from sqlalchemy.sql.selectable import Select
+from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam
 
 from circadia.stores.locks import LockKey
 from circadia.stores.sql.link import Runner, Single
 from circadia.stores.sql.statement import NO_VALUES, Statement
+
+NEIGHBOURS: Final = 32
+"""Names per direction: few enough to compare at once, and all names of most databases."""
+
+
+class NamesNear:
+    """Finds the alphabetical neighbours of a value in a column of `rows`."""
+
+    def __init__(self, rows: Select[Any], column: ColumnElement[str]) -> None:
+        names = rows.with_only_columns(column).distinct().limit(NEIGHBOURS)
+        self._up = names.where(column >= bindparam("near")).order_by(column)
+        self._down = names.where(column < bindparam("near")).order_by(column.desc())
+
+    def find(self, connection: Connection, name: str, values: Mapping[str, object]) -> Sequence[str]:
+        """Return the neighbours in no order."""
+        bound = {**values, "near": name}
+        return [*connection.execute(self._up, bound).scalars(), *connection.execute(self._down, bound).scalars()]
+
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -21,10 +21,10 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateIndex
 
 from circadia.errors import CircadiaError, StartError, StorageUnavailable
-from circadia.stores.sql.connection_facts import POOLER_TOO_OLD, ConnectionFacts, read_connection_facts
 from circadia.stores.sql.driver_errors import is_contention
 from circadia.stores.sql.link import Link, do_nothing
 from circadia.stores.sql.migrate import list_revisions, migrate
+from circadia.stores.sql.revision import POOLER_TOO_OLD, ConnectionFacts, read_connection_facts
 from circadia.stores.sql.sleep_tables import metadata
 
 T = TypeVar("T")

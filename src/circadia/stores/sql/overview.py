@@ -1,23 +1,48 @@
-"""Counts over the whole fleet, in one statement and one for the wakes of the day."""
+"""Looks over all nouns: counts over the whole fleet, and what is due.
 
+What is due is read in one statement, of which each part is a step or two in a partial index. The counts take one
+statement, and one for the wakes of the day.
+"""
+
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, Table, bindparam, distinct, exists, func, select
+from sqlalchemy import (
+    ColumnElement,
+    DateTime,
+    Select,
+    Table,
+    bindparam,
+    distinct,
+    exists,
+    func,
+    literal_column,
+    null,
+    or_,
+    select,
+    text,
+)
 
 from circadia.ids import MemberId
+from circadia.records.due_work import DueWork
 from circadia.records.message import DeliveryState
 from circadia.records.overview import Overview
 from circadia.records.pulse import PulseStatus
 from circadia.records.sleep_pass import PassStatus
 from circadia.records.wake import Decision
 from circadia.stores.sql.answer_tables import answer_days
-from circadia.stores.sql.benefits import number_of
+from circadia.stores.sql.deliveries import HAS_EXPIRED, IS_LEASED
+from circadia.stores.sql.due_checks import IS_TIME
 from circadia.stores.sql.members import members
+from circadia.stores.sql.message_index import IS_NEW
 from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.passes import CLAIMS as PASS_CLAIMS
+from circadia.stores.sql.pulses import CLAIMS as PULSE_CLAIMS
+from circadia.stores.sql.pulses import IS_OVERDUE
 from circadia.stores.sql.row_mapping import build_reader
-from circadia.stores.sql.schema import agents, delivery_counts, pulses, wakes
-from circadia.stores.sql.sleep_tables import benefits, passes
+from circadia.stores.sql.schema import agents, delivery_counts, events, messages, number_of, pulses, routines, wakes
+from circadia.stores.sql.sleep_tables import benefits, due_checks, passes
 from circadia.stores.sql.statement import Statement
 
 _PULSING: Final = (PulseStatus.STARTING.value, PulseStatus.RUNNING.value)
@@ -88,3 +113,51 @@ class Overviews(Noun):
         (row,) = await self._all(_COUNTS, values)
         decided = await self._all(_WAKES, {"day": day})
         return _read_overview(row, wakes_today={Decision(decision): count for decision, count in decided})
+
+
+_IS_DEFERRED = wakes.c.decision == literal_column("'deferred'")
+_LAST_EVENT = func.coalesce(select(func.max(events.c.number)).where(events.c.number > 0).scalar_subquery(), 0)
+_HAS_UNNUMBERED = exists().where(events.c.number < 0)
+# A crash of one of its processes restarts the others, too; only the statistics tell.
+_SERVER_START = {
+    "postgresql": func.greatest(
+        func.pg_postmaster_start_time(), func.pg_stat_get_bgwriter_stat_reset_time(), type_=DateTime(timezone=True)
+    ),
+    "sqlite": null(),
+}
+_read_due_work = build_reader(DueWork, last_event=int)
+_DUE = Statement(
+    lambda connection: select(
+        exists().where(PULSE_CLAIMS.build_startable(connection)).label("pulses"),
+        exists().where(PASS_CLAIMS.is_startable).label("passes"),
+        exists().where(PULSE_CLAIMS.is_owned).label("claimed_pulses"),
+        exists().where(PASS_CLAIMS.is_owned).label("claimed_passes"),
+        exists().where(IS_OVERDUE).label("overdue_pulses"),
+        or_(
+            exists().where(_IS_DEFERRED, wakes.c.not_before <= bindparam("now")),
+            exists().where(_IS_DEFERRED, wakes.c.expires_at <= bindparam("now")),
+            exists().where(_IS_DEFERRED, wakes.c.rule == bindparam("fleet_rule")),
+        ).label("wakes"),
+        select(func.min(routines.c.next_at)).where(text("routines.enabled")).scalar_subquery().label("routine_at"),
+        exists().where(IS_LEASED, *HAS_EXPIRED).label("leases"),
+        exists().where(IS_NEW).select_from(messages).label("messages"),
+        or_(exists().select_from(due_checks), exists().where(IS_TIME)).label("checks"),
+        _HAS_UNNUMBERED.label("events"),
+        _LAST_EVENT.label("last_event"),
+        _SERVER_START[connection.dialect.name].label("server_start"),
+    ),
+    read=_read_due_work,
+)
+
+
+class DueWorks(Noun):
+    async def find(self, now: datetime, *, fleet_rule: str, launchers: Collection[str] = ()) -> DueWork:
+        """Return what is due, in one statement: of pulses, those of `launchers`.
+
+        `fleet_rule` is the rule of wakes that wait for a place in the fleet.
+        """
+        values = {
+            **PULSE_CLAIMS.build_values(now, launchers), **PASS_CLAIMS.build_values(now), "fleet_rule": fleet_rule,
+        }  # fmt: skip
+        (due,) = await self._all(_DUE, values, short=True, single="read")
+        return due

@@ -17,7 +17,7 @@ from circadia.errors import Conflict, InvalidRequest
 from circadia.ids import AgentId
 from circadia.records.schedule import Routine, RoutineSpec
 from circadia.stores.locks import agent_key
-from circadia.stores.sql.next_wakes import save_next_wake
+from circadia.stores.sql.agents import save_next_wake
 from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import routines

@@ -11,8 +11,7 @@ from circadia.ids import SessionId
 from circadia.records.session import Session, SessionStatus
 from circadia.stores.locks import session_key
 from circadia.stores.sql.link import Runner
-from circadia.stores.sql.nearby_names import NamesNear
-from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.noun import NamesNear, Noun
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import agents, sessions
 from circadia.stores.sql.statement import Statement

@@ -1,19 +1,22 @@
-"""Model calls of the sleep tier; their cost is in the usage ledger."""
+"""Model calls of the sleep tier, whose cost is in the usage ledger, and their effect on hot calls."""
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
+from typing import Final
 
 from sqlalchemy import bindparam, func, insert, select, update
 
 from circadia.ids import BankId, CallId, PassId
+from circadia.records.benefit import Benefit
 from circadia.records.call import CallStatus
 from circadia.records.sleep_call import FORGOTTEN, OperationModelCost, SleepCall, SleepCost
 from circadia.stores.locks import FLEET_KEY, LockKey, bank_key
 from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.row_mapping import build_reader, build_writer
-from circadia.stores.sql.schema import calls
-from circadia.stores.sql.sleep_tables import sleep_calls
+from circadia.stores.sql.schema import calls, day_of, number_of
+from circadia.stores.sql.sleep_tables import benefits, sleep_calls
 from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.upsert import Upsert
 
 _COLUMNS = [column.name for column in sleep_calls.c]
 _read_call = build_reader(SleepCall)
@@ -156,3 +159,44 @@ def _build_cost_keys(bank_id: BankId | None, pass_id: PassId | None) -> Sequence
     if bank_id is not None:
         return (bank_key(bank_id),)
     return () if pass_id is not None else (FLEET_KEY,)
+
+
+_BENEFIT_COLUMNS: Final = [column.name for column in benefits.c]
+_BENEFIT_KEYS: Final = ("bank_id", "operation", "day")
+
+
+_read_benefit = build_reader(Benefit, day=day_of)
+_write_benefit = build_writer(_BENEFIT_COLUMNS, day=lambda benefit: number_of(benefit.day))
+_ADD_BENEFITS = Statement(
+    Upsert(benefits, keys=_BENEFIT_KEYS, more=[name for name in _BENEFIT_COLUMNS if name not in _BENEFIT_KEYS]),
+    _BENEFIT_COLUMNS,
+)
+_BENEFITS_OF_BANK = Statement(
+    select(benefits)
+    .where(benefits.c.bank_id == bindparam("bank"), benefits.c.day >= bindparam("since"))
+    .order_by(benefits.c.operation, benefits.c.day),
+    read=_read_benefit,
+)
+_SAVED_TOKENS = Statement(
+    select(func.coalesce(func.sum(benefits.c.saved_tokens), 0)).where(benefits.c.day >= bindparam("since"))
+)
+
+
+class Benefits(Noun):
+    """Effect of sleep-tier work on hot calls, by bank, operation and day."""
+
+    async def add(self, gains: Sequence[Benefit]) -> None:
+        """Add these counts to the stored ones."""
+        await self._hold(*(bank_key(benefit.bank_id) for benefit in gains))
+        rows = [_write_benefit(benefit) for benefit in gains]
+        if rows:
+            await self._run(lambda connection: _ADD_BENEFITS.run_many(connection, rows))
+
+    async def find_all(self, bank_id: BankId, *, since: date) -> Sequence[Benefit]:
+        """Return a bank's benefits from this day on, by operation and day."""
+        values = {"bank": bank_id, "since": number_of(since)}
+        return await self._all(_BENEFITS_OF_BANK, values)
+
+    async def sum_saved_tokens(self, *, since: date) -> int:
+        """Return the tokens saved in all banks from this day on."""
+        return int(await self._scalar(_SAVED_TOKENS, {"since": number_of(since)}))

@@ -32,8 +32,7 @@ from sqlalchemy import (
 
 from circadia.errors import Conflict, StorageUnavailable
 from circadia.stores.sql.access_tokens import used_links
-from circadia.stores.sql.hold_places import hold_places
-from circadia.stores.sql.members import leads, members
+from circadia.stores.sql.members import hold_places, leads, members
 from circadia.stores.sql.schema import delivery_counts, events, messages, write_probe
 from circadia.stores.sql.tx import ALL_TABLES
 

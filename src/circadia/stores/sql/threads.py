@@ -10,8 +10,7 @@ from circadia.errors import Conflict
 from circadia.ids import AgentId, SessionId, ThreadId
 from circadia.records.thread import JoinResult, Participant, Thread, ThreadStatus
 from circadia.stores.locks import agent_key, thread_key
-from circadia.stores.sql.nearby_names import NamesNear
-from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.noun import NamesNear, Noun
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import agents, participants, threads
 from circadia.stores.sql.statement import Statement

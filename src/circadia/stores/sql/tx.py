@@ -13,34 +13,28 @@ from circadia.stores.sql.answer_frames import AnswerFrames
 from circadia.stores.sql.answer_uses import AnswerUses
 from circadia.stores.sql.answers import Answers
 from circadia.stores.sql.banks import Banks
-from circadia.stores.sql.benefits import Benefits
 from circadia.stores.sql.blocks import Blocks
-from circadia.stores.sql.calls import Calls
+from circadia.stores.sql.calls import Calls, ProviderIds
 from circadia.stores.sql.conversations import Conversations
-from circadia.stores.sql.cursors import Cursors
 from circadia.stores.sql.deliveries import Deliveries
 from circadia.stores.sql.dream_jobs import DreamJobs
 from circadia.stores.sql.due_checks import DueChecks
-from circadia.stores.sql.due_work import DueWorks
 from circadia.stores.sql.episodes import Episodes
-from circadia.stores.sql.events import Events
-from circadia.stores.sql.hold_places import HoldPlaceCounts
+from circadia.stores.sql.events import Cursors, Events
 from circadia.stores.sql.link import Runner
-from circadia.stores.sql.members import Members
+from circadia.stores.sql.members import HoldPlaceCounts, Members, OpenTurns
 from circadia.stores.sql.messages import Messages
 from circadia.stores.sql.notes import Notes
-from circadia.stores.sql.open_turns import OpenTurns
-from circadia.stores.sql.overview import Overviews
+from circadia.stores.sql.overview import DueWorks, Overviews
 from circadia.stores.sql.passes import Passes
 from circadia.stores.sql.provenances import Provenances
-from circadia.stores.sql.provider_ids import ProviderIds
 from circadia.stores.sql.pulses import Pulses
 from circadia.stores.sql.readers import ReadBlock
 from circadia.stores.sql.retention import Retention
 from circadia.stores.sql.routines import Routines
 from circadia.stores.sql.schema import metadata
 from circadia.stores.sql.sessions import Sessions
-from circadia.stores.sql.sleep_calls import SleepCalls
+from circadia.stores.sql.sleep_calls import Benefits, SleepCalls
 from circadia.stores.sql.sleep_states import SleepStates
 from circadia.stores.sql.threads import Threads
 from circadia.stores.sql.wakes import Wakes

@@ -12,7 +12,7 @@ from circadia.records.message import Priority
 from circadia.records.pulse import FAILED
 from circadia.records.wake import Charge, Decision, GuardrailCheck, GuardrailCounts, WaitingAgent, Wake, WakeCount
 from circadia.stores.locks import FLEET_KEY, agent_key, request_key
-from circadia.stores.sql.next_wakes import save_next_wake
+from circadia.stores.sql.agents import save_next_wake
 from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import Instant, pulses, wakes
