@@ -32,11 +32,13 @@ _FIELDS: Final = tuple(field.name for field in fields(AccessToken))
 _write_token = build_writer(_FIELDS)
 _read_token = build_reader(AccessToken)
 _ADD = Statement(Upsert(access_tokens), _FIELDS)
-_REMOVE = Statement(delete(access_tokens).where(access_tokens.c.name == bindparam("key")))
-_BY_HASH = Statement(select(access_tokens).where(access_tokens.c.token_hash == bindparam("hashed")), read=_read_token)
-_ALL = Statement(select(access_tokens).order_by(access_tokens.c.name), read=_read_token)
-_USE = Statement(Upsert(used_links), ("code_hash", "expires_at"))
-_EXPIRE = Statement(delete(used_links).where(used_links.c.expires_at < bindparam("now")))
+_DELETE = Statement(delete(access_tokens).where(access_tokens.c.name == bindparam("key")))
+_SELECT_BY_HASH = Statement(
+    select(access_tokens).where(access_tokens.c.token_hash == bindparam("hashed")), read=_read_token
+)
+_SELECT_ALL = Statement(select(access_tokens).order_by(access_tokens.c.name), read=_read_token)
+_USE_LINK = Statement(Upsert(used_links), ("code_hash", "expires_at"))
+_DELETE_EXPIRED_LINKS = Statement(delete(used_links).where(used_links.c.expires_at < bindparam("now")))
 
 
 class AccessTokens(Noun):
@@ -48,17 +50,17 @@ class AccessTokens(Noun):
 
     async def remove(self, name: str) -> bool:
         """Delete a token; return False if there is none of this name."""
-        return await self._execute(_REMOVE, {"key": name}) == 1
+        return await self._execute(_DELETE, {"key": name}) == 1
 
     async def get_by_hash(self, token_hash: str) -> AccessToken | None:
-        return await self._first(_BY_HASH, {"hashed": token_hash})
+        return await self._first(_SELECT_BY_HASH, {"hashed": token_hash})
 
     async def find_all(self) -> Sequence[AccessToken]:
         """Return all tokens, by name."""
-        return await self._all(_ALL)
+        return await self._all(_SELECT_ALL)
 
     async def use_link(self, code_hash: str, expires_at: datetime, now: datetime) -> bool:
         """Mark the code of a sign-in link as used; return False if it was used before. Forget expired ones."""
-        await self._execute(_EXPIRE, {"now": now})
+        await self._execute(_DELETE_EXPIRED_LINKS, {"now": now})
         values = {"code_hash": code_hash, "expires_at": expires_at}
-        return await self._execute(_USE, values) == 1
+        return await self._execute(_USE_LINK, values) == 1

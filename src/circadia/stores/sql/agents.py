@@ -39,7 +39,7 @@ from circadia.stores.sql.upsert import Upsert
 
 _SLEEP_EVENTS: Final = {event.value: event for event in SleepEvent}
 _WAKE_EVENTS: Final = {event.value: event for event in WakeEvent}
-_REMEMBERED: Final = 4096
+_CACHED_TEXTS: Final = 4096
 """Number of cached policies and settings: parsing one costs more than reading the row."""
 
 
@@ -61,18 +61,18 @@ class _Settings(Mapping[str, Setting]):
         return len(_settings_of(self._stored))
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED_TEXTS)
 def _settings_of(stored: str) -> Mapping[str, Setting]:
     return {name: _setting(setting) for name, setting in orjson.loads(stored).items()}
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED_TEXTS)
 def _sleep_events(stored: str) -> frozenset[SleepEvent]:
     """Return the events known to this version; a newer one may have stored more."""
     return frozenset([_SLEEP_EVENTS[value] for value in orjson.loads(stored) if value in _SLEEP_EVENTS])
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED_TEXTS)
 def _wake_events(stored: str) -> frozenset[WakeEvent]:
     """Return the events known to this version; a newer one may have stored more."""
     return frozenset([_WAKE_EVENTS[value] for value in orjson.loads(stored) if value in _WAKE_EVENTS])
@@ -83,12 +83,12 @@ def _coordination(stored: str) -> Coordination:
     return _load_coordination(orjson.dumps({name: setting["value"] for name, setting in orjson.loads(stored).items()}))
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED_TEXTS)
 def _load_coordination(values: bytes) -> Coordination:
     return build_coordination(orjson.loads(values))
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED_TEXTS)
 def _policy(stored: str) -> AgentPolicy:
     """Return the policy without keys that only a newer version knows."""
     return AgentPolicy.model_validate_json(stored)
@@ -146,9 +146,9 @@ _ROWS = select(
     *(cast(column, Text).label(column.name) if column.name in _TEXTS else column for column in agents.c),
     sessions.c.name.label("session"),
 ).join(sessions)
-_GET = Statement(_ROWS.where(agents.c.id == bindparam("key")), read=_read_agent)
+_SELECT = Statement(_ROWS.where(agents.c.id == bindparam("key")), read=_read_agent)
 _ALIVE = _ROWS.where(agents.c.deleted_at.is_(None))
-_BY_NAME = Statement(
+_SELECT_BY_NAME = Statement(
     _ALIVE.where(agents.c.session_id == bindparam("session_id"), agents.c.name == bindparam("name")), read=_read_agent
 )
 
@@ -168,40 +168,40 @@ def _build_moved(connection: Connection) -> Select[Any]:
     )
 
 
-_MOVED = Statement(_build_moved, read=_read_agent)
-_IDS = select(agents.c.id).where(
+_SELECT_MOVED = Statement(_build_moved, read=_read_agent)
+_SELECT_IDS = select(agents.c.id).where(
     agents.c.session_id == bindparam("session_id"),
     agents.c.name.in_(bindparam("names", expanding=True)),
     agents.c.deleted_at.is_(None),
 )
-_ID = Statement(
+_SELECT_ID = Statement(
     select(agents.c.id).where(
         agents.c.session_id == bindparam("session_id"),
         agents.c.name == bindparam("name"),
         agents.c.deleted_at.is_(None),
     )
 )
-_EVER = _ROWS.where(agents.c.name == bindparam("name")).order_by(agents.c.created_at.desc()).limit(3)
-_EVER_ANYWHERE = Statement(_EVER, read=_read_agent)
-_EVER_IN = Statement(_EVER.where(sessions.c.name == bindparam("session")), read=_read_agent)
-_BY_TOKEN = Statement(_ALIVE.where(agents.c.token_hash == bindparam("token_hash")), read=_read_agent)
+_BY_PAST_NAME = _ROWS.where(agents.c.name == bindparam("name")).order_by(agents.c.created_at.desc()).limit(3)
+_SELECT_BY_PAST_NAME = Statement(_BY_PAST_NAME, read=_read_agent)
+_SELECT_BY_PAST_NAME_IN = Statement(_BY_PAST_NAME.where(sessions.c.name == bindparam("session")), read=_read_agent)
+_SELECT_BY_TOKEN = Statement(_ALIVE.where(agents.c.token_hash == bindparam("token_hash")), read=_read_agent)
 _IN_OPEN_SESSIONS = _ALIVE.where(text("sessions.status = 'open'")).limit(bindparam("most"))  # as their index says
-_OPEN_SESSION = Statement(
+_SELECT_OPEN_SESSION = Statement(
     select(sessions.c.id).where(text("sessions.status = 'open'"), sessions.c.name == bindparam("session"))
 )
-_OF_LATER_OPEN_SESSIONS = Statement(
+_SELECT_OF_LATER_SESSIONS = Statement(
     _IN_OPEN_SESSIONS.where(sessions.c.name > bindparam("session")).order_by(sessions.c.name, agents.c.name),
     read=_read_agent,
 )
-_AWAKE_LAUNCHED = Statement(
+_SELECT_AWAKE_LAUNCHED = Statement(
     _ROWS.where(
         text("agents.deleted_at IS NULL AND NOT agents.asleep"),  # as the index says
         cast(agents.c.coordination, Text).like('%"launcher"%'),
     ),
     read=_read_agent,
 )
-_OF_SESSION = Statement(_ALIVE.where(agents.c.session_id == bindparam("session_id")), read=_read_agent)
-_PAGE = Statement(
+_SELECT_OF_SESSION = Statement(_ALIVE.where(agents.c.session_id == bindparam("session_id")), read=_read_agent)
+_SELECT_PAGE = Statement(
     _ALIVE.where(agents.c.session_id == bindparam("session_id"), agents.c.name > bindparam("name"))
     .order_by(agents.c.name)
     .limit(bindparam("most")),
@@ -213,7 +213,7 @@ _SAVE = Statement(
     .values({name: bindparam(f"new_{name}") for name in _SETTINGS}),
     [*(f"new_{name}" for name in _SETTINGS), "key"],
 )
-_MOVE = Statement(
+_SAVE_STATE = Statement(
     update(agents)
     .where(agents.c.id == bindparam("key"), agents.c.generation == bindparam("from_generation"))
     .values({name: bindparam(f"new_{name}") for name in _STATE}),
@@ -241,12 +241,12 @@ class Agents(Noun):
 
     async def get(self, agent_id: AgentId) -> Agent | None:
         await self._hold(agent_key(agent_id))
-        return await self._first(_GET, {"key": agent_id}, of=(agents, sessions))
+        return await self._first(_SELECT, {"key": agent_id}, of=(agents, sessions))
 
     async def get_by_name(self, session_id: SessionId, name: str) -> Agent | None:
         values = {"session_id": session_id, "name": name}
         return await self._fetch_held(
-            lambda connection: _BY_NAME.first(connection, values), lambda agent: agent_key(agent.id)
+            lambda connection: _SELECT_BY_NAME.first(connection, values), lambda agent: agent_key(agent.id)
         )
 
     async def find_ids(self, session_id: SessionId, names: Collection[str]) -> Sequence[AgentId]:
@@ -255,36 +255,36 @@ class Agents(Noun):
         def work(connection: Connection) -> Sequence[str]:
             values = {"session_id": session_id}
             if len(names) > 1:
-                return connection.execute(_IDS, {**values, "names": list(names)}).scalars().all()
-            return [row.id for name in names for row in _ID.all(connection, {**values, "name": name})]
+                return connection.execute(_SELECT_IDS, {**values, "names": list(names)}).scalars().all()
+            return [row.id for name in names for row in _SELECT_ID.all(connection, {**values, "name": name})]
 
         return [AgentId(agent_id) for agent_id in await self._run(work)]
 
     async def find_moved(self, known: Mapping[AgentId, int]) -> Sequence[Agent]:
         """Return those that have another sleep generation than the given one, or are disabled or deleted."""
-        return await self._all(_MOVED, {"known": orjson.dumps(known).decode()})
+        return await self._all(_SELECT_MOVED, {"known": orjson.dumps(known).decode()})
 
     async def find_by_past_name(self, session: str | None, name: str) -> Sequence[Agent]:
         """Return the newest few agents, deleted ones too, with this present or past name in a session of that name."""
-        statement = _EVER_ANYWHERE if session is None else _EVER_IN
+        statement = _SELECT_BY_PAST_NAME if session is None else _SELECT_BY_PAST_NAME_IN
         values = {"name": name} if session is None else {"session": session, "name": name}
         return await self._all(statement, values)
 
     async def get_by_token(self, token_hash: str) -> Agent | None:
         """Return the agent of this token, even if disabled."""
-        return await self._first(_BY_TOKEN, {"token_hash": token_hash})
+        return await self._first(_SELECT_BY_TOKEN, {"token_hash": token_hash})
 
     async def find_by_session(self, session_id: SessionId) -> Sequence[Agent]:
-        of_session = await self._all(_OF_SESSION, {"session_id": session_id}, short=False)
+        of_session = await self._all(_SELECT_OF_SESSION, {"session_id": session_id}, short=False)
         return sorted(of_session, key=lambda agent: agent.name)
 
     async def find_page(self, session_id: SessionId, *, after: str | None = None, limit: int) -> Sequence[Agent]:
         """Return agents of the session after this name, in the database's order of names."""
         values = {"session_id": session_id, "name": after or "", "most": limit}
-        return await self._all(_PAGE, values)
+        return await self._all(_SELECT_PAGE, values)
 
     async def find_awake_launched(self) -> Sequence[Agent]:
-        launched = await self._all(_AWAKE_LAUNCHED, short=False)
+        launched = await self._all(_SELECT_AWAKE_LAUNCHED, short=False)
         return [agent for agent in launched if agent.coordination.launcher != RESIDENT]
 
     async def find_in_open_sessions(self, *, after: tuple[str, str] | None = None, limit: int) -> Sequence[Agent]:
@@ -293,10 +293,10 @@ class Agents(Noun):
 
         def work(connection: Connection) -> Sequence[Agent]:  # thousands are built where they are read: off the loop
             page: list[Agent] = []
-            session_id = _OPEN_SESSION.scalar(connection, {"session": session})
+            session_id = _SELECT_OPEN_SESSION.scalar(connection, {"session": session})
             if session_id is not None:  # by its id: a page by its name would sort all of its agents
-                page += _PAGE.all(connection, {"session_id": session_id, "name": name, "most": limit})
-            page += _OF_LATER_OPEN_SESSIONS.all(connection, {"session": session, "most": limit - len(page)})
+                page += _SELECT_PAGE.all(connection, {"session_id": session_id, "name": name, "most": limit})
+            page += _SELECT_OF_LATER_SESSIONS.all(connection, {"session": session, "most": limit - len(page)})
             return page
 
         return await self._run(work)
@@ -321,7 +321,9 @@ class Agents(Noun):
         """
         await self._hold(agent_key(agent.id))
         changed_meanwhile = Conflict(f"the sleep of {agent.reference!r} changed at the same moment; try again")
-        self._queue_write(_MOVE, (*_write_state(agent), from_generation), key=agent.id, or_raise=changed_meanwhile)
+        self._queue_write(
+            _SAVE_STATE, (*_write_state(agent), from_generation), key=agent.id, or_raise=changed_meanwhile
+        )
         if agent.asleep and agent.policy.bank is not None:
             queue_check_of_agents(self._runner, agent.policy.bank, if_asleep=True)
 

@@ -33,10 +33,12 @@ _write_use = build_writer(
     frame=lambda use: use.scope.frame,
 )
 _ADD: Final = Statement(Upsert(answer_uses), _COLUMNS)
-_IDENTIFIED: Final = Statement(select_by_ids(answer_uses, ("id",)))
-_ANSWERS: Final = Statement(select_by_ids(answers, ("id", "bank_id", "uses", "used_at", "touched_at", "dropped")))
-_BANKS: Final = Statement(select_by_ids(banks, ("id",)))
-_USED: Final = Statement(
+_SELECT_IDS: Final = Statement(select_by_ids(answer_uses, ("id",)))
+_SELECT_ANSWERS: Final = Statement(
+    select_by_ids(answers, ("id", "bank_id", "uses", "used_at", "touched_at", "dropped"))
+)
+_SELECT_BANKS: Final = Statement(select_by_ids(banks, ("id",)))
+_COUNT_USES: Final = Statement(
     update(answers)
     .where(answers.c.id == bindparam("of_id"))
     .values({name: bindparam(f"new_{name}") for name in ("uses", "used_at", "touched_at")}),
@@ -53,9 +55,9 @@ _OF_BANK: Final = (
     .order_by(answer_uses.c.id.desc())
     .limit(bindparam("most"))
 )
-_USES: Final = Statement(_OF_BANK, read=_read_use)
-_USES_OF_AGENT: Final = Statement(_OF_BANK.where(answer_uses.c.agent_id == bindparam("agent")), read=_read_use)
-_JUDGE: Final = Statement(
+_SELECT_USES: Final = Statement(_OF_BANK, read=_read_use)
+_SELECT_USES_OF_AGENT: Final = Statement(_OF_BANK.where(answer_uses.c.agent_id == bindparam("agent")), read=_read_use)
+_SAVE_JUDGMENT: Final = Statement(
     update(answer_uses)
     .where(answer_uses.c.id == bindparam("of_id"), answer_uses.c.bank_id == bindparam("bank"))
     .values(judged=bindparam("looked_at"), right=bindparam("new_right"), judged_at=bindparam("now"))
@@ -63,10 +65,10 @@ _JUDGE: Final = Statement(
 _read_day = build_reader(AnswerDay, day=day_of)
 _write_day = build_writer([column.name for column in answer_days.c], day=lambda day: number_of(day.day))
 _COUNTS: Final = tuple(column.name for column in answer_days.c if column.name not in ("bank_id", "day"))
-_COUNT: Final = Statement(
+_ADD_DAYS: Final = Statement(
     Upsert(answer_days, keys=("bank_id", "day"), more=_COUNTS), [column.name for column in answer_days.c]
 )
-_DAYS: Final = Statement(
+_SELECT_DAYS: Final = Statement(
     select(answer_days)
     .where(answer_days.c.bank_id == bindparam("bank"), answer_days.c.day >= bindparam("since"))
     .order_by(answer_days.c.day),
@@ -74,20 +76,20 @@ _DAYS: Final = Statement(
 )
 
 
-_EVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
-VERDICTS: Final = 20_000
+_NO_END: Final = datetime(9999, 1, 1, tzinfo=UTC)
+MAX_VERDICTS: Final = 20_000
 """Verdicts of a judge that are kept per bank, the newest: about 300 bytes each."""
 _VERDICT_COLUMNS: Final = tuple(column.name for column in answer_verdicts.c)
 _write_verdict = build_writer(_VERDICT_COLUMNS)
 _SAVE_VERDICTS: Final = Statement(Upsert(answer_verdicts, keys=("id",), new=("same", "at")), _VERDICT_COLUMNS)
-_VERDICTS: Final = Statement(select_by_ids(answer_verdicts), read=build_reader(SameQuestionVerdict))
+_SELECT_VERDICTS: Final = Statement(select_by_ids(answer_verdicts), read=build_reader(SameQuestionVerdict))
 _VERDICTS_OF_BANK: Final = answer_verdicts.c.bank_id == bindparam("bank")
 _LAST_VERDICT: Final = (
     select(answer_verdicts.c.at)
     .where(_VERDICTS_OF_BANK)
     .order_by(answer_verdicts.c.at.desc())
     .limit(1)
-    .offset(VERDICTS - 1)
+    .offset(MAX_VERDICTS - 1)
 )
 _TRIM_VERDICTS: Final = Statement(
     delete(answer_verdicts).where(_VERDICTS_OF_BANK, answer_verdicts.c.at < _LAST_VERDICT.scalar_subquery())
@@ -104,7 +106,7 @@ def is_storable(*texts: str) -> bool:
 
 def find_existing_banks(connection: Connection, ids: Collection[BankId]) -> Collection[str]:
     """Return the banks that exist: deferred writes may arrive after a bank's deletion."""
-    return {row.id for row in fetch_by_ids(connection, _BANKS, set(ids))}
+    return {row.id for row in fetch_by_ids(connection, _SELECT_BANKS, set(ids))}
 
 
 def delete_verdicts(connection: Connection, answer_ids: Collection[str]) -> None:
@@ -138,8 +140,8 @@ class AnswerUses(Noun):
 
         `upto` excludes later ones: after the clock was set back they would count as the newest for long.
         """
-        statement = _USES if agent_id is None else _USES_OF_AGENT
-        values = {"bank": bank_id, "agent": agent_id, "most": limit, "untold": not judged, "upto": upto or _EVER}
+        statement = _SELECT_USES if agent_id is None else _SELECT_USES_OF_AGENT
+        values = {"bank": bank_id, "agent": agent_id, "most": limit, "untold": not judged, "upto": upto or _NO_END}
         kinds = (True, False) if judged is None else (judged,)
 
         def work(connection: Connection) -> list[AnswerUse]:
@@ -152,19 +154,19 @@ class AnswerUses(Noun):
         """Write the judgment of a use; none means undecided."""
         await self._hold(bank_key(bank_id))
         values = {"of_id": use_id, "bank": bank_id, "looked_at": True, "new_right": right, "now": at}
-        await self._execute(_JUDGE, values)
+        await self._execute(_SAVE_JUDGMENT, values)
 
     async def save_verdicts(self, verdicts: Sequence[SameQuestionVerdict]) -> None:
         """Insert or overwrite verdicts by id, except those about answers that are not live.
 
-        They are deleted when their answer is dropped or gets new phrasings. The last `VERDICTS` per bank are kept.
+        They are deleted when their answer is dropped or gets new phrasings. The last `MAX_VERDICTS` per bank are kept.
         """
         await self._hold(*(bank_key(verdict.bank_id) for verdict in verdicts))
         if verdicts:
             await self._run(lambda connection: _save_verdicts(connection, verdicts))
 
     async def find_verdicts(self, bank_id: BankId, ids: Collection[str]) -> Sequence[SameQuestionVerdict]:
-        verdicts = await self._run(lambda connection: fetch_by_ids(connection, _VERDICTS, ids), short=True)
+        verdicts = await self._run(lambda connection: fetch_by_ids(connection, _SELECT_VERDICTS, ids), short=True)
         return [verdict for verdict in verdicts if verdict.bank_id == bank_id]
 
     async def add_counts(self, days: Sequence[AnswerDay]) -> None:
@@ -173,19 +175,19 @@ class AnswerUses(Noun):
 
         def work(connection: Connection) -> None:
             known = find_existing_banks(connection, [day.bank_id for day in days])
-            _COUNT.run_many(connection, [_write_day(day) for day in days if day.bank_id in known])
+            _ADD_DAYS.run_many(connection, [_write_day(day) for day in days if day.bank_id in known])
 
         if days:
             await self._run(work)
 
     async def find_days(self, bank_id: BankId, *, since: date) -> Sequence[AnswerDay]:
         """Return the bank's counts from this day on, by day."""
-        return await self._all(_DAYS, {"bank": bank_id, "since": number_of(since)})
+        return await self._all(_SELECT_DAYS, {"bank": bank_id, "since": number_of(since)})
 
 
 def _record_uses(connection: Connection, uses: Sequence[AnswerUse]) -> Collection[AnswerId]:
-    known = {row.id: row for row in fetch_by_ids(connection, _ANSWERS, {use.answer_id for use in uses})}
-    written = {row.id for row in fetch_by_ids(connection, _IDENTIFIED, {use.id for use in uses})}
+    known = {row.id: row for row in fetch_by_ids(connection, _SELECT_ANSWERS, {use.answer_id for use in uses})}
+    written = {row.id for row in fetch_by_ids(connection, _SELECT_IDS, {use.id for use in uses})}
     new: dict[str, AnswerUse] = {}
     for use in uses:
         answer = known.get(use.answer_id)
@@ -203,12 +205,12 @@ def _record_uses(connection: Connection, uses: Sequence[AnswerUse]) -> Collectio
         last = max(at)
         used_at = last if row.used_at is None else max(row.used_at, last)
         rows.append((answer_id, row.uses + len(at), used_at, max(row.touched_at, last)))
-    _USED.run_many(connection, rows)
+    _COUNT_USES.run_many(connection, rows)
     return [answer_id for answer_id in times if not known[answer_id].uses]
 
 
 def _save_verdicts(connection: Connection, verdicts: Sequence[SameQuestionVerdict]) -> None:
-    rows = fetch_by_ids(connection, _ANSWERS, {verdict.answer_id for verdict in verdicts})
+    rows = fetch_by_ids(connection, _SELECT_ANSWERS, {verdict.answer_id for verdict in verdicts})
     live = {(row.bank_id, row.id) for row in rows if not row.dropped}
     live_verdicts = {verdict.id: verdict for verdict in verdicts if (verdict.bank_id, verdict.answer_id) in live}
     _SAVE_VERDICTS.run_many(connection, [_write_verdict(verdict) for verdict in live_verdicts.values()])

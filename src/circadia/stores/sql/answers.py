@@ -68,12 +68,12 @@ _write_answer = build_writer(
 _ADD: Final = Statement(answers.insert(), _COLUMNS)
 _OF_BANK: Final = answers.c.bank_id == bindparam("bank")
 _LIVE: Final = answers.c.dropped == ""
-_GET: Final = Statement(select(answers).where(answers.c.id == bindparam("of_id")))
-_IDENTIFIED: Final = Statement(select_by_ids(answers))
-_STATE: Final = Statement(
+_SELECT: Final = Statement(select(answers).where(answers.c.id == bindparam("of_id")))
+_SELECT_BY_IDS: Final = Statement(select_by_ids(answers))
+_SELECT_BANK: Final = Statement(
     select(banks.c.generation, banks.c.answers_purged).where(banks.c.id == bindparam("bank"))
 )  # fmt: skip
-_NEXT: Final = Statement(
+_BUMP_REVISION: Final = Statement(
     update(banks)
     .where(banks.c.id == bindparam("bank"))
     .values(answers=banks.c.answers + 1)
@@ -82,25 +82,25 @@ _NEXT: Final = Statement(
 _ENTRIES: Final = select(
     *(answers.c[name] for name in ("id", *_SCOPE, "phrasings", "confidence", "conversation", "revision", "dropped"))
 ).where(_OF_BANK)
-_CHANGED: Final = Statement(
+_SELECT_CHANGED: Final = Statement(
     _ENTRIES.where(answers.c.revision > bindparam("after")).order_by(answers.c.revision, answers.c.id)
 )
-_ALL: Final = Statement(_ENTRIES.where(_LIVE).order_by(answers.c.id))
+_SELECT_ALL: Final = Statement(_ENTRIES.where(_LIVE).order_by(answers.c.id))
 _PAGE: Final = (
     select(answers)
     .where(_OF_BANK, _LIVE, answers.c.id > bindparam("after"))
     .order_by(answers.c.id)
     .limit(bindparam("most"))
 )
-_LIVE_OF_BANK: Final = Statement(_PAGE, read=_read_answer)
-_LIVE_OF_AGENT: Final = Statement(_PAGE.where(answers.c.agent_id == bindparam("agent")), read=_read_answer)
-_EXPIRED: Final = Statement(
+_SELECT_LIVE: Final = Statement(_PAGE, read=_read_answer)
+_SELECT_LIVE_OF_AGENT: Final = Statement(_PAGE.where(answers.c.agent_id == bindparam("agent")), read=_read_answer)
+_SELECT_EXPIRED: Final = Statement(
     select(answers.c.id)
     .where(_OF_BANK, _LIVE, answers.c.expires_at <= bindparam("now"))
     .order_by(answers.c.id)
     .limit(bindparam("most"))
 )
-_EXPIRED_FIRST: Final = Statement(
+_SELECT_BANKS_WITH_EXPIRED: Final = Statement(
     select(answers.c.bank_id)
     .where(answers.c.dropped == literal_column("''"), answers.c.expires_at <= bindparam("now"))
     .order_by(answers.c.expires_at)
@@ -111,12 +111,12 @@ _COUNT_LIVE: Final = Statement(
     .select_from(answers)
     .where(_OF_BANK, _LIVE, answers.c.made_at <= bindparam("now"), answers.c.expires_at > bindparam("now"))
 )
-_PHRASE: Final = Statement(
+_SAVE_PHRASINGS: Final = Statement(
     update(answers)
     .where(answers.c.id == bindparam("of_id"))
     .values({name: bindparam(f"new_{name}") for name in ("phrasings", "size", "revision")})
 )
-_SETTLE: Final = Statement(
+_CONFIRM: Final = Statement(
     update(answers)
     .where(_OF_BANK, answers.c.dropped == literal_column("''"), answers.c.id == bindparam("of_id"))
     .values(settled=bindparam("heads")),
@@ -167,7 +167,7 @@ def _select_surplus() -> Statement[Any]:
     return Statement(select(ranked.c.id).where(surplus).order_by(ranked.c.touched_at, ranked.c.id))
 
 
-_CROWDED: Final = _select_surplus()
+_SELECT_SURPLUS: Final = _select_surplus()
 
 
 class AnswerEntry(NamedTuple):
@@ -215,7 +215,7 @@ class Answers(Noun):
 
     async def get(self, bank_id: BankId, answer_id: AnswerId) -> Answer | None:
         """Return the answer, even if dropped."""
-        row = await self._first(_GET, {"of_id": answer_id}, short=True)
+        row = await self._first(_SELECT, {"of_id": answer_id}, short=True)
         return _read_answer(row) if row is not None and row.bank_id == bank_id else None
 
     async def find_changed(self, bank_id: BankId, *, after: int) -> AnswerChanges:
@@ -230,7 +230,7 @@ class Answers(Noun):
     ) -> Sequence[Answer]:
         """Return live answers by id; `after` is the last one of the previous page."""
         values = {"bank": bank_id, "agent": agent_id, "after": after or "", "most": limit}
-        statement = _LIVE_OF_BANK if agent_id is None else _LIVE_OF_AGENT
+        statement = _SELECT_LIVE if agent_id is None else _SELECT_LIVE_OF_AGENT
         return await self._run(lambda connection: [_read_answer(row) for row in statement.all(connection, values)])
 
     async def count_live(self, bank_id: BankId, at: datetime) -> int:
@@ -249,7 +249,7 @@ class Answers(Noun):
         """
         await self._hold(bank_key(bank_id))
         rows = [(bank_id, answer_id, list(heads)) for answer_id, heads in settled.items()]
-        await self._run(lambda connection: _SETTLE.run_many(connection, rows))
+        await self._run(lambda connection: _CONFIRM.run_many(connection, rows))
 
     async def drop(self, bank_id: BankId, ids: Collection[AnswerId], why: DropReason, at: datetime) -> Sequence[Answer]:
         """Drop answers that are live and clear phrasings, text and reasoning; return them as they were."""
@@ -265,18 +265,18 @@ class Answers(Noun):
         UTF-8.
         """
         values = {"bank": bank_id, "most": most, "most_bytes": most_bytes, "most_an_agent": most_an_agent}
-        rows = await self._all(_CROWDED, values, short=False)
+        rows = await self._all(_SELECT_SURPLUS, values, short=False)
         return [AnswerId(row.id) for row in rows]
 
     async def find_expired(self, bank_id: BankId, now: datetime, *, limit: int) -> Sequence[AnswerId]:
         """Return up to `limit` expired answers that are not dropped, by id."""
         values = {"bank": bank_id, "now": now, "most": limit}
-        return [AnswerId(row.id) for row in await self._all(_EXPIRED, values)]
+        return [AnswerId(row.id) for row in await self._all(_SELECT_EXPIRED, values)]
 
     async def find_banks_with_expired(self, now: datetime, *, limit: int) -> Collection[BankId]:
         """Return the banks of the `limit` answers that expired first, without dropped ones."""
         values = {"now": now, "most": limit}
-        rows = await self._all(_EXPIRED_FIRST, values)
+        rows = await self._all(_SELECT_BANKS_WITH_EXPIRED, values)
         return {BankId(row.bank_id) for row in rows}
 
     async def clear(self, bank_id: BankId) -> None:
@@ -294,7 +294,7 @@ def _clear(connection: Connection, bank_id: BankId) -> None:
 
 
 def _put(connection: Connection, new: Sequence[Answer]) -> Collection[AnswerId]:
-    bank = _STATE.first(connection, {"bank": new[0].bank_id})
+    bank = _SELECT_BANK.first(connection, {"bank": new[0].bank_id})
     fresh = [
         answer
         for answer in new
@@ -304,15 +304,15 @@ def _put(connection: Connection, new: Sequence[Answer]) -> Collection[AnswerId]:
     ]
     if not fresh:
         return ()
-    revision = _NEXT.scalar(connection, {"bank": new[0].bank_id})
+    revision = _BUMP_REVISION.scalar(connection, {"bank": new[0].bank_id})
     _ADD.run_many(connection, [_write_answer(replace(answer, revision=revision)) for answer in fresh])
     return [answer.id for answer in fresh]
 
 
 def _find_changed(connection: Connection, bank_id: BankId, after: int) -> AnswerChanges:
-    bank = _STATE.first(connection, {"bank": bank_id})
+    bank = _SELECT_BANK.first(connection, {"bank": bank_id})
     whole = not after or bank is None or after < bank.answers_purged
-    rows = (_ALL if whole else _CHANGED).all(connection, {"bank": bank_id, "after": after})
+    rows = (_SELECT_ALL if whole else _SELECT_CHANGED).all(connection, {"bank": bank_id, "after": after})
     scopes: dict[Any, AnswerScope] = {}  # there are few scopes, and many answers share one
     entries: list[AnswerEntry] = []
     for row in rows:
@@ -324,24 +324,24 @@ def _find_changed(connection: Connection, bank_id: BankId, after: int) -> Answer
 
 
 def _save_phrasings(connection: Connection, bank_id: BankId, answer_id: AnswerId, phrasings: Sequence[str]) -> None:
-    row = _GET.first(connection, {"of_id": answer_id})
+    row = _SELECT.first(connection, {"of_id": answer_id})
     if row is None or row.bank_id != bank_id or row.dropped:
         return
     storable = [phrasing for phrasing in phrasings if is_storable(phrasing)]
     size = _size(storable, row.text, row.reasoning, row.rests)
-    revision = _NEXT.scalar(connection, {"bank": bank_id})
+    revision = _BUMP_REVISION.scalar(connection, {"bank": bank_id})
     values = {"of_id": answer_id, "new_phrasings": storable, "new_size": size, "new_revision": revision}
-    _PHRASE.execute(connection, values)
+    _SAVE_PHRASINGS.execute(connection, values)
     delete_verdicts(connection, [answer_id])
 
 
 def _drop(
     connection: Connection, bank_id: BankId, ids: Collection[AnswerId], why: DropReason, at: datetime
 ) -> Sequence[Answer]:
-    candidates = fetch_by_ids(connection, _IDENTIFIED, list(dict.fromkeys(ids)))
+    candidates = fetch_by_ids(connection, _SELECT_BY_IDS, list(dict.fromkeys(ids)))
     rows = [row for row in candidates if row.bank_id == bank_id and not row.dropped]
     if rows:
-        revision = _NEXT.scalar(connection, {"bank": bank_id})
+        revision = _BUMP_REVISION.scalar(connection, {"bank": bank_id})
         _DROP.run_many(connection, [(row.id, why.value, at, revision) for row in rows])
         delete_verdicts(connection, [row.id for row in rows])
     return [_read_answer(row) for row in rows]

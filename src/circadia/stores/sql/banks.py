@@ -117,11 +117,11 @@ def _greatest_numbers(heads: Any) -> Mapping[Layer, int]:
 
 
 _COLUMNS: Final = [column.name for column in banks.c if column.name in {field.name for field in fields(Bank)}]
-_REMEMBERED: Final = 4096
+_CACHED_POLICIES: Final = 4096
 """Number of cached policies: validating one costs more than reading the row."""
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED_POLICIES)
 def _load_policy(stored: bytes) -> BankPolicy:
     """Return the policy without keys that only a newer version knows."""
     return BankPolicy.model_validate_json(stored)
@@ -152,31 +152,31 @@ _SAVE = Statement(
     update(banks).where(banks.c.id == bindparam("key")).values({name: bindparam(f"new_{name}") for name in _SETTINGS}),
     [*(f"new_{name}" for name in _SETTINGS), "key"],
 )
-_BUMP = Statement(
+_BUMP_GENERATION = Statement(
     update(banks)
     .where(banks.c.id == bindparam("key"))
     .values(generation=banks.c.generation + 1)
     .returning(banks.c.generation)
 )
-_LOG = Statement(insert(removals), ("bank_id", "generation", "numbers"))
-_TRIM = Statement(
+_ADD_REMOVALS = Statement(insert(removals), ("bank_id", "generation", "numbers"))
+_DELETE_OLD_REMOVALS = Statement(
     delete(removals).where(removals.c.bank_id == bindparam("bank"), removals.c.generation <= bindparam("upto"))
 )
-_REMOVED = Statement(
+_SELECT_REMOVALS = Statement(
     select(removals.c.numbers).where(
         removals.c.bank_id == bindparam("bank"),
         removals.c.generation > bindparam("after"),
         removals.c.generation <= bindparam("upto"),
     )
 )
-_PUBLISH = Statement(
+_COUNT_PUBLICATION = Statement(
     update(banks).where(banks.c.id == bindparam("key")).values(published=banks.c.published + 1)
 )  # fmt: skip
 _TOUCH = Statement(
     update(banks).where(banks.c.id == bindparam("key")).values(written_at=bindparam("now")), ("key", "now")
 )  # fmt: skip
-_EDIT = Statement(update(banks).where(banks.c.id == bindparam("key")).values(edited_at=bindparam("now")))
-_SKIPS = Statement(update(banks).where(banks.c.id == bindparam("key")).values(skipped=bindparam("new_skipped")))
+_MARK_EDITED = Statement(update(banks).where(banks.c.id == bindparam("key")).values(edited_at=bindparam("now")))
+_SAVE_SKIPPED = Statement(update(banks).where(banks.c.id == bindparam("key")).values(skipped=bindparam("new_skipped")))
 REMOVED_ROWS: Final = 2_000
 """Rows of a table that are deleted in one block when a bank is removed: some 20 ms."""
 _OF_ANSWERS: Final = (answers, answer_uses, answer_verdicts, answer_frames, answer_days)
@@ -205,9 +205,9 @@ _REMOVE: Final = tuple(
 _REMOVE_BANK: Final = Statement(delete(banks).where(banks.c.id == bindparam("bank")))
 _FEW: Final = 100
 """Maximum number of rows in a short read."""
-LOGGED: Final = 64
+MAX_REMOVAL_GENERATIONS: Final = 64
 """Generations of a bank whose removed rows are recorded, for indexes that have not seen them."""
-LOGGED_ROWS: Final = 1_000
+MAX_REMOVED_NUMBERS: Final = 1_000
 """Maximum number of recorded rows per generation: for more, reloading an index is faster."""
 _NAMES = NamesNear(select(banks), banks.c.name)
 
@@ -322,10 +322,10 @@ class Banks(Noun):
         await self._hold(bank_key(bank_id))
 
         def work(connection: Connection) -> None:
-            generation = _BUMP.scalar(connection, {"key": bank_id})
-            _TRIM.execute(connection, {"bank": bank_id, "upto": generation - LOGGED})
-            if removed is not None and sum(map(len, removed.values())) <= LOGGED_ROWS:
-                _LOG.run_many(
+            generation = _BUMP_GENERATION.scalar(connection, {"key": bank_id})
+            _DELETE_OLD_REMOVALS.execute(connection, {"bank": bank_id, "upto": generation - MAX_REMOVAL_GENERATIONS})
+            if removed is not None and sum(map(len, removed.values())) <= MAX_REMOVED_NUMBERS:
+                _ADD_REMOVALS.run_many(
                     connection,
                     [(bank_id, generation, {layer.value: list(numbers) for layer, numbers in removed.items()})],
                 )
@@ -335,19 +335,19 @@ class Banks(Noun):
     async def find_removed(self, bank_id: BankId, *, after: int, upto: int) -> Mapping[Layer, Collection[int]] | None:
         """Return the rows removed by these generations; none if some are unknown, since only the last are stored."""
         values = {"bank": bank_id, "after": after, "upto": upto}
-        logged = await self._all(_REMOVED, values, short=True)
+        logged = await self._all(_SELECT_REMOVALS, values, short=True)
         if len(logged) < upto - after:
             return None
         return {layer: [number for row in logged for number in row.numbers.get(layer, ())] for layer in Layer}
 
     async def count_publication(self, bank_id: BankId) -> None:
         await self._hold(bank_key(bank_id))
-        await self._execute(_PUBLISH, {"key": bank_id})
+        await self._execute(_COUNT_PUBLICATION, {"key": bank_id})
 
     async def mark_edited(self, bank_id: BankId, at: datetime) -> None:
         """Record that someone other than the sleep tier wrote a block."""
         await self._hold(bank_key(bank_id))
-        await self._execute(_EDIT, {"key": bank_id, "now": at})
+        await self._execute(_MARK_EDITED, {"key": bank_id, "now": at})
         queue_check(self._runner, bank_id)
 
     async def touch(self, bank_id: BankId, at: datetime) -> None:
@@ -393,4 +393,4 @@ def _skip(connection: Connection, bank_id: BankId, why: str) -> None:
     row = _GET.first(connection, {"key": bank_id})
     if row is not None:
         skipped: Mapping[str, int] = row.skipped
-        _SKIPS.execute(connection, {"key": bank_id, "new_skipped": {**skipped, why: skipped.get(why, 0) + 1}})
+        _SAVE_SKIPPED.execute(connection, {"key": bank_id, "new_skipped": {**skipped, why: skipped.get(why, 0) + 1}})

@@ -29,8 +29,8 @@ _write_block = build_writer(_FIELDS, spans=_dump_spans)
 _write_text = build_writer(("value", "spans", "bank_id", "label", "version"), spans=_dump_spans)
 _ADD = Statement(Upsert(blocks), _FIELDS)
 _OF_LABEL = select(blocks).where(blocks.c.bank_id == bindparam("bank"), blocks.c.label == bindparam("label"))
-_LATEST = Statement(_OF_LABEL.order_by(blocks.c.version.desc()).limit(1), read=_read_block)
-_HISTORY = Statement(
+_SELECT_LATEST = Statement(_OF_LABEL.order_by(blocks.c.version.desc()).limit(1), read=_read_block)
+_SELECT_HISTORY = Statement(
     _OF_LABEL.where(blocks.c.version > bindparam("after")).order_by(blocks.c.version).limit(bindparam("most")),
     read=_read_block,
 )
@@ -42,17 +42,17 @@ _NEWEST = (
     .subquery()
 )
 _OF_BANK = select(blocks).where(blocks.c.bank_id == bindparam("bank"))
-_EVERY = Statement(
+_SELECT_PRESENT = Statement(
     _OF_BANK.join(_NEWEST, (_NEWEST.c.label == blocks.c.label) & (_NEWEST.c.version == blocks.c.version))
     .where(blocks.c.deleted.is_(False))
     .order_by(blocks.c.label),
     read=_read_block,
 )
-_LABELS = Statement(
+_SELECT_LABELS = Statement(
     select(blocks.c.label).where(blocks.c.bank_id == bindparam("bank")).distinct().order_by(blocks.c.label)
 )
-_VERSIONS = Statement(_OF_BANK.order_by(blocks.c.label, blocks.c.version), read=_read_block)
-_CUT = Statement(
+_SELECT_VERSIONS = Statement(_OF_BANK.order_by(blocks.c.label, blocks.c.version), read=_read_block)
+_REWRITE = Statement(
     update(blocks)
     .where(
         blocks.c.bank_id == bindparam("in_bank"),
@@ -75,29 +75,31 @@ class Blocks(Noun):
     async def get_latest(self, bank_id: BankId, label: str) -> Block | None:
         """Return the newest version, even if it marks a deletion."""
         await self._hold(bank_key(bank_id))
-        return await self._first(_LATEST, {"bank": bank_id, "label": label})
+        return await self._first(_SELECT_LATEST, {"bank": bank_id, "label": label})
 
     async def find_all(self, bank_id: BankId) -> Sequence[Block]:
         """Return the newest version of each block that is not deleted, by label."""
         await self._hold(bank_key(bank_id))
-        return await self._all(_EVERY, {"bank": bank_id}, short=False)
+        return await self._all(_SELECT_PRESENT, {"bank": bank_id}, short=False)
 
     async def labels(self, bank_id: BankId) -> Sequence[str]:
         """Return all present and past labels of the bank, in order."""
-        rows = await self._all(_LABELS, {"bank": bank_id})
+        rows = await self._all(_SELECT_LABELS, {"bank": bank_id})
         return [row.label for row in rows]
 
     async def history(
         self, bank_id: BankId, label: str, *, after: int = 0, limit: int = _ALL_VERSIONS
     ) -> Sequence[Block]:
         """Return all versions, oldest first."""
-        return await self._all(_HISTORY, {"bank": bank_id, "label": label, "after": after, "most": limit}, short=False)
+        return await self._all(
+            _SELECT_HISTORY, {"bank": bank_id, "label": label, "after": after, "most": limit}, short=False
+        )
 
     async def versions(self, bank_id: BankId) -> Sequence[Block]:
         """Return all versions with spans, of all blocks of a bank."""
-        return [block for block in await self._all(_VERSIONS, {"bank": bank_id}, short=False) if block.spans]
+        return [block for block in await self._all(_SELECT_VERSIONS, {"bank": bank_id}, short=False) if block.spans]
 
     async def rewrite_version(self, block: Block) -> None:
         """Overwrite value and spans of a version, to forget something in it."""
         await self._hold(bank_key(block.bank_id))
-        await self._write(_CUT, _write_text(block))
+        await self._write(_REWRITE, _write_text(block))

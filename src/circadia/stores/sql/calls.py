@@ -23,7 +23,7 @@ from circadia.stores.sql.usage_days import add_calls, count_days, fetch_ended, u
 _FIELDS: Final = tuple(field.name for field in fields(Call))
 _write_call = build_writer(_FIELDS)
 _read_call = build_reader(Call)
-_PUT = Statement(Upsert(calls, keys=("id",), new=[name for name in _FIELDS if name != "id"]), _FIELDS)
+_SAVE = Statement(Upsert(calls, keys=("id",), new=[name for name in _FIELDS if name != "id"]), _FIELDS)
 _REMOVE = Statement(delete(calls).where(calls.c.id == bindparam("key")))
 
 _OPEN: Final = select(
@@ -42,12 +42,12 @@ _ENDED: Final = select(usage_days.c.calls, usage_days.c.charged_tokens, usage_da
     usage_days.c.day == bindparam("day"),
 )
 _CHARGED: Final = union_all(_ENDED, _OPEN).subquery("charged")
-_SPENT: Final = Statement(select(*(func.coalesce(func.sum(column), 0) for column in _CHARGED.c)))
+_SUM_DAY: Final = Statement(select(*(func.coalesce(func.sum(column), 0) for column in _CHARGED.c)))
 _COUNT: Final = Statement(
     select(func.count()).where(calls.c.agent_id == bindparam("agent_id"), calls.c.at >= bindparam("since"))
 )
 
-_LATEST = Statement(
+_SELECT_LATEST = Statement(
     select(calls)
     .where(calls.c.agent_id == bindparam("agent"))
     .order_by(calls.c.at.desc(), calls.c.id.desc())
@@ -55,7 +55,7 @@ _LATEST = Statement(
     read=_read_call,
 )
 
-_OF_PULSES: Final = Statement(
+_SUM_BY_PULSE: Final = Statement(
     select(pulses.c.id, *SUMS)
     .select_from(pulses)
     .join(
@@ -80,7 +80,7 @@ class Calls(Noun):
 
         def work(connection: Connection) -> None:
             before = fetch_ended(connection, lines)
-            _PUT.run_many(connection, [_write_call(line) for line in lines])
+            _SAVE.run_many(connection, [_write_call(line) for line in lines])
             add_calls(connection, lines, instead=before)
 
         if lines:
@@ -101,7 +101,7 @@ class Calls(Noun):
             "agent": agent.name, "session": agent.session, "day": count_days(at), "agent_id": agent.id,
             "since": at.replace(hour=0, minute=0, second=0, microsecond=0),
         }  # fmt: skip
-        [row] = await self._all(_SPENT, values)
+        [row] = await self._all(_SUM_DAY, values)
         return AgentSpend(calls=int(row[0]), tokens=int(row[1]), nanousd=int(row[2]))
 
     async def count_since(self, agent_id: AgentId, since: datetime) -> int:
@@ -113,7 +113,7 @@ class Calls(Noun):
     async def find_latest(self, agent_id: AgentId, limit: int) -> Sequence[Call]:
         """Return the agent's last calls, newest first."""
         values = {"agent": agent_id, "most": limit}
-        return await self._all(_LATEST, values)
+        return await self._all(_SELECT_LATEST, values)
 
     async def sum_by_group(
         self,
@@ -161,12 +161,12 @@ class Calls(Noun):
         Calls of an agent from a pulse's creation to its end are the pulse's. Old calls that are summed up by the day
         belong to none.
         """
-        rows = await self._all(_OF_PULSES, {"root": root_id})
+        rows = await self._all(_SUM_BY_PULSE, {"root": root_id})
         return {PulseId(row.id): build_group((row.id,), row[1:]) for row in rows}
 
 
 _ADD_OWNER = Statement(Upsert(provider_ids), [column.name for column in provider_ids.c])
-_OWNER = Statement(
+_SELECT_OWNER = Statement(
     select(provider_ids.c.agent_id).where(
         provider_ids.c.upstream == bindparam("upstream"), provider_ids.c.provider_id == bindparam("provider_id")
     )
@@ -181,4 +181,4 @@ class ProviderIds(Noun):
         await self._write(_ADD_OWNER, (upstream, provider_id, agent_id, at))
 
     async def owner(self, upstream: str, provider_id: str) -> AgentId | None:
-        return await self._scalar(_OWNER, {"upstream": upstream, "provider_id": provider_id})
+        return await self._scalar(_SELECT_OWNER, {"upstream": upstream, "provider_id": provider_id})

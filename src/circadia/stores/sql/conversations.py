@@ -70,7 +70,7 @@ _ADD = Statement(
     ),
     _FIELDS,
 )
-_GET = Statement(
+_SELECT = Statement(
     select(conversations).where(
         conversations.c.agent_id == bindparam("agent_id"), conversations.c.id == bindparam("key")
     ),
@@ -104,7 +104,7 @@ def _newest_id(column: str, value: ColumnElement[Any]) -> ScalarSelect[Any]:
     )
 
 
-_FIND = Statement(_build_find, read=_read_conversation)
+_SELECT_FOUND = Statement(_build_find, read=_read_conversation)
 
 
 class Conversations(Noun):
@@ -112,12 +112,12 @@ class Conversations(Noun):
 
     async def get(self, agent_id: AgentId, conversation_id: ConversationId) -> Conversation | None:
         values = {"agent_id": agent_id, "key": conversation_id}
-        return await self._first(_GET, values, short=True, single="read")
+        return await self._first(_SELECT, values, short=True, single="read")
 
     async def find(self, agent_id: AgentId, heads: Sequence[str], *, name: str | None) -> Sequence[Conversation]:
         """Return the agent's conversation with this id, its newest with this handle, and its newest for each head."""
         values = {"agent_id": agent_id, "heads": orjson.dumps(heads).decode(), "name": name}
-        return await self._all(_FIND, values, short=True, single="read")
+        return await self._all(_SELECT_FOUND, values, short=True, single="read")
 
     async def add(self, conversations: Sequence[Conversation]) -> None:
         """Insert conversations, or add to the existing ones: turns and versions are summed, and end users merged.

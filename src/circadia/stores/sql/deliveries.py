@@ -38,8 +38,8 @@ _ROWS = select_deliveries(deliveries)
 _OF_AGENT = _ROWS.where(deliveries.c.agent_id == bindparam("agent_id"))
 _UNREAD = _OF_AGENT.where(deliveries.c.state == DeliveryState.UNREAD.value).limit(50)
 _IS_MENTION: Final = text("deliveries.mentioned")  # the form of the index `deliveries_mentioned`
-_ONE = Statement(_OF_AGENT.where(deliveries.c.message_id == bindparam("message_id")), read=_read_delivery)
-_UNREAD_OF = select(
+_SELECT = Statement(_OF_AGENT.where(deliveries.c.message_id == bindparam("message_id")), read=_read_delivery)
+_SELECT_UNREAD_COUNTS = select(
     delivery_counts.c.agent_id,
     delivery_counts.c.number.label("count"),
     select(func.max(deliveries.c.number))
@@ -51,9 +51,9 @@ _UNREAD_OF = select(
     delivery_counts.c.state == DeliveryState.UNREAD.value,
     delivery_counts.c.number > 0,
 )
-_AT_ONCE: Final = 1_000
+_AGENTS_PER_STATEMENT: Final = 1_000
 """Agents per statement: drivers limit the number of values."""
-_COUNTS = Statement(
+_SELECT_COUNTS = Statement(
     select(delivery_counts.c.state, delivery_counts.c.number).where(delivery_counts.c.agent_id == bindparam("agent_id"))
 )
 
@@ -83,12 +83,12 @@ def _may_move(to: DeliveryState, *origins: DeliveryState) -> ColumnElement[bool]
 
 
 _LEASE = _build_move(DeliveryState.LEASED, DeliveryState.UNREAD)
-_HANDLE = _build_move(DeliveryState.HANDLED, DeliveryState.UNREAD, DeliveryState.LEASED, DeliveryState.DEAD)
+_MARK_HANDLED = _build_move(DeliveryState.HANDLED, DeliveryState.UNREAD, DeliveryState.LEASED, DeliveryState.DEAD)
 _RELEASE = _build_move(DeliveryState.UNREAD, DeliveryState.LEASED)
-_DIE = _build_move(DeliveryState.DEAD, DeliveryState.UNREAD, DeliveryState.LEASED)
+_MARK_DEAD = _build_move(DeliveryState.DEAD, DeliveryState.UNREAD, DeliveryState.LEASED)
 _REQUEUE = _build_move(DeliveryState.UNREAD, DeliveryState.DEAD)
 # One by one: for a list, PostgreSQL's plan for all values reads an agent's deliveries, which it takes to be few.
-_SEE = Statement(
+_MARK_SEEN = Statement(
     update(deliveries)
     .where(
         deliveries.c.agent_id == bindparam("agent"),
@@ -98,7 +98,7 @@ _SEE = Statement(
     .values(seen_at=bindparam("now", type_=Instant)),
     ["agent", "message", "now"],
 )
-_NOTICE = Statement(
+_MARK_NOTICED = Statement(
     update(deliveries)
     .where(deliveries.c.agent_id == bindparam("agent"), deliveries.c.message_id == bindparam("message"))
     .values(missed=False),
@@ -125,14 +125,14 @@ _IS_OF_PULSE = and_(
     deliveries.c.state == DeliveryState.LEASED.value,
     deliveries.c.leased_until.is_(None),  # else it is snoozed, or in flight to a caller, and no longer the pulse's
 )
-_OF_PULSE = Statement(select(deliveries.c.message_id).where(_IS_OF_PULSE))
-_SEE_OF_PULSE = Statement(
+_SELECT_OF_PULSE = Statement(select(deliveries.c.message_id).where(_IS_OF_PULSE))
+_MARK_SEEN_BY_PULSE = Statement(
     update(deliveries)
     .where(_IS_OF_PULSE, deliveries.c.seen_at.is_(None))
     .values(seen_at=bindparam("now", type_=Instant)),
     ["pulse", "now"],
 )
-_HANDLE_OF_PULSE = Statement(
+_MARK_HANDLED_BY_PULSE = Statement(
     update(deliveries)
     .where(_IS_OF_PULSE)
     .values(
@@ -155,36 +155,38 @@ _UNHANDLED = (
     .limit(bindparam("most"))
 )
 _UNHANDLED_ROWS = Statement(_UNHANDLED, read=_read_delivery)
-_OF_MESSAGE = Statement(_ROWS.where(deliveries.c.message_id == bindparam("message_id")), read=_read_delivery)
-_NUMBER = Statement(select(messages.c.number).where(messages.c.id == bindparam("message_id")))
+_SELECT_OF_MESSAGE = Statement(_ROWS.where(deliveries.c.message_id == bindparam("message_id")), read=_read_delivery)
+_SELECT_NUMBER = Statement(select(messages.c.number).where(messages.c.id == bindparam("message_id")))
 _NO_END: Final = 2**63 - 1
 IS_LEASED = deliveries.c.state == text(f"'{DeliveryState.LEASED.value}'")
 """A literal, not a parameter: SQLite uses a partial index only if the statement shows that its condition holds."""
-_FREE = update(deliveries).where(IS_LEASED).values(state=DeliveryState.UNREAD.value, leased_until=None, snoozed=False)
+_RELEASE_LEASES = (
+    update(deliveries).where(IS_LEASED).values(state=DeliveryState.UNREAD.value, leased_until=None, snoozed=False)
+)
 HAS_EXPIRED = (deliveries.c.leased_until <= bindparam("now"),)
 _IS_WAIT = (deliveries.c.leased_until.is_not(None), deliveries.c.snoozed.is_(False))
-_RETIRED = (
+_OLD_HANDLED = (
     select(deliveries.c.agent_id, deliveries.c.message_id)
     .where(deliveries.c.state == text(f"'{DeliveryState.HANDLED.value}'"))
     .where(deliveries.c.ended_at < bindparam("before"))
     .order_by(deliveries.c.ended_at)
     .limit(bindparam("most"))
 )
-_RETIRED_ROWS = Statement(_RETIRED)
-_RETIRE = Statement(
+_SELECT_OLD_HANDLED = Statement(_OLD_HANDLED)
+_DELETE_OLD_HANDLED = Statement(
     delete(deliveries)
-    .where(tuple_(deliveries.c.agent_id, deliveries.c.message_id).in_(_RETIRED))
+    .where(tuple_(deliveries.c.agent_id, deliveries.c.message_id).in_(_OLD_HANDLED))
     .returning(deliveries.c.message_id)
 )
-_ANSWER = messages.alias("answer")
-_FORGET = (
+_REPLY = messages.alias("answer")
+_DELETE_DIRECT_MESSAGES = (
     delete(messages)
     .where(
         messages.c.id.in_(bindparam("ids", expanding=True)),
         exists().where(threads.c.id == messages.c.thread_id, threads.c.status == ThreadStatus.DIRECT.value),
         ~exists().where(deliveries.c.message_id == messages.c.id),
         ~exists().where(wakes.c.message_id == messages.c.id),
-        ~exists().where(_ANSWER.c.reply_to == messages.c.id),
+        ~exists().where(_REPLY.c.reply_to == messages.c.id),
     )
     .returning(messages.c.number, messages.c.reply_to)
 )
@@ -210,8 +212,8 @@ class Deliveries(Noun):
         """Return the unread count and the newest number for each of these agents with unread deliveries."""
 
         def work(connection: Connection) -> Sequence[Any]:
-            parts = (agents[at : at + _AT_ONCE] for at in range(0, len(agents), _AT_ONCE))
-            return [row for part in parts for row in connection.execute(_UNREAD_OF, {"agents": part})]
+            parts = (agents[at : at + _AGENTS_PER_STATEMENT] for at in range(0, len(agents), _AGENTS_PER_STATEMENT))
+            return [row for part in parts for row in connection.execute(_SELECT_UNREAD_COUNTS, {"agents": part})]
 
         return {AgentId(row.agent_id): (row.count, row.newest) for row in await self._run(work)}
 
@@ -247,12 +249,12 @@ class Deliveries(Noun):
 
     async def get(self, agent_id: AgentId, message_id: MessageId) -> Delivery | None:
         await self._hold(agent_key(agent_id))
-        return await self._first(_ONE, {"agent_id": agent_id, "message_id": message_id})
+        return await self._first(_SELECT, {"agent_id": agent_id, "message_id": message_id})
 
     async def count_by_state(self, agent_id: AgentId) -> Mapping[DeliveryState, int]:
         """Return the number of deliveries in each state, in constant time."""
         await self._hold(agent_key(agent_id))
-        rows = await self._all(_COUNTS, {"agent_id": agent_id})
+        rows = await self._all(_SELECT_COUNTS, {"agent_id": agent_id})
         counts = {row.state: row.number for row in rows}
         return {state: counts.get(state.value, 0) for state in DeliveryState}
 
@@ -272,7 +274,7 @@ class Deliveries(Noun):
         """Return the deliveries of all present agents in these states, none of them handled, newest message first."""
 
         def work(connection: Connection) -> Sequence[Delivery]:
-            last = None if before is None else _NUMBER.first(connection, {"message_id": before})
+            last = None if before is None else _SELECT_NUMBER.first(connection, {"message_id": before})
             values = {"below": _NO_END if last is None else last.number, "most": limit}
             found = [
                 each for state in states for each in _UNHANDLED_ROWS.all(connection, {**values, "in_state": state})
@@ -282,7 +284,7 @@ class Deliveries(Noun):
         return await self._run(work)
 
     async def find_by_message(self, message_id: MessageId) -> Sequence[Delivery]:
-        return await self._all(_OF_MESSAGE, {"message_id": message_id})
+        return await self._all(_SELECT_OF_MESSAGE, {"message_id": message_id})
 
     async def count_unread(self, agent_id: AgentId) -> int:
         """Return the number of unread deliveries in constant time."""
@@ -309,18 +311,18 @@ class Deliveries(Noun):
     async def mark_seen_by_pulse(self, agent_id: AgentId, pulse_id: PulseId, now: datetime) -> None:
         """Record when the agent first received the messages in the prompt of its pulse: when that started."""
         await self._hold(agent_key(agent_id))
-        self._queue_write(_SEE_OF_PULSE, [pulse_id, now], key=pulse_id)
+        self._queue_write(_MARK_SEEN_BY_PULSE, [pulse_id, now], key=pulse_id)
 
     async def mark_handled_by_pulse(self, agent_id: AgentId, pulse_id: PulseId, now: datetime) -> None:
         """Mark the unhandled messages in the pulse's prompt as handled."""
         await self._hold(agent_key(agent_id))
-        self._queue_write(_HANDLE_OF_PULSE, [pulse_id, now], key=pulse_id)
+        self._queue_write(_MARK_HANDLED_BY_PULSE, [pulse_id, now], key=pulse_id)
 
     async def mark_handled(
         self, agent_id: AgentId, messages: Collection[MessageId], now: datetime
     ) -> Sequence[MessageId]:
         """Mark deliveries as handled; return those that changed."""
-        return await self._move(_HANDLE, agent_id, messages, seen=now, ended=now)
+        return await self._move(_MARK_HANDLED, agent_id, messages, seen=now, ended=now)
 
     async def release(self, agent_id: AgentId, messages: Collection[MessageId]) -> Sequence[MessageId]:
         """Return leased deliveries to unread; return those that changed."""
@@ -331,17 +333,17 @@ class Deliveries(Noun):
         await self._hold(agent_key(agent_id))
         if messages:
             rows = [(agent_id, message_id, now) for message_id in sorted(messages)]
-            await self._run(lambda connection: _SEE.run_many(connection, rows))
+            await self._run(lambda connection: _MARK_SEEN.run_many(connection, rows))
 
     async def mark_noticed(self, agent_id: AgentId, messages: Collection[MessageId]) -> None:
         """Mark deliveries as no longer missed: they have woken their agent, or asked for it."""
         await self._hold(agent_key(agent_id))
         for message_id in messages:
-            self._queue_write(_NOTICE, [agent_id, message_id], key=message_id)
+            self._queue_write(_MARK_NOTICED, [agent_id, message_id], key=message_id)
 
     async def mark_dead(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
         """Mark leased or unread deliveries as dead; return those that changed."""
-        return await self._move(_DIE, agent_id, messages, ended=now)
+        return await self._move(_MARK_DEAD, agent_id, messages, ended=now)
 
     async def requeue(self, agent_id: AgentId, messages: Collection[MessageId]) -> Sequence[MessageId]:
         """Return dead deliveries to unread; return those that changed."""
@@ -349,7 +351,7 @@ class Deliveries(Noun):
 
     async def find_leased_by_pulse(self, pulse_id: PulseId) -> Sequence[MessageId]:
         """Return the unhandled messages in the pulse's prompt."""
-        rows = await self._all(_OF_PULSE, {"pulse": pulse_id})
+        rows = await self._all(_SELECT_OF_PULSE, {"pulse": pulse_id})
         return [MessageId(row.message_id) for row in rows]
 
     async def release_expired(self, now: datetime) -> Collection[AgentId]:
@@ -364,11 +366,12 @@ class Deliveries(Noun):
         self, conditions: Sequence[ColumnElement[bool]], values: Mapping[str, object]
     ) -> Collection[AgentId]:
         leased = select(deliveries.c.agent_id).where(IS_LEASED, *conditions).order_by(deliveries.c.leased_until)
-        affected = select(leased.limit(_AT_ONCE).subquery().c.agent_id).distinct()  # the oldest, by an index
+        oldest = leased.limit(_AGENTS_PER_STATEMENT).subquery()  # by an index
+        affected = select(oldest.c.agent_id).distinct()
         ids = await self._run(lambda connection: connection.execute(affected, values).scalars().all())
         if ids:
             await self._hold(*(agent_key(AgentId(agent_id)) for agent_id in ids))
-            freeing = _FREE.where(*conditions, deliveries.c.agent_id.in_(ids))
+            freeing = _RELEASE_LEASES.where(*conditions, deliveries.c.agent_id.in_(ids))
             await self._run(lambda connection: connection.execute(freeing, values))
         return {AgentId(agent_id) for agent_id in ids}
 
@@ -379,14 +382,16 @@ class Deliveries(Noun):
         """
         await self._hold(RETENTION_KEY)
         values = {"before": before, "most": limit}
-        owners = await self._run(lambda connection: {row.agent_id for row in _RETIRED_ROWS.all(connection, values)})
+        owners = await self._run(
+            lambda connection: {row.agent_id for row in _SELECT_OLD_HANDLED.all(connection, values)}
+        )
         await self._hold(*(agent_key(AgentId(agent_id)) for agent_id in owners))
 
         def work(connection: Connection) -> int:
-            retired = [row.message_id for row in _RETIRE.all(connection, values)]
+            retired = [row.message_id for row in _DELETE_OLD_HANDLED.all(connection, values)]
             ids: Collection[str] = set(retired)
             while ids:  # a deleted message may have been the last reply to another one
-                forgotten = connection.execute(_FORGET, {"ids": list(ids)}).all()
+                forgotten = connection.execute(_DELETE_DIRECT_MESSAGES, {"ids": list(ids)}).all()
                 remove_from_index(connection, [row.number for row in forgotten])
                 ids = {row.reply_to for row in forgotten if row.reply_to is not None}
             return len(retired)

@@ -39,7 +39,7 @@ _FIELDS: Final = tuple(field.name for field in fields(DreamJob))
 _read_job = build_reader(DreamJob)
 _write_job = build_writer(_FIELDS)
 _ADD = Statement(Upsert(dream_jobs), _FIELDS)
-_BY_ID = Statement(select(dream_jobs).where(dream_jobs.c.id == bindparam("of")), read=_read_job)
+_SELECT = Statement(select(dream_jobs).where(dream_jobs.c.id == bindparam("of")), read=_read_job)
 
 
 class DreamJobs(Noun):
@@ -59,7 +59,7 @@ class DreamJobs(Noun):
         return await self._run(lambda connection: connection.execute(statement).rowcount == 1)
 
     async def get(self, dream_id: DreamId) -> DreamJob | None:
-        return await self._first(_BY_ID, {"of": dream_id})
+        return await self._first(_SELECT, {"of": dream_id})
 
     async def find_all(
         self,

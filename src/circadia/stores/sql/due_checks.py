@@ -22,14 +22,16 @@ from circadia.stores.sql.upsert import Upsert
 _REQUESTS_PER_BANK: Final = 10
 """Requests that are read for each bank that is wanted."""
 _ADD = Statement(insert(due_checks).inline(), ("bank_id", "bound_name", "if_asleep"))
-_ASKED = Statement(select(due_checks).order_by(due_checks.c.number).limit(bindparam("most")))
+_SELECT_REQUESTS = Statement(select(due_checks).order_by(due_checks.c.number).limit(bindparam("most")))
 IS_TIME: Final = next_checks.c.at <= bindparam("now")
-_TIMED = Statement(select(next_checks.c.bank_id).where(IS_TIME).order_by(next_checks.c.at).limit(bindparam("most")))
-_DROP = Statement(delete(due_checks).where(due_checks.c.number == bindparam("of_number")), ("of_number",))
-_SET = Statement(
+_SELECT_TIMED = Statement(
+    select(next_checks.c.bank_id).where(IS_TIME).order_by(next_checks.c.at).limit(bindparam("most"))
+)
+_DELETE_REQUESTS = Statement(delete(due_checks).where(due_checks.c.number == bindparam("of_number")), ("of_number",))
+_SAVE_NEXT = Statement(
     Upsert(next_checks, keys=("bank_id",), new=("at", "has_backlog")), [column.name for column in next_checks.c]
 )
-_CLEAR = Statement(delete(next_checks).where(next_checks.c.bank_id == bindparam("bank")), ("bank",))
+_DELETE_NEXT = Statement(delete(next_checks).where(next_checks.c.bank_id == bindparam("bank")), ("bank",))
 
 
 def _build_expansion(counted: ColumnElement[bool]) -> Statement[Any]:
@@ -95,12 +97,12 @@ class DueChecks(Noun):
         def work(connection: Connection) -> DueBanks:
             numbers: dict[BankId, list[int]] = {}
             agents: list[AgentsCheck] = []
-            for row in _ASKED.all(connection, {"most": limit * _REQUESTS_PER_BANK}):
+            for row in _SELECT_REQUESTS.all(connection, {"most": limit * _REQUESTS_PER_BANK}):
                 if row.bank_id is None:
                     agents.append(AgentsCheck(number=row.number, bound_name=row.bound_name, if_asleep=row.if_asleep))
                 elif row.bank_id in numbers or len(numbers) < limit:
                     numbers.setdefault(BankId(row.bank_id), []).append(row.number)
-            timed = _TIMED.all(connection, {"now": now, "most": limit})
+            timed = _SELECT_TIMED.all(connection, {"now": now, "most": limit})
             return DueBanks(banks={**{BankId(row.bank_id): () for row in timed}, **numbers}, agents=agents)
 
         return await self._run(work, short=True)
@@ -117,8 +119,8 @@ class DueChecks(Noun):
         over = sorted(each.bank_id for each in checks if not each.is_needed)
 
         def work(connection: Connection) -> None:
-            _DROP.run_many(connection, [(number,) for number in sorted(numbers)])
-            _CLEAR.run_many(connection, [(bank_id,) for bank_id in over])
-            _SET.run_many(connection, needed)
+            _DELETE_REQUESTS.run_many(connection, [(number,) for number in sorted(numbers)])
+            _DELETE_NEXT.run_many(connection, [(bank_id,) for bank_id in over])
+            _SAVE_NEXT.run_many(connection, needed)
 
         await self._run(work)

@@ -27,15 +27,15 @@ _read_episode = build_reader(Episode, stale=_STALE.validate_python)
 _write_episode = build_writer(_FIELDS, stale=lambda episode: _STALE.dump_python(episode.stale, mode="json"))
 _ADD = Statement(insert(episodes).inline(), _FIELDS)
 _OF_BANK = select(episodes).where(episodes.c.bank_id == bindparam("bank"))
-_GET = Statement(_OF_BANK.where(episodes.c.id == bindparam("key_id")), read=_read_episode)
-_BY_KEY = Statement(_OF_BANK.where(episodes.c.key == bindparam("idempotency")), read=_read_episode)
-_SAID = Statement(
+_SELECT = Statement(_OF_BANK.where(episodes.c.id == bindparam("key_id")), read=_read_episode)
+_SELECT_BY_KEY = Statement(_OF_BANK.where(episodes.c.key == bindparam("idempotency")), read=_read_episode)
+_SELECT_BY_SPEAKER = Statement(
     _OF_BANK.where(episodes.c.digest == bindparam("said"), episodes.c.stored_at >= bindparam("since"))
     .order_by(episodes.c.stored_at.desc())
     .limit(1),
     read=_read_episode,
 )
-_REPEAT = Statement(
+_COUNT_REPETITION = Statement(
     update(episodes).where(episodes.c.id == bindparam("key_id")).values(repeats=episodes.c.repeats + 1)
 )  # fmt: skip
 _DEMOTE = (
@@ -54,17 +54,17 @@ _DEMOTE = (
         )
     ),
 )
-_WEIGHTS = Statement(
+_SELECT_WEIGHTS = Statement(
     select(episodes.c.number, episodes.c.stale).where(
         episodes.c.bank_id == bindparam("bank"), episodes.c.demotion > bindparam("after")
     )
 )
-_DEMOTED = Statement(
+_SELECT_DEMOTED = Statement(
     select(episodes.c.id, episodes.c.stale).where(
         episodes.c.bank_id == bindparam("bank"), cast(episodes.c.stale, Text) != literal_column("'[]'")
     )
 )
-_IDENTIFIED = Statement(select_by_ids(episodes), read=_read_episode)
+_SELECT_BY_IDS = Statement(select_by_ids(episodes), read=_read_episode)
 
 
 def _build_keyed(connection: Connection) -> Select[Any, Any]:
@@ -75,7 +75,7 @@ def _build_keyed(connection: Connection) -> Select[Any, Any]:
     return select(keys.c.value.label("key"), select(episodes.c.stored_at).where(*is_it).scalar_subquery().label("at"))
 
 
-_KEYED = Statement(_build_keyed)
+_SELECT_TIMES_BY_KEY = Statement(_build_keyed)
 
 
 class Episodes(SearchableRows[EpisodeId, Episode]):
@@ -91,25 +91,25 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
 
     async def get(self, bank_id: BankId, episode_id: EpisodeId) -> Episode | None:
         await self._hold(bank_key(bank_id))
-        return await self._first(_GET, {"bank": bank_id, "key_id": episode_id})
+        return await self._first(_SELECT, {"bank": bank_id, "key_id": episode_id})
 
     async def get_by_key(self, bank_id: BankId, key: str) -> Episode | None:
         await self._hold(bank_key(bank_id))
-        return await self._first(_BY_KEY, {"bank": bank_id, "idempotency": key})
+        return await self._first(_SELECT_BY_KEY, {"bank": bank_id, "idempotency": key})
 
     async def find_stored_times(self, bank_id: BankId, keys: Collection[str]) -> Mapping[str, datetime]:
         """Return the storage times of the bank's episodes with these idempotency keys, by key."""
         values = {"bank": bank_id, "keys": orjson.dumps(list(keys)).decode()}
-        rows = await self._all(_KEYED, values)
+        rows = await self._all(_SELECT_TIMES_BY_KEY, values)
         return {row.key: row.at for row in rows if row.at is not None}
 
     async def find_repeated(self, bank_id: BankId, digest: str, since: datetime) -> Episode | None:
         """Return the newest episode with this digest of speaker and text that was stored since then."""
         await self._hold(bank_key(bank_id))
-        return await self._first(_SAID, {"bank": bank_id, "said": digest, "since": since})
+        return await self._first(_SELECT_BY_SPEAKER, {"bank": bank_id, "said": digest, "since": since})
 
     async def count_repetition(self, episode_id: EpisodeId) -> None:
-        await self._execute(_REPEAT, {"key_id": episode_id})
+        await self._execute(_COUNT_REPETITION, {"key_id": episode_id})
 
     async def find_all(
         self,
@@ -158,7 +158,7 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
         """Return the bank's episodes of these ids, by id."""
         if not ids:
             return {}
-        records = await self._run(lambda connection: fetch_by_ids(connection, _IDENTIFIED, ids))
+        records = await self._run(lambda connection: fetch_by_ids(connection, _SELECT_BY_IDS, ids))
         return {episode.id: episode for episode in records if episode.bank_id == bank_id}
 
     async def demote(self, episode_id: EpisodeId, stale: Sequence[Demotion]) -> None:
@@ -169,12 +169,12 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
     async def find_changed_weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
         """Return current weights, by number, of episodes demoted or restored since the bank's count was `after`."""
         values = {"bank": bank_id, "after": after}
-        rows = await self._all(_WEIGHTS, values)
+        rows = await self._all(_SELECT_WEIGHTS, values)
         return {row.number: weight(row.stale) for row in rows}
 
     async def find_demotions(self, bank_id: BankId) -> Mapping[EpisodeId, Sequence[Demotion]]:
         """Return demotions by id, for episodes that have any."""
-        rows = await self._all(_DEMOTED, {"bank": bank_id}, short=False)
+        rows = await self._all(_SELECT_DEMOTED, {"bank": bank_id}, short=False)
         return {EpisodeId(row.id): _STALE.validate_python(row.stale) for row in rows}
 
     async def remove(self, ids: Collection[EpisodeId]) -> Sequence[int]:

@@ -36,12 +36,12 @@ _FIELDS: Final = ("type", "at", "session", "agent", "data")
 _write_event = build_writer(_FIELDS)
 _read_event = build_reader(Event)
 _ADD = Statement(insert(events).inline(), _FIELDS)
-_FIRST = Statement(select(func.coalesce(func.min(events.c.number), 0)).where(events.c.number > 0))
-_LAST = Statement(select(func.coalesce(func.max(events.c.number), 0)).where(events.c.number > 0))
-_UNNUMBERED = Statement(select(exists().where(events.c.number < 0)))
+_SELECT_FIRST = Statement(select(func.coalesce(func.min(events.c.number), 0)).where(events.c.number > 0))
+_SELECT_LAST = Statement(select(func.coalesce(func.max(events.c.number), 0)).where(events.c.number > 0))
+_SELECT_UNNUMBERED = Statement(select(exists().where(events.c.number < 0)))
 MAX_UNNUMBERED: Final = 10_000
 """Most events that are read before they have their number; others follow a moment later."""
-_NUMBER = text(
+_ASSIGN_NUMBERS = text(
     """
     UPDATE events SET number = numbered.number
     FROM (SELECT arrival, nextval('event_numbers') AS number
@@ -64,7 +64,7 @@ class Events(Noun):
 
     async def has_unnumbered(self) -> bool:
         """Return whether any committed event waits for its number."""
-        return bool(await self._scalar(_UNNUMBERED))
+        return bool(await self._scalar(_SELECT_UNNUMBERED))
 
     async def assign_numbers(self) -> None:
         """Give the committed events that have none their numbers, in the order in which they were written."""
@@ -120,10 +120,10 @@ class Events(Noun):
 
     async def first_number(self) -> int:
         """Return the lowest stored number, or 0."""
-        return await self._scalar(_FIRST)
+        return await self._scalar(_SELECT_FIRST)
 
     async def last_number(self) -> int:
-        return await self._scalar(_LAST)
+        return await self._scalar(_SELECT_LAST)
 
 
 class _Range(Enum):
@@ -165,7 +165,7 @@ def _build_find(
 
 def _assign_numbers(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":  # SQLite commits in the order of its numbers
-        connection.execute(_NUMBER)
+        connection.execute(_ASSIGN_NUMBERS)
 
 
 cursors = Table(
@@ -175,34 +175,34 @@ cursors = Table(
     Column("number", BigInteger, nullable=False),  # of the last event or entry that was dealt with
 )
 
-_SAVE = Statement(Upsert(cursors, keys=("name",), new=("number",)), [column.name for column in cursors.c])
-_ADVANCE = Statement(
+_SAVE_CURSOR = Statement(Upsert(cursors, keys=("name",), new=("number",)), [column.name for column in cursors.c])
+_ADVANCE_CURSOR = Statement(
     Upsert(cursors, keys=("name",), new=("number",), only_if=lambda before, new: new.number > before.number),
     [column.name for column in cursors.c],
     is_checked=True,
 )
-_REMOVE_CURSOR = Statement(delete(cursors).where(cursors.c.name == bindparam("of_name")))
-_RETIRE = Statement(delete(cursors).where(cursors.c.name.between(bindparam("first"), bindparam("last"))))
-_CURSOR = Statement(select(cursors.c.number).where(cursors.c.name == bindparam("of_name")))
+_DELETE_CURSOR = Statement(delete(cursors).where(cursors.c.name == bindparam("of_name")))
+_DELETE_CURSORS = Statement(delete(cursors).where(cursors.c.name.between(bindparam("first"), bindparam("last"))))
+_SELECT_CURSOR = Statement(select(cursors.c.number).where(cursors.c.name == bindparam("of_name")))
 
 
 class Cursors(Noun):
     """How far readers of the event log came, and how far backlogs are written, by their name."""
 
     async def get(self, name: str) -> int | None:
-        return await self._scalar(_CURSOR, {"of_name": name})
+        return await self._scalar(_SELECT_CURSOR, {"of_name": name})
 
     async def save(self, name: str, number: int) -> None:
         await self._hold(cursor_key(name))
-        await self._execute(_SAVE, {"name": name, "number": number})
+        await self._execute(_SAVE_CURSOR, {"name": name, "number": number})
 
     async def advance(self, name: str, number: int, *, or_raise: Conflict) -> None:
         """Set a number that ascends; if it is there already, the block raises `or_raise` by its end."""
-        self._queue_write(_ADVANCE, (name, number), or_raise=or_raise)
+        self._queue_write(_ADVANCE_CURSOR, (name, number), or_raise=or_raise)
 
     async def remove(self, name: str) -> None:
-        await self._execute(_REMOVE_CURSOR, {"of_name": name})
+        await self._execute(_DELETE_CURSOR, {"of_name": name})
 
     async def retire(self, first: str, last: str) -> None:
         """Remove the cursors with names from `first` to `last`."""
-        await self._execute(_RETIRE, {"first": first, "last": last})
+        await self._execute(_DELETE_CURSORS, {"first": first, "last": last})

@@ -60,18 +60,20 @@ _LEAD: Final = "sweeps"
 _FIELDS: Final = tuple(field.name for field in fields(Member) if field.name != "leads")
 _write_member = build_writer(_FIELDS)
 read_member = build_reader(Member, of_row={"leads": lambda row: row.member_id is not None})
-_PUT = Statement(Upsert(members, keys=("id",), new=[name for name in _FIELDS if name != "id"]), _FIELDS)
-_REMOVE = Statement(delete(members).where(members.c.id == bindparam("key")))
-_EXPIRE = Statement(delete(members).where(members.c.lease_until < bindparam("before")), ["before"])
+_SAVE = Statement(Upsert(members, keys=("id",), new=[name for name in _FIELDS if name != "id"]), _FIELDS)
+_DELETE = Statement(delete(members).where(members.c.id == bindparam("key")))
+_DELETE_EXPIRED = Statement(delete(members).where(members.c.lease_until < bindparam("before")), ["before"])
 LIVE_MEMBERS: Final = (
     select(members, leads.c.member_id)
     .outerjoin(leads, (leads.c.member_id == members.c.id) & (leads.c.lease_until > bindparam("now")))
     .where(members.c.lease_until > bindparam("now"))
     .order_by(members.c.started_at, members.c.id)
 )
-_ALIVE = Statement(LIVE_MEMBERS, read=read_member)
-_LEADER = Statement(select(leads).where(leads.c.name == _LEAD))
-_TAKE = Statement(Upsert(leads, keys=("name",), new=("member_id", "lease_until")), ("name", "member_id", "lease_until"))
+_SELECT_LIVE = Statement(LIVE_MEMBERS, read=read_member)
+_SELECT_LEADER = Statement(select(leads).where(leads.c.name == _LEAD))
+_TAKE_LEAD = Statement(
+    Upsert(leads, keys=("name",), new=("member_id", "lease_until")), ("name", "member_id", "lease_until")
+)
 _RESIGN = Statement(delete(leads).where(leads.c.member_id == bindparam("key")))
 
 
@@ -79,17 +81,17 @@ class Members(Noun):
     async def put(self, member: Member) -> None:
         """Insert or overwrite a member, except for `leads`."""
         await self._hold(MEMBERS_KEY)
-        self._queue_write(_PUT, _write_member(member), key=member.id)
+        self._queue_write(_SAVE, _write_member(member), key=member.id)
 
     async def lead(self, member_id: MemberId, *, now: datetime, until: datetime) -> bool:
         """Take or renew the lead until then, if no other member has it now; return whether it has it."""
         await self._hold(MEMBERS_KEY)
 
         def work(connection: Connection) -> bool:
-            row = _LEADER.first(connection)
+            row = _SELECT_LEADER.first(connection)
             is_free = row is None or row.member_id == member_id or row.lease_until <= now
             if is_free:
-                _TAKE.run_many(connection, [(_LEAD, member_id, until)])
+                _TAKE_LEAD.run_many(connection, [(_LEAD, member_id, until)])
             return is_free
 
         return await self._run(work)
@@ -101,16 +103,16 @@ class Members(Noun):
     async def remove(self, member_id: MemberId) -> None:
         """Remove a member, which gives up the lead."""
         await self.resign(member_id)
-        await self._execute(_REMOVE, {"key": member_id})
+        await self._execute(_DELETE, {"key": member_id})
 
     async def delete_expired(self, before: datetime) -> None:
         """Remove the members whose lease ended before then."""
         await self._hold(MEMBERS_KEY)
-        self._queue_write(_EXPIRE, [before], key=before)
+        self._queue_write(_DELETE_EXPIRED, [before], key=before)
 
     async def find_all(self, now: datetime) -> Sequence[Member]:
         """Return the members whose lease has not ended, oldest first."""
-        return await self._all(_ALIVE, {"now": now}, single="read")
+        return await self._all(_SELECT_LIVE, {"now": now}, single="read")
 
 
 hold_places = Table(
@@ -123,10 +125,10 @@ hold_places = Table(
 Index("hold_places_agent", hold_places.c.agent_id)
 
 _read_holds = build_reader(MemberHolds)
-_PUT_HOLDS = Statement(
+_SAVE_HOLDS = Statement(
     Upsert(hold_places, keys=("member_id", "agent_id"), new=("holds",)), ("member_id", "agent_id", "holds")
 )
-_DROP_HOLDS = Statement(
+_DELETE_HOLDS = Statement(
     delete(hold_places).where(
         hold_places.c.member_id == bindparam("member"), hold_places.c.agent_id == bindparam("agent")
     ),
@@ -157,7 +159,7 @@ _OF_OTHERS = (
     .where(hold_places.c.member_id != bindparam("member"), members.c.lease_until > bindparam("now"))
     .order_by(hold_places.c.holds.desc(), sessions.c.name, agents.c.name, hold_places.c.member_id)
 )
-_DROP_HOLDS_OF_GONE: Final = Statement(
+_DELETE_HOLDS_OF_GONE: Final = Statement(
     delete(hold_places).where(~exists().where(members.c.id == hold_places.c.member_id))
 )
 
@@ -192,13 +194,13 @@ class HoldPlaceCounts(Noun):
         await self._hold(HOLDS_KEY)
         for agent_id, holds in counts.items():
             if holds:
-                self._queue_write(_PUT_HOLDS, (member_id, agent_id, holds), key=(member_id, agent_id))
+                self._queue_write(_SAVE_HOLDS, (member_id, agent_id, holds), key=(member_id, agent_id))
             else:
-                self._queue_write(_DROP_HOLDS, (member_id, agent_id), key=(member_id, agent_id))
+                self._queue_write(_DELETE_HOLDS, (member_id, agent_id), key=(member_id, agent_id))
 
     async def delete_of_gone_members(self) -> None:
         await self._hold(HOLDS_KEY)
-        await self._execute(_DROP_HOLDS_OF_GONE)
+        await self._execute(_DELETE_HOLDS_OF_GONE)
 
 
 open_turns = Table(
@@ -218,10 +220,10 @@ _write_turn = build_writer(_TURN_COLUMNS)
 _ADD_TURN = Statement(
     Upsert(open_turns, keys=("owner", "id"), new=("bank", "end_user", "at", "lease_until")), _TURN_COLUMNS
 )
-_REMOVE_TURNS = delete(open_turns).where(
+_DELETE_TURNS = delete(open_turns).where(
     open_turns.c.owner == bindparam("of"), open_turns.c.id.in_(bindparam("ids", expanding=True))
 )
-_NEWEST_TURN = Statement(
+_SELECT_NEWEST_START = Statement(
     select(func.max(open_turns.c.at).label("at")).where(
         open_turns.c.bank == bindparam("name"),
         open_turns.c.end_user == bindparam("user"),
@@ -229,10 +231,10 @@ _NEWEST_TURN = Statement(
         open_turns.c.lease_until > bindparam("now"),
     )
 )
-_RENEW_TURNS = Statement(
+_RENEW_LEASES = Statement(
     update(open_turns).where(open_turns.c.owner == bindparam("of")).values(lease_until=bindparam("until"))
 )
-_DROP_OLD_TURNS = Statement(delete(open_turns).where(open_turns.c.lease_until < bindparam("before")))
+_DELETE_OLD_TURNS = Statement(delete(open_turns).where(open_turns.c.lease_until < bindparam("before")))
 
 
 class OpenTurns(Noun):
@@ -244,16 +246,16 @@ class OpenTurns(Noun):
 
     async def remove(self, owner: str, ids: Collection[int]) -> None:
         if ids:
-            await self._run(lambda connection: connection.execute(_REMOVE_TURNS, {"of": owner, "ids": list(ids)}))
+            await self._run(lambda connection: connection.execute(_DELETE_TURNS, {"of": owner, "ids": list(ids)}))
 
     async def find_newest_start(self, bank: str, end_user: str, *, besides: str, now: datetime) -> datetime | None:
         """Return the start of the newest turn of a bank at processes other than `besides`."""
         values = {"name": bank, "user": end_user, "besides": besides, "now": now}
-        return await self._scalar(_NEWEST_TURN, values)
+        return await self._scalar(_SELECT_NEWEST_START, values)
 
     async def renew_leases(self, owner: str, until: datetime) -> None:
-        await self._execute(_RENEW_TURNS, {"of": owner, "until": until})
+        await self._execute(_RENEW_LEASES, {"of": owner, "until": until})
 
     async def delete_expired(self, before: datetime) -> None:
         """Delete turns whose leases ran out before then."""
-        await self._execute(_DROP_OLD_TURNS, {"before": before})
+        await self._execute(_DELETE_OLD_TURNS, {"before": before})

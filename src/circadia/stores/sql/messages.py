@@ -18,26 +18,26 @@ _FIELDS: Final = tuple(column.name for column in messages.c if column.name not i
 read_message = build_reader(Message, priority=tuple(Priority).__getitem__)
 _write_message = build_writer(_FIELDS, priority=lambda message: message.priority.rank)
 _ADD = Statement(insert(messages).inline().returning(messages.c.id, messages.c.number), _FIELDS)
-_BY_ID = Statement(select(messages).where(messages.c.id == bindparam("key_id")), read=read_message)
-_BY_KEY = Statement(select(messages).where(messages.c.key == bindparam("idempotency")), read=read_message)
-_OF_ROOT = Statement(
+_SELECT = Statement(select(messages).where(messages.c.id == bindparam("key_id")), read=read_message)
+_SELECT_BY_KEY = Statement(select(messages).where(messages.c.key == bindparam("idempotency")), read=read_message)
+_SELECT_OF_ROOT = Statement(
     select(messages).where(messages.c.root_id == bindparam("root")).order_by(messages.c.number), read=read_message
 )
-_DELIVER = Statement(
+_ADD_DELIVERY = Statement(
     # The message's number is looked up, so that both statements make one trip: see `BatchExecutor`.
     insert(deliveries)
     .inline()
     .values(number=select(messages.c.number).where(messages.c.id == bindparam("key_id")).scalar_subquery()),
     ("agent_id", "message_id", "state", "mentioned", "priority", "missed", "key_id"),
 )
-_OF_THREAD = Statement(
+_SELECT_OF_THREAD = Statement(
     select(messages)
     .where(messages.c.thread_id == bindparam("thread_id"), messages.c.number > bindparam("after"))
     .order_by(messages.c.number)
     .limit(bindparam("most")),
     read=read_message,
 )
-_LATEST = Statement(
+_SELECT_LATEST = Statement(
     select(messages)
     .where(messages.c.thread_id == bindparam("thread_id"))
     .order_by(messages.c.number.desc())
@@ -58,27 +58,29 @@ class Messages(Noun):
         self._queue_write(_ADD, _write_message(message))
         for agent_id, mentioned in to:
             state, rank = DeliveryState.UNREAD.value, message.priority.rank
-            self._queue_write(_DELIVER, (agent_id, message.id, state, mentioned, rank, agent_id in missed, message.id))
+            self._queue_write(
+                _ADD_DELIVERY, (agent_id, message.id, state, mentioned, rank, agent_id in missed, message.id)
+            )
 
     async def get(self, message_id: MessageId) -> Message | None:
-        return await self._first(_BY_ID, {"key_id": message_id})
+        return await self._first(_SELECT, {"key_id": message_id})
 
     async def get_by_key(self, key: str) -> Message | None:
         await self._hold(request_key(key))
-        return await self._first(_BY_KEY, {"idempotency": key})
+        return await self._first(_SELECT_BY_KEY, {"idempotency": key})
 
     async def find_by_root(self, root_id: str) -> Sequence[Message]:
         """Return the messages of a chain in order."""
-        return await self._all(_OF_ROOT, {"root": root_id})
+        return await self._all(_SELECT_OF_ROOT, {"root": root_id})
 
     async def find_by_thread(self, thread_id: ThreadId, *, after: int = 0, limit: int = 100) -> Sequence[Message]:
         """Return messages with a number greater than `after`, in order."""
         values = {"thread_id": thread_id, "after": after, "most": limit}
-        return await self._all(_OF_THREAD, values)
+        return await self._all(_SELECT_OF_THREAD, values)
 
     async def find_latest(self, thread_id: ThreadId, *, limit: int) -> Sequence[Message]:
         """Return the last messages in order."""
-        return (await self._all(_LATEST, {"thread_id": thread_id, "most": limit}))[::-1]
+        return (await self._all(_SELECT_LATEST, {"thread_id": thread_id, "most": limit}))[::-1]
 
     async def index_next(self, *, limit: int) -> int:
         """Add up to `limit` new messages to the inbox index, which speeds up searches; return their number."""

@@ -23,19 +23,19 @@ _read_note = build_reader(
     Note, without=("evidence",), of_row={"returned": lambda row: row.demotion is not None and row.retired_at is None}
 )
 _ADD = Statement(insert(notes).returning(notes.c.number), _FIELDS)
-_ADD_EVERY = Statement(insert(notes).inline(), _FIELDS)
-_LINK = Statement(insert(evidence), ("note_id", "episode_id"))
+_ADD_ALL = Statement(insert(notes).inline(), _FIELDS)
+_ADD_EVIDENCE = Statement(insert(evidence), ("note_id", "episode_id"))
 _OF_BANK = select(notes).where(notes.c.bank_id == bindparam("bank"))
-_GET = Statement(_OF_BANK.where(notes.c.id == bindparam("key_id")))
-_EVERY = Statement(
+_SELECT = Statement(_OF_BANK.where(notes.c.id == bindparam("key_id")))
+_SELECT_LIVE = Statement(
     _OF_BANK.where(notes.c.number > bindparam("after"), notes.c.retired_at.is_(None))
     .order_by(notes.c.number)
     .limit(bindparam("most"))
 )
-_NEWEST = Statement(
+_SELECT_NEWEST = Statement(
     _OF_BANK.where(notes.c.retired_at.is_(None)).order_by(notes.c.number.desc()).limit(bindparam("most"))
 )
-_WITH_RETIRED = Statement(
+_SELECT_ALL = Statement(
     _OF_BANK.where(notes.c.number > bindparam("after")).order_by(notes.c.number).limit(bindparam("most"))
 )
 _IN_STATE: Final = {NoteState.LIVE: notes.c.retired_at.is_(None), NoteState.RETIRED: notes.c.retired_at.is_not(None)}
@@ -55,12 +55,12 @@ _RETIRE = (
         )
     ),
 )
-_WEIGHTS = Statement(
+_SELECT_WEIGHTS = Statement(
     select(notes.c.number, notes.c.retired_at).where(
         notes.c.bank_id == bindparam("bank"), notes.c.demotion > bindparam("after")
     )
 )
-_USE = Statement(
+_MARK_USED = Statement(
     update(notes)
     .where(
         is_of_bank(notes),
@@ -69,7 +69,7 @@ _USE = Statement(
     )
     .values(used_at=bindparam("now"))
 )
-_USED = Statement(
+_SELECT_USE_TIMES = Statement(
     select(notes.c.number, notes.c.used_at).where(
         notes.c.bank_id == bindparam("bank"),
         notes.c.number >= bindparam("first"),
@@ -96,7 +96,7 @@ class Notes(SearchableRows[NoteId, Note]):
 
         def work(connection: Connection) -> int:
             number: int = _ADD.scalar(connection, dict(zip(_FIELDS, _write_note(note), strict=True)))
-            _LINK.run_many(connection, [(note.id, episode) for episode in note.evidence])
+            _ADD_EVIDENCE.run_many(connection, [(note.id, episode) for episode in note.evidence])
             return number
 
         return await self._run(work)
@@ -108,13 +108,15 @@ class Notes(SearchableRows[NoteId, Note]):
             [_write_note(note) for note in new],
             [(note.id, episode) for note in new for episode in note.evidence],
         )
-        await self._run(lambda connection: (_ADD_EVERY.run_many(connection, rows), _LINK.run_many(connection, links)))
+        await self._run(
+            lambda connection: (_ADD_ALL.run_many(connection, rows), _ADD_EVIDENCE.run_many(connection, links))
+        )
 
     async def get(self, bank_id: BankId, note_id: NoteId) -> Note | None:
         await self._hold(bank_key(bank_id))
 
         def work(connection: Connection) -> Note | None:
-            row = _GET.first(connection, {"bank": bank_id, "key_id": note_id})
+            row = _SELECT.first(connection, {"bank": bank_id, "key_id": note_id})
             return None if row is None else self._build_records(connection, [row])[0]
 
         return await self._run(work)
@@ -124,13 +126,15 @@ class Notes(SearchableRows[NoteId, Note]):
     ) -> Sequence[Note]:
         """Return notes with a number greater than `after` in order, without retired ones by default."""
         values = {"bank": bank_id, "after": after, "most": limit}
-        statement = _WITH_RETIRED if retired else _EVERY
+        statement = _SELECT_ALL if retired else _SELECT_LIVE
         return await self._run(lambda connection: self._build_records(connection, statement.all(connection, values)))
 
     async def find_newest(self, bank_id: BankId, limit: int) -> Sequence[Note]:
         """Return the newest `limit` notes that are not retired, in ascending order."""
         values = {"bank": bank_id, "most": limit}
-        notes = await self._run(lambda connection: self._build_records(connection, _NEWEST.all(connection, values)))
+        notes = await self._run(
+            lambda connection: self._build_records(connection, _SELECT_NEWEST.all(connection, values))
+        )
         return notes[::-1]
 
     async def find_page(
@@ -167,19 +171,19 @@ class Notes(SearchableRows[NoteId, Note]):
         """Record that an agent received these notes, unless a use since `before` is recorded."""
         if numbers:
             await self._run(
-                lambda connection: run_by_numbers(connection, _USE, numbers, bank=bank_id, now=at, before=before)
+                lambda connection: run_by_numbers(connection, _MARK_USED, numbers, bank=bank_id, now=at, before=before)
             )
 
     async def find_use_times(self, bank_id: BankId, *, first: int) -> Mapping[int, datetime]:
         """Return the last use by number, for used notes from `first` on that are not retired."""
         values = {"bank": bank_id, "first": first}
-        rows = await self._all(_USED, values)
+        rows = await self._all(_SELECT_USE_TIMES, values)
         return {row.number: row.used_at for row in rows}
 
     async def find_changed_weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
         """Return weight 0 for notes retired since the bank's demotion count was `after`, 1 for restored ones."""
         values = {"bank": bank_id, "after": after}
-        rows = await self._all(_WEIGHTS, values)
+        rows = await self._all(_SELECT_WEIGHTS, values)
         return {row.number: 1.0 if row.retired_at is None else 0.0 for row in rows}
 
     async def remove(self, ids: Collection[NoteId]) -> Sequence[int]:

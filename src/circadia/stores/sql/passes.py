@@ -26,7 +26,7 @@ _MOVING: Final = (
     "status", "attempt", "epoch", "owner", "lease_until", "not_before", "started_at", "ended_at", "run_seconds",
     "after", "upto", "generation_before", "generation_after", "counts", "detail",
 )  # fmt: skip
-_AT_ONCE: Final = 500
+_CHANGES_PER_STATEMENT: Final = 500
 """Changes redacted per statement."""
 _read_pass = build_reader(Pass)
 _read_change = build_reader(Change)
@@ -43,9 +43,9 @@ _SAVE = Statement(
     .values({name: bindparam(f"new_{name}") for name in _MOVING})
 )
 _IS_OPEN = passes.c.ended_at.is_(None)
-_GET = Statement(select(passes).where(passes.c.id == bindparam("key_id")), read=_read_pass)
-_OPEN_OF = Statement(select(passes).where(passes.c.bank_id == bindparam("bank"), _IS_OPEN), read=_read_pass)
-_SERVED = passes.alias("served")
+_SELECT = Statement(select(passes).where(passes.c.id == bindparam("key_id")), read=_read_pass)
+_SELECT_OPEN = Statement(select(passes).where(passes.c.bank_id == bindparam("bank"), _IS_OPEN), read=_read_pass)
+_EARLIER = passes.alias("served")
 CLAIMS: Final = JobClaims(
     passes,
     pending=PassStatus.PENDING.value,
@@ -53,8 +53,8 @@ CLAIMS: Final = JobClaims(
     first=(
         passes.c.trigger != Trigger.NEEDED.value,  # calls wait for those
         func.coalesce(
-            select(func.max(_SERVED.c.started_at))
-            .where(_SERVED.c.bank_id == passes.c.bank_id, _SERVED.c.id != passes.c.id)
+            select(func.max(_EARLIER.c.started_at))
+            .where(_EARLIER.c.bank_id == passes.c.bank_id, _EARLIER.c.id != passes.c.id)
             .scalar_subquery(),
             0,
         ),
@@ -66,10 +66,10 @@ CLAIMS: Final = JobClaims(
 )
 _CHANGE_FIELDS: Final = tuple(field.name for field in fields(Change))
 _write_change = build_writer(_CHANGE_FIELDS)
-_LAST_CHANGE = Statement(
+_SELECT_LAST_CHANGE = Statement(
     select(func.max(pass_changes.c.number).label("last")).where(pass_changes.c.pass_id == bindparam("of"))
 )
-_PUT_CHANGES = Statement(
+_SAVE_CHANGES = Statement(
     Upsert(pass_changes, keys=("pass_id", "number"), new=[name for name in _CHANGE_FIELDS if name != "pass_id"]),
     _CHANGE_FIELDS,
 )
@@ -95,13 +95,13 @@ class Passes(Noun):
 
     async def get(self, pass_id: PassId) -> Pass | None:
         return await self._fetch_held(
-            lambda connection: _GET.first(connection, {"key_id": pass_id}), lambda found: bank_key(found.bank_id)
+            lambda connection: _SELECT.first(connection, {"key_id": pass_id}), lambda found: bank_key(found.bank_id)
         )
 
     async def get_open(self, bank_id: BankId) -> Pass | None:
         """Return the bank's pass that has not ended."""
         await self._hold(bank_key(bank_id))
-        return await self._first(_OPEN_OF, {"bank": bank_id})
+        return await self._first(_SELECT_OPEN, {"bank": bank_id})
 
     async def has_startable(self, now: datetime) -> bool:
         """Return whether a pending pass that nobody has claimed may start."""
@@ -187,7 +187,7 @@ class Passes(Noun):
         """Store changes, or overwrite those of the same pass and number."""
         if changes:
             await self._run(
-                lambda connection: _PUT_CHANGES.run_many(connection, [_write_change(change) for change in changes])
+                lambda connection: _SAVE_CHANGES.run_many(connection, [_write_change(change) for change in changes])
             )
 
     async def find_changes(
@@ -205,7 +205,7 @@ class Passes(Noun):
 
     async def last_change_number(self, pass_id: PassId) -> int:
         """Return the number of a pass's last change, or 0."""
-        return int(await self._scalar(_LAST_CHANGE, {"of": pass_id}) or 0)
+        return int(await self._scalar(_SELECT_LAST_CHANGE, {"of": pass_id}) or 0)
 
     async def redact_changes(self, bank_id: BankId, gone: Collection[str]) -> None:
         """Remove the content of the bank's changes that concern or cite these notes or episodes."""
@@ -239,10 +239,13 @@ def _redact_changes(connection: Connection, bank_id: BankId, gone: frozenset[str
         ):
             numbers[row.pass_id].append(row.number)
     for pass_id, change_numbers in numbers.items():
-        for start in range(0, len(change_numbers), _AT_ONCE):
+        for start in range(0, len(change_numbers), _CHANGES_PER_STATEMENT):
             connection.execute(
                 update(table)
-                .where(table.c.pass_id == pass_id, table.c.number.in_(change_numbers[start : start + _AT_ONCE]))
+                .where(
+                    table.c.pass_id == pass_id,
+                    table.c.number.in_(change_numbers[start : start + _CHANGES_PER_STATEMENT]),
+                )
                 .values(before=None, after=None, why=FORGOTTEN)
             )
 

@@ -46,7 +46,7 @@ _FIELDS: Final = [column.name for column in provenances.c if column.name != "num
 _read_provenance = build_reader(Provenance)
 _write_provenance = build_writer(_FIELDS)
 _ADD: Final = Statement(insert(provenances).inline(), _FIELDS)
-_EXPIRE: Final = Statement(
+_DELETE_EXPIRED: Final = Statement(
     delete(provenances).where(
         provenances.c.number.in_(
             select(provenances.c.number)
@@ -57,7 +57,7 @@ _EXPIRE: Final = Statement(
         )
     )
 )
-_RECENT: Final = Statement(
+_SELECT_RECENT: Final = Statement(
     select(provenances)
     .where(
         provenances.c.scope == bindparam("of_scope"),
@@ -78,9 +78,9 @@ class Provenances(Noun):
             self._queue_write(_ADD, _write_provenance(item))
 
     async def delete_expired(self, now: datetime, *, limit: int) -> int:
-        return await self._execute(_EXPIRE, {"now": now, "most": limit})
+        return await self._execute(_DELETE_EXPIRED, {"now": now, "most": limit})
 
     async def find_recent(self, scope: str, *, after: int, now: datetime, limit: int) -> Sequence[Provenance]:
         """Return the scope's provenances with a greater number in order; if more than `limit`, the newest."""
         values = {"of_scope": scope, "after": after, "now": now, "most": limit}
-        return (await self._all(_RECENT, values, short=True))[::-1]
+        return (await self._all(_SELECT_RECENT, values, short=True))[::-1]

@@ -37,14 +37,14 @@ _SAVE = Statement(
     [*(f"new_{name}" for name in _MOVING), "key_id", "origin", "origin_epoch"],
     is_checked=True,
 )
-_MOST_LISTED: Final = 500
+_MAX_LISTED: Final = 500
 """Maximum number of pulses listed in a statement."""
 _IS_OPEN = pulses.c.ended_at.is_(None)
-_GET = Statement(select(pulses).where(pulses.c.id == bindparam("key_id")), read=_read_pulse)
+_SELECT = Statement(select(pulses).where(pulses.c.id == bindparam("key_id")), read=_read_pulse)
 # Unordered: an order would make SQLite read all pulses that the agent ever had.
-_OPEN_OF = Statement(select(pulses).where(pulses.c.agent_id == bindparam("agent_id"), _IS_OPEN))
-_BY_TOKEN = Statement(select(pulses).where(pulses.c.token_hash == bindparam("token_hash")))
-_OF_ROOT = Statement(
+_SELECT_OPEN = Statement(select(pulses).where(pulses.c.agent_id == bindparam("agent_id"), _IS_OPEN))
+_SELECT_BY_TOKEN = Statement(select(pulses).where(pulses.c.token_hash == bindparam("token_hash")))
+_SELECT_OF_ROOT = Statement(
     select(pulses).where(pulses.c.root_id == bindparam("root")).order_by(pulses.c.created_at, pulses.c.id),
     read=_read_pulse,
 )
@@ -57,7 +57,7 @@ CLAIMS: Final = JobClaims(
     kind=pulses.c.launcher,
     read=_read_pulse,
 )
-_UNCLAIMED = Statement(
+_SELECT_UNCLAIMED = Statement(
     select(pulses)
     .where(CLAIMS.is_startable, pulses.c.created_at <= bindparam("before"))
     .order_by(pulses.c.created_at, pulses.c.id)
@@ -71,9 +71,9 @@ IS_OVERDUE = and_(
     type_coerce(type_coerce(pulses.c.started_at, BigInteger) + pulses.c.timeout_seconds * 1_000_000, Instant)
     <= bindparam("now"),
 )
-_BUSY_AGENTS = Statement(select(pulses.c.agent_id).where(_IS_OPEN).distinct())
-_OVERDUE = Statement(select(pulses).where(IS_OVERDUE), read=_read_pulse)
-_ENDED = Statement(
+_SELECT_BUSY_AGENTS = Statement(select(pulses.c.agent_id).where(_IS_OPEN).distinct())
+_SELECT_OVERDUE = Statement(select(pulses).where(IS_OVERDUE), read=_read_pulse)
+_SELECT_ENDED = Statement(
     select(pulses.c.status, pulses.c.ended_at)
     .where(
         pulses.c.agent_id == bindparam("agent_id"),
@@ -127,12 +127,12 @@ class Pulses:
 
     async def get(self, pulse_id: PulseId) -> Pulse | None:
         return await self._fetch_held(
-            lambda connection: _GET.first(connection, {"key_id": pulse_id}), lambda pulse: agent_key(pulse.agent_id)
+            lambda connection: _SELECT.first(connection, {"key_id": pulse_id}), lambda pulse: agent_key(pulse.agent_id)
         )
 
     async def get_by_token(self, token_hash: str) -> Pulse | None:
         """Return the open pulse with this token."""
-        rows = await self._all(_BY_TOKEN, {"token_hash": token_hash})
+        rows = await self._all(_SELECT_BY_TOKEN, {"token_hash": token_hash})
         # Checked here: in the query, PostgreSQL would scan the index of open pulses for the one with the token.
         return next((_read_pulse(row) for row in rows if row.ended_at is None), None)
 
@@ -141,18 +141,18 @@ class Pulses:
         await self._hold(agent_key(agent_id))
         open_pulses = self._open.get(agent_id)
         if open_pulses is None:
-            rows = await self._all(_OPEN_OF, {"agent_id": agent_id}, of=(pulses,))
+            rows = await self._all(_SELECT_OPEN, {"agent_id": agent_id}, of=(pulses,))
             open_pulses = self._open[agent_id] = {pulse.id: pulse for pulse in map(_read_pulse, rows)}
         return sorted(open_pulses.values(), key=lambda pulse: (pulse.created_at, pulse.id))
 
     async def find_busy_agents(self) -> Collection[AgentId]:
         """Return the agents with a pulse that has not ended."""
-        rows = await self._all(_BUSY_AGENTS)
+        rows = await self._all(_SELECT_BUSY_AGENTS)
         return frozenset(AgentId(row.agent_id) for row in rows)
 
     async def find_by_root(self, root_id: str) -> Sequence[Pulse]:
         """Return the pulses of a chain in order."""
-        return await self._all(_OF_ROOT, {"root": root_id})
+        return await self._all(_SELECT_OF_ROOT, {"root": root_id})
 
     async def has_startable(self, now: datetime, launchers: Collection[str]) -> bool:
         """Return whether a pending pulse of these launchers that nobody has claimed may start."""
@@ -176,11 +176,11 @@ class Pulses:
     async def find_unclaimed(self, now: datetime, *, before: datetime, limit: int) -> Sequence[Pulse]:
         """Return pulses of any launcher that may start, that nobody has claimed, and that were made before then."""
         values = {**CLAIMS.build_values(now), "before": before, "most": limit}
-        return await self._all(_UNCLAIMED, values)
+        return await self._all(_SELECT_UNCLAIMED, values)
 
     async def find_overdue(self, now: datetime) -> Sequence[Pulse]:
         """Return running pulses that no process claimed (waking periods) and whose time is up."""
-        return await self._all(_OVERDUE, {"now": now})
+        return await self._all(_SELECT_OVERDUE, {"now": now})
 
     async def find_claimed(self) -> Sequence[Pulse]:
         return await CLAIMS.find_owned(self._runner)
@@ -198,7 +198,7 @@ class Pulses:
         statement = (
             update(pulses).where(_IS_OPEN, ~pulses.c.started_at.between(but_from, but_to)).values(started_at=new_start)
         )
-        keys = [None] if of is None else [list(of)[n : n + _MOST_LISTED] for n in range(0, len(of), _MOST_LISTED)]
+        keys = [None] if of is None else [list(of)[n : n + _MAX_LISTED] for n in range(0, len(of), _MAX_LISTED)]
         for some in keys:
             chosen = statement if some is None else statement.where(pulses.c.id.in_(some))
             await self._run(lambda connection, chosen=chosen: connection.execute(chosen))
@@ -230,7 +230,7 @@ class Pulses:
         """Return how many of the last `limit` ended pulses failed in a row, and when the newest of them ended."""
         await self._hold(agent_key(agent_id))
         values = {"agent_id": agent_id, "most": limit}
-        rows = await self._all(_ENDED, values, of=(pulses,))
+        rows = await self._all(_SELECT_ENDED, values, of=(pulses,))
         failed = list(takewhile(lambda row: row.status in _FAILED, rows))
         return len(failed), failed[0].ended_at if failed else None
 

@@ -43,12 +43,12 @@ _SAVE = Statement(
     [*(f"new_{name}" for name in _STATE), "key_id", "origin_next"],
 )
 _ROWS = select(routines).where(routines.c.agent_id == bindparam("agent_id")).order_by(routines.c.name)
-_OF_AGENT = Statement(_ROWS)
-_ONE = Statement(_ROWS.where(routines.c.name == bindparam("name")))
-_REMOVE = Statement(
+_SELECT_OF_AGENT = Statement(_ROWS)
+_SELECT = Statement(_ROWS.where(routines.c.name == bindparam("name")))
+_DELETE = Statement(
     delete(routines).where(routines.c.agent_id == bindparam("agent_id"), routines.c.name == bindparam("name"))
 )
-_DUE = Statement(
+_SELECT_DUE = Statement(
     select(routines)
     # The form of the partial index: SQLite does not see that `enabled = 1` is the same.
     .where(text("routines.enabled"), routines.c.next_at <= bindparam("now"))
@@ -56,8 +56,10 @@ _DUE = Statement(
     .limit(bindparam("most"))
 )
 
-_DUE_AFTER = Statement(select(routines).where(text("routines.enabled"), routines.c.next_at > bindparam("instant")))
-_NEXT = Statement(
+_SELECT_DUE_AFTER = Statement(
+    select(routines).where(text("routines.enabled"), routines.c.next_at > bindparam("instant"))
+)
+_SELECT_NEXT_DUE = Statement(
     select(func.min(routines.c.next_at)).where(text("routines.enabled"), routines.c.next_at > bindparam("now"))
 )
 
@@ -83,7 +85,7 @@ class Routines(Noun):
         """Delete a routine; return whether it existed."""
         await self._hold(agent_key(agent_id))
         values = {"agent_id": agent_id, "name": name}
-        removed = await self._execute(_REMOVE, values) == 1
+        removed = await self._execute(_DELETE, values) == 1
         await save_next_wake(self._runner, agent_id)
         return removed
 
@@ -97,20 +99,20 @@ class Routines(Noun):
     async def get(self, agent_id: AgentId, name: str) -> Routine | None:
         await self._hold(agent_key(agent_id))
         values = {"agent_id": agent_id, "name": name}
-        row = await self._first(_ONE, values)
+        row = await self._first(_SELECT, values)
         return None if row is None else next(iter(_load_readable([row])), None)
 
     async def find_by_agent(self, agent_id: AgentId) -> Sequence[Routine]:
         """Return the agent's routines by name."""
         await self._hold(agent_key(agent_id))
-        return _load_readable(await self._all(_OF_AGENT, {"agent_id": agent_id}))
+        return _load_readable(await self._all(_SELECT_OF_AGENT, {"agent_id": agent_id}))
 
     async def find_due(self, now: datetime, *, limit: int) -> Sequence[Routine]:
         """Return enabled routines whose next_at has come, longest overdue first."""
         unread = 0
         while True:
             values = {"now": now, "most": limit + unread}
-            rows = await self._all(_DUE, values)
+            rows = await self._all(_SELECT_DUE, values)
             readable = _load_readable(rows)
             if len(readable) >= limit or len(rows) < limit + unread:
                 return readable
@@ -118,10 +120,10 @@ class Routines(Noun):
 
     async def find_due_after(self, instant: datetime) -> Sequence[Routine]:
         """Return enabled routines whose next_at is later."""
-        return _load_readable(await self._all(_DUE_AFTER, {"instant": instant}))
+        return _load_readable(await self._all(_SELECT_DUE_AFTER, {"instant": instant}))
 
     async def next_due_time(self, now: datetime) -> datetime | None:
-        return await self._scalar(_NEXT, {"now": now})
+        return await self._scalar(_SELECT_NEXT_DUE, {"now": now})
 
 
 def _load_readable(rows: Sequence[Row[Any]]) -> list[Routine]:

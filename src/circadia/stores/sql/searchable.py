@@ -234,16 +234,16 @@ class SearchableStatements(Noun):
     def __init__(self, table: Table, layer: Layer) -> None:
         self.table = table
         self.layer = layer
-        self.strangers = _select_lacking_vector_of(table)
-        self.unembedded = _select_without_vector(table)
-        self.outdated = _select_outdated_vector(table)
-        self.embed = _update_vector(table)
-        self.embedding = _count_vector(table)
-        self.kept = select_index_rows(table)
+        self.lacking_vector = _select_lacking_vector_of(table)
+        self.without_vector = _select_without_vector(table)
+        self.outdated_vector = _select_outdated_vector(table)
+        self.save_vector = _update_vector(table)
+        self.count_vector = _count_vector(table)
+        self.index_rows = select_index_rows(table)
         self.count = _select_count(table)
-        self.shown = _select_excerpts(table)
-        self.numbered = _select_by_numbers(table)
-        self.embedded = select_vectors(table)
+        self.excerpts = _select_excerpts(table)
+        self.by_number = _select_by_numbers(table)
+        self.vectors = select_vectors(table)
 
 
 class SearchableRows(ABC, Generic[Key, Row]):
@@ -272,7 +272,7 @@ class SearchableRows(ABC, Generic[Key, Row]):
         """Return these rows by number."""
         if not numbers:
             return {}
-        statement = self._statements.numbered
+        statement = self._statements.by_number
         records = await self._run(
             lambda connection: self._build_records(
                 connection, fetch_by_numbers(connection, statement, numbers, bank=bank_id)
@@ -286,7 +286,7 @@ class SearchableRows(ABC, Generic[Key, Row]):
         """Return excerpts by number, with up to `characters` of each text, or all of it."""
         if not numbers:
             return {}
-        statement, layer = self._statements.shown, self._statements.layer
+        statement, layer = self._statements.excerpts, self._statements.layer
         values = {"bank": bank_id, "characters": _WHOLE if characters is None else characters}
 
         def work(connection: Connection) -> Mapping[int, Excerpt]:
@@ -303,12 +303,12 @@ class SearchableRows(ABC, Generic[Key, Row]):
 
     async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
         """Return index entries with a number greater than `after`, in order."""
-        statement, values = self._statements.kept, {"bank": bank_id, "after": after, "most": limit}
+        statement, values = self._statements.index_rows, {"bank": bank_id, "after": after, "most": limit}
         return await self._run(lambda connection: [build_index_entry(row) for row in statement.all(connection, values)])
 
     async def vectors(self, numbers: Collection[int]) -> Mapping[int, tuple[bytes, str]]:
         """Return vector and embedder by number, for rows that have one."""
-        return await self._run(lambda connection: fetch_vectors(connection, self._statements.embedded, numbers))
+        return await self._run(lambda connection: fetch_vectors(connection, self._statements.vectors, numbers))
 
     async def count(self, bank_id: BankId) -> int:
         """Return the number of rows that are not retired."""
@@ -319,12 +319,12 @@ class SearchableRows(ABC, Generic[Key, Row]):
     async def find_lacking_vector(self, embedder: str | None, *, after: int = 0, limit: int) -> Sequence[Row]:
         """Return rows of all banks after a number without a vector by this embedder, or without any, in order."""
         values = {"present": embedder, "after": after, "most": limit}
-        statement = self._statements.unembedded if embedder is None else self._statements.strangers
+        statement = self._statements.without_vector if embedder is None else self._statements.lacking_vector
         return await self._run(lambda connection: self._build_records(connection, statement.all(connection, values)))
 
     async def has_outdated_vector(self, bank_id: BankId, embedder: str, *, after: int) -> bool:
         """Return whether a row of the bank after a number has a vector by another embedder."""
-        statement, values = self._statements.outdated, {"bank": bank_id, "present": embedder, "after": after}
+        statement, values = self._statements.outdated_vector, {"bank": bank_id, "present": embedder, "after": after}
         return await self._first(statement, values) is not None
 
     async def save_vectors(self, vectors: Mapping[int, bytes], embedder: str) -> None:
@@ -332,7 +332,7 @@ class SearchableRows(ABC, Generic[Key, Row]):
         rows = [(number, vector, embedder) for number, vector in vectors.items()]
 
         def work(connection: Connection) -> None:
-            self._statements.embed.run_many(connection, rows)
-            self._statements.embedding.run_many(connection, [(number,) for number in vectors])
+            self._statements.save_vector.run_many(connection, rows)
+            self._statements.count_vector.run_many(connection, [(number,) for number in vectors])
 
         await self._run(work)

@@ -21,16 +21,16 @@ _read_session = build_reader(Session)
 _FIELDS: Final = tuple(column.name for column in sessions.c)
 _write_session = build_writer(_FIELDS)
 _ADD = Statement(Upsert(sessions), _FIELDS)
-_GET = Statement(select(sessions).where(sessions.c.id == bindparam("key")), read=_read_session)
-_BY_NAME = Statement(
+_SELECT = Statement(select(sessions).where(sessions.c.id == bindparam("key")), read=_read_session)
+_SELECT_BY_NAME = Statement(
     select(sessions)
     .where(sessions.c.name == bindparam("key"))
     .order_by(sessions.c.status != SessionStatus.OPEN.value, sessions.c.closed_at.desc(), sessions.c.id.desc())
     .limit(1),
     read=_read_session,
 )
-_EVERY = select(sessions).order_by(sessions.c.id)
-_OPEN = _EVERY.where(text("sessions.status = 'open'"))  # the form of the index `sessions_open`
+_ALL = select(sessions).order_by(sessions.c.id)
+_OPEN = _ALL.where(text("sessions.status = 'open'"))  # the form of the index `sessions_open`
 _NAMES = NamesNear(select(sessions).where(sessions.c.status == SessionStatus.OPEN.value), sessions.c.name)
 _TOUCH = Statement(
     update(sessions)
@@ -46,7 +46,7 @@ _SAVE = Statement(
     .values({name: bindparam(f"new_{name}") for name in _STATE}),
     [*(f"new_{name}" for name in _STATE), "key"],
 )
-_STALL = Statement(
+_MARK_STALLED = Statement(
     update(sessions)
     .where(
         sessions.c.id == bindparam("key"), sessions.c.status == SessionStatus.OPEN.value, sessions.c.stalled.is_(False)
@@ -54,7 +54,7 @@ _STALL = Statement(
     .values(stalled=true())
 )
 _MEMBERS = and_(agents.c.session_id == sessions.c.id, agents.c.deleted_at.is_(None))
-_SILENT = Statement(
+_SELECT_SILENT = Statement(
     _OPEN.where(
         sessions.c.stalled.is_(False),
         sessions.c.touched_at <= bindparam("before"),
@@ -78,7 +78,7 @@ class Sessions(Noun):
             raise Conflict(f"a session named {session.name!r} is open; close it first, or take another name")
 
     async def get(self, session_id: SessionId) -> Session | None:
-        return await self._first(_GET, {"key": session_id})
+        return await self._first(_SELECT, {"key": session_id})
 
     async def lock(self, session_id: SessionId) -> Session | None:
         """Return the session, which nobody else closes or adds to until the end of the block."""
@@ -87,7 +87,7 @@ class Sessions(Noun):
 
     async def get_by_name(self, name: str) -> Session | None:
         """Return the open session of this name, else the last closed one."""
-        return await self._first(_BY_NAME, {"key": name})
+        return await self._first(_SELECT_BY_NAME, {"key": name})
 
     async def names_near(self, name: str) -> Sequence[str]:
         """Return a few names that are alphabetically near this one."""
@@ -97,7 +97,7 @@ class Sessions(Noun):
         self, *, closed: bool = False, after: SessionId | None = None, limit: int | None = None
     ) -> Sequence[Session]:
         """Return open sessions, or all with `closed`, by id, oldest first."""
-        statement = (_EVERY if closed else _OPEN).where(sessions.c.id > (after or "")).limit(limit)
+        statement = (_ALL if closed else _OPEN).where(sessions.c.id > (after or "")).limit(limit)
         return await self._select(statement, _read_session)
 
     async def save(self, session: Session) -> None:
@@ -107,7 +107,7 @@ class Sessions(Noun):
 
     async def mark_stalled(self, session_id: SessionId) -> bool:
         """Mark an open session as stalled; return whether it was not."""
-        return await self._execute(_STALL, {"key": session_id}) == 1
+        return await self._execute(_MARK_STALLED, {"key": session_id}) == 1
 
     async def touch(self, session_id: SessionId, at: datetime) -> None:
         """Set touched_at and reset stalled once this block is committed and `Store.save_touches` has run."""
@@ -120,4 +120,4 @@ class Sessions(Noun):
 
     async def find_silent_since(self, before: datetime) -> Sequence[Session]:
         """Return open, unreported sessions whose agents (at least one) all sleep, untouched since `before`."""
-        return await self._all(_SILENT, {"before": before}, single="read")
+        return await self._all(_SELECT_SILENT, {"before": before}, single="read")

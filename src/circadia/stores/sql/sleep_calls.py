@@ -23,12 +23,12 @@ _read_call = build_reader(SleepCall)
 _write_call = build_writer(_COLUMNS)
 _read_cost = build_reader(SleepCost, calls=int, tokens=int, nanousd=int, seconds=float)
 _ADD = Statement(insert(sleep_calls).inline(), _COLUMNS)
-_SETTLE = Statement(
+_SAVE_OUTCOME = Statement(
     update(sleep_calls)
     .where(sleep_calls.c.id == bindparam("of"), sleep_calls.c.error != FORGOTTEN)
     .values(answer=bindparam("answered"), error=bindparam("failed"))
 )
-_ANSWERED = Statement(
+_SELECT_ANSWERED = Statement(
     select(sleep_calls)
     .where(
         sleep_calls.c.bank_id == bindparam("bank"),
@@ -39,7 +39,7 @@ _ANSWERED = Statement(
     .limit(1),
     read=_read_call,
 )
-_UNANSWERED = Statement(
+_SELECT_UNANSWERED = Statement(
     select(sleep_calls).where(
         sleep_calls.c.bank_id == bindparam("bank"),
         sleep_calls.c.key == bindparam("asked"),
@@ -48,29 +48,31 @@ _UNANSWERED = Statement(
     ),
     read=_read_call,
 )
-_BEAT = Statement(update(sleep_calls).where(sleep_calls.c.id == bindparam("of")).values(lease_until=bindparam("until")))
-_OF_PASS = Statement(
+_RENEW_LEASE = Statement(
+    update(sleep_calls).where(sleep_calls.c.id == bindparam("of")).values(lease_until=bindparam("until"))
+)
+_SELECT_OF_PASS = Statement(
     select(sleep_calls).where(sleep_calls.c.pass_id == bindparam("of")).order_by(sleep_calls.c.id), read=_read_call
 )
-_KNOWN = func.coalesce(calls.c.input_tokens, calls.c.output_tokens).is_not(None)
+_IS_KNOWN = func.coalesce(calls.c.input_tokens, calls.c.output_tokens).is_not(None)
 _TOKENS = func.coalesce(calls.c.input_tokens, 0) + func.coalesce(calls.c.output_tokens, 0)
-_SPENT = select(
+_COST = select(
     func.count().label("calls"),
     (
-        func.coalesce(func.sum(_TOKENS).filter(_KNOWN), 0)
-        + func.coalesce(func.sum(calls.c.reserved_tokens).filter(~_KNOWN), 0)
+        func.coalesce(func.sum(_TOKENS).filter(_IS_KNOWN), 0)
+        + func.coalesce(func.sum(calls.c.reserved_tokens).filter(~_IS_KNOWN), 0)
     ).label("tokens"),
     func.coalesce(func.sum(func.coalesce(calls.c.cost_nanousd, calls.c.reserved_nanousd)), 0).label("nanousd"),
     func.coalesce(func.sum(calls.c.total_seconds), 0.0).label("seconds"),
 ).select_from(sleep_calls.join(calls, calls.c.id == sleep_calls.c.id))
 _BY = (sleep_calls.c.operation, calls.c.model)
-_LEDGER = (
-    _SPENT.add_columns(*_BY, func.count().filter(calls.c.status == CallStatus.FAILED.value).label("failed"))
+_COST_BY_MODEL = (
+    _COST.add_columns(*_BY, func.count().filter(calls.c.status == CallStatus.FAILED.value).label("failed"))
     .group_by(*_BY)
     .order_by(*_BY)
 )
-_OF_OPERATIONS = (
-    _SPENT.add_columns(sleep_calls.c.operation)
+_COST_BY_OPERATION = (
+    _COST.add_columns(sleep_calls.c.operation)
     .where(sleep_calls.c.bank_id == bindparam("bank"), sleep_calls.c.at >= bindparam("since"))
     .group_by(sleep_calls.c.operation)
 )
@@ -87,24 +89,24 @@ class SleepCalls(Noun):
         """Write the answer or error, unless the bank was deleted or its calls forgotten since the call started."""
         await self._hold(bank_key(call.bank_id))
         values = {"of": call.id, "answered": call.answer, "failed": call.error}
-        await self._execute(_SETTLE, values)
+        await self._execute(_SAVE_OUTCOME, values)
 
     async def get_answered(self, bank_id: BankId, key: str) -> SleepCall | None:
         """Return the bank's answered call of this key."""
         values = {"bank": bank_id, "asked": key}
-        return await self._first(_ANSWERED, values, short=True)
+        return await self._first(_SELECT_ANSWERED, values, short=True)
 
     async def find_unanswered(self, bank_id: BankId, key: str) -> Sequence[SleepCall]:
         """Return the bank's calls of this key without answer or error."""
         values = {"bank": bank_id, "asked": key}
-        return await self._all(_UNANSWERED, values, short=True)
+        return await self._all(_SELECT_UNANSWERED, values, short=True)
 
     async def renew_lease(self, call_id: CallId, until: datetime) -> None:
-        await self._execute(_BEAT, {"of": call_id, "until": until})
+        await self._execute(_RENEW_LEASE, {"of": call_id, "until": until})
 
     async def find_by_pass(self, pass_id: PassId) -> Sequence[SleepCall]:
         """Return a pass's calls in order."""
-        return await self._all(_OF_PASS, {"of": pass_id})
+        return await self._all(_SELECT_OF_PASS, {"of": pass_id})
 
     async def sum_cost(
         self,
@@ -116,7 +118,7 @@ class SleepCalls(Noun):
     ) -> SleepCost:
         """Return the cost of calls that match all given conditions, reservations included."""
         await self._hold(*_build_cost_keys(bank_id, pass_id))
-        statement = _SPENT
+        statement = _COST
         if since is not None:
             statement = statement.where(sleep_calls.c.at >= since)
         if bank_id is not None:
@@ -129,13 +131,13 @@ class SleepCalls(Noun):
 
     async def sum_cost_by_pass(self, pass_ids: Collection[PassId]) -> Mapping[PassId, SleepCost]:
         """Return the cost of each of these passes that has calls, reservations included."""
-        statement = _SPENT.add_columns(sleep_calls.c.pass_id).where(sleep_calls.c.pass_id.in_(pass_ids))
+        statement = _COST.add_columns(sleep_calls.c.pass_id).where(sleep_calls.c.pass_id.in_(pass_ids))
         rows = await self._run(lambda connection: connection.execute(statement.group_by(sleep_calls.c.pass_id)).all())
         return {PassId(row.pass_id): _read_cost(row) for row in rows}
 
     async def sum_cost_by_model(self, pass_id: PassId) -> Sequence[OperationModelCost]:
         """Return the cost of a pass's calls, ordered by operation and model."""
-        statement = _LEDGER.where(sleep_calls.c.pass_id == pass_id)
+        statement = _COST_BY_MODEL.where(sleep_calls.c.pass_id == pass_id)
         return [
             OperationModelCost(operation=row.operation, model=row.model, failed=int(row.failed), spent=_read_cost(row))
             for row in await self._run(lambda connection: connection.execute(statement).all())
@@ -144,7 +146,7 @@ class SleepCalls(Noun):
     async def sum_cost_by_operation(self, bank_id: BankId, *, since: datetime) -> Mapping[str, SleepCost]:
         """Return the cost of a bank's calls since then by operation, reservations included."""
         values = {"bank": bank_id, "since": since}
-        rows = await self._run(lambda connection: connection.execute(_OF_OPERATIONS, values).all())
+        rows = await self._run(lambda connection: connection.execute(_COST_BY_OPERATION, values).all())
         return {row.operation: _read_cost(row) for row in rows}
 
     async def forget_answers(self, bank_id: BankId) -> int:
@@ -171,13 +173,13 @@ _ADD_BENEFITS = Statement(
     Upsert(benefits, keys=_BENEFIT_KEYS, more=[name for name in _BENEFIT_COLUMNS if name not in _BENEFIT_KEYS]),
     _BENEFIT_COLUMNS,
 )
-_BENEFITS_OF_BANK = Statement(
+_SELECT_BENEFITS = Statement(
     select(benefits)
     .where(benefits.c.bank_id == bindparam("bank"), benefits.c.day >= bindparam("since"))
     .order_by(benefits.c.operation, benefits.c.day),
     read=_read_benefit,
 )
-_SAVED_TOKENS = Statement(
+_SUM_SAVED_TOKENS = Statement(
     select(func.coalesce(func.sum(benefits.c.saved_tokens), 0)).where(benefits.c.day >= bindparam("since"))
 )
 
@@ -195,8 +197,8 @@ class Benefits(Noun):
     async def find_all(self, bank_id: BankId, *, since: date) -> Sequence[Benefit]:
         """Return a bank's benefits from this day on, by operation and day."""
         values = {"bank": bank_id, "since": number_of(since)}
-        return await self._all(_BENEFITS_OF_BANK, values)
+        return await self._all(_SELECT_BENEFITS, values)
 
     async def sum_saved_tokens(self, *, since: date) -> int:
         """Return the tokens saved in all banks from this day on."""
-        return int(await self._scalar(_SAVED_TOKENS, {"since": number_of(since)}))
+        return int(await self._scalar(_SUM_SAVED_TOKENS, {"since": number_of(since)}))

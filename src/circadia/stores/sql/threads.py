@@ -26,11 +26,11 @@ _JOIN = Statement(
     Upsert(participants, keys=("agent_id", "thread_id"), new=("active", "added_at")),
     [column.name for column in participants.c],
 )
-_GET = Statement(select(threads).where(threads.c.id == bindparam("key")), read=_read_thread)
+_SELECT = Statement(select(threads).where(threads.c.id == bindparam("key")), read=_read_thread)
 _OF_SESSION = select(threads).where(threads.c.session_id == bindparam("session_id"))
 _IS_OPEN = text("threads.status = 'open'")  # the form of the index `threads_open`
 _IS_NAMED = text("threads.status <> 'direct'")  # that of `threads_named`
-_NAMED = Statement(
+_SELECT_BY_NAME = Statement(
     select(threads)
     .where(
         threads.c.session_id == bindparam("session_id"),
@@ -41,7 +41,7 @@ _NAMED = Statement(
     .limit(2),
     read=_read_thread,
 )
-_READERS = Statement(
+_SELECT_READERS = Statement(
     select(threads.c.id, participants.c.agent_id)
     .outerjoin(participants, (participants.c.thread_id == threads.c.id) & participants.c.active.is_(True))
     .where(
@@ -50,7 +50,7 @@ _READERS = Statement(
         threads.c.closed_at.is_(None),
     )
 )
-_OPENED_BY = Statement(
+_COUNT_OPEN_BY = Statement(
     select(func.count()).where(
         threads.c.session_id == bindparam("session_id"),
         threads.c.created_by == bindparam("created_by"),
@@ -80,7 +80,7 @@ _CLOSE = Statement(
     .values(status=bindparam("new_status"), closed_at=bindparam("new_closed_at"), summary=bindparam("new_summary")),
     ("new_status", "new_closed_at", "new_summary", "key"),
 )
-_PART = Statement(
+_SELECT_ACTIVE = Statement(
     select(participants.c.active).where(
         participants.c.thread_id == bindparam("thread_id"), participants.c.agent_id == bindparam("agent_id")
     )
@@ -104,7 +104,7 @@ _LEAVE = Statement(
     )
     .values(active=False)
 )
-_PARTICIPANTS = Statement(
+_SELECT_PARTICIPANTS = Statement(
     select(participants, agents.c.name)
     .join(agents)
     .where(
@@ -123,7 +123,7 @@ _NAMES_OF_THREADS = (
         agents.c.deleted_at.is_(None),
     )
 )
-_OPEN_COUNT = Statement(
+_COUNT_OPEN_OF_AGENT = Statement(
     select(func.count())
     .select_from(participants)
     .join(threads)
@@ -145,10 +145,10 @@ class Threads(Noun):
 
     async def get(self, thread_id: ThreadId) -> Thread | None:
         key = {"key": thread_id}
-        thread = await self._first(_GET, key)
+        thread = await self._first(_SELECT, key)
         # Direct messages of a session share a thread that never changes.
         is_direct = thread is None or thread.status is ThreadStatus.DIRECT
-        return await self._first(_GET, key) if not is_direct and await self._hold(thread_key(thread_id)) else thread
+        return await self._first(_SELECT, key) if not is_direct and await self._hold(thread_key(thread_id)) else thread
 
     async def find_by_session(
         self,
@@ -177,14 +177,14 @@ class Threads(Noun):
         """Return up to two threads of this name, open ones first, then the newest."""
         values = {"session_id": session_id, "name": name}
         found = await self._fetch_held(
-            lambda connection: _NAMED.all(connection, values) or None, lambda found: thread_key(found[0].id)
+            lambda connection: _SELECT_BY_NAME.all(connection, values) or None, lambda found: thread_key(found[0].id)
         )
         return found or ()
 
     async def find_readers(self, session_id: SessionId, name: str) -> Sequence[tuple[ThreadId, AgentId | None]]:
         """Return open threads with this name or id and each participant, or None, without holding them."""
         values = {"session_id": session_id, "name": name}
-        rows = await self._all(_READERS, values)
+        rows = await self._all(_SELECT_READERS, values)
         return [(ThreadId(row.id), None if row.agent_id is None else AgentId(row.agent_id)) for row in rows]
 
     async def names_near(self, session_id: SessionId, name: str, *, agent_id: AgentId | None = None) -> Sequence[str]:
@@ -197,7 +197,7 @@ class Threads(Noun):
     async def count_open_by(self, session_id: SessionId, created_by: str) -> int:
         """Return the number of open threads in the session that `created_by` opened."""
         values = {"session_id": session_id, "created_by": created_by}
-        return await self._scalar(_OPENED_BY, values, short=False)
+        return await self._scalar(_COUNT_OPEN_BY, values, short=False)
 
     async def close(self, thread: Thread) -> bool:
         """Write status, closed_at and summary if the thread is open; return whether it was."""
@@ -217,7 +217,7 @@ class Threads(Noun):
     async def participants(self, thread_id: ThreadId) -> Sequence[Participant]:
         """Return active participants by name, without deleted agents."""
         await self._hold(thread_key(thread_id))
-        present = await self._all(_PARTICIPANTS, {"thread_id": thread_id})
+        present = await self._all(_SELECT_PARTICIPANTS, {"thread_id": thread_id})
         return sorted(present, key=lambda participant: participant.name)
 
     async def find_participant_names(self, thread_ids: Collection[ThreadId]) -> Mapping[ThreadId, Sequence[str]]:
@@ -231,12 +231,12 @@ class Threads(Noun):
     async def count_open_of_agent(self, agent_id: AgentId) -> int:
         await self._hold(agent_key(agent_id))
         values = {"agent_id": agent_id}
-        return await self._scalar(_OPEN_COUNT, values, short=False)
+        return await self._scalar(_COUNT_OPEN_OF_AGENT, values, short=False)
 
 
 def _join(connection: Connection, thread_id: ThreadId, agent_id: AgentId, at: datetime) -> JoinResult:
     key = {"thread_id": thread_id, "agent_id": agent_id}
-    active = _PART.scalar(connection, key)
+    active = _SELECT_ACTIVE.scalar(connection, key)
     if active:
         return JoinResult(added=False, first_ever=False, first_in_thread=False)
     first_in_thread = active is None

@@ -38,23 +38,23 @@ _SAVE = Statement(
     [*(f"new_{name}" for name in _DECIDED), "key_id"],
 )
 _OF_RESERVED = update(wakes).where(wakes.c.pulse_id == bindparam("pulse"), wakes.c.charge == Charge.RESERVED.value)
-_CHARGE = Statement(_OF_RESERVED.values(charge=Charge.CHARGED.value), ["pulse"])
-_RELEASE = Statement(_OF_RESERVED.values(charge=Charge.RELEASED.value))
-_GET = Statement(select(wakes).where(wakes.c.id == bindparam("key_id")), read=_read_wake)
-_BY_KEY = Statement(select(wakes).where(wakes.c.key == bindparam("idempotency")), read=_read_wake)
-_OF_PULSE = Statement(
+_CHARGE_RESERVED = Statement(_OF_RESERVED.values(charge=Charge.CHARGED.value), ["pulse"])
+_RELEASE_RESERVED = Statement(_OF_RESERVED.values(charge=Charge.RELEASED.value))
+_SELECT = Statement(select(wakes).where(wakes.c.id == bindparam("key_id")), read=_read_wake)
+_SELECT_BY_KEY = Statement(select(wakes).where(wakes.c.key == bindparam("idempotency")), read=_read_wake)
+_SELECT_OF_PULSE = Statement(
     select(wakes).where(wakes.c.pulse_id == bindparam("pulse")).order_by(wakes.c.number), read=_read_wake
 )
-_OF_ROOT = Statement(
+_SELECT_OF_ROOT = Statement(
     select(wakes).where(wakes.c.root_id == bindparam("root")).order_by(wakes.c.number), read=_read_wake
 )
 _IS_DEFERRED = wakes.c.decision == literal_column(f"'{Decision.DEFERRED.value}'")
 """A literal, not a parameter: SQLite uses a partial index only if the statement shows that its condition holds."""
-_DEFERRED = Statement(
+_SELECT_DEFERRED = Statement(
     select(wakes).where(wakes.c.agent_id == bindparam("agent_id"), _IS_DEFERRED).order_by(wakes.c.number),
     read=_read_wake,
 )
-_DUE = text(
+_SELECT_DUE = text(
     """
     WITH due AS (
       SELECT agent_id FROM wakes WHERE decision = 'deferred' AND not_before <= :now
@@ -71,10 +71,12 @@ _DUE = text(
     bindparam("now", type_=Instant), bindparam("ageing", type_=BigInteger), bindparam("rule", type_=String),
     bindparam("agents", expanding=True, type_=String), bindparam("every", type_=BigInteger),
 ).columns(column("agent_id"), column("pressing"), column("since", Instant))  # fmt: skip
-_WAITS = Statement(select(wakes.c.number).where(_IS_DEFERRED, wakes.c.rule == bindparam("by")).limit(1))
-_MOST_LISTED: Final = 500
+_SELECT_ONE_DEFERRED_BY = Statement(
+    select(wakes.c.number).where(_IS_DEFERRED, wakes.c.rule == bindparam("by")).limit(1)
+)
+_MAX_LISTED: Final = 500
 """Maximum number of agents listed in a statement; beyond it covers all agents."""
-_RULES = Statement(
+_COUNT_BY_RULE = Statement(
     select(wakes.c.rule, func.count())
     .where(
         wakes.c.agent_id == bindparam("agent_id"),
@@ -84,7 +86,7 @@ _RULES = Statement(
     .group_by(wakes.c.rule)
 )
 _COUNTS = "charge IN ('reserved', 'charged')"
-_BY_SENDER = Statement(
+_COUNT_BY_SENDER = Statement(
     select(wakes.c.sender, func.count())
     .where(wakes.c.agent_id == bindparam("agent_id"), text(_COUNTS), wakes.c.decided_at >= bindparam("since"))
     .group_by(wakes.c.sender)
@@ -93,8 +95,8 @@ _FROM = "CASE WHEN started_at > :day THEN started_at ELSE :day END"
 """Start of a pulse's run within the day."""
 _RUN = "id, status, prompted_at, started_at, ended_at, run_seconds"
 _PAIR = (wakes.c.sender, wakes.c.agent, wakes.c.decision)
-_MATRIX = select(*_PAIR, func.count()).group_by(*_PAIR).order_by(*_PAIR)
-_COUNTED: Final = (wakes, pulses)
+_COUNT_BY_PAIR = select(*_PAIR, func.count()).group_by(*_PAIR).order_by(*_PAIR)
+_TABLES_OF_TALLY: Final = (wakes, pulses)
 _FAILED: Final = ", ".join(f"'{status.value}'" for status in FAILED)
 _read_counts = build_reader(
     GuardrailCounts,
@@ -169,31 +171,31 @@ class Wakes(Noun):
         return saved
 
     async def charge_reserved(self, pulse_id: PulseId) -> None:
-        self._queue_write(_CHARGE, [pulse_id], key=pulse_id)
+        self._queue_write(_CHARGE_RESERVED, [pulse_id], key=pulse_id)
 
     async def release_reserved(self, pulse_id: PulseId) -> int:
         """Release the pulse's reserved requests, which never ran; return their number."""
-        return await self._execute(_RELEASE, {"pulse": pulse_id})
+        return await self._execute(_RELEASE_RESERVED, {"pulse": pulse_id})
 
     async def get(self, wake_id: WakeId) -> Wake | None:
-        return await self._first(_GET, {"key_id": wake_id})
+        return await self._first(_SELECT, {"key_id": wake_id})
 
     async def get_by_key(self, key: str) -> Wake | None:
         await self._hold(request_key(key))
-        return await self._first(_BY_KEY, {"idempotency": key})
+        return await self._first(_SELECT_BY_KEY, {"idempotency": key})
 
     async def find_by_pulse(self, pulse_id: PulseId) -> Sequence[Wake]:
         """Return the requests that started or joined the pulse, in order."""
-        return await self._all(_OF_PULSE, {"pulse": pulse_id})
+        return await self._all(_SELECT_OF_PULSE, {"pulse": pulse_id})
 
     async def find_by_root(self, root_id: str) -> Sequence[Wake]:
         """Return the requests of a chain in order."""
-        return await self._all(_OF_ROOT, {"root": root_id})
+        return await self._all(_SELECT_OF_ROOT, {"root": root_id})
 
     async def find_deferred(self, agent_id: AgentId) -> Sequence[Wake]:
         """Return the agent's deferred requests, oldest first."""
         await self._hold(agent_key(agent_id))
-        return await self._all(_DEFERRED, {"agent_id": agent_id})
+        return await self._all(_SELECT_DEFERRED, {"agent_id": agent_id})
 
     async def find_due_agents(
         self,
@@ -210,37 +212,37 @@ class Wakes(Noun):
         with any deferred request; None for `of` means all agents. Waiting raises a request's rank by one per
         `ageing_seconds`.
         """
-        every = of is None or len(of) > _MOST_LISTED
+        every = of is None or len(of) > _MAX_LISTED
         values = {
             "now": now, "ageing": int(ageing_seconds * 1_000_000), "rule": rule or "", "every": int(every),
             "agents": [] if of is None or every else list(of), "most": limit,
         }  # fmt: skip
-        rows = await self._run(lambda connection: connection.execute(_DUE, values).all())
+        rows = await self._run(lambda connection: connection.execute(_SELECT_DUE, values).all())
         return [
             WaitingAgent(agent_id=AgentId(row.agent_id), pressing=int(row.pressing), since=row.since) for row in rows
         ]
 
     async def has_deferred_by(self, rule: str) -> bool:
         """Return whether this rule defers any request."""
-        return await self._first(_WAITS, {"by": rule}) is not None
+        return await self._first(_SELECT_ONE_DEFERRED_BY, {"by": rule}) is not None
 
     async def count_refused_by_rule(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
         """Return the number of requests that each rule refused since then."""
         values = {"agent_id": agent_id, "since": since}
-        rows = await self._all(_RULES, values)
+        rows = await self._all(_COUNT_BY_RULE, values)
         return {str(row[0]): int(row[1]) for row in rows}
 
     async def count_by_sender(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
         """Return the agent's counted wakes since then, by sender."""
         values = {"agent_id": agent_id, "since": since}
-        rows = await self._all(_BY_SENDER, values)
+        rows = await self._all(_COUNT_BY_SENDER, values)
         return {str(row[0]): int(row[1]) for row in rows}
 
     async def count_by_pair(
         self, *, since: datetime | None = None, until: datetime | None = None
     ) -> Sequence[WakeCount]:
         """Return request counts by sender, target and decision in that time, ordered by name."""
-        statement = _MATRIX
+        statement = _COUNT_BY_PAIR
         if since is not None:
             statement = statement.where(wakes.c.at >= since)
         if until is not None:
@@ -312,5 +314,5 @@ class Wakes(Noun):
         if any(0 < most < ALL for most in (fleet_open_most, fleet_wakes_most)):
             keys.append(FLEET_KEY)
         await self._hold(*keys)
-        (counts,) = await self._all(_TALLY, values, of=_COUNTED)
+        (counts,) = await self._all(_TALLY, values, of=_TABLES_OF_TALLY)
         return counts
