@@ -1,19 +1,19 @@
 """What is asked of ready answers costs steps in indexes: no table is gone through, and nothing is sorted."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from sqlalchemy import Connection, Table, create_engine
+from sqlalchemy import Connection, create_engine
 
 from circadia.errors import CircadiaError
 from circadia.ids import AgentId, AnswerId, BankId, SessionId
 from circadia.records.answer import DropReason
 from circadia.stores.locks import LockKey
-from circadia.stores.sql.link import Single
+from circadia.stores.sql.link import Row, Single, Tables, Work
 from circadia.stores.sql.statement import DRIVER_CONNECTION, Statement
 from circadia.stores.sql.tx import Tx
 from tests.contract.rows import at
@@ -32,26 +32,14 @@ class Traced:
         self._connection = connection
         self._driver = connection.info[DRIVER_CONNECTION] = connection.connection.driver_connection
 
-    async def run(
-        self,
-        work: Callable[[Connection], T],
-        *,
-        of: Collection[Table] | None = None,
-        short: bool | None = None,
-        single: Single | None = None,
-    ) -> T:
+    async def run(self, work: Work[T], *, of: Tables = None, short: bool | None = None, single: Single = None) -> T:
         return work(self._connection)
 
     async def hold(self, *keys: LockKey) -> bool:
         return False
 
     def queue_write(
-        self,
-        statement: Statement[Any],
-        row: Sequence[object],
-        *,
-        key: object = None,
-        or_raise: CircadiaError | None = None,
+        self, statement: Statement[Any], row: Row, *, key: object = None, or_raise: CircadiaError | None = None
     ) -> None:
         raise AssertionError("nothing of answers may wait")
 

@@ -2,12 +2,11 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
-from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from circadia.errors import StorageUnavailable
@@ -15,7 +14,7 @@ from circadia.ids import AgentId
 from circadia.stores.base import Store
 from circadia.stores.locks import LockKey, LockRank, agent_key
 from circadia.stores.postgres import open_postgres
-from circadia.stores.sql.link import OpeningStatements, do_nothing
+from circadia.stores.sql.link import OpeningStatements, Work, do_nothing
 from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.pooled_writer import PooledWriter
 from circadia.stores.sql_store import SqlStore
@@ -120,12 +119,7 @@ class BrokenLink:
     """A connection whose commits fail, and which cannot even be closed."""
 
     async def run(
-        self,
-        work: Callable[[Connection], T],
-        *,
-        first: Sequence[str] = (),
-        opens: bool = False,
-        short: bool | None = None,
+        self, work: Work[T], *, first: Sequence[str] = (), opens: bool = False, short: bool | None = None
     ) -> T:
         if "COMMIT" in first:
             raise StorageUnavailable("the database is gone")

@@ -15,7 +15,7 @@ import logging
 import os
 import sqlite3
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -27,7 +27,7 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine
 from circadia.errors import StartError, StorageUnavailable
 from circadia.stores.sql.driver_errors import wrap_driver_errors
 from circadia.stores.sql.group_commit import GroupCommitWriter
-from circadia.stores.sql.link import OpeningStatements, do_nothing
+from circadia.stores.sql.link import OpeningStatements, Work, do_nothing
 from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.migrate import migrate
 from circadia.stores.sql.statement import DRIVER_CONNECTION
@@ -130,7 +130,7 @@ class _SqliteConnection:
     def is_open(self) -> bool:
         return self._connection is not None
 
-    def run_work(self, work: Callable[[Connection], T], first: Sequence[str], opens: bool) -> T:
+    def run_work(self, work: Work[T], first: Sequence[str], opens: bool) -> T:
         with wrap_driver_errors(_NAME, sqlite3.Error):
             connection = self._connection or self.open()
             if opens and self._driver.in_transaction:
@@ -185,12 +185,7 @@ class _Link:
         """When short work has had its share of this turn of the event loop; None if it has done nothing in it."""
 
     async def run(
-        self,
-        work: Callable[[Connection], T],
-        *,
-        first: Sequence[str] = (),
-        opens: bool = False,
-        short: bool | None = None,
+        self, work: Work[T], *, first: Sequence[str] = (), opens: bool = False, short: bool | None = None
     ) -> T:
         """See `Link.run`. Waits in the event loop while another program locks the database."""
         is_short = self._is_short(short, first)
@@ -211,7 +206,7 @@ class _Link:
     def _is_short(self, short: bool | None, first: Sequence[str]) -> bool:
         return short is True
 
-    async def _run_work(self, work: Callable[[Connection], T], first: Sequence[str], *, opens: bool, short: bool) -> T:
+    async def _run_work(self, work: Work[T], first: Sequence[str], *, opens: bool, short: bool) -> T:
         if short:
             await self._share_turn()
             if self._thread.is_idle:  # else the connection is busy with earlier work
@@ -268,12 +263,7 @@ class _WritingLink(_Link):
         return _COPY not in first and short is not False
 
     async def run(
-        self,
-        work: Callable[[Connection], T],
-        *,
-        first: Sequence[str] = (),
-        opens: bool = False,
-        short: bool | None = None,
+        self, work: Work[T], *, first: Sequence[str] = (), opens: bool = False, short: bool | None = None
     ) -> T:
         done = await super().run(work, first=first, opens=opens, short=short)
         if "COMMIT" in first:

@@ -33,7 +33,7 @@ from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer
 from circadia.stores.sql.due_checks import queue_check
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import KEEPS_DAYS, banks, blocks, episodes, evidence, notes, removals
-from circadia.stores.sql.noun import NamesNear, Noun
+from circadia.stores.sql.noun import NamesNear, Noun, where_given
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.searchable import (
     build_index_entry,
@@ -265,8 +265,7 @@ class Banks(Noun):
         `keep_days`. `after` is an exclusive lower bound of the name.
         """
         statement = select(banks).where(banks.c.name > after).order_by(banks.c.name).limit(limit)
-        if template is not None:
-            statement = statement.where(banks.c.template == template)
+        statement = where_given(statement, (banks.c.template, template))
 
         def work(connection: Connection) -> Sequence[Row[Any]]:
             every = statement.where(text(KEEPS_DAYS[connection.dialect.name])) if expiring else statement

@@ -8,7 +8,7 @@ from sqlalchemy import JSON, Column, Index, String, Table, Text, bindparam, sele
 
 from circadia.ids import DreamId
 from circadia.records.dream_job import DreamJob, DreamJobStatus, DreamSource
-from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.noun import Noun, where_given
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import Instant, metadata, only
 from circadia.stores.sql.statement import Statement
@@ -74,10 +74,7 @@ class DreamJobs(Noun):
         statement = select(dream_jobs).order_by(dream_jobs.c.id.desc()).limit(limit)
         if statuses:
             statement = statement.where(dream_jobs.c.status.in_([status.value for status in statuses]))
-        if source is not None:
-            statement = statement.where(dream_jobs.c.source == source.value)
-        if name is not None:
-            statement = statement.where(dream_jobs.c.name == name)
+        statement = where_given(statement, (dream_jobs.c.source, source), (dream_jobs.c.name, name))
         if before is not None:
             statement = statement.where(dream_jobs.c.id < before)
         return await self._select(statement, _read_job)

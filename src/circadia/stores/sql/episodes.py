@@ -17,6 +17,7 @@ from circadia.stores.locks import bank_key
 from circadia.stores.sql.due_checks import queue_check, run_demotion
 from circadia.stores.sql.memory_tables import banks, episodes, evidence
 from circadia.stores.sql.name_list import list_texts
+from circadia.stores.sql.noun import where_given
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.searchable import SearchableRows, SearchableStatements, fetch_by_ids, select_by_ids, weight
 from circadia.stores.sql.statement import Statement
@@ -125,8 +126,7 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
         statement = _OF_BANK.order_by(number.desc() if newest_first else number).limit(limit)
         if after:
             statement = statement.where(number < after if newest_first else number > after)
-        if conversation is not None:
-            statement = statement.where(episodes.c.conversation == conversation)
+        statement = where_given(statement, (episodes.c.conversation, conversation))
         return await self._select(statement, _read_episode, {"bank": bank_id})
 
     async def find_matching_ids(
@@ -141,14 +141,11 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
     ) -> Sequence[EpisodeId]:
         """Return the ids of episodes that match all given conditions; `until` is exclusive."""
         statement = select(episodes.c.id).where(episodes.c.bank_id == bank_id)
-        if conversation is not None:
-            statement = statement.where(episodes.c.conversation == conversation)
+        statement = where_given(
+            statement, (episodes.c.conversation, conversation), time=episodes.c.at, since=since, until=until
+        )
         if speaker is not None:
             statement = statement.where(episodes.c.speaker.in_((speaker, display_alias(speaker))))
-        if since is not None:
-            statement = statement.where(episodes.c.at >= since)
-        if until is not None:
-            statement = statement.where(episodes.c.at < until)
         if limit is not None:
             statement = statement.order_by(episodes.c.at).limit(limit)
         ids = await self._run(lambda connection: connection.execute(statement).scalars().all(), short=False)

@@ -15,15 +15,13 @@ Later blocks see a commit at once; work that builds on it never reaches the disk
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection
-
 from circadia.errors import CircadiaError, StorageUnavailable
 from circadia.stores.locks import LockKey
-from circadia.stores.sql.link import OpeningStatements, Single, WritingLink, do_nothing
+from circadia.stores.sql.link import OpeningStatements, Single, Work, WritingLink, do_nothing
 from circadia.stores.sql.write_block import WriteBlock, build_write_failure
 
 T = TypeVar("T")
@@ -266,9 +264,7 @@ class GroupedBlock(WriteBlock):
     async def hold(self, *keys: LockKey) -> bool:
         return False  # it is the only block that runs
 
-    async def _run(
-        self, work: Callable[[Connection], T], *, short: bool | None = None, single: Single | None = None
-    ) -> T:
+    async def _run(self, work: Work[T], *, short: bool | None = None, single: Single = None) -> T:
         if self._failure is not None:
             raise StorageUnavailable("the transaction has failed already") from self._failure
         first: list[str] = []

@@ -11,7 +11,10 @@ from circadia.stores.locks import LockKey
 from circadia.stores.sql.statement import Statement
 
 T = TypeVar("T")
-Single = Literal["read", "write"]
+Work = Callable[[Connection], T]
+Tables = Collection[Table] | None
+Single = Literal["read", "write"] | None
+Row = Sequence[object]
 
 
 class Link(Protocol):
@@ -21,12 +24,7 @@ class Link(Protocol):
     """
 
     async def run(
-        self,
-        work: Callable[[Connection], T],
-        *,
-        first: Sequence[str] = (),
-        opens: bool = False,
-        short: bool | None = None,
+        self, work: Work[T], *, first: Sequence[str] = (), opens: bool = False, short: bool | None = None
     ) -> T:
         """Send the statements `first`, then do `work`, in one trip. See `Runner.run` for `short`.
 
@@ -66,14 +64,7 @@ class WritingLink(Link, Protocol):
 class Runner(Protocol):
     """Runs work in a transaction, for the noun classes. Each call of `run` is one trip."""
 
-    async def run(
-        self,
-        work: Callable[[Connection], T],
-        *,
-        of: Collection[Table] | None = None,
-        short: bool | None = None,
-        single: Single | None = None,
-    ) -> T:
+    async def run(self, work: Work[T], *, of: Tables = None, short: bool | None = None, single: Single = None) -> T:
         """Run work after the queued writes; with `of`, the only tables it touches, writes to other tables may wait.
 
         `short` says where it runs on SQLite: work that reads a few rows by key in the event loop, and work that may
@@ -96,12 +87,7 @@ class Runner(Protocol):
         ...
 
     def queue_write(
-        self,
-        statement: Statement[Any],
-        row: Sequence[object],
-        *,
-        key: object = None,
-        or_raise: CircadiaError | None = None,
+        self, statement: Statement[Any], row: Row, *, key: object = None, or_raise: CircadiaError | None = None
     ) -> None:
         """Queue a write for the next `run` or the end of the block, in one trip with all queued writes.
 

@@ -25,7 +25,7 @@ from circadia.ids import AgentId, MemberId
 from circadia.records.member import Member, MemberHolds
 from circadia.records.open_turn import OpenTurn
 from circadia.stores.locks import HOLDS_KEY, MEMBERS_KEY
-from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.noun import Noun, where_given
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import Instant, agents, metadata, sessions
 from circadia.stores.sql.statement import Statement
@@ -180,11 +180,7 @@ class HoldPlaceCounts(Noun):
         self, member_id: MemberId, now: datetime, *, session: str | None = None, agent: str | None = None, limit: int
     ) -> tuple[Sequence[MemberHolds], int]:
         """Return what other live members hold, most calls first, and the number of all these calls. One statement."""
-        statement = _OF_OTHERS.limit(limit)
-        if session is not None:
-            statement = statement.where(sessions.c.name == session)
-        if agent is not None:
-            statement = statement.where(agents.c.name == agent)
+        statement = where_given(_OF_OTHERS.limit(limit), (sessions.c.name, session), (agents.c.name, agent))
         values = {"member": member_id, "now": now}
         rows = await self._run(lambda connection: connection.execute(statement, values).all())
         return [_read_holds(row) for row in rows], int(rows[0].total) if rows else 0

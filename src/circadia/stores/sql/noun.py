@@ -1,12 +1,12 @@
 """What the classes of nouns have in common: they run statements in a transaction, and find the neighbours of a name."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam
+from sqlalchemy import ColumnElement, Connection, Select, bindparam
 
 from circadia.stores.locks import LockKey
-from circadia.stores.sql.link import Runner, Single
+from circadia.stores.sql.link import Runner, Single, Tables
 from circadia.stores.sql.statement import NO_VALUES, Statement
 
 NEIGHBOURS: Final = 32
@@ -31,6 +31,22 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
+def where_given(
+    statement: Select[Any],
+    *equal: tuple[ColumnElement[Any], object],
+    time: ColumnElement[Any] | None = None,
+    since: object = None,
+    until: object = None,
+) -> Select[Any]:
+    """Return the statement for the rows with these values, and of this time; none of a value means any."""
+    conditions = [column == value for column, value in equal if value is not None]
+    if time is not None and since is not None:
+        conditions.append(time >= since)
+    if time is not None and until is not None:
+        conditions.append(time < until)
+    return statement.where(*conditions)
+
+
 class Noun:
     """The rows of a noun in one transaction."""
 
@@ -45,9 +61,9 @@ class Noun:
         statement: Statement[R],
         values: Mapping[str, object] = NO_VALUES,
         *,
-        of: Collection[Table] | None = None,
+        of: Tables = None,
         short: bool | None = None,
-        single: Single | None = None,
+        single: Single = None,
     ) -> Awaitable[list[R]]:
         """Run the statement; return its rows, or the records that it reads. See `Runner.run` for the rest."""
         return self._run(lambda connection: statement.all(connection, values), of=of, short=short, single=single)
@@ -57,9 +73,9 @@ class Noun:
         statement: Statement[R],
         values: Mapping[str, object] = NO_VALUES,
         *,
-        of: Collection[Table] | None = None,
+        of: Tables = None,
         short: bool | None = None,
-        single: Single | None = None,
+        single: Single = None,
     ) -> Awaitable[R | None]:
         """Run the statement; return its first row, or the record of it."""
         return self._run(lambda connection: statement.first(connection, values), of=of, short=short, single=single)
@@ -97,7 +113,7 @@ class Noun:
         build_key: Callable[[T], LockKey],
         *,
         short: bool | None = None,
-        single: Single | None = None,
+        single: Single = None,
     ) -> T | None:
         """Read a row and hold its key; read it again if the key was free for others until now."""
         row = await self._run(work, short=short, single=single)

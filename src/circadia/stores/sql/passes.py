@@ -15,7 +15,7 @@ from circadia.records.sleep_pass import FARTHEST, Pass, PassStatus, Trigger
 from circadia.stores.locks import FLEET_KEY, bank_key
 from circadia.stores.sql.due_checks import queue_check
 from circadia.stores.sql.job_claims import JobClaims
-from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.noun import Noun, where_given
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import Instant
 from circadia.stores.sql.sleep_tables import pass_changes, passes
@@ -135,10 +135,7 @@ class Passes(Noun):
     ) -> Sequence[Pass]:
         """Return passes, newest first; `before` is the last one of the previous page."""
         statement = select(passes).order_by(passes.c.id.desc()).limit(limit)
-        if bank_id is not None:
-            statement = statement.where(passes.c.bank_id == bank_id)
-        if status is not None:
-            statement = statement.where(passes.c.status == status.value)
+        statement = where_given(statement, (passes.c.bank_id, bank_id), (passes.c.status, status))
         if before is not None:
             statement = statement.where(passes.c.id < before)
         return await self._select(statement, _read_pass)
@@ -173,8 +170,7 @@ class Passes(Noun):
         """Return how many passes of the bank, or of all banks, started since then and before `until`."""
         await self._hold(FLEET_KEY if bank_id is None else bank_key(bank_id))
         statement = select(func.count()).where(passes.c.started_at >= since, passes.c.started_at < until)
-        if bank_id is not None:
-            statement = statement.where(passes.c.bank_id == bank_id)
+        statement = where_given(statement, (passes.c.bank_id, bank_id))
         return int(await self._run(lambda connection: connection.execute(statement).scalar_one()))
 
     async def count_by_status(self) -> Mapping[PassStatus, int]:
@@ -197,10 +193,7 @@ class Passes(Noun):
         """Return a pass's changes in order, optionally of one state or kind."""
         statement = select(pass_changes).where(pass_changes.c.pass_id == pass_id).order_by(pass_changes.c.number)
         statement = statement.where(pass_changes.c.number > after).limit(limit)
-        if state is not None:
-            statement = statement.where(pass_changes.c.state == state.value)
-        if kind is not None:
-            statement = statement.where(pass_changes.c.kind == kind.value)
+        statement = where_given(statement, (pass_changes.c.state, state), (pass_changes.c.kind, kind))
         return await self._select(statement, _read_change)
 
     async def last_change_number(self, pass_id: PassId) -> int:

@@ -16,17 +16,17 @@ disk before it.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from circadia.errors import CircadiaError, StorageUnavailable
 from circadia.stores.locks import LockKey, LockRank
 from circadia.stores.sql.driver_errors import BUSY, is_contention
-from circadia.stores.sql.link import Link, OpeningStatements, Single, do_nothing
+from circadia.stores.sql.link import Link, OpeningStatements, Single, Work, do_nothing
 from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.write_block import WriteBlock, build_write_failure
 
@@ -266,12 +266,7 @@ class PooledBlock(WriteBlock):
         )  # fmt: skip
 
     async def _run(
-        self,
-        work: Callable[[Connection], T],
-        *,
-        short: bool | None = None,
-        single: Single | None = None,
-        first: Sequence[str] = (),
+        self, work: Work[T], *, short: bool | None = None, single: Single = None, first: Sequence[str] = ()
     ) -> T:
         if self._failure is not None:
             raise StorageUnavailable("the transaction has failed already") from self._failure

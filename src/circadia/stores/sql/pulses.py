@@ -14,6 +14,7 @@ from circadia.records.pulse import FAILED, Pulse, PulseKind, PulseStatus
 from circadia.stores.locks import agent_key
 from circadia.stores.sql.job_claims import JobClaims
 from circadia.stores.sql.link import Runner
+from circadia.stores.sql.noun import where_given
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import Instant, pulses
 from circadia.stores.sql.statement import Statement
@@ -213,13 +214,13 @@ class Pulses:
         limit: int = 100,
     ) -> Sequence[Pulse]:
         """Return pulses, newest first; `before` is the last one of the previous page."""
-        statement = select(pulses).order_by(pulses.c.created_at.desc(), pulses.c.id.desc()).limit(limit)
-        if agent_id is not None:
-            statement = statement.where(pulses.c.agent_id == agent_id)
-        if status is not None:
-            statement = statement.where(pulses.c.status == status.value)
-        if since is not None:
-            statement = statement.where(pulses.c.created_at >= since)
+        statement = where_given(
+            select(pulses).order_by(pulses.c.created_at.desc(), pulses.c.id.desc()).limit(limit),
+            (pulses.c.agent_id, agent_id),
+            (pulses.c.status, status),
+            time=pulses.c.created_at,
+            since=since,
+        )
         if before is not None:
             last = pulses.alias()
             created_at = select(last.c.created_at).where(last.c.id == before).scalar_subquery()

@@ -11,7 +11,7 @@ from circadia.records.benefit import Benefit
 from circadia.records.call import CallStatus
 from circadia.records.sleep_call import FORGOTTEN, OperationModelCost, SleepCall, SleepCost
 from circadia.stores.locks import FLEET_KEY, LockKey, bank_key
-from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.noun import Noun, where_given
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import calls, day_of, number_of
 from circadia.stores.sql.sleep_tables import benefits, sleep_calls
@@ -118,15 +118,14 @@ class SleepCalls(Noun):
     ) -> SleepCost:
         """Return the cost of calls that match all given conditions, reservations included."""
         await self._hold(*_build_cost_keys(bank_id, pass_id))
-        statement = _COST
-        if since is not None:
-            statement = statement.where(sleep_calls.c.at >= since)
-        if bank_id is not None:
-            statement = statement.where(sleep_calls.c.bank_id == bank_id)
-        if pass_id is not None:
-            statement = statement.where(sleep_calls.c.pass_id == pass_id)
-        if operation is not None:
-            statement = statement.where(sleep_calls.c.operation == operation)
+        statement = where_given(
+            _COST,
+            (sleep_calls.c.bank_id, bank_id),
+            (sleep_calls.c.pass_id, pass_id),
+            (sleep_calls.c.operation, operation),
+            time=sleep_calls.c.at,
+            since=since,
+        )
         return _read_cost(await self._run(lambda connection: connection.execute(statement).one(), short=False))
 
     async def sum_cost_by_pass(self, pass_ids: Collection[PassId]) -> Mapping[PassId, SleepCost]:

@@ -13,7 +13,7 @@ from circadia.records.pulse import FAILED
 from circadia.records.wake import Charge, Decision, GuardrailCheck, GuardrailCounts, WaitingAgent, Wake, WakeCount
 from circadia.stores.locks import FLEET_KEY, agent_key, request_key
 from circadia.stores.sql.agents import save_next_wake
-from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.noun import Noun, where_given
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import Instant, pulses, wakes
 from circadia.stores.sql.statement import Statement
@@ -242,11 +242,7 @@ class Wakes(Noun):
         self, *, since: datetime | None = None, until: datetime | None = None
     ) -> Sequence[WakeCount]:
         """Return request counts by sender, target and decision in that time, ordered by name."""
-        statement = _COUNT_BY_PAIR
-        if since is not None:
-            statement = statement.where(wakes.c.at >= since)
-        if until is not None:
-            statement = statement.where(wakes.c.at < until)
+        statement = where_given(_COUNT_BY_PAIR, time=wakes.c.at, since=since, until=until)
         rows = await self._run(lambda connection: connection.execute(statement).all())
         return [WakeCount(sender=row[0], agent=row[1], decision=Decision(row[2]), count=int(row[3])) for row in rows]
 
@@ -262,17 +258,15 @@ class Wakes(Noun):
         limit: int = 100,
     ) -> Sequence[Wake]:
         """Return requests, newest first; `before` is the last one of the previous page."""
-        statement = select(wakes).order_by(wakes.c.at.desc(), wakes.c.number.desc()).limit(limit)
-        if agent_id is not None:
-            statement = statement.where(wakes.c.agent_id == agent_id)
-        if sender_id is not None:
-            statement = statement.where(wakes.c.sender_id == sender_id)
-        if decision is not None:
-            statement = statement.where(wakes.c.decision == decision.value)
-        if since is not None:
-            statement = statement.where(wakes.c.at >= since)
-        if until is not None:
-            statement = statement.where(wakes.c.at < until)
+        statement = where_given(
+            select(wakes).order_by(wakes.c.at.desc(), wakes.c.number.desc()).limit(limit),
+            (wakes.c.agent_id, agent_id),
+            (wakes.c.sender_id, sender_id),
+            (wakes.c.decision, decision),
+            time=wakes.c.at,
+            since=since,
+            until=until,
+        )
         if before is not None:
             last = wakes.alias()
             place = tuple_(

@@ -2,15 +2,15 @@
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import Connection
 
 from circadia.errors import CircadiaError, StorageUnavailable
 from circadia.stores.locks import LockKey
-from circadia.stores.sql.link import Single
+from circadia.stores.sql.link import Row, Single, Tables, Work
 from circadia.stores.sql.statement import Statement
 
 T = TypeVar("T")
@@ -40,14 +40,7 @@ class WriteBlock(ABC):
         self._has_written = False
         """Whether queued writes were sent."""
 
-    async def run(
-        self,
-        work: Callable[[Connection], T],
-        *,
-        of: Collection[Table] | None = None,
-        short: bool | None = None,
-        single: Single | None = None,
-    ) -> T:
+    async def run(self, work: Work[T], *, of: Tables = None, short: bool | None = None, single: Single = None) -> T:
         """Do work in the block's transaction. After an error the block can only be left, which undoes it."""
         if self._ended:
             raise RuntimeError("the write block has ended")
@@ -60,12 +53,7 @@ class WriteBlock(ABC):
         """See `Runner.hold`."""
 
     def queue_write(
-        self,
-        statement: Statement[Any],
-        row: Sequence[object],
-        *,
-        key: object = None,
-        or_raise: CircadiaError | None = None,
+        self, statement: Statement[Any], row: Row, *, key: object = None, or_raise: CircadiaError | None = None
     ) -> None:
         if self._ended:
             raise RuntimeError("the write block has ended")
@@ -85,11 +73,9 @@ class WriteBlock(ABC):
         )
 
     @abstractmethod
-    async def _run(
-        self, work: Callable[[Connection], T], *, short: bool | None = None, single: Single | None = None
-    ) -> T: ...
+    async def _run(self, work: Work[T], *, short: bool | None = None, single: Single = None) -> T: ...
 
-    def _with_queued_writes(self, work: Callable[[Connection], T]) -> Callable[[Connection], T]:
+    def _with_queued_writes(self, work: Work[T]) -> Callable[[Connection], T]:
         batches, self._batches = self._batches, []
         self._has_written |= bool(batches)
 
