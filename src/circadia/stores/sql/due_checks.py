@@ -4,7 +4,7 @@ Each change that a decision on passes rests on adds a row in its own transaction
 then the bank, and deletes the rows that it had read: what is committed meanwhile stays, and asks for another decision.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -61,20 +61,6 @@ def queue_check(runner: Runner, bank_id: BankId) -> None:
 def queue_check_of_agents(runner: Runner, bound_name: str, *, if_asleep: bool) -> None:
     """Ask for a check of all banks of this name or template; see `AgentsCheck`."""
     runner.queue_write(_ADD, (None, bound_name, if_asleep), key=(bound_name, if_asleep))
-
-
-async def run_demotion(runner: Runner, statements: tuple[Statement, Statement], values: Mapping[str, object]) -> None:
-    """Count a demotion in its bank and change the row; `statements` do one each, and the first returns the bank."""
-    count, change = statements
-
-    def work(connection: Connection) -> BankId | None:
-        bank_id = count.scalar(connection, values)
-        change.execute(connection, values)
-        return bank_id
-
-    bank_id = await runner.run(work)
-    if bank_id is not None:
-        queue_check(runner, bank_id)
 
 
 class DueChecks(Noun):

@@ -7,19 +7,26 @@ from typing import Any, Final
 
 import orjson
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, Select, Text, bindparam, cast, delete, insert, literal_column, select, update
+from sqlalchemy import Connection, Select, Text, bindparam, cast, insert, literal_column, select, update
 
 from circadia.ids import BankId, EpisodeId
 from circadia.records.end_user import display_alias
 from circadia.records.episode import Demotion, Episode
 from circadia.records.index_entry import Layer
 from circadia.stores.locks import bank_key
-from circadia.stores.sql.due_checks import queue_check, run_demotion
-from circadia.stores.sql.memory_tables import banks, episodes, evidence
+from circadia.stores.sql.due_checks import queue_check
+from circadia.stores.sql.memory_tables import episodes, evidence
 from circadia.stores.sql.name_list import list_texts
 from circadia.stores.sql.noun import where_given
 from circadia.stores.sql.row_mapping import build_reader, build_writer
-from circadia.stores.sql.searchable import SearchableRows, SearchableStatements, fetch_by_ids, select_by_ids, weight
+from circadia.stores.sql.searchable import (
+    SearchableRows,
+    SearchableStatements,
+    build_demotion,
+    fetch_by_ids,
+    select_by_ids,
+    weight,
+)
 from circadia.stores.sql.statement import Statement
 
 _STALE: Final = TypeAdapter(tuple[Demotion, ...])
@@ -39,22 +46,7 @@ _SELECT_BY_SPEAKER = Statement(
 _COUNT_REPETITION = Statement(
     update(episodes).where(episodes.c.id == bindparam("key_id")).values(repeats=episodes.c.repeats + 1)
 )  # fmt: skip
-_DEMOTE = (
-    Statement(
-        update(banks)
-        .where(banks.c.id == select(episodes.c.bank_id).where(episodes.c.id == bindparam("key_id")).scalar_subquery())
-        .values(demotions=banks.c.demotions + 1)
-        .returning(banks.c.id)
-    ),
-    Statement(
-        update(episodes)
-        .where(episodes.c.id == bindparam("key_id"))
-        .values(
-            stale=bindparam("new_stale"),
-            demotion=select(banks.c.demotions).where(banks.c.id == episodes.c.bank_id).scalar_subquery(),
-        )
-    ),
-)
+_DEMOTE = build_demotion(episodes, stale=bindparam("new_stale"))
 _SELECT_WEIGHTS = Statement(
     select(episodes.c.number, episodes.c.stale).where(
         episodes.c.bank_id == bindparam("bank"), episodes.c.demotion > bindparam("after")
@@ -82,7 +74,7 @@ _SELECT_TIMES_BY_KEY = Statement(_build_keyed)
 class Episodes(SearchableRows[EpisodeId, Episode]):
     """Episodes: appended and demoted, never rewritten."""
 
-    _statements = SearchableStatements(episodes, Layer.EPISODES)
+    _statements = SearchableStatements(episodes, Layer.EPISODES, evidence.c.episode_id)
 
     async def add(self, episode: Episode) -> None:
         """Store an episode. The block fails with Conflict if the bank has one of its key."""
@@ -161,7 +153,7 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
     async def demote(self, episode_id: EpisodeId, stale: Sequence[Demotion]) -> None:
         """Write an episode's demotions, and count the change in its bank."""
         values = {"key_id": episode_id, "new_stale": _STALE.dump_python(tuple(stale), mode="json")}
-        await run_demotion(self._runner, _DEMOTE, values)
+        await self._demote(_DEMOTE, values)
 
     async def find_changed_weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
         """Return current weights, by number, of episodes demoted or restored since the bank's count was `after`."""
@@ -173,17 +165,6 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
         """Return demotions by id, for episodes that have any."""
         rows = await self._all(_SELECT_DEMOTED, {"bank": bank_id}, short=False)
         return {EpisodeId(row.id): _STALE.validate_python(row.stale) for row in rows}
-
-    async def remove(self, ids: Collection[EpisodeId]) -> Sequence[int]:
-        """Delete episodes and the links of notes to them; return their numbers."""
-        links = delete(evidence).where(evidence.c.episode_id.in_(ids))
-        rows = delete(episodes).where(episodes.c.id.in_(ids)).returning(episodes.c.number)
-
-        def work(connection: Connection) -> Sequence[int]:
-            connection.execute(links)
-            return connection.execute(rows).scalars().all()
-
-        return await self._run(work) if ids else ()
 
     def _build_records(self, connection: Connection, rows: Iterable[Any]) -> list[Episode]:
         return [_read_episode(row) for row in rows]

@@ -5,16 +5,22 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, bindparam, delete, insert, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, or_, select, update
 
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteState
 from circadia.stores.locks import bank_key
-from circadia.stores.sql.due_checks import run_demotion
-from circadia.stores.sql.memory_tables import banks, evidence, notes
+from circadia.stores.sql.memory_tables import evidence, notes
 from circadia.stores.sql.row_mapping import build_reader, build_writer
-from circadia.stores.sql.searchable import SearchableRows, SearchableStatements, is_of_bank, is_one_of, run_by_numbers
+from circadia.stores.sql.searchable import (
+    SearchableRows,
+    SearchableStatements,
+    build_demotion,
+    is_of_bank,
+    is_one_of,
+    run_by_numbers,
+)
 from circadia.stores.sql.statement import Statement
 
 _FIELDS: Final = tuple(field.name for field in fields(Note) if field.name not in ("number", "evidence", "returned"))
@@ -39,22 +45,7 @@ _SELECT_ALL = Statement(
     _OF_BANK.where(notes.c.number > bindparam("after")).order_by(notes.c.number).limit(bindparam("most"))
 )
 _IN_STATE: Final = {NoteState.LIVE: notes.c.retired_at.is_(None), NoteState.RETIRED: notes.c.retired_at.is_not(None)}
-_RETIRE = (
-    Statement(
-        update(banks)
-        .where(banks.c.id == select(notes.c.bank_id).where(notes.c.id == bindparam("key_id")).scalar_subquery())
-        .values(demotions=banks.c.demotions + 1)
-        .returning(banks.c.id)
-    ),
-    Statement(
-        update(notes)
-        .where(notes.c.id == bindparam("key_id"))
-        .values(
-            retired_at=bindparam("now"),
-            demotion=select(banks.c.demotions).where(banks.c.id == notes.c.bank_id).scalar_subquery(),
-        )
-    ),
-)
+_RETIRE = build_demotion(notes, retired_at=bindparam("now"))
 _SELECT_WEIGHTS = Statement(
     select(notes.c.number, notes.c.retired_at).where(
         notes.c.bank_id == bindparam("bank"), notes.c.demotion > bindparam("after")
@@ -80,7 +71,7 @@ _SELECT_USE_TIMES = Statement(
 
 
 class Notes(SearchableRows[NoteId, Note]):
-    _statements = SearchableStatements(notes, Layer.NOTES)
+    _statements = SearchableStatements(notes, Layer.NOTES, evidence.c.note_id)
 
     def _build_records(self, connection: Connection, rows: Sequence[Row[Any]]) -> list[Note]:
         links: dict[str, list[EpisodeId]] = {row.id: [] for row in rows}
@@ -165,7 +156,7 @@ class Notes(SearchableRows[NoteId, Note]):
     async def retire(self, note_id: NoteId, at: datetime | None) -> None:
         """Retire a note from search, or restore it; either counts as a demotion."""
         values = {"key_id": note_id, "now": at}
-        await run_demotion(self._runner, _RETIRE, values)
+        await self._demote(_RETIRE, values)
 
     async def mark_used(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
         """Record that an agent received these notes, unless a use since `before` is recorded."""
@@ -185,14 +176,3 @@ class Notes(SearchableRows[NoteId, Note]):
         values = {"bank": bank_id, "after": after}
         rows = await self._all(_SELECT_WEIGHTS, values)
         return {row.number: 1.0 if row.retired_at is None else 0.0 for row in rows}
-
-    async def remove(self, ids: Collection[NoteId]) -> Sequence[int]:
-        """Delete notes; return their numbers."""
-        links = delete(evidence).where(evidence.c.note_id.in_(ids))
-        rows = delete(notes).where(notes.c.id.in_(ids)).returning(notes.c.number)
-
-        def work(connection: Connection) -> Sequence[int]:
-            connection.execute(links)
-            return connection.execute(rows).scalars().all()
-
-        return await self._run(work) if ids else ()

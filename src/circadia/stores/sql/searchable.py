@@ -7,6 +7,7 @@ from math import prod
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from sqlalchemy import (
+    Column,
     ColumnElement,
     Connection,
     Integer,
@@ -14,6 +15,7 @@ from sqlalchemy import (
     Select,
     Table,
     bindparam,
+    delete,
     func,
     literal_column,
     or_,
@@ -26,6 +28,7 @@ from circadia.records.episode import Episode
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import TEXT, IndexEntry, Layer
 from circadia.records.note import Note
+from circadia.stores.sql.due_checks import queue_check
 from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.statement import Statement
@@ -72,46 +75,17 @@ def select_greatest_number(table: Table, bank: ColumnElement[str]) -> ScalarSele
     return numbers.order_by(table.c.bank_id.desc(), table.c.number.desc()).limit(literal_column("1")).scalar_subquery()
 
 
-def _select_lacking_vector_of(table: Table) -> Statement[Any]:
-    """Select rows `after` a number without a vector by the `present` embedder, in order, up to `most`.
-
-    It scans the table, for the rare case that another embedder's vectors may exist.
-    """
-    embedder = table.c.embedder
-    return _select_in_order(table, or_(embedder.is_(None), embedder != bindparam("present")))
-
-
-def _select_without_vector(table: Table) -> Statement[Any]:
-    """Select rows `after` a number without any vector, in order, up to `most`; an index serves it."""
-    return _select_in_order(table, table.c.embedder.is_(None))
-
-
-def _select_outdated_vector(table: Table) -> Statement[Any]:
-    """Select a row of a `bank` `after` a number whose vector is not by the `present` embedder."""
-    rows = select(table.c.number).where(table.c.bank_id == bindparam("bank"), table.c.number > bindparam("after"))
-    return Statement(rows.where(table.c.embedder != bindparam("present")).limit(1))
-
-
-def _select_in_order(table: Table, which: ColumnElement[bool]) -> Statement[Any]:
-    rows = select(table).where(which, table.c.number > bindparam("after"))
-    return Statement(rows.order_by(table.c.number).limit(bindparam("most")))
-
-
-def _update_vector(table: Table) -> Statement[Any]:
-    """Write vectors: rows of number, vector, embedder."""
-    return Statement(
-        update(table)
-        .where(table.c.number == bindparam("at_number"))
-        .values(vector=bindparam("new_vector"), embedder=bindparam("new_embedder")),
-        ("at_number", "new_vector", "new_embedder"),
+def build_demotion(table: Table, **values: ColumnElement[Any]) -> tuple[Statement[Any], Statement[Any]]:
+    """Build statements that count a demotion in the bank of the row `key_id`, and return that, and that change the row."""
+    row = table.c.id == bindparam("key_id")
+    count = (
+        update(banks)
+        .where(banks.c.id == select(table.c.bank_id).where(row).scalar_subquery())
+        .values(demotions=banks.c.demotions + 1)
+        .returning(banks.c.id)
     )
-
-
-def _count_vector(table: Table) -> Statement[Any]:
-    """Count written vectors in their banks: rows of number."""
-    bank = select(table.c.bank_id).where(table.c.number == bindparam("at_number")).scalar_subquery()
-    counted = update(banks).where(banks.c.id == bank).values(vectors=banks.c.vectors + literal_column("1"))
-    return Statement(counted, ("at_number",))
+    demotion = select(banks.c.demotions).where(banks.c.id == table.c.bank_id).scalar_subquery()
+    return Statement(count), Statement(update(table).where(row).values(**values, demotion=demotion))
 
 
 def select_index_rows(table: Table) -> Statement[Any]:
@@ -122,12 +96,6 @@ def select_index_rows(table: Table) -> Statement[Any]:
     if "retired_at" in table.c:
         rows = rows.where(table.c.retired_at.is_(None))
     return Statement(rows.order_by(table.c.number).limit(bindparam("most")))
-
-
-def _select_count(table: Table) -> Statement[Any]:
-    """Count the rows of a `bank` that are not retired."""
-    counted = select(func.count()).where(table.c.bank_id == bindparam("bank"))
-    return Statement(counted.where(table.c.retired_at.is_(None)) if "retired_at" in table.c else counted)
 
 
 def build_index_entry(row: Any) -> IndexEntry:
@@ -152,18 +120,6 @@ def build_index_entry(row: Any) -> IndexEntry:
 def weight(stale: Iterable[Mapping[str, Any]]) -> float:
     """Return the weight of an episode after these demotions."""
     return prod(demotion["weight"] for demotion in stale)
-
-
-def _select_excerpts(table: Table) -> Statement[Any]:
-    """Select excerpts of a `bank` by number, for `fetch_by_numbers`."""
-    beginning = func.substr(table.c.text, literal_column("1"), bindparam("characters", type_=Integer)).label("text")
-    rows = select(*(table.c[name] for name in _EXCERPT_COLUMNS if name in table.c), beginning)
-    return Statement(rows.where(is_of_bank(table), is_one_of(table.c.number)))
-
-
-def _select_by_numbers(table: Table) -> Statement[Any]:
-    """Select rows of a `bank` by number, for `fetch_by_numbers`."""
-    return Statement(select(table).where(is_of_bank(table), is_one_of(table.c.number)))
 
 
 def select_by_ids(table: Table, columns: Sequence[str] = ()) -> Select[Any]:
@@ -228,25 +184,45 @@ def fetch_vectors(
     return {row.number: (row.vector, row.embedder) for row in fetch_by_numbers(connection, statement, numbers)}
 
 
-class SearchableStatements(Noun):
+class SearchableStatements:
     """Statements for episodes or notes."""
 
-    def __init__(self, table: Table, layer: Layer) -> None:
+    def __init__(self, table: Table, layer: Layer, evidence_id: Column[Any]) -> None:
+        """`evidence_id` is the column by which notes and their sources are linked."""
+        rows, number, embedder = select(table), table.c.number, table.c.embedder
+        is_of_bank_only, is_after = table.c.bank_id == bindparam("bank"), number > bindparam("after")
+        has_other_vector, at_number = embedder != bindparam("present"), number == bindparam("at_number")
+        is_live = [table.c.retired_at.is_(None)] if "retired_at" in table.c else []
+        beginning = func.substr(table.c.text, literal_column("1"), bindparam("characters", type_=Integer)).label("text")
+        excerpt = select(*(table.c[name] for name in _EXCERPT_COLUMNS if name in table.c), beginning)
+        bank_of_number = select(table.c.bank_id).where(at_number).scalar_subquery()
+
+        def select_in_order(which: ColumnElement[bool]) -> Statement[Any]:
+            return Statement(rows.where(which, is_after).order_by(number).limit(bindparam("most")))
+
         self.table = table
         self.layer = layer
-        self.lacking_vector = _select_lacking_vector_of(table)
-        self.without_vector = _select_without_vector(table)
-        self.outdated_vector = _select_outdated_vector(table)
-        self.save_vector = _update_vector(table)
-        self.count_vector = _count_vector(table)
+        self.evidence_id = evidence_id
+        # It scans the table, for the rare case that another embedder's vectors may exist.
+        self.lacking_vector = select_in_order(or_(embedder.is_(None), has_other_vector))
+        self.without_vector = select_in_order(embedder.is_(None))  # by an index
+        self.outdated_vector = Statement(select(number).where(is_of_bank_only, is_after, has_other_vector).limit(1))
+        self.save_vector = Statement(
+            update(table).where(at_number).values(vector=bindparam("new_vector"), embedder=bindparam("new_embedder")),
+            ("at_number", "new_vector", "new_embedder"),
+        )
+        self.count_vector = Statement(
+            update(banks).where(banks.c.id == bank_of_number).values(vectors=banks.c.vectors + literal_column("1")),
+            ("at_number",),
+        )
         self.index_rows = select_index_rows(table)
-        self.count = _select_count(table)
-        self.excerpts = _select_excerpts(table)
-        self.by_number = _select_by_numbers(table)
+        self.count = Statement(select(func.count()).where(is_of_bank_only, *is_live))
+        self.excerpts = Statement(excerpt.where(is_of_bank(table), is_one_of(number)))
+        self.by_number = Statement(rows.where(is_of_bank(table), is_one_of(number)))
         self.vectors = select_vectors(table)
 
 
-class SearchableRows(ABC, Generic[Key, Row]):
+class SearchableRows(Noun, ABC, Generic[Key, Row]):
     """Common access to episodes and notes: both are searched and given to agents."""
 
     _statements: ClassVar[SearchableStatements]
@@ -336,3 +312,28 @@ class SearchableRows(ABC, Generic[Key, Row]):
             self._statements.count_vector.run_many(connection, [(number,) for number in vectors])
 
         await self._run(work)
+
+    async def remove(self, ids: Collection[Key]) -> Sequence[int]:
+        """Delete rows, and the links between notes and episodes that they have; return their numbers."""
+        table, evidence_id = self._statements.table, self._statements.evidence_id
+        links = delete(evidence_id.table).where(evidence_id.in_(ids))
+        rows = delete(table).where(table.c.id.in_(ids)).returning(table.c.number)
+
+        def work(connection: Connection) -> Sequence[int]:
+            connection.execute(links)
+            return connection.execute(rows).scalars().all()
+
+        return await self._run(work) if ids else ()
+
+    async def _demote(self, statements: tuple[Statement[Any], Statement[Any]], values: Mapping[str, object]) -> None:
+        """Run the statements of `build_demotion`, and ask for a check of the bank."""
+        count, change = statements
+
+        def work(connection: Connection) -> BankId | None:
+            bank_id = count.scalar(connection, values)
+            change.execute(connection, values)
+            return bank_id
+
+        bank_id = await self._run(work)
+        if bank_id is not None:
+            queue_check(self._runner, bank_id)
