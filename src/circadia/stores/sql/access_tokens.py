@@ -62,5 +62,4 @@ class AccessTokens(Noun):
     async def use_link(self, code_hash: str, expires_at: datetime, now: datetime) -> bool:
         """Mark the code of a sign-in link as used; return False if it was used before. Forget expired ones."""
         await self._execute(_DELETE_EXPIRED_LINKS, {"now": now})
-        values = {"code_hash": code_hash, "expires_at": expires_at}
-        return await self._execute(_USE_LINK, values) == 1
+        return await self._execute(_USE_LINK, {"code_hash": code_hash, "expires_at": expires_at}) == 1

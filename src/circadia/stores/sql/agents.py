@@ -267,8 +267,7 @@ class Agents(Noun):
     async def find_by_past_name(self, session: str | None, name: str) -> Sequence[Agent]:
         """Return the newest few agents, deleted ones too, with this present or past name in a session of that name."""
         statement = _SELECT_BY_PAST_NAME if session is None else _SELECT_BY_PAST_NAME_IN
-        values = {"name": name} if session is None else {"session": session, "name": name}
-        return await self._all(statement, values)
+        return await self._all(statement, {"name": name} if session is None else {"session": session, "name": name})
 
     async def get_by_token(self, token_hash: str) -> Agent | None:
         """Return the agent of this token, even if disabled."""
@@ -280,8 +279,7 @@ class Agents(Noun):
 
     async def find_page(self, session_id: SessionId, *, after: str | None = None, limit: int) -> Sequence[Agent]:
         """Return agents of the session after this name, in the database's order of names."""
-        values = {"session_id": session_id, "name": after or "", "most": limit}
-        return await self._all(_SELECT_PAGE, values)
+        return await self._all(_SELECT_PAGE, {"session_id": session_id, "name": after or "", "most": limit})
 
     async def find_awake_launched(self) -> Sequence[Agent]:
         launched = await self._all(_SELECT_AWAKE_LAUNCHED, short=False)

@@ -72,8 +72,7 @@ class Alerts(Noun):
     async def mark_posted(self, cause: str, subject: str, told_at: datetime) -> None:
         """Record that the alert of that time is posted."""
         await self._hold(ALERTS_KEY)
-        values = {"of_cause": cause, "of_subject": subject, "at": told_at}
-        await self._execute(_MARK_POSTED, values)
+        await self._execute(_MARK_POSTED, {"of_cause": cause, "of_subject": subject, "at": told_at})
 
     async def clear_alert(self, cause: str, subject: str) -> None:
         await self._hold(ALERTS_KEY)

@@ -275,8 +275,7 @@ class Answers(Noun):
 
     async def find_banks_with_expired(self, now: datetime, *, limit: int) -> Collection[BankId]:
         """Return the banks of the `limit` answers that expired first, without dropped ones."""
-        values = {"now": now, "most": limit}
-        rows = await self._all(_SELECT_BANKS_WITH_EXPIRED, values)
+        rows = await self._all(_SELECT_BANKS_WITH_EXPIRED, {"now": now, "most": limit})
         return {BankId(row.bank_id) for row in rows}
 
     async def clear(self, bank_id: BankId) -> None:

@@ -333,8 +333,7 @@ class Banks(Noun):
 
     async def find_removed(self, bank_id: BankId, *, after: int, upto: int) -> Mapping[Layer, Collection[int]] | None:
         """Return the rows removed by these generations; none if some are unknown, since only the last are stored."""
-        values = {"bank": bank_id, "after": after, "upto": upto}
-        logged = await self._all(_SELECT_REMOVALS, values, short=True)
+        logged = await self._all(_SELECT_REMOVALS, {"bank": bank_id, "after": after, "upto": upto}, short=True)
         if len(logged) < upto - after:
             return None
         return {layer: [number for row in logged for number in row.numbers.get(layer, ())] for layer in Layer}

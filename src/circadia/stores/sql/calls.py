@@ -107,13 +107,11 @@ class Calls(Noun):
     async def count_since(self, agent_id: AgentId, since: datetime) -> int:
         """Return the number of the agent's calls since then, open reservations included."""
         await self._hold(agent_key(agent_id))
-        values = {"agent_id": agent_id, "since": since}
-        return int(await self._scalar(_COUNT, values))
+        return int(await self._scalar(_COUNT, {"agent_id": agent_id, "since": since}))
 
     async def find_latest(self, agent_id: AgentId, limit: int) -> Sequence[Call]:
         """Return the agent's last calls, newest first."""
-        values = {"agent": agent_id, "most": limit}
-        return await self._all(_SELECT_LATEST, values)
+        return await self._all(_SELECT_LATEST, {"agent": agent_id, "most": limit})
 
     async def sum_by_group(
         self,

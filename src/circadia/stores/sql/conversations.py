@@ -111,8 +111,7 @@ class Conversations(Noun):
     """Access to conversations (GATE-67)."""
 
     async def get(self, agent_id: AgentId, conversation_id: ConversationId) -> Conversation | None:
-        values = {"agent_id": agent_id, "key": conversation_id}
-        return await self._first(_SELECT, values, short=True, single="read")
+        return await self._first(_SELECT, {"agent_id": agent_id, "key": conversation_id}, short=True, single="read")
 
     async def find(self, agent_id: AgentId, heads: Sequence[str], *, name: str | None) -> Sequence[Conversation]:
         """Return the agent's conversation with this id, its newest with this handle, and its newest for each head."""

@@ -96,8 +96,7 @@ class DueChecks(Noun):
     async def expand(self, check: AgentsCheck, now: datetime, *, limit: int) -> int:
         """Make up to `limit` of the bound banks due now; return how many were not due before."""
         statement = _EXPAND_BACKLOG if check.if_asleep else _EXPAND_ALL
-        values = {"bound": check.bound_name, "now": now, "most": limit}
-        return await self._execute(statement, values)
+        return await self._execute(statement, {"bound": check.bound_name, "now": now, "most": limit})
 
     async def settle(self, numbers: Collection[int], checks: Sequence[DueCheck]) -> None:
         """Delete the requests with these numbers, and set when the banks are checked again."""

@@ -92,8 +92,7 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
 
     async def find_stored_times(self, bank_id: BankId, keys: Collection[str]) -> Mapping[str, datetime]:
         """Return the storage times of the bank's episodes with these idempotency keys, by key."""
-        values = {"bank": bank_id, "keys": orjson.dumps(list(keys)).decode()}
-        rows = await self._all(_SELECT_TIMES_BY_KEY, values)
+        rows = await self._all(_SELECT_TIMES_BY_KEY, {"bank": bank_id, "keys": orjson.dumps(list(keys)).decode()})
         return {row.key: row.at for row in rows if row.at is not None}
 
     async def find_repeated(self, bank_id: BankId, digest: str, since: datetime) -> Episode | None:
@@ -157,8 +156,7 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
 
     async def find_changed_weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
         """Return current weights, by number, of episodes demoted or restored since the bank's count was `after`."""
-        values = {"bank": bank_id, "after": after}
-        rows = await self._all(_SELECT_WEIGHTS, values)
+        rows = await self._all(_SELECT_WEIGHTS, {"bank": bank_id, "after": after})
         return {row.number: weight(row.stale) for row in rows}
 
     async def find_demotions(self, bank_id: BankId) -> Mapping[EpisodeId, Sequence[Demotion]]:

@@ -115,8 +115,7 @@ class Events(Noun):
         if kinds == ():
             return []
         statement = _build_find(numbers, kinds, by_session=session is not None, by_agent=agent is not None)
-        values = {"number": number, "session": session, "agent": agent, "most": limit}
-        return await self._all(statement, values)
+        return await self._all(statement, {"number": number, "session": session, "agent": agent, "most": limit})
 
     async def first_number(self) -> int:
         """Return the lowest stored number, or 0."""

@@ -75,8 +75,7 @@ class Messages(Noun):
 
     async def find_by_thread(self, thread_id: ThreadId, *, after: int = 0, limit: int = 100) -> Sequence[Message]:
         """Return messages with a number greater than `after`, in order."""
-        values = {"thread_id": thread_id, "after": after, "most": limit}
-        return await self._all(_SELECT_OF_THREAD, values)
+        return await self._all(_SELECT_OF_THREAD, {"thread_id": thread_id, "after": after, "most": limit})
 
     async def find_latest(self, thread_id: ThreadId, *, limit: int) -> Sequence[Message]:
         """Return the last messages in order."""

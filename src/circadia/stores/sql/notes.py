@@ -167,12 +167,10 @@ class Notes(SearchableRows[NoteId, Note]):
 
     async def find_use_times(self, bank_id: BankId, *, first: int) -> Mapping[int, datetime]:
         """Return the last use by number, for used notes from `first` on that are not retired."""
-        values = {"bank": bank_id, "first": first}
-        rows = await self._all(_SELECT_USE_TIMES, values)
+        rows = await self._all(_SELECT_USE_TIMES, {"bank": bank_id, "first": first})
         return {row.number: row.used_at for row in rows}
 
     async def find_changed_weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
         """Return weight 0 for notes retired since the bank's demotion count was `after`, 1 for restored ones."""
-        values = {"bank": bank_id, "after": after}
-        rows = await self._all(_SELECT_WEIGHTS, values)
+        rows = await self._all(_SELECT_WEIGHTS, {"bank": bank_id, "after": after})
         return {row.number: 1.0 if row.retired_at is None else 0.0 for row in rows}

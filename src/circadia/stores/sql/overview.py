@@ -109,8 +109,7 @@ class Overviews(Noun):
     async def count(self, now: datetime, *, own: MemberId | None) -> Overview:
         """Count what there is now and was in this UTC day; calls held at the server `own` are left out."""
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        values = {"now": now, "own": own or "", "day_number": number_of(now.date())}
-        (row,) = await self._all(_COUNTS, values)
+        (row,) = await self._all(_COUNTS, {"now": now, "own": own or "", "day_number": number_of(now.date())})
         decided = await self._all(_WAKES, {"day": day})
         return _read_overview(row, wakes_today={Decision(decision): count for decision, count in decided})
 

@@ -176,8 +176,7 @@ class Pulses:
 
     async def find_unclaimed(self, now: datetime, *, before: datetime, limit: int) -> Sequence[Pulse]:
         """Return pulses of any launcher that may start, that nobody has claimed, and that were made before then."""
-        values = {**CLAIMS.build_values(now), "before": before, "most": limit}
-        return await self._all(_SELECT_UNCLAIMED, values)
+        return await self._all(_SELECT_UNCLAIMED, {**CLAIMS.build_values(now), "before": before, "most": limit})
 
     async def find_overdue(self, now: datetime) -> Sequence[Pulse]:
         """Return running pulses that no process claimed (waking periods) and whose time is up."""

@@ -84,8 +84,7 @@ class Routines(Noun):
     async def remove(self, agent_id: AgentId, name: str) -> bool:
         """Delete a routine; return whether it existed."""
         await self._hold(agent_key(agent_id))
-        values = {"agent_id": agent_id, "name": name}
-        removed = await self._execute(_DELETE, values) == 1
+        removed = await self._execute(_DELETE, {"agent_id": agent_id, "name": name}) == 1
         await save_next_wake(self._runner, agent_id)
         return removed
 
@@ -98,8 +97,7 @@ class Routines(Noun):
 
     async def get(self, agent_id: AgentId, name: str) -> Routine | None:
         await self._hold(agent_key(agent_id))
-        values = {"agent_id": agent_id, "name": name}
-        row = await self._first(_SELECT, values)
+        row = await self._first(_SELECT, {"agent_id": agent_id, "name": name})
         return None if row is None else next(iter(_load_readable([row])), None)
 
     async def find_by_agent(self, agent_id: AgentId) -> Sequence[Routine]:
@@ -111,8 +109,7 @@ class Routines(Noun):
         """Return enabled routines whose next_at has come, longest overdue first."""
         unread = 0
         while True:
-            values = {"now": now, "most": limit + unread}
-            rows = await self._all(_SELECT_DUE, values)
+            rows = await self._all(_SELECT_DUE, {"now": now, "most": limit + unread})
             readable = _load_readable(rows)
             if len(readable) >= limit or len(rows) < limit + unread:
                 return readable

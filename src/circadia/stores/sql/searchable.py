@@ -76,7 +76,10 @@ def select_greatest_number(table: Table, bank: ColumnElement[str]) -> ScalarSele
 
 
 def build_demotion(table: Table, **values: ColumnElement[Any]) -> tuple[Statement[Any], Statement[Any]]:
-    """Build statements that count a demotion in the bank of the row `key_id`, and return that, and that change the row."""
+    """Build a statement that counts a demotion in the bank of the row `key_id`, and one that changes the row.
+
+    The first returns the bank.
+    """
     row = table.c.id == bindparam("key_id")
     count = (
         update(banks)

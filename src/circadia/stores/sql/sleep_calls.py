@@ -88,18 +88,15 @@ class SleepCalls(Noun):
     async def save_outcome(self, call: SleepCall) -> None:
         """Write the answer or error, unless the bank was deleted or its calls forgotten since the call started."""
         await self._hold(bank_key(call.bank_id))
-        values = {"of": call.id, "answered": call.answer, "failed": call.error}
-        await self._execute(_SAVE_OUTCOME, values)
+        await self._execute(_SAVE_OUTCOME, {"of": call.id, "answered": call.answer, "failed": call.error})
 
     async def get_answered(self, bank_id: BankId, key: str) -> SleepCall | None:
         """Return the bank's answered call of this key."""
-        values = {"bank": bank_id, "asked": key}
-        return await self._first(_SELECT_ANSWERED, values, short=True)
+        return await self._first(_SELECT_ANSWERED, {"bank": bank_id, "asked": key}, short=True)
 
     async def find_unanswered(self, bank_id: BankId, key: str) -> Sequence[SleepCall]:
         """Return the bank's calls of this key without answer or error."""
-        values = {"bank": bank_id, "asked": key}
-        return await self._all(_SELECT_UNANSWERED, values, short=True)
+        return await self._all(_SELECT_UNANSWERED, {"bank": bank_id, "asked": key}, short=True)
 
     async def renew_lease(self, call_id: CallId, until: datetime) -> None:
         await self._execute(_RENEW_LEASE, {"of": call_id, "until": until})
@@ -195,8 +192,7 @@ class Benefits(Noun):
 
     async def find_all(self, bank_id: BankId, *, since: date) -> Sequence[Benefit]:
         """Return a bank's benefits from this day on, by operation and day."""
-        values = {"bank": bank_id, "since": number_of(since)}
-        return await self._all(_SELECT_BENEFITS, values)
+        return await self._all(_SELECT_BENEFITS, {"bank": bank_id, "since": number_of(since)})
 
     async def sum_saved_tokens(self, *, since: date) -> int:
         """Return the tokens saved in all banks from this day on."""

@@ -191,13 +191,11 @@ class SleepStates(Noun):
 
     async def count_stale(self, bank_id: BankId, after: int) -> int:
         """Return the number of episodes demoted and notes retired after the bank's demotion count was `after`."""
-        values = {"bank": bank_id, "after": after}
-        return int(await self._scalar(_COUNT_STALE, values))
+        return int(await self._scalar(_COUNT_STALE, {"bank": bank_id, "after": after}))
 
     async def count_items(self, bank_id: BankId, most: int) -> int:
         """Return the number of episodes and notes, retired ones too, counting each layer up to `most`."""
-        values = {"bank": bank_id, "most": most}
-        return int(await self._scalar(_COUNT_ITEMS, values))
+        return int(await self._scalar(_COUNT_ITEMS, {"bank": bank_id, "most": most}))
 
     async def find_banks_with_changes(self) -> Sequence[BankId]:
         """Return banks with demotions or block edits that no pass has seen."""

@@ -183,8 +183,7 @@ class Threads(Noun):
 
     async def find_readers(self, session_id: SessionId, name: str) -> Sequence[tuple[ThreadId, AgentId | None]]:
         """Return open threads with this name or id and each participant, or None, without holding them."""
-        values = {"session_id": session_id, "name": name}
-        rows = await self._all(_SELECT_READERS, values)
+        rows = await self._all(_SELECT_READERS, {"session_id": session_id, "name": name})
         return [(ThreadId(row.id), None if row.agent_id is None else AgentId(row.agent_id)) for row in rows]
 
     async def names_near(self, session_id: SessionId, name: str, *, agent_id: AgentId | None = None) -> Sequence[str]:
@@ -196,8 +195,7 @@ class Threads(Noun):
 
     async def count_open_by(self, session_id: SessionId, created_by: str) -> int:
         """Return the number of open threads in the session that `created_by` opened."""
-        values = {"session_id": session_id, "created_by": created_by}
-        return await self._scalar(_COUNT_OPEN_BY, values, short=False)
+        return await self._scalar(_COUNT_OPEN_BY, {"session_id": session_id, "created_by": created_by}, short=False)
 
     async def close(self, thread: Thread) -> bool:
         """Write status, closed_at and summary if the thread is open; return whether it was."""
@@ -211,8 +209,7 @@ class Threads(Noun):
     async def leave(self, thread_id: ThreadId, agent_id: AgentId) -> bool:
         """End the agent's participation; return whether it took part."""
         await self._hold(thread_key(thread_id), agent_key(agent_id))
-        values = {"thread": thread_id, "agent": agent_id}
-        return await self._execute(_LEAVE, values) == 1
+        return await self._execute(_LEAVE, {"thread": thread_id, "agent": agent_id}) == 1
 
     async def participants(self, thread_id: ThreadId) -> Sequence[Participant]:
         """Return active participants by name, without deleted agents."""
@@ -230,8 +227,7 @@ class Threads(Noun):
 
     async def count_open_of_agent(self, agent_id: AgentId) -> int:
         await self._hold(agent_key(agent_id))
-        values = {"agent_id": agent_id}
-        return await self._scalar(_COUNT_OPEN_OF_AGENT, values, short=False)
+        return await self._scalar(_COUNT_OPEN_OF_AGENT, {"agent_id": agent_id}, short=False)
 
 
 def _join(connection: Connection, thread_id: ThreadId, agent_id: AgentId, at: datetime) -> JoinResult:

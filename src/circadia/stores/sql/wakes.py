@@ -228,14 +228,12 @@ class Wakes(Noun):
 
     async def count_refused_by_rule(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
         """Return the number of requests that each rule refused since then."""
-        values = {"agent_id": agent_id, "since": since}
-        rows = await self._all(_COUNT_BY_RULE, values)
+        rows = await self._all(_COUNT_BY_RULE, {"agent_id": agent_id, "since": since})
         return {str(row[0]): int(row[1]) for row in rows}
 
     async def count_by_sender(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
         """Return the agent's counted wakes since then, by sender."""
-        values = {"agent_id": agent_id, "since": since}
-        rows = await self._all(_COUNT_BY_SENDER, values)
+        rows = await self._all(_COUNT_BY_SENDER, {"agent_id": agent_id, "since": since})
         return {str(row[0]): int(row[1]) for row in rows}
 
     async def count_by_pair(
