@@ -59,6 +59,7 @@ _read_answer = build_reader(
 _write_answer = build_writer(
     _COLUMNS,
     rests=lambda answer: _dump_basis(answer.rests),
+    settled=lambda answer: None if answer.settled is None else list(answer.settled),
     touched_at=lambda answer: answer.used_at or answer.made_at,
     size=lambda answer: _size(answer.phrasings, answer.text, answer.reasoning, _dump_basis(answer.rests)),
     agent_id=lambda answer: answer.scope.agent_id,
