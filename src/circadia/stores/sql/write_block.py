@@ -1,10 +1,11 @@
 """What write blocks have in common: queued writes, callbacks and locks."""
 
+import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
 
@@ -109,26 +110,40 @@ class WriteBlock(ABC):
     ) -> None: ...
 
 
-class BlockWriter(Protocol):
+class BlockWriter(ABC):
     """Opens write blocks on one database."""
 
-    @property
-    def commits_in_order(self) -> bool:
-        """Whether a block that commits later has greater numbers in its rows."""
-        ...
+    commits_in_order: ClassVar[bool]
+    """Whether a block that commits later has greater numbers in its rows."""
 
-    failure: str | None
-    """Reason of a failed write, until writes are known to work again."""
+    def __init__(self) -> None:
+        self.failure: str | None = None
+        """Reason of a failed write, until writes are known to work again."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed = False
 
+    @abstractmethod
     def begin(self, keys: Sequence[LockKey]) -> WriteBlock: ...
 
+    @abstractmethod
     def check(self) -> None:
         """Raise StorageUnavailable if no write can succeed before a restart."""
-        ...
 
+    @abstractmethod
     async def close(self) -> None:
         """Refuse new blocks, let the waiting ones end, and close the connections."""
-        ...
+
+    def record_failure(self, failure: str) -> None:
+        if self.failure is None:
+            _logger.warning("nothing can be written: %s", failure)
+        self.failure = failure
+
+    def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start work that must end even if the caller is cancelled."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
 
 def _run_batch(connection: Connection, batch: _Batch) -> None:
