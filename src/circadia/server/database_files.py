@@ -19,7 +19,8 @@ from circadia.stores.postgres import create_postgres_engine
 from circadia.stores.sql.driver_errors import wrap_driver_errors
 from circadia.stores.sql.migrate import list_revisions, migrate
 from circadia.stores.sql.online_migration import BEGIN_MIGRATION
-from circadia.stores.sql.revision import postgres_revision, sqlite_revision
+from circadia.stores.sql.postgres_revision import postgres_revision
+from circadia.stores.sql.revision import sqlite_revision
 from circadia.stores.sql.table_copy import copy_tables, count_rows, require_empty
 from circadia.stores.sqlite import create_sqlite_engine
 from circadia.stores.sqlite_snapshot import OnProgress, create_file, replace_database, write_snapshot

@@ -2,6 +2,6 @@
 
 from circadia.stores.postgres import list_index_changes, open_postgres
 from circadia.stores.signals.postgres import NotifyCarrier
-from circadia.stores.sql.revision import postgres_revision
+from circadia.stores.sql.postgres_revision import postgres_revision
 
 __all__ = ["NotifyCarrier", "list_index_changes", "open_postgres", "postgres_revision"]

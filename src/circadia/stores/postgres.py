@@ -20,7 +20,7 @@ from circadia.stores.sql.link import OpeningStatements, Work
 from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.online_migration import find_index_changes, migrate_online
 from circadia.stores.sql.pooled_writer import LOCK_SECONDS, STANDSTILL_SECONDS, PooledWriter
-from circadia.stores.sql.revision import POOLER_TOO_OLD, is_lost_statement
+from circadia.stores.sql.postgres_revision import POOLER_TOO_OLD, is_lost_statement
 from circadia.stores.sql.statement import BATCH_EXECUTOR, DRIVER_CONNECTION
 from circadia.stores.sql_store import OPERATOR_READ_SECONDS, OPERATOR_READERS, ReadPools, SqlStore
 

@@ -24,7 +24,8 @@ from circadia.errors import CircadiaError, StartError, StorageUnavailable
 from circadia.stores.sql.driver_errors import is_contention
 from circadia.stores.sql.link import Link, Work, do_nothing
 from circadia.stores.sql.migrate import list_revisions, migrate
-from circadia.stores.sql.revision import POOLER_TOO_OLD, ConnectionFacts, read_connection_facts
+from circadia.stores.sql.postgres_revision import POOLER_TOO_OLD, read_connection_facts
+from circadia.stores.sql.revision import ConnectionFacts
 from circadia.stores.sql.sleep_tables import metadata
 
 T = TypeVar("T")

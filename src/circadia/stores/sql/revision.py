@@ -1,62 +1,29 @@
-"""What a database says of itself, unchanged: its schema revision, its version, the way to it, and damaged pages."""
+"""What a database says of itself, unchanged: its schema revision, its version, the way to it, and damaged pages.
+
+`postgres_revision` asks PostgreSQL: a server on SQLite does not load that module.
+"""
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager, closing
-from datetime import datetime
+from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import asyncpg
-from sqlalchemy import Connection, NullPool, exc, text
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
-
-from circadia.errors import InvalidRequest, StorageUnavailable
-from circadia.records.member import Member
 from circadia.stores.sql.driver_errors import wrap_driver_errors
-from circadia.stores.sql.members import LIVE_MEMBERS, read_member
 
-POOLER_TOO_OLD: Final = (
-    "a pooler without prepared statements is between this process and PostgreSQL; use PgBouncer 1.21 or newer with "
-    "max_prepared_statements = 200, or connect directly"
-)
-_FACTS: Final = text(
-    # A pooler gives each client a process number of its own. One that keeps prepared statements renames them.
-    "SELECT pg_backend_pid() <> :pid AS is_pooled,"
-    r" EXISTS (SELECT FROM pg_prepared_statements WHERE name LIKE '\_\_asyncpg\_%') AS has_own_names,"
-    " current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
-    " - coalesce(current_setting('reserved_connections', true), '0')::int AS most"
-)
-_LOST: Final = (asyncpg.DuplicatePreparedStatementError, asyncpg.InvalidSQLStatementNameError)
+REVISION: Final = "SELECT * FROM alembic_version"
+SECONDS: Final = 5.0
 
 
 class ConnectionFacts(NamedTuple):
+    """The way to PostgreSQL."""
+
     is_pooled: bool
     """Whether a pooler such as PgBouncer is between."""
     loses_statements: bool
     """Whether the pooler may run a prepared statement on a connection that does not know it."""
     most: int
     """Maximum number of connections of users without special rights."""
-
-
-def read_connection_facts(connection: Connection) -> ConnectionFacts:
-    driver = connection.connection.driver_connection
-    assert driver is not None
-    row = connection.execute(_FACTS, {"pid": driver.get_server_pid()}).one()
-    return ConnectionFacts(
-        is_pooled=row.is_pooled, loses_statements=row.is_pooled and row.has_own_names, most=row.most
-    )  # fmt: skip
-
-
-def is_lost_statement(error: BaseException) -> bool:
-    """Return whether a pooler has mixed up prepared statements."""
-    return isinstance(error.driver_exception if isinstance(error, exc.DBAPIError) else error, _LOST)
-
-
-_REVISION: Final = "SELECT * FROM alembic_version"
-_SECONDS: Final = 5.0
 
 
 class SchemaRow(NamedTuple):
@@ -77,51 +44,10 @@ async def sqlite_revision(path: Path) -> tuple[str, SchemaRow]:
         with wrap_driver_errors("SQLite", sqlite3.Error):
             with closing(_open_file(path)) as connection:
                 has = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
-                row = connection.execute(_REVISION).fetchone() if has else None
+                row = connection.execute(REVISION).fetchone() if has else None
                 return SchemaRow(*(row or ()))
 
     return f"SQLite {sqlite3.sqlite_version}", await asyncio.to_thread(query_revision)
-
-
-@asynccontextmanager
-async def _connect(url: str) -> AsyncGenerator[AsyncConnection]:
-    engine = create_async_engine(
-        "postgresql+asyncpg://",
-        connect_args={"dsn": url, "timeout": _SECONDS, "command_timeout": _SECONDS},
-        poolclass=NullPool,
-    )
-    with wrap_driver_errors("PostgreSQL", asyncpg.PostgresError, asyncpg.InterfaceError):
-        async with engine.connect() as connection:
-            yield connection
-
-
-async def read_live_members(url: str) -> Sequence[Member]:
-    """Return the members of a database with the schema of this version. Raises StorageUnavailable."""
-    async with _connect(url) as connection:
-        now: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
-        return [read_member(row) for row in await connection.execute(LIVE_MEMBERS, {"now": now})]
-
-
-async def postgres_revision(url: str) -> tuple[str, SchemaRow, datetime, ConnectionFacts]:
-    """Return the server version, the database's revision, the server's clock, and facts about the connection.
-
-    Raises:
-        StorageUnavailable: the database cannot be reached, or its pooler is too old. ValueError: the URL is malformed.
-    """
-    try:
-        async with _connect(url) as connection:
-            version = await connection.scalar(text("SHOW server_version"))
-            has = await connection.scalar(text("SELECT to_regclass('alembic_version')::text"))
-            row = (await connection.execute(text(_REVISION))).first() if has is not None else None
-            now: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
-            facts = await connection.run_sync(read_connection_facts)
-    except DBAPIError as error:
-        if not is_lost_statement(error):
-            raise
-        raise StorageUnavailable(POOLER_TOO_OLD) from error
-    except InvalidRequest as error:
-        raise ValueError("the URL is malformed") from error
-    return f"PostgreSQL {version}", SchemaRow(*(row or ())), now, facts
 
 
 async def find_damage(path: Path, seconds: float) -> str | None:
@@ -149,4 +75,4 @@ async def find_damage(path: Path, seconds: float) -> str | None:
 
 def _open_file(path: Path) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode=ro"
-    return sqlite3.connect(uri, uri=True, timeout=_SECONDS, check_same_thread=False)
+    return sqlite3.connect(uri, uri=True, timeout=SECONDS, check_same_thread=False)
