@@ -412,7 +412,7 @@ class Deliveries(Noun):
         """Run a move; return the messages whose deliveries it moved, in the given order."""
         await self._hold(agent_key(agent_id))
         if not messages:
-            return ()
+            return []
         times = {"until": until, "seen": seen, "ended": ended}
         values = {"agent": agent_id, "ids": list(messages), **times, "snoozed": snoozed}
         moved = await self._run(lambda connection: set(connection.execute(statement, values).scalars()))
