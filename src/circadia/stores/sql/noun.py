@@ -1,7 +1,7 @@
 """What the classes of nouns have in common: they run statements in a transaction, and find the neighbours of a name."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, Self, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Select, bindparam
 
@@ -31,13 +31,20 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
+class _Query(Protocol):
+    def where(self, *conditions: ColumnElement[bool]) -> Self: ...
+
+
+Q = TypeVar("Q", bound=_Query)
+
+
 def where_given(
-    statement: Select[Any],
+    statement: Q,
     *equal: tuple[ColumnElement[Any], object],
     time: ColumnElement[Any] | None = None,
     since: object = None,
     until: object = None,
-) -> Select[Any]:
+) -> Q:
     """Return the statement for the rows with these values, and of this time; none of a value means any."""
     conditions = [column == value for column, value in equal if value is not None]
     if time is not None and since is not None:

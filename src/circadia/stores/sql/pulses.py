@@ -14,7 +14,7 @@ from circadia.records.pulse import FAILED, Pulse, PulseKind, PulseStatus
 from circadia.stores.locks import agent_key
 from circadia.stores.sql.job_claims import JobClaims
 from circadia.stores.sql.link import Runner
-from circadia.stores.sql.noun import where_given
+from circadia.stores.sql.noun import Noun, where_given
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import Instant, pulses
 from circadia.stores.sql.statement import Statement
@@ -87,14 +87,11 @@ _SELECT_ENDED = Statement(
 _FAILED: Final = frozenset(status.value for status in FAILED)
 
 
-class Pulses:
+class Pulses(Noun):
     """Pulses: the rows are the source of truth and the engine's outbox (WAKE-50)."""
 
     def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-        self._run = runner.run
-        self._hold = runner.hold
-        self._keep = runner.queue_write
+        super().__init__(runner)
         self._open: dict[AgentId, dict[PulseId, Pulse]] = {}
         """Open pulses by agent, as this block has read and changed them: their agents are held."""
 
