@@ -43,7 +43,7 @@ Index("provenances_scope", provenances.c.scope, provenances.c.number)
 Index("provenances_expiry", provenances.c.expires_at)
 
 _FIELDS: Final = [column.name for column in provenances.c if column.name != "number"]
-_read_provenance = build_reader(Provenance)
+_read_provenance = build_reader(Provenance, messages=list)
 _write_provenance = build_writer(_FIELDS)
 _ADD: Final = Statement(insert(provenances).inline(), _FIELDS)
 _DELETE_EXPIRED: Final = Statement(
