@@ -232,7 +232,7 @@ class Answers(Noun):
         """Return live answers by id; `after` is the last one of the previous page."""
         values = {"bank": bank_id, "agent": agent_id, "after": after or "", "most": limit}
         statement = _SELECT_LIVE if agent_id is None else _SELECT_LIVE_OF_AGENT
-        return await self._run(lambda connection: [_read_answer(row) for row in statement.all(connection, values)])
+        return await self._all(statement, values)
 
     async def count_live(self, bank_id: BankId, at: datetime) -> int:
         """Return the number of the bank's answers that are live and not expired at that time."""
