@@ -14,15 +14,13 @@ from starlette.types import Message
 from circadia.agents.presence import Presence
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.errors import CircadiaError, LimitReached, StillAsleep, StorageUnavailable, TargetGone
-from circadia.gateway.accounting.backlog import BacklogSpool
 from circadia.gateway.accounting.journal import LINES, Journal, Line
-from circadia.gateway.hold.bodies import BodySpool
+from circadia.gateway.accounting.write_behind import BacklogSpool
+from circadia.gateway.hold.bodies import BodiesInFlight, BodySpool, CallBody
 from circadia.gateway.hold.gate import Admission, AsleepAgain, Gate, GateCall
-from circadia.gateway.hold.in_flight import BodiesInFlight, CallBody
-from circadia.gateway.hold.keep_alive import Ticker
 from circadia.gateway.hold.places import LocalHoldPlaces
-from circadia.gateway.hold.reply import Reply
-from circadia.gateway.mcp.reply_format import McpReplyFormat
+from circadia.gateway.hold.reply import Reply, Ticker
+from circadia.gateway.mcp.messages import McpReplyFormat
 from circadia.ids import AgentId, RandomIds, SessionId
 from circadia.records.agent import Agent
 from circadia.records.event import Event, EventType

@@ -15,9 +15,8 @@ from circadia.answers.question_drafts import AnswerServices
 from circadia.answers.services import LookupResult
 from circadia.clock import Clock
 from circadia.gateway.answers.drafting import GatewayAnswerDrafter
-from circadia.gateway.calls.model_call import Provider
-from circadia.gateway.calls.upstream import Upstream, provider_headers
-from circadia.gateway.codecs.frame import VolatileSpans
+from circadia.gateway.calls.upstream import Provider, Upstream, provider_headers
+from circadia.gateway.dialects.frames import VolatileSpans
 from circadia.gateway.dialects.registry import build_dialects
 from circadia.gateway.wire.base import Origin
 from circadia.gateway.wire.pool import ConnectionPool

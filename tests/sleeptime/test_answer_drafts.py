@@ -9,7 +9,7 @@ import pytest
 
 from circadia.answers.question_drafts import AnticipatedAnswer, QuestionDraft
 from circadia.gateway.answers.drafting import GatewayAnswerDrafter
-from circadia.gateway.codecs.frame import VolatileSpans
+from circadia.gateway.dialects.frames import VolatileSpans
 from circadia.ids import AgentId
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.records.answer import AnswerFrame, AnswerScope

@@ -30,15 +30,13 @@ from circadia.gateway.answers.answer_book import AnswerBook
 from circadia.gateway.answers.drafting import GatewayAnswerDrafter
 from circadia.gateway.answers.serving import AnswerResolver
 from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.doors.mcp import OWN, McpDoor
 from circadia.gateway.doors.model import ModelDoor
-from circadia.gateway.hold.bodies import BodySpool
+from circadia.gateway.hold.bodies import BodiesInFlight, BodySpool
 from circadia.gateway.hold.gate import Gate
-from circadia.gateway.hold.in_flight import BodiesInFlight
-from circadia.gateway.hold.keep_alive import Ticker
 from circadia.gateway.hold.places import file_limit
+from circadia.gateway.hold.reply import Ticker
+from circadia.gateway.mcp.door import OWN, McpDoor, Seal
 from circadia.gateway.mcp.http import McpHttp, tell_when_written
-from circadia.gateway.mcp.session_seal import Seal
 from circadia.gateway.mcp.stdio import StdioServers
 from circadia.gateway.memory.call_memory import ExchangeQueue
 from circadia.gateway.memory.conversations import Turns

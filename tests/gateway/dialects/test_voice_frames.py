@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circadia.gateway.codecs import anthropic_messages, openai_chat, openai_responses
-from circadia.gateway.codecs.base import FramedCall
-from circadia.gateway.codecs.frame import VolatileSpans
+from circadia.gateway.dialects import anthropic_messages, openai_chat, openai_responses
 from circadia.gateway.dialects.base import Dialect
+from circadia.gateway.dialects.frames import FramedCall, VolatileSpans
 from tests.gateway.dialects.samples import CHAT, MESSAGES, RESPONSES, body
 
 NOTHING = VolatileSpans()

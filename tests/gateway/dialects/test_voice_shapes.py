@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.responses import Response
 
-from circadia.gateway.codecs.base import AnswerCodec
-from circadia.gateway.codecs.frame import VolatileSpans
 from circadia.gateway.dialects.base import Dialect, Meter
+from circadia.gateway.dialects.frames import AnswerCodec, VolatileSpans
 from tests.gateway.dialects.samples import ALL, CHAT, MESSAGES, RESPONSES, body, bytewise, run
 
 pytestmark = pytest.mark.spec("ANS-03")

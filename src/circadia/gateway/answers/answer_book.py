@@ -13,10 +13,8 @@ from typing import Final
 from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import StorageUnavailable
-from circadia.gateway.accounting.backlog import BacklogSpool
-from circadia.gateway.accounting.write_behind import WriteBehindQueue
-from circadia.gateway.answers.serving import Lookup
-from circadia.gateway.answers.trust import AnswerAccuracy
+from circadia.gateway.accounting.write_behind import BacklogSpool, WriteBehindQueue
+from circadia.gateway.answers.serving import AnswerAccuracy, Lookup
 from circadia.ids import AnswerId, BankId, IdSource
 from circadia.memory.banks import may_keep_question
 from circadia.memory.redaction import redact

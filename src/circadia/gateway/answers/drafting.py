@@ -18,11 +18,10 @@ from circadia.answers.services import AnswerFinder
 from circadia.clock import Clock
 from circadia.errors import InvalidRequest, UpstreamFailed
 from circadia.gateway.calls.headers import parse_seconds
-from circadia.gateway.calls.model_call import Provider
 from circadia.gateway.calls.paths import Refusal, resolve
-from circadia.gateway.calls.upstream import is_stream
-from circadia.gateway.codecs.base import AnswerCodec
+from circadia.gateway.calls.upstream import Provider, is_stream
 from circadia.gateway.dialects.base import Dialect
+from circadia.gateway.dialects.frames import AnswerCodec
 from circadia.gateway.payload.fields import as_object
 from circadia.gateway.wire.base import ConnectFailed, ConnectTimedOut
 from circadia.llm.chat_model import ModelAnswerError

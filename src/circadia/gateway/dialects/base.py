@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from circadia.gateway.codecs.base import AnswerCodec
+from circadia.gateway.dialects.frames import AnswerCodec
 from circadia.gateway.payload.prompt import RequestPrompt
 from circadia.llm.usage import Usage
 from circadia.records.per_call import per_call

@@ -13,10 +13,10 @@ from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, Mete
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.payload import fields, splice
 from circadia.gateway.payload import hash_chain as hashes
+from circadia.gateway.payload.fields import join_pieces
 from circadia.gateway.payload.prompt import RequestMessage, RequestPrompt, Side, build_prompt, join_texts, text_by_side
 from circadia.gateway.payload.provider_ids import asked_ids
 from circadia.gateway.payload.server_sent_events import format_event
-from circadia.gateway.payload.surrogates import join_pieces
 from circadia.gateway.payload.usage import contents_usage
 
 _ADDED_PART: Final = {"text": "%"}

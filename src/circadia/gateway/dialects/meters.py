@@ -8,7 +8,7 @@ import orjson
 
 from circadia.errors import InvalidRequest
 from circadia.gateway.dialects.base import AnswerContent
-from circadia.gateway.payload import hash_chain, surrogates
+from circadia.gateway.payload import fields, hash_chain
 from circadia.gateway.payload.server_sent_events import EventSplitter, event_data
 from circadia.llm.usage import Usage
 
@@ -157,7 +157,7 @@ def _parse(text: bytes) -> dict[str, Any] | None:
         value: object = orjson.loads(text)
     except orjson.JSONDecodeError:
         try:
-            value = surrogates.load_json(text, pieces=b'"delta"' in text)
+            value = fields.load_with_halves(text, pieces=b'"delta"' in text)
         except ValueError:
             return None
     return cast("dict[str, Any]", value) if type(value) is dict and value else None

@@ -10,7 +10,7 @@ from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.payload import fields
 from circadia.gateway.payload import hash_chain as hashes
-from circadia.gateway.payload.stream_options import add_usage_option, lacks_usage, wants_usage, with_include_usage
+from circadia.gateway.payload.options import add_usage_option, lacks_usage, wants_usage, with_include_usage
 from circadia.gateway.payload.usage import completions_usage, only_usage
 from circadia.llm.usage import Usage
 

@@ -6,9 +6,9 @@ from typing import Final
 
 import orjson
 
-from circadia.gateway.codecs.base import AnswerCodec
 from circadia.gateway.dialects import errors
 from circadia.gateway.dialects.base import Meter, ModelRequest
+from circadia.gateway.dialects.frames import AnswerCodec
 from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter
 from circadia.gateway.payload import fields, server_sent_events
 from circadia.gateway.payload.prompt import RequestPrompt

@@ -15,15 +15,20 @@ from circadia.clock import Clock
 from circadia.errors import Forbidden, MethodNotAllowed, NotFound, WebSocketRefused
 from circadia.gateway.accounting.budget import CallBudgetGuard, has_budget, require_model
 from circadia.gateway.accounting.id_owners import Owners
-from circadia.gateway.calls.headers import bearer, first_value, parse_seconds, query_without_token
-from circadia.gateway.calls.known_clients import counts_events, header_timeout
-from circadia.gateway.calls.model_call import ModelCall, Provider
+from circadia.gateway.calls.headers import (
+    bearer,
+    counts_events,
+    first_value,
+    header_timeout,
+    parse_seconds,
+    query_without_token,
+)
 from circadia.gateway.calls.paths import Refusal, Route, resolve
+from circadia.gateway.calls.upstream import ModelCall, Provider
 from circadia.gateway.dialects.base import Dialect, ModelRequest
-from circadia.gateway.doors.exchange import run_until_disconnect, send_error
+from circadia.gateway.hold.bodies import BodiesInFlight, CallBody, run_off_loop
 from circadia.gateway.hold.gate import Gate
-from circadia.gateway.hold.in_flight import BodiesInFlight, CallBody, run_off_loop
-from circadia.gateway.hold.reply import Reply
+from circadia.gateway.hold.reply import Reply, run_until_disconnect, send_error
 from circadia.gateway.proxy.ledger import reservation
 from circadia.gateway.proxy.relay import Relay
 from circadia.gateway.proxy.reply_format import ModelReplyFormat

@@ -14,13 +14,10 @@ from circadia.agents.presence import Presence, PresenceCell
 from circadia.clock import Clock
 from circadia.errors import CallDropped, CircadiaError, NotFound, TargetGone
 from circadia.gateway.accounting.journal import Journal
-from circadia.gateway.hold.bodies import BodySpool, SpooledBody
-from circadia.gateway.hold.in_flight import WOKEN_WAIT_SECONDS, CallBody
-from circadia.gateway.hold.keep_alive import Alarm, Ticker
+from circadia.gateway.hold.bodies import WOKEN_WAIT_SECONDS, BodySpool, CallBody, SpooledBody
 from circadia.gateway.hold.lines import Lines, Marks
-from circadia.gateway.hold.pace import Pace, PacePermit
-from circadia.gateway.hold.places import HoldPlaces
-from circadia.gateway.hold.reply import Phase, Reply
+from circadia.gateway.hold.places import HoldPlaces, Pace, PacePermit
+from circadia.gateway.hold.reply import Alarm, Phase, Reply, Ticker
 from circadia.ids import AgentId, HoldId, IdSource
 from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT

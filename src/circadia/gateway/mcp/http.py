@@ -12,7 +12,7 @@ from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
 from circadia.forward_proxy import find_forward_proxy
 from circadia.gateway.calls import headers as crossing
 from circadia.gateway.calls.upstream import maskable_secret, sendable_body
-from circadia.gateway.mcp.reply_adapter import TAKEN
+from circadia.gateway.mcp.messages import TAKEN
 from circadia.network_errors import explain_unreachable, tls_hint
 from circadia.settings import McpServerSettings
 

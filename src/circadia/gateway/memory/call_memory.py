@@ -18,14 +18,13 @@ from circadia.agents.database_contact import DatabaseContact
 from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
-from circadia.gateway.accounting.backlog import BacklogSpool
-from circadia.gateway.accounting.write_behind import WriteBehindQueue
+from circadia.gateway.accounting.write_behind import BacklogSpool, WriteBehindQueue
 from circadia.gateway.answers.answer_book import AnswerBook
 from circadia.gateway.answers.serving import AnswerResolver, CallQuestion, Lookup, wants_lookups
 from circadia.gateway.calls.headers import first_value
-from circadia.gateway.calls.model_call import ModelCall
+from circadia.gateway.calls.upstream import ModelCall
 from circadia.gateway.dialects.base import AnswerContent
-from circadia.gateway.hold.in_flight import run_off_loop
+from circadia.gateway.hold.bodies import run_off_loop
 from circadia.gateway.memory.additions import has_notices, restore_notices
 from circadia.gateway.memory.conversations import (
     NO_FOLLOW_UP,
@@ -33,10 +32,10 @@ from circadia.gateway.memory.conversations import (
     ConversationCall,
     PendingTurn,
     PreparedCall,
+    SideCalls,
 )
 from circadia.gateway.memory.injection import InjectedBody, Injection, without_memory
-from circadia.gateway.memory.side_calls import SideCalls
-from circadia.gateway.payload.output_tools import answer_arguments
+from circadia.gateway.payload.options import answer_arguments
 from circadia.gateway.payload.prompt import NewUtterance, RequestPrompt
 from circadia.ids import AgentId
 from circadia.memory.banks import USER, is_stranger

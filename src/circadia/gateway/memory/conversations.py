@@ -6,6 +6,7 @@ response, else by a known client and what precedes the model's first answer, whi
 """
 
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -13,13 +14,13 @@ from hashlib import blake2b
 from typing import Final, Protocol, TypeVar, cast
 
 from circadia.agents.database_contact import DatabaseContact
+from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import StorageUnavailable
 from circadia.gateway.accounting.journal import Journal
 from circadia.gateway.answers.serving import Lookup
-from circadia.gateway.calls.headers import decode_name_header
-from circadia.gateway.calls.known_clients import find_conversation_name
-from circadia.gateway.calls.model_call import ModelCall
+from circadia.gateway.calls.headers import decode_name_header, find_conversation_name
+from circadia.gateway.calls.upstream import ModelCall
 from circadia.gateway.dialects.base import AnswerContent, ModelRequest
 from circadia.gateway.payload.prompt import NewUtterance
 from circadia.ids import AgentId, ConversationId, IdSource
@@ -341,3 +342,52 @@ class Turns:
         for head in self._heads.pop(key, ()):
             if self._by_head.get((key[0], head)) == key[1]:
                 del self._by_head[(key[0], head)]
+
+
+WITHIN_SECONDS: Final = 60.0
+"""How long a user turn is recognised in a call beside its own."""
+MOST_FIELDS: Final = 2
+"""Fields of the answer that such a call asks for: a title, or a title and a branch."""
+SHORTEST: Final = 10
+"""Fewest characters of a recognised turn; a shorter one is part of many texts."""
+_LONGEST: Final = 20_000
+"""Characters of the longest turn that is kept."""
+_TURNS: Final = 8
+"""Turns kept for an agent, the newest."""
+_AGENTS: Final = 1_000
+
+
+class SideCalls:
+    """Remembers what people asked agents in the last minute, in calls that offer tools."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._turns: BoundedDict[AgentId, deque[tuple[float, str]]] = BoundedDict(_AGENTS)
+
+    def note(self, agent_id: AgentId, request: ModelRequest, question: str) -> None:
+        """Remember the last user turn of a call, if the call offers tools."""
+        text = question.strip()
+        if not (request.offers_tools and SHORTEST <= len(text) <= _LONGEST):
+            return
+        turns = self._turns.get(agent_id)
+        if turns is None:
+            turns = self._turns[agent_id] = deque(maxlen=_TURNS)
+        if not turns or turns[-1][1] != text:
+            turns.append((self._clock.monotonic(), text))
+
+    def is_beside(self, agent_id: AgentId, request: ModelRequest, question: str) -> bool:
+        """Return whether a call offers no tools, wants few fields, and its user turn wraps one of another call."""
+        fields = request.schema_fields
+        if request.offers_tools or fields is None or fields > MOST_FIELDS:
+            return False
+        since = self._clock.monotonic() - WITHIN_SECONDS
+        return any(at >= since and _wraps(question, text) for at, text in self._turns.get(agent_id, ()))
+
+
+def _wraps(outer: str, inner: str) -> bool:
+    """Return whether a text contains another as a whole, not inside a word, and is more than it."""
+    at = outer.find(inner)
+    end = at + len(inner)
+    if at < 0 or len(outer.strip()) == len(inner):
+        return False
+    return not (outer[max(at - 1, 0) : at].isalnum() or outer[end : end + 1].isalnum())

@@ -12,11 +12,12 @@ from math import inf
 from typing import Final
 
 from circadia.gateway.answers.serving import AnswerResolver, CallQuestion, Lookup, as_miss
-from circadia.gateway.calls.model_call import ModelCall
+from circadia.gateway.calls.upstream import ModelCall
 from circadia.gateway.memory.additions import (
     TIMES,
     Addition,
     AdditionRenderer,
+    ChangeNotice,
     KeptAdditions,
     LineKey,
     LineKind,
@@ -27,10 +28,10 @@ from circadia.gateway.memory.additions import (
     find_superseded,
     hit_key,
     known_blocks,
+    render_changes,
     rendered_addition,
     text_hash,
 )
-from circadia.gateway.memory.change_notice import ChangeNotice, render_changes
 from circadia.gateway.memory.conversations import ConversationCall
 from circadia.gateway.payload.prompt import RequestPrompt
 from circadia.memory.context import Context, remaining_tokens

@@ -8,8 +8,7 @@ import asyncio
 from circadia.agents.presence import Presence, PresenceCell
 from circadia.errors import StillAsleep, UpstreamFailed, UpstreamTimedOut
 from circadia.gateway.accounting.id_owners import Owners
-from circadia.gateway.calls.model_call import ModelCall
-from circadia.gateway.calls.upstream import is_json, is_stream
+from circadia.gateway.calls.upstream import ModelCall, is_json, is_stream
 from circadia.gateway.dialects.errors import error_reason
 from circadia.gateway.hold.reply import OPENED_STREAM, Phase
 from circadia.gateway.payload.server_sent_events import WholeEvents, event_data

@@ -8,7 +8,7 @@ from opentelemetry.trace import Span
 from circadia.clock import Clock
 from circadia.gateway.accounting.budget import DEFAULT_OUTPUT_TOKENS, CallBudgetGuard, has_budget
 from circadia.gateway.accounting.journal import Journal
-from circadia.gateway.calls.model_call import ModelCall
+from circadia.gateway.calls.upstream import ModelCall
 from circadia.gateway.hold.gate import Admission
 from circadia.gateway.memory.conversations import ConversationCall, SleepTier, Turns
 from circadia.gateway.proxy.relayed_call import RelayedCall

@@ -15,15 +15,14 @@ from circadia.clock import Clock
 from circadia.errors import CircadiaError, Forbidden, StillAsleep, StorageUnavailable, UpstreamFailed
 from circadia.gateway.accounting.budget import require_model
 from circadia.gateway.calls.headers import bearer, to_upstream
-from circadia.gateway.calls.model_call import ModelCall
+from circadia.gateway.calls.upstream import ModelCall
 from circadia.gateway.dialects.errors import is_too_long
+from circadia.gateway.hold.bodies import CallBody, run_off_loop
 from circadia.gateway.hold.gate import Admission, AsleepAgain, Gate, GateCall
-from circadia.gateway.hold.in_flight import CallBody, run_off_loop
 from circadia.gateway.hold.reply import Phase, Reply
-from circadia.gateway.memory.additions import keep_notice
+from circadia.gateway.memory.additions import keep_notice, notice_key, render_wake_notice
 from circadia.gateway.memory.conversations import ConversationCall, SleepTier, Turns
-from circadia.gateway.memory.wake_notice import notice_key, render_wake_notice
-from circadia.gateway.payload.stream_options import refuses_usage_option
+from circadia.gateway.payload.options import refuses_usage_option
 from circadia.gateway.proxy.answer_writer import AnswerWriter
 from circadia.gateway.proxy.ledger import Ledger
 from circadia.gateway.proxy.relayed_call import RelayedCall

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from circadia.gateway.calls.model_call import ModelCall
+from circadia.gateway.calls.upstream import ModelCall
 from circadia.gateway.dialects.base import Meter
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.hold.gate import GateCall

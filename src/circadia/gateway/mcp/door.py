@@ -5,9 +5,12 @@ keeps the caller alive, and turns a late JSON answer into an event of the stream
 """
 
 import asyncio
+import base64
 import hashlib
+import hmac
+import secrets
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -27,15 +30,19 @@ from circadia.errors import (
     UpstreamFailed,
 )
 from circadia.gateway.calls.headers import bearer, first_value, without_token
-from circadia.gateway.doors.exchange import run_until_disconnect, send_error
+from circadia.gateway.hold.bodies import BodiesInFlight, CallBody, run_off_loop
 from circadia.gateway.hold.gate import AsleepAgain, Gate, GateCall
-from circadia.gateway.hold.in_flight import BodiesInFlight, CallBody, run_off_loop
-from circadia.gateway.hold.keep_alive import Ticker
-from circadia.gateway.hold.reply import Phase, Reply
-from circadia.gateway.mcp.message import WAIT_TOOLS, McpMessage, read_message
-from circadia.gateway.mcp.reply_adapter import TAKEN, ReplyAdapter, build_receive
-from circadia.gateway.mcp.reply_format import McpReplyFormat, json_event
-from circadia.gateway.mcp.session_seal import Seal
+from circadia.gateway.hold.reply import Phase, Reply, Ticker, run_until_disconnect, send_error
+from circadia.gateway.mcp.messages import (
+    TAKEN,
+    WAIT_TOOLS,
+    McpMessage,
+    McpReplyFormat,
+    ReplyAdapter,
+    build_receive,
+    json_event,
+    read_message,
+)
 from circadia.records.agent import Agent
 from circadia.records.principal import Principal
 from circadia.settings import DefaultsSettings, LimitsSettings
@@ -55,6 +62,43 @@ JAVASCRIPT_SECONDS: Final = 55.0
 """Below 60 s, after which the MCP SDK for TypeScript gives up a request that did not ask for progress."""
 _JAVASCRIPT: Final = ("node", "undici", "bun/", "deno/")
 """Prefixes of the user agents that fetch sends in Node, Bun and Deno."""
+
+
+_MAC_BYTES = 16
+
+
+class Seal:
+    """Binds MCP session ids to their token without any state: the id contains its own proof (GATE-35).
+
+    An outer id is the inner one (the proxied server's, or a random one of ours) and a MAC over it, the server's name
+    and the owner's token hash. It survives a restart, cannot be used with another token or at another server, and a
+    rotated token ends its sessions. The first key makes ids, any opens them; keys are secrets that survive restarts.
+    """
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        self._keys = keys
+
+    def fresh(self, owner: str, server: str) -> str:
+        """Return a new session id for a server that issues none."""
+        return self.close(owner, server, secrets.token_hex(8))
+
+    def close(self, owner: str, server: str, inner: str) -> str:
+        """Return the owner's id for the server's `inner` id; `owner` is a token hash."""
+        return f"{inner}.{_mac(self._keys[0], owner, server, inner)}"
+
+    def open(self, owner: str, server: str, outer: str) -> str:
+        """Return the inner id. Raises NotFound if it is not this owner's; MCP clients then start a new session."""
+        inner, _, mac = outer.rpartition(".")
+        macs = [_mac(key, owner, server, inner) for key in self._keys]
+        if not inner or not any(hmac.compare_digest(mac.encode(), each.encode()) for each in macs):
+            raise NotFound("no such MCP session for this token; initialize again")
+        return inner
+
+
+def _mac(key: bytes, owner: str, server: str, inner: str) -> str:
+    text = "\n".join((owner, server, inner)).encode("utf-8", "surrogateescape")
+    digest = hmac.digest(key, text, hashlib.sha256)[:_MAC_BYTES]
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 class McpDoor:
