@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-import orjson
 from pydantic import BaseModel
 
 from circadia.answers.lookup import AnswerLookup
@@ -180,7 +179,7 @@ class Hall:
         asked = {**call, "messages": [*call["messages"], {"role": "user", "content": "Hi!"}]}
         voice = self.provider.dialects["chat_completions"].answer_codec
         assert voice is not None
-        framed = voice.frame_call(orjson.dumps(asked), VolatileSpans())
+        framed = voice.frame_call(asked, VolatileSpans())
         assert framed is not None
         scope = AnswerScope(agent_id=AgentId(f"agt_{agent}"), end_user=user, frame=framed.digest)
         frame = AnswerFrame(

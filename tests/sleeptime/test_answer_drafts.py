@@ -25,7 +25,7 @@ def frame(hall: Hall, dialect: str, call: Mapping[str, Any], *headers: tuple[str
     """Return the frame of a call."""
     voice = hall.provider.dialects[dialect].answer_codec
     assert voice is not None
-    framed = voice.frame_call(orjson.dumps(call), VolatileSpans())
+    framed = voice.frame_call(dict(call), VolatileSpans())
     assert framed is not None
     targets = {"chat_completions": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
     return AnswerFrame(

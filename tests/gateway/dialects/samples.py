@@ -6,7 +6,8 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from circadia.gateway.dialects.base import Dialect, Meter
+from circadia.gateway.dialects.base import Dialect
+from circadia.gateway.dialects.meters import Meter
 from circadia.gateway.dialects.registry import build_dialects
 
 OPENAI = build_dialects("openai")
@@ -23,6 +24,12 @@ ALL: Sequence[Dialect] = (*OPENAI.values(), ANTHROPIC["plain"])
 def body(value: object) -> bytes:
     """The bytes that the Python SDKs send."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def with_line(dialect: Dialect, content: bytes, line: str) -> bytes:
+    """The body with the line at the end of its prompt, as a held call gets it; unchanged without a known prompt."""
+    prompt = dialect.prompt(content)
+    return content if prompt is None else prompt.with_line(line)
 
 
 def sse(*frames: object, end: str = "\n", named: bool = False, done: bool = False) -> bytes:

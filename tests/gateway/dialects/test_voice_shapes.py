@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.responses import Response
 
-from circadia.gateway.dialects.base import Dialect, Meter
+from circadia.gateway.dialects.base import Dialect
 from circadia.gateway.dialects.frames import AnswerCodec, VolatileSpans
+from circadia.gateway.dialects.meters import Meter
 from tests.gateway.dialects.samples import ALL, CHAT, MESSAGES, RESPONSES, body, bytewise, run
 
 pytestmark = pytest.mark.spec("ANS-03")
@@ -85,7 +86,7 @@ def test_the_next_request_continues_what_was_served(dialect: Dialect) -> None:
     before = request[BACK[dialect]]
     items = before if isinstance(before, list) else [{"role": "user", "content": before}]
     again = {**request, BACK[dialect]: [*items, said, {"role": "user", "content": "And now?"}]}
-    framed = voice(dialect).frame_call(body(again), NOTHING)
+    framed = voice(dialect).frame_call(again, NOTHING)
     assert framed is not None
     assert framed.conversation(dialect.parse_request(body(again)).chain) in hashes
 

@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -263,17 +263,18 @@ class AnswerResolver:
         self.histories: Final = ServedHistories()
 
     def read_question(
-        self, call: ModelCall, user: str | None, body: bytes, *, conversation: str, held: bool
-    ) -> CallQuestion | None:
-        """Return the question to look up for a call; None without one.
+        self, call: ModelCall, user: str | None, load: Callable[[], dict[str, object]], *, conversation: str,
+        held: bool,
+    ) -> CallQuestion | None:  # fmt: skip
+        """Return the question to look up for a call, whose parsed body `load` returns; None without one.
 
         A call that was `held` may mention the wake to its model, so no ready answer is served to it.
         """
-        policy, voice = call.agent.policy, call.dialect.answer_codec
-        if voice is None or not wants_lookups(policy) or not call.route.generates or _wants_fresh_answer(call.headers):
+        policy, codec = call.agent.policy, call.dialect.answer_codec
+        if codec is None or not wants_lookups(policy) or not call.route.generates or _wants_fresh_answer(call.headers):
             return None
         try:
-            framed = voice.frame_call(body, self._volatile)
+            framed = codec.frame_call(load(), self._volatile)
         except Exception:  # the boundary of ready answers: their faults must not cost a call its memory
             _logger.exception("a call of %r is not read for ready answers", call.agent.reference)
             return None
@@ -323,13 +324,13 @@ class AnswerResolver:
     def render_answer(self, lookup: Lookup) -> bytes:
         """Return the ready answer as the provider would send it, whole or as a stream, as the call requests."""
         call, answer = lookup.asked.call, lookup.found.answer
-        voice = call.dialect.answer_codec
-        assert voice is not None
+        codec = call.dialect.answer_codec
+        assert codec is not None
         assert answer is not None
         name = self._ids.new("ready").partition("_")[2]
         model, now = call.request.model or "", self._clock.now()
-        whole = voice.build_answer(answer.text, id=name, model=model, at=now)
-        events = voice.build_events(whole, usage=call.request.wants_usage) if call.request.streamed else None
+        whole = codec.build_answer(answer.text, id=name, model=model, at=now)
+        events = codec.build_events(whole, usage=call.request.wants_usage) if call.request.streamed else None
         return whole if events is None else events
 
 

@@ -11,7 +11,7 @@ from typing import Final, cast
 import orjson
 
 from circadia.errors import InvalidRequest
-from circadia.gateway.dialects.base import AnswerContent, Meter, ModelRequest
+from circadia.gateway.dialects.base import Dialect, ModelRequest
 from circadia.gateway.dialects.frames import (
     AnswerCodec,
     AnswerExclusion,
@@ -27,8 +27,14 @@ from circadia.gateway.dialects.frames import (
     tool_exclusions,
     wants,
 )
-from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter, TokenCountMeter
-from circadia.gateway.dialects.plain import Plain
+from circadia.gateway.dialects.meters import (
+    MAX_TEXT_CHARS,
+    AnswerContent,
+    BufferedMeter,
+    Meter,
+    StreamedMeter,
+    TokenCountMeter,
+)
 from circadia.gateway.payload import fields, hash_chain, splice
 from circadia.gateway.payload.fields import join_pieces
 from circadia.gateway.payload.options import count_schema_fields, output_tools
@@ -80,9 +86,8 @@ _WORDS: Final = ("text", "thinking", "redacted_thinking")
 class MessagesAnswerCodec:
     """The codec of `POST …/messages`."""
 
-    def frame_call(self, body: bytes, volatile: VolatileSpans) -> FramedCall | None:
+    def frame_call(self, request: dict[str, object], volatile: VolatileSpans) -> FramedCall | None:
         try:
-            request = fields.load(body)
             messages = fields.objects(request, "messages")
         except InvalidRequest:
             return None
@@ -194,7 +199,7 @@ _CLAUDE_CODE: Final = re.compile(r"(user_[0-9a-f]{64}_account_[0-9a-f-]*)_sessio
 """Device and account, then the session."""
 
 
-class AnthropicMessages(Plain):
+class AnthropicMessages(Dialect):
     """`POST …/messages`."""
 
     endpoint = "messages"
@@ -203,8 +208,7 @@ class AnthropicMessages(Plain):
     def __init__(self) -> None:
         super().__init__("anthropic")
 
-    def parse_request(self, body: bytes) -> ModelRequest:
-        request = fields.load(body)
+    def read_request(self, request: dict[str, object], body: bytes) -> ModelRequest:
         messages = fields.objects(request, "messages")
         container = _container(request)
         items = list(map(_normalize_message, messages))
@@ -246,12 +250,8 @@ class CountTokens(AnthropicMessages):
     counts_tokens = True
     answer_codec: AnswerCodec | None = None
 
-    def parse_request(self, body: bytes) -> ModelRequest:
-        return replace(super().parse_request(body), streamed=False, output_limit=0, turn=False)
-
-    def with_line(self, body: bytes, line: str) -> bytes:
-        """Return the body unchanged: a token count is never held."""
-        return body
+    def read_request(self, request: dict[str, object], body: bytes) -> ModelRequest:
+        return replace(super().read_request(request, body), streamed=False, output_limit=0, turn=False)
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
         return TokenCountMeter(())

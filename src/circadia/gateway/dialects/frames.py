@@ -15,7 +15,6 @@ from circadia.gateway.payload.prompt import TEXTS, Side, join_texts
 from circadia.llm.usage import Usage
 from circadia.settings.answers import compile_pattern
 
-
 _MARK: Final = "\0"
 _KEPT: Final = 64
 """Number of system prompts cached without volatile spans; each has about 10 KB."""
@@ -158,8 +157,8 @@ class DecodedAnswer:
 class AnswerCodec(Protocol):
     """Reads and writes calls and answers of one endpoint. Pure functions; no input makes them raise."""
 
-    def frame_call(self, body: bytes, volatile: VolatileSpans) -> FramedCall | None:
-        """Return the question and frame of a call; None if it is not a call of this endpoint."""
+    def frame_call(self, request: dict[str, object], volatile: VolatileSpans) -> FramedCall | None:
+        """Return the question and frame of a parsed call; None if it is not a call of this endpoint."""
         ...
 
     def build_question_body(self, frame_body: str, question: str) -> bytes:
@@ -192,7 +191,7 @@ class ConversationItem(NamedTuple):
 
 
 class AnswerExclusion(NamedTuple):
-    why: str
+    reason: str
     """In words; `it` is the call."""
     ahead: bool = True
     """Whether its frame may still be asked ahead for a hint."""
@@ -213,7 +212,7 @@ class FrameFields(NamedTuple):
 
 class _LastTurn(NamedTuple):
     question: str
-    bar: str
+    exclusion: str
     behind: int
 
 
@@ -222,20 +221,20 @@ def build_framed_call(
     items: Sequence[ConversationItem],
     volatile: VolatileSpans,
     kept: FrameFields,
-    bars: Iterable[AnswerExclusion],
+    exclusions: Iterable[AnswerExclusion],
 ) -> FramedCall | None:
     """Return the call in its frame; None if the frame is nested too deeply to be read."""
     operators = [item.fields for item in items if item.side is Side.OPERATOR]
-    turn, barred = _find_last_turn(items), list(bars)
-    why = turn.bar or next((bar.why for bar in barred), "")
+    turn, excluding = _find_last_turn(items), list(exclusions)
+    why = turn.exclusion or next((each.reason for each in excluding), "")
     body = {key: value for key, value in request.items() if key not in kept.unasked}
     body |= {**kept.fixed, kept.operators: operators}
     try:
         return FramedCall(
             digest=_digest(request, operators, volatile, kept),
-            body=orjson.dumps(body).decode() if all(bar.ahead for bar in barred) else "",
+            body=orjson.dumps(body).decode() if all(each.ahead for each in excluding) else "",
             question=turn.question,
-            plain=not turn.bar,
+            plain=not turn.exclusion,
             behind=turn.behind,
             servable=not why,
             why_not=why,
@@ -313,18 +312,18 @@ def _find_last_turn(items: Sequence[ConversationItem]) -> _LastTurn:
     at = spoken[-1]
     message = items[at].fields
     question = join_texts(message.get("content"))
-    bar = ""
+    exclusion = ""
     if not question.strip():
-        bar = "it asks nothing in words"
+        exclusion = "it asks nothing in words"
     elif not _is_text(message.get("content")):
-        bar = "what is asked is more than text"
+        exclusion = "what is asked is more than text"
     elif message.keys() - _FORMAL:
-        bar = "what is asked is more than text: its message has other fields"
+        exclusion = "what is asked is more than text: its message has other fields"
     elif at + 1 < len(items):
-        bar = "the operator speaks after the question"
+        exclusion = "the operator speaks after the question"
     elif len(spoken) > 1 and items[spoken[-2]].side is not Side.MODEL:
-        bar = "more than the question was said since the model last spoke"
-    return _LastTurn(question, bar, len(items) - at if len(spoken) > 1 else 0)
+        exclusion = "more than the question was said since the model last spoke"
+    return _LastTurn(question, exclusion, len(items) - at if len(spoken) > 1 else 0)
 
 
 def _is_text(content: object) -> bool:

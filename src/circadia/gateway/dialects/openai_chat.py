@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 import orjson
 
 from circadia.errors import InvalidRequest
-from circadia.gateway.dialects.base import AnswerContent, Meter, ModelRequest
+from circadia.gateway.dialects.base import Dialect, ModelRequest
 from circadia.gateway.dialects.frames import (
     AnswerCodec,
     AnswerExclusion,
@@ -24,8 +24,7 @@ from circadia.gateway.dialects.frames import (
     tool_exclusions,
     wants,
 )
-from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
-from circadia.gateway.dialects.plain import Plain
+from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, AnswerContent, BufferedMeter, Meter, StreamedMeter
 from circadia.gateway.payload import fields, hash_chain, splice
 from circadia.gateway.payload.fields import join_pieces
 from circadia.gateway.payload.options import (
@@ -98,9 +97,8 @@ _MORE: Final = ("tool_calls", "function_call", "refusal", "audio")
 class ChatAnswerCodec:
     """The codec of `POST …/chat/completions`."""
 
-    def frame_call(self, body: bytes, volatile: VolatileSpans) -> FramedCall | None:
+    def frame_call(self, request: dict[str, object], volatile: VolatileSpans) -> FramedCall | None:
         try:
-            request = fields.load(body)
             messages = fields.objects(request, "messages")
         except InvalidRequest:
             return None
@@ -203,14 +201,13 @@ def _exclusions(request: dict[str, object]) -> Iterator[AnswerExclusion]:
 _CUT = ("length", "content_filter")
 
 
-class ChatCompletions(Plain):
+class ChatCompletions(Dialect):
     """`POST …/chat/completions`."""
 
     endpoint = "chat_completions"
     answer_codec: AnswerCodec | None = ChatAnswerCodec()
 
-    def parse_request(self, body: bytes) -> ModelRequest:
-        request = fields.load(body)
+    def read_request(self, request: dict[str, object], body: bytes) -> ModelRequest:
         messages = fields.objects(request, "messages")
         items = list(_normalize_messages(messages))
         chain = hash_chain.hash_chain("", items)
@@ -219,7 +216,7 @@ class ChatCompletions(Plain):
             limit = fields.count(request, "max_tokens")
         return ModelRequest(
             model=fields.text(request, "model"),
-            instead=tuple(model for model in fields.as_list(request.get("models")) if isinstance(model, str)),
+            fallback_models=tuple(model for model in fields.as_list(request.get("models")) if isinstance(model, str)),
             streamed=fields.flag(request, "stream"),
             wants_usage=wants_usage(request),
             lacks_usage=lacks_usage(request),

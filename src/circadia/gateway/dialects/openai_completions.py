@@ -5,9 +5,8 @@ from types import NoneType
 from typing import cast
 
 from circadia.errors import InvalidRequest
-from circadia.gateway.dialects.base import Meter, ModelRequest
-from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter
-from circadia.gateway.dialects.plain import Plain
+from circadia.gateway.dialects.base import Dialect, ModelRequest
+from circadia.gateway.dialects.meters import BufferedMeter, Meter, StreamedMeter
 from circadia.gateway.payload import fields
 from circadia.gateway.payload import hash_chain as hashes
 from circadia.gateway.payload.options import add_usage_option, lacks_usage, wants_usage, with_include_usage
@@ -15,13 +14,12 @@ from circadia.gateway.payload.usage import completions_usage, only_usage
 from circadia.llm.usage import Usage
 
 
-class Completions(Plain):
+class Completions(Dialect):
     """`POST …/completions`: a raw prompt has no turns, and a line at its end would be completed."""
 
     endpoint = "completions"
 
-    def parse_request(self, body: bytes) -> ModelRequest:
-        request = fields.load(body)
+    def read_request(self, request: dict[str, object], body: bytes) -> ModelRequest:
         prompt = request.get("prompt")
         prompts = cast("list[object]", prompt) if isinstance(prompt, list) else [prompt]
         if not isinstance(prompt, (str, list, NoneType)):

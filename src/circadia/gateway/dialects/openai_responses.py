@@ -10,7 +10,7 @@ import orjson
 
 from circadia.errors import InvalidRequest
 from circadia.gateway.dialects import errors
-from circadia.gateway.dialects.base import AnswerContent, Meter, ModelRequest
+from circadia.gateway.dialects.base import Dialect, ModelRequest, Plain
 from circadia.gateway.dialects.frames import (
     AnswerCodec,
     AnswerExclusion,
@@ -26,9 +26,15 @@ from circadia.gateway.dialects.frames import (
     tool_exclusions,
     wants,
 )
-from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, MeterState, StreamedMeter, TokenCountMeter
+from circadia.gateway.dialects.meters import (
+    MAX_TEXT_CHARS,
+    AnswerContent,
+    BufferedMeter,
+    Meter,
+    StreamedMeter,
+    TokenCountMeter,
+)
 from circadia.gateway.dialects.openai_chat import OPENAI_UNASKED, OPENAI_UNCHANGING, tool_choice_exclusions
-from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.payload import fields, splice
 from circadia.gateway.payload import hash_chain as hashes
 from circadia.gateway.payload.fields import join_pieces
@@ -80,9 +86,8 @@ _PROBABILITIES: Final = "message.output_text.logprobs"
 class ResponsesAnswerCodec:
     """The codec of `POST …/responses`."""
 
-    def frame_call(self, body: bytes, volatile: VolatileSpans) -> FramedCall | None:
+    def frame_call(self, request: dict[str, object], volatile: VolatileSpans) -> FramedCall | None:
         try:
-            request = fields.load(body)
             items = _conversation_items(request)
         except InvalidRequest:
             return None
@@ -269,7 +274,7 @@ _ADDED_ITEM: Final = {"type": "message", "role": "user", "content": [{"type": "i
 _SIDES = {"system": Side.OPERATOR, "developer": Side.OPERATOR, "user": Side.USER}
 
 
-class Responses(Plain):
+class Responses(Dialect):
     """`POST …/responses`."""
 
     endpoint = "responses"
@@ -277,8 +282,7 @@ class Responses(Plain):
     keep_alive_event = b'event: keepalive\ndata: {"type":"keepalive","sequence_number":0}\n\n'
     answer_codec: AnswerCodec | None = ResponsesAnswerCodec()
 
-    def parse_request(self, body: bytes) -> ModelRequest:
-        request = fields.load(body)
+    def read_request(self, request: dict[str, object], body: bytes) -> ModelRequest:
         items = _items(request)
         previous = fields.text(request, "previous_response_id")
         conversation = _conversation(request)
@@ -331,13 +335,9 @@ class CompactedResponse(Responses):
     endpoint = "compacted_response"
     answer_codec: AnswerCodec | None = None
 
-    def parse_request(self, body: bytes) -> ModelRequest:
-        """Parse the body; it has no new turn and does not stream."""
-        return replace(super().parse_request(body), streamed=False, turn=False)
-
-    def with_line(self, body: bytes, line: str) -> bytes:
-        """Return the body unchanged: the last turn is not answered here."""
-        return body
+    def read_request(self, request: dict[str, object], body: bytes) -> ModelRequest:
+        """Read the body; it has no new turn and does not stream."""
+        return replace(super().read_request(request, body), streamed=False, turn=False)
 
     def prompt(self, body: bytes) -> RequestPrompt | None:
         """Return None: memory does not belong in a summary of the conversation."""
@@ -354,12 +354,8 @@ class InputTokens(Responses):
     counts_tokens = True
     answer_codec: AnswerCodec | None = None
 
-    def parse_request(self, body: bytes) -> ModelRequest:
-        return replace(super().parse_request(body), streamed=False, output_limit=0, turn=False)
-
-    def with_line(self, body: bytes, line: str) -> bytes:
-        """Return the body unchanged: a token count is never held."""
-        return body
+    def read_request(self, request: dict[str, object], body: bytes) -> ModelRequest:
+        return replace(super().read_request(request, body), streamed=False, output_limit=0, turn=False)
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
         return TokenCountMeter(())
@@ -374,7 +370,7 @@ class StoredResponse(Plain):
         return _StreamedResponse((), words=False) if streamed else _BufferedResponse(())
 
 
-class _Response(MeterState):
+class _Response(Meter):
     def __init__(self, hashes: Sequence[str]) -> None:
         super().__init__(hashes)
         self._content: AnswerContent | None = None

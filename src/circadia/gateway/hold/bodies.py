@@ -107,14 +107,16 @@ class CallBody:
     keep their arguments alive.
     """
 
-    __slots__ = ("_in_flight", "_taken", "content", "with_memory")
+    __slots__ = ("_in_flight", "_taken", "content", "document", "with_additions")
 
     def __init__(self, in_flight: BodiesInFlight) -> None:
         self._in_flight = in_flight
         self._taken = 0
         self.content = b""
-        self.with_memory: bytes | None = None
-        """What is sent first if memory was added."""
+        self.document: dict[str, object] | None = None
+        """The parsed body, kept only until ready answers are looked up for a call that is not held."""
+        self.with_additions: bytes | None = None
+        """What is sent first if memory or a wake notice was added."""
 
     async def read(self, scope: Scope, receive: Receive, limit: int) -> bytes:
         """Read the whole body, once there is room for it, and return it.
@@ -169,7 +171,7 @@ class CallBody:
 
     def drop(self) -> None:
         """Forget the body; calling it again has no effect."""
-        self.content, self.with_memory = b"", None
+        self.content, self.document, self.with_additions = b"", None, None
         self._keep_room(0)
 
     def _keep_room(self, size: int) -> None:

@@ -161,10 +161,10 @@ def keep_notice(prompt: RequestPrompt | None, additions: str, notice: str) -> st
     return text
 
 
-def restore_notices(prompt: RequestPrompt, additions: str) -> bytes:
-    """Return the body of a call without memory, with the wake notices of the calls before it."""
+def find_notices(prompt: RequestPrompt, additions: str) -> Sequence[tuple[int, str]]:
+    """Return the wake notices of the calls before this one, with the indexes of their messages."""
     notices = [turn for turn in decode_additions(additions).sent(prompt) if turn.is_notice]
-    return prompt.with_additions("", [(turn.at, render_wake_notice(str(turn.lines[0][1]))) for turn in notices])
+    return [(turn.at, render_wake_notice(str(turn.lines[0][1]))) for turn in notices]
 
 
 def has_notices(additions: str) -> bool:

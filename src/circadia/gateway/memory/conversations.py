@@ -1,4 +1,4 @@
-"""The conversation of a model call and its counters; the interface to the sleep tier.
+"""The conversation of a model call and its counters.
 
 A conversation is named by the header `x-circadia-conversation`, else by the provider's conversation or previous
 response, else by a known client and what precedes the model's first answer, which tells its subagents and titles apart
@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from hashlib import blake2b
-from typing import Final, Protocol, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from circadia.agents.database_contact import DatabaseContact
 from circadia.bounded_dict import BoundedDict
@@ -20,9 +20,8 @@ from circadia.errors import StorageUnavailable
 from circadia.gateway.accounting.journal import Journal
 from circadia.gateway.answers.serving import Lookup
 from circadia.gateway.calls.headers import decode_name_header, find_conversation_name
-from circadia.gateway.calls.upstream import ModelCall
-from circadia.gateway.dialects.base import AnswerContent, ModelRequest
-from circadia.gateway.payload.prompt import NewUtterance
+from circadia.gateway.dialects.base import ModelRequest
+from circadia.gateway.payload.prompt import NewUtterance, RequestPrompt
 from circadia.ids import AgentId, ConversationId, IdSource
 from circadia.memory.uses import BankUse
 from circadia.records.agent import Agent
@@ -98,48 +97,14 @@ class PreparedCall:
 
     body: bytes
     follow_up: CallFollowUp = NO_FOLLOW_UP
+    prompt: RequestPrompt | None = None
+    """The prompt of the caller's body, if it was read."""
+    stable: str = ""
+    """What `body` adds on the system side."""
+    shown: Sequence[tuple[int, str]] = ()
+    """What it adds behind messages of the prompt, by their index."""
     answer: bytes | None = None
     """A ready answer in the provider's shape; if present, nothing goes upstream."""
-
-
-class SleepTier(Protocol):
-    """May change a call before it goes upstream and learns how it ended. Neither may fail the call."""
-
-    async def prepare_call(
-        self, call: ModelCall, turn: ConversationCall, body: bytes, *, held: bool = False
-    ) -> PreparedCall:
-        """Return what goes upstream; `held` means that the call was written before a sleep."""
-        ...
-
-    def on_call_ended(
-        self,
-        call: ModelCall,
-        turn: ConversationCall,
-        *,
-        answered: bool,
-        follow_up: CallFollowUp,
-        content: AnswerContent | None,
-        hashes: Sequence[str],
-        context_share: float,
-    ) -> None:
-        """Handle the end of a call: whether the answer is complete, and its content so far.
-
-        `hashes` are those of the conversation with the answer. `context_share` is the share of the model's
-        context that the call filled; 0 if unknown.
-        """
-        ...
-
-    def on_call_unsent(self, call: ModelCall, turn: ConversationCall) -> None:
-        """Handle a call that passed `prepare_call` but was not sent."""
-        ...
-
-    def on_background_answer(self, call: ModelCall, handle: str, content: AnswerContent) -> None:
-        """Handle the content of a background answer, which may be empty or already known."""
-        ...
-
-    def on_conversation_ended(self, call: ModelCall, user: str | None) -> None:
-        """Handle a call that ended a conversation of its agent, with this end user if known."""
-        ...
 
 
 def _name_key(agent: Agent, end_user: str | None, client_name: bytes, opening: str) -> str:

@@ -60,6 +60,10 @@ class InjectedBody:
     lookup: Lookup | None = None
     """What the call gets of the ready answers; with a hit nothing is injected."""
     change_notice: tuple[Bank, str] | None = None
+    stable: str = ""
+    """What was added on the system side."""
+    shown: Sequence[tuple[int, str]] = ()
+    """What was added behind messages of the prompt, by their index."""
     additions: str = ""
     """What the conversation's row keeps if the body is answered; empty if nothing was added."""
     breaks: Sequence[tuple[str, int]] = ()
@@ -167,8 +171,10 @@ class Injection:
         if new is not None:
             shown.append((prompt.turn, new.text))
         if not call.route.generates or prompt.chore:
-            counted = prompt.with_additions(result.stable, shown)
-            return InjectedBody(body=counted, lookup=result.lookup, additions=request.turn.conversation.additions)
+            return InjectedBody(
+                body=prompt.with_additions(result.stable, shown), stable=result.stable, shown=shown,
+                lookup=result.lookup, additions=request.turn.conversation.additions,
+            )  # fmt: skip
         turns = [
             replace(each, lines=rendered.lines, shown=rendered.shown)
             for each, rendered in sent[dropped:]
@@ -194,8 +200,8 @@ class Injection:
         changes = next((str(key) for kind, key, _ in request.first if new and kind == LineKind.CHANGES), "")
         is_plain = not result.stable and not any(text for _, text in shown)
         return InjectedBody(
-            body=body if is_plain else prompt.with_additions(result.stable, shown), used=use, lookup=result.lookup,
-            change_notice=(bank, changes) if changes else None, additions=additions,
+            body=body if is_plain else prompt.with_additions(result.stable, shown), stable=result.stable, shown=shown,
+            used=use, lookup=result.lookup, change_notice=(bank, changes) if changes else None, additions=additions,
             breaks=_find_breaks(request, result, dropped),
         )  # fmt: skip
 

@@ -1,9 +1,12 @@
 """The model door: `/llm/{upstream}/…`.
 
-A call is checked here: every error in it is reported before the hold (GATE-60). `Relay` takes it from there.
+Who calls, where to, with what: every error in a call is reported before the hold (GATE-60). `ModelDoor.go_on` is the
+order of what follows the hold: `prepare.py`, `send.py`, `answer.py`, `record.py`.
 """
 
-from collections.abc import Mapping
+import asyncio
+import sys
+from collections.abc import Awaitable, Hashable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -12,9 +15,10 @@ from starlette.types import Receive, Scope, Send
 from circadia.agents.access import require_upstream
 from circadia.agents.identity import Identity
 from circadia.clock import Clock
-from circadia.errors import Forbidden, MethodNotAllowed, NotFound, WebSocketRefused
+from circadia.errors import Forbidden, MethodNotAllowed, NotFound, StillAsleep, UpstreamFailed, WebSocketRefused
 from circadia.gateway.accounting.budget import CallBudgetGuard, has_budget, require_model
 from circadia.gateway.accounting.id_owners import Owners
+from circadia.gateway.answers.serving import wants_lookups
 from circadia.gateway.calls.headers import (
     bearer,
     counts_events,
@@ -25,13 +29,18 @@ from circadia.gateway.calls.headers import (
 )
 from circadia.gateway.calls.paths import Refusal, Route, resolve
 from circadia.gateway.calls.upstream import ModelCall, Provider
-from circadia.gateway.dialects.base import Dialect, ModelRequest
+from circadia.gateway.dialects.base import Dialect, ModelRequest, Plain
+from circadia.gateway.dialects.errors import is_too_long
 from circadia.gateway.hold.bodies import BodiesInFlight, CallBody, run_off_loop
-from circadia.gateway.hold.gate import Gate
-from circadia.gateway.hold.reply import Reply, run_until_disconnect, send_error
-from circadia.gateway.proxy.ledger import reservation
-from circadia.gateway.proxy.relay import Relay
-from circadia.gateway.proxy.reply_format import ModelReplyFormat
+from circadia.gateway.hold.reply import Phase, Reply, run_until_disconnect, send_error
+from circadia.gateway.model_call.answer import AnswerWriter, ModelReplyFormat
+from circadia.gateway.model_call.hold import Admission, Gate, GateCall
+from circadia.gateway.model_call.prepare import Preparation
+from circadia.gateway.model_call.record import Ledger, reservation
+from circadia.gateway.model_call.send import RelayedCall, send_call
+from circadia.gateway.wire.base import ConnectFailed, ConnectTimedOut
+from circadia.gateway.wire.connection import ProviderResponse
+from circadia.records.agent import AgentPolicy, OnWake
 from circadia.settings import DefaultsSettings, LimitsSettings
 from circadia.suggestions import did_you_mean
 
@@ -39,25 +48,17 @@ _SHORTEST_TIMEOUT_SECONDS = 1.0
 """Time-out of a caller who can be kept; one that gives up sooner gets the usual keep-alives."""
 _ROUTES_KEPT = 1024
 """Maximum number of cached routes. A route depends on method, upstream and path alone."""
+_SLEPT_SINCE = "the agent slept after this call was written; build it again and send it"
 
 
 class ModelDoor:
     """ASGI application for `/llm`; `path` in the scope starts with it."""
 
     def __init__(
-        self,
-        clock: Clock,
-        identity: Identity,
-        gate: Gate,
-        in_flight: BodiesInFlight,
-        providers: Mapping[str, Provider],
-        owners: Owners,
-        budget: CallBudgetGuard,
-        relay: Relay,
-        defaults: DefaultsSettings,
-        limits: LimitsSettings,
-        fallback: Dialect,
-    ) -> None:
+        self, clock: Clock, identity: Identity, gate: Gate, in_flight: BodiesInFlight,
+        providers: Mapping[str, Provider], owners: Owners, budget: CallBudgetGuard, preparation: Preparation,
+        writer: AnswerWriter, ledger: Ledger, defaults: DefaultsSettings, limits: LimitsSettings,
+    ) -> None:  # fmt: skip
         self._clock = clock
         self._identity = identity
         self._gate = gate
@@ -65,10 +66,12 @@ class ModelDoor:
         self._providers = providers
         self.owners = owners
         self._budget = budget
-        self._relay = relay
+        self._preparation = preparation
+        self._writer = writer
+        self._ledger = ledger
         self._defaults = defaults
         self._limits = limits
-        self._fallback = fallback
+        self._fallback = Plain()
         self._routes: dict[tuple[str, str, bytes], Route] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,13 +79,83 @@ class ModelDoor:
         body = CallBody(self._in_flight)
         try:
             call = await self._check_call(scope, receive, reply, body)
-            grace_seconds = self._fit_keep_alives(call, reply)
-            await run_until_disconnect(scope, receive, reply, self._relay.relay(call, body, reply, grace_seconds))
+            await run_until_disconnect(scope, receive, reply, self._relay(call, body, reply))
         except BaseException as error:  # noqa: BLE001 - the boundary of a door: whatever fails, its caller gets an answer
             await send_error(reply, error)
         finally:
             body.drop()
-            self._gate.stop_keep_alive(reply)
+            self._gate.ticker.drop(reply)
+
+    def _relay(self, call: ModelCall, body: CallBody, reply: Reply) -> Awaitable[None]:
+        """Hold the call while its agent sleeps; a call that generates nothing is neither held nor recorded."""
+        if not call.route.generates:
+            return self._pass_through(RelayedCall(call, reply, self._gate), body)
+        gate_call = GateCall(
+            agent=call.agent,
+            reply=reply,
+            body=body,
+            door="model",
+            to=call.provider.upstream.name,
+            what=sys.intern(f"{call.method} {call.target.split('?', 1)[0]}"),
+            grace_seconds=self._fit_keep_alives(call, reply),
+            retry_key=_retry_key(call),
+            in_pulse=call.in_pulse,
+        )
+        return self._gate.pass_call(gate_call, partial(self.go_on, call, gate_call))
+
+    async def go_on(self, call: ModelCall, gate_call: GateCall, admission: Admission) -> None:
+        """Prepare an admitted call, send it, pass its answer on, and record it whatever happens.
+
+        Raises:
+            AsleepAgain: the gate does not clear it, and nothing was sent.
+        """
+        if admission.was_held:
+            call = await self._preparation.renew_rights(call)
+            silent_seconds = self._defaults.silent_seconds if call.request.streamed else gate_call.grace_seconds
+            self._gate.keep_alive(gate_call, silent_seconds)
+        relayed = RelayedCall(call, gate_call.reply, self._gate, gate_call)
+        if admission.was_held and call.agent.policy.on_wake is OnWake.REFRESH and relayed.reply.phase is Phase.SILENT:
+            await relayed.clear_without_sending()
+            raise StillAsleep(_SLEPT_SINCE, retry_after_seconds=1)
+        entry = self._ledger.open_entry(relayed, await self._preparation.begin_turn(call), admission)
+        try:
+            answer = await self._preparation.prepare(relayed, entry, gate_call.body)
+            if answer is None:
+                await self._exchange(relayed, gate_call.body)
+            else:
+                await relayed.clear_without_sending()
+                await self._writer.write_ready_answer(relayed, answer)
+        finally:
+            # After the answer: data written to the caller goes out at the end of this step of the event loop.
+            asyncio.get_running_loop().call_soon(self._ledger.settle, entry)
+
+    async def _pass_through(self, relayed: RelayedCall, body: CallBody) -> None:
+        """Pass on a call that generates nothing."""
+        call = relayed.call
+        if call.dialect.counts_tokens:
+            await self._preparation.prepare_count(call, body)
+        ending = await self._preparation.find_ending_conversation(call) if call.method == "DELETE" else None
+        await self._exchange(relayed, body)
+        self._ledger.record_passed(relayed, ending)
+
+    async def _exchange(self, relayed: RelayedCall, body: CallBody) -> None:
+        """Send a prepared call, and pass the answer on."""
+        answer: ProviderResponse | None = None
+        try:
+            answer, whole = await send_call(relayed, body)
+            body.drop()
+            relayed.status, relayed.first_byte_at = answer.status, self._clock.monotonic()
+            if answer.status >= 400:
+                relayed.is_too_long |= whole is not None and is_too_long(answer.status, whole)
+                self._ledger.record_error(relayed.call, answer.status, "answered with an error")
+            await self._writer.write_answer(relayed, answer, whole)
+        except UpstreamFailed as error:
+            relayed.is_free = isinstance(error.__cause__, ConnectFailed | ConnectTimedOut)
+            self._ledger.record_error(relayed.call, None, error.message)
+            raise
+        finally:
+            if answer is not None:  # the caller is gone or the rest is not wanted: end the upstream's work too
+                answer.close()
 
     def _fit_keep_alives(self, call: ModelCall, reply: Reply) -> float:
         """Return how many seconds a held caller waits in silence, and fit the keep-alives to its own time-out."""
@@ -116,10 +189,11 @@ class ModelDoor:
         content = await body.read(scope, receive, self._limits.max_model_body_bytes)
         request = ModelRequest(model=None)
         if content or scope["method"] == "POST":
-            request = await run_off_loop(content, partial(dialect.parse_request, content))
+            keeps = route.generates and dialect.answer_codec is not None and _looks_up_answers(agent.policy)
+            request = await run_off_loop(content, partial(_read_request, dialect, body, keeps_document=keeps))
         if route.model is not None:
             body_model = () if request.model is None else (request.model,)
-            request = replace(request, model=route.model, instead=(*body_model, *request.instead))
+            request = replace(request, model=route.model, fallback_models=(*body_model, *request.fallback_models))
         if route.streams and b"alt=sse" in scope["query_string"].split(b"&"):
             request = replace(request, streamed=True)
         reply.reply_format = ModelReplyFormat(
@@ -168,3 +242,19 @@ def _upstream_and_path(scope: Scope) -> tuple[str, bytes]:
     raw: bytes = (scope.get("raw_path") or scope["path"].encode()).split(b"?", 1)[0]
     _, _, name, *rest = [*raw.split(b"/", 3), b"", b""][:4] if raw.startswith(b"/") else (b"", b"", b"", b"")
     return name.decode("latin-1"), b"/" + rest[0]
+
+
+def _looks_up_answers(policy: AgentPolicy) -> bool:
+    return policy.bank is not None and wants_lookups(policy)
+
+
+def _read_request(dialect: Dialect, body: CallBody, *, keeps_document: bool) -> ModelRequest:
+    document = dialect.load(body.content)
+    body.document = document if keeps_document else None
+    return dialect.read_request(document, body.content)
+
+
+def _retry_key(call: ModelCall) -> Hashable:
+    """Return what is equal for a call and its retry, which may no longer stream; None without a conversation."""
+    head = call.request.chain[-1:]
+    return (call.dialect.endpoint, call.request.model, *head) if any(head) else None
