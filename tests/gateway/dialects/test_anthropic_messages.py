@@ -17,6 +17,7 @@ from tests.gateway.dialects.samples import (
     run,
     sse,
     with_line,
+    with_usage,
 )
 
 USER = {"role": "user", "content": "Hi"}
@@ -136,7 +137,7 @@ def test_the_line_goes_after_tool_results_and_cache_marks_of_the_last_user_messa
 
 
 def test_usage_need_not_be_asked_for() -> None:
-    assert MESSAGES.with_usage(request_of(USER, stream=True)) is None
+    assert with_usage(MESSAGES, request_of(USER, stream=True)) is None
 
 
 @pytest.mark.spec("GATE-64")

@@ -17,6 +17,7 @@ from tests.gateway.dialects.samples import (
     run,
     sse,
     with_line,
+    with_usage,
 )
 
 USER = {"role": "user", "content": "Hi"}
@@ -166,7 +167,7 @@ def test_without_a_user_message_the_body_stays_as_it_is(request_body: bytes) -> 
     ],
 )
 def test_usage_is_asked_for_where_the_request_says_nothing_of_it(before: str, after: str) -> None:
-    assert CHAT.with_usage(before.encode()) == after.encode()
+    assert with_usage(CHAT, before.encode()) == after.encode()
 
 
 @pytest.mark.spec("GATE-61")
@@ -184,7 +185,7 @@ def test_usage_is_asked_for_where_the_request_says_nothing_of_it(before: str, af
     ],
 )
 def test_usage_is_not_asked_for_where_the_request_speaks_of_it_or_is_no_stream(request_body: str) -> None:
-    assert CHAT.with_usage(request_body.encode()) is None
+    assert with_usage(CHAT, request_body.encode()) is None
 
 
 ANSWER = {

@@ -7,10 +7,11 @@ from typing import Final
 
 import orjson
 
-from circadia.gateway.dialects import errors
+from circadia.gateway.dialects.errors import SHAPES
 from circadia.gateway.dialects.frames import AnswerCodec
 from circadia.gateway.dialects.meters import BufferedMeter, Meter, StreamedMeter
 from circadia.gateway.payload import fields, server_sent_events
+from circadia.gateway.payload.options import MissingUsage
 from circadia.gateway.payload.prompt import RequestPrompt
 from circadia.gateway.payload.provider_ids import Api, asked_ids, issued_ids
 from circadia.records.per_call import per_call
@@ -27,8 +28,8 @@ class ModelRequest:
     """Models that the provider may use instead."""
     streamed: bool = False
     wants_usage: bool = False
-    lacks_usage: bool = False
-    """Whether it streams and says nothing of usage, so that it can be added without a parse."""
+    missing_usage: MissingUsage | None = None
+    """What it lacks to get usage in its stream."""
     input_estimate: int = 0
     """Estimated input tokens (bytes of the body over 3, rounded up: an upper guess for text in most languages)."""
     output_limit: int | None = None
@@ -73,7 +74,7 @@ class Dialect(ABC):
 
     def __init__(self, api: Api = "openai") -> None:
         self._api: Api = api
-        self._shape = errors.SHAPES[api]
+        self.errors = SHAPES[api]
         self._done = b"data: [DONE]\n\n" if api == "openai" else b""
 
     def load(self, body: bytes) -> dict[str, object]:
@@ -87,17 +88,6 @@ class Dialect(ABC):
     def parse_request(self, body: bytes) -> ModelRequest:
         return self.read_request(self.load(body), body)
 
-    def error(self, status: int, code: str, message: str) -> bytes:
-        return self._shape.body(status, code, message)
-
-    def error_event(self, status: int, code: str, message: str) -> bytes:
-        """Return the event that the provider's SDKs raise as an APIError in the middle of a stream."""
-        return self._shape.read_event(status, code, message)
-
-    def event_of_error(self, status: int, body: bytes, message: str) -> bytes:
-        """Return that event with the error of the provider's own body, or `message` if the body has another shape."""
-        return self._shape.event_of(status, body, message)
-
     def as_stream(self, whole: bytes, *, usage: bool) -> bytes | None:
         """Return an answer as the provider would stream it, with usage if `usage`; None if it is not an answer.
 
@@ -110,13 +100,6 @@ class Dialect(ABC):
 
     def prompt(self, body: bytes) -> RequestPrompt | None:
         """Return the prompt in the body; None if it is unknown or the endpoint takes no turns."""
-        return None
-
-    def with_usage(self, body: bytes, request: ModelRequest | None = None) -> bytes | None:
-        """Add a request for usage in the stream, every other byte unchanged; None if there is nothing to add.
-
-        The parsed `request` spares a second parse.
-        """
         return None
 
     @abstractmethod

@@ -27,14 +27,7 @@ from circadia.gateway.dialects.frames import (
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, AnswerContent, BufferedMeter, Meter, StreamedMeter
 from circadia.gateway.payload import fields, hash_chain, splice
 from circadia.gateway.payload.fields import join_pieces
-from circadia.gateway.payload.options import (
-    add_usage_option,
-    count_schema_fields,
-    lacks_usage,
-    output_tools,
-    wants_usage,
-    with_include_usage,
-)
+from circadia.gateway.payload.options import count_schema_fields, find_missing_usage, output_tools, wants_usage
 from circadia.gateway.payload.prompt import (
     OPENAI_SIDES,
     OPERATOR_ROLES,
@@ -219,7 +212,7 @@ class ChatCompletions(Dialect):
             fallback_models=tuple(model for model in fields.as_list(request.get("models")) if isinstance(model, str)),
             streamed=fields.flag(request, "stream"),
             wants_usage=wants_usage(request),
-            lacks_usage=lacks_usage(request),
+            missing_usage=find_missing_usage(request),
             input_estimate=fields.input_estimate(body),
             output_limit=fields.product(limit, fields.count(request, "n")),
             turn=ends_in_user(messages),
@@ -232,10 +225,6 @@ class ChatCompletions(Dialect):
             schema_fields=count_schema_fields(request),
             output_tools=output_tools(request),
         )
-
-    def with_usage(self, body: bytes, request: ModelRequest | None = None) -> bytes | None:
-        """Add `stream_options.include_usage`; None if it does not stream or already sets it."""
-        return add_usage_option(body) if request is not None and request.lacks_usage else with_include_usage(body)
 
     def prompt(self, body: bytes) -> RequestPrompt | None:
         """Read the messages; memory goes to the end of the last leading system message, or into a new one."""

@@ -9,8 +9,8 @@ from typing import Final, cast
 import orjson
 
 from circadia.errors import InvalidRequest
-from circadia.gateway.dialects import errors
 from circadia.gateway.dialects.base import Dialect, ModelRequest, Plain
+from circadia.gateway.dialects.errors import ResponsesErrorShape
 from circadia.gateway.dialects.frames import (
     AnswerCodec,
     AnswerExclusion,
@@ -282,6 +282,10 @@ class Responses(Dialect):
     keep_alive_event = b'event: keepalive\ndata: {"type":"keepalive","sequence_number":0}\n\n'
     answer_codec: AnswerCodec | None = ResponsesAnswerCodec()
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.errors = ResponsesErrorShape()
+
     def read_request(self, request: dict[str, object], body: bytes) -> ModelRequest:
         items = _items(request)
         previous = fields.text(request, "previous_response_id")
@@ -309,12 +313,6 @@ class Responses(Dialect):
             schema_fields=count_schema_fields(request),
             output_tools=output_tools(request),
         )
-
-    def error_event(self, status: int, code: str, message: str) -> bytes:
-        return errors.openai_responses_error_event(status, code, message)
-
-    def event_of_error(self, status: int, body: bytes, message: str) -> bytes:
-        return errors.openai_responses_event_of(status, body, message)
 
     def prompt(self, body: bytes) -> RequestPrompt | None:
         """Read the input; memory goes to the end of the instructions."""

@@ -64,11 +64,11 @@ class ModelReplyFormat:
             headers.append((b"retry-after", b"%d" % max(1, round(seconds))))
         elif isinstance(error, CallDropped):
             headers.append((b"x-should-retry", b"false"))
-        return status, headers, self._dialect.error(status, error.code, error.message)
+        return status, headers, self._dialect.errors.body(status, error.code, error.message)
 
     def in_band_error(self, error: CircadiaError) -> bytes | None:
         """Return the provider's error event; None for a buffered answer, unless a broken one would be sent again."""
-        build = self._dialect.error_event if self._streamed else self._dialect.error
+        build = self._dialect.errors.event if self._streamed else self._dialect.errors.body
         if not self._streamed and not isinstance(error, CallDropped):
             return None
         return build(HTTP_STATUS[type(error)], error.code, error.message)
@@ -200,7 +200,7 @@ def _fit_to_request(call: ModelCall, answer: ProviderResponse, whole: bytes) -> 
         message = f"upstream {name!r} answered {answer.status}{reason and ': '}{reason}"
         if not call.request.streamed or answer.status < 400:
             raise UpstreamFailed(message)
-        return call.dialect.event_of_error(answer.status, whole, message)
+        return call.dialect.errors.event_of(answer.status, whole, message)
     _require_unpacked(call, answer)
     if not call.request.streamed:
         if not whole.lstrip().startswith((b"{", b"[")):

@@ -18,7 +18,7 @@ from circadia.gateway.hold.bodies import CallBody, run_off_loop
 from circadia.gateway.hold.reply import Headers, Reply
 from circadia.gateway.memory.conversations import NO_FOLLOW_UP
 from circadia.gateway.model_call.hold import Gate, GateCall
-from circadia.gateway.payload.options import refuses_usage_option
+from circadia.gateway.payload.options import add_usage_option, refuses_usage_option
 from circadia.gateway.wire.connection import ProviderResponse
 
 _logger = logging.getLogger(__name__)
@@ -133,15 +133,15 @@ async def _send(relayed: RelayedCall, body: bytes) -> tuple[ProviderResponse, by
 
 
 async def _send_once(relayed: RelayedCall, body: bytes) -> tuple[ProviderResponse, bytes | None]:
-    call, upstream, with_usage = relayed.call, relayed.call.provider.upstream, None
-    if call.agent.policy.include_usage and call.request.streamed and upstream.takes_usage_option:
-        with_usage = await run_off_loop(body, partial(call.dialect.with_usage, body, call.request))
-    relayed.adds_usage = with_usage is not None
+    call, upstream, missing = relayed.call, relayed.call.provider.upstream, relayed.call.request.missing_usage
+    relayed.adds_usage = missing is not None and call.agent.policy.include_usage and upstream.takes_usage_option
+    if missing is not None and relayed.adds_usage:
+        body = await run_off_loop(body, partial(add_usage_option, body, missing))
     return await upstream.send(
         call.method,
         call.target,
         to_upstream(call.headers),
-        body if with_usage is None else with_usage,
+        body,
         again=call.route.dialect != "plain" or call.method == "GET",
         streamed=call.request.streamed,
         clearance=relayed,

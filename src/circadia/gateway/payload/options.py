@@ -1,15 +1,14 @@
-"""Requests usage in an OpenAI stream if the call does not mention it."""
+"""What a request asks for beside its prompt: usage in its stream, and an answer in a declared form."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, cast
-
-import orjson
+from typing import Final, Literal
 
 from circadia.gateway.payload import splice
 from circadia.gateway.payload.fields import as_list, as_object, as_text
 
-_KEY = "stream_options"
-_INCLUDE = {"include_usage": True}
+_KEY: Final = "stream_options"
+MissingUsage = Literal["member", "value"]
+"""Whether a request has no stream options at all, or some without `include_usage`."""
 
 
 def wants_usage(request: dict[str, object]) -> bool:
@@ -21,46 +20,27 @@ def refuses_usage_option(status: int, body: bytes) -> bool:
     return status in (400, 422) and (_KEY.encode() in body or b"include_usage" in body)
 
 
-def lacks_usage(request: dict[str, object]) -> bool:
-    """Return whether the request streams and has no stream options."""
-    return request.get("stream") is True and _KEY not in request
-
-
-def add_usage_option(body: bytes) -> bytes:
-    """Return the body of a request that `lacks_usage` with stream options."""
-    at = len(body.rstrip()) - 1
-    return b'%b,"stream_options":{"include_usage":true}%b' % (body[:at], body[at:])
-
-
-def with_include_usage(body: bytes) -> bytes | None:
-    """Return the body with `stream_options.include_usage`, every other byte unchanged.
-
-    None if it does not stream, contains `include_usage` with any value, or `stream_options` is not an object.
-    """
-    try:
-        request = as_object(orjson.loads(body))
-    except orjson.JSONDecodeError:
-        return None
+def find_missing_usage(request: dict[str, object]) -> MissingUsage | None:
+    """Return what a streamed request lacks to get usage; None if it does not stream or has set the option itself."""
     if request.get("stream") is not True:
         return None
-    if _KEY not in request:
-        return add_usage_option(body)
-    options = request[_KEY]
-    if options is not None and (not isinstance(options, dict) or "include_usage" in cast("dict[str, object]", options)):
-        return None
+    options = request.get(_KEY)
+    if options is None or isinstance(options, dict):
+        return None if "include_usage" in as_object(options) else "value" if _KEY in request else "member"
+    return None
+
+
+def add_usage_option(body: bytes, missing: MissingUsage) -> bytes:
+    """Return the body of a request with `stream_options.include_usage`, every other byte unchanged."""
+    if missing == "member":
+        at = len(body.rstrip()) - 1
+        return b'%b,"stream_options":{"include_usage":true}%b' % (body[:at], body[at:])
     try:
-        return _set(body.decode()).encode()
-    except ValueError:
-        return None
-
-
-def _set(text: str) -> str:
-    place = splice.member(text, splice.root_value(text).start, _KEY)
-    if place is None:
-        return text
-    if place.value is None:
-        return splice.replace(text, place, _INCLUDE)
-    return splice.insert_member(text, place, "include_usage", True)
+        text = body.decode()
+        place = splice.member(text, splice.value_start(text), _KEY)
+    except ValueError:  # nested too deeply
+        return body
+    return body if place is None else splice.insert_member(text, place, "include_usage", True).encode()
 
 
 _OF_PYDANTIC_AI: Final = "final_result"

@@ -104,11 +104,6 @@ def value_start(text: str) -> int:
     return _skip_blank(text, 1 if text.startswith("\ufeff") else 0)
 
 
-def root_value(text: str) -> JsonSpan:
-    """Return the root value. Raises ValueError if the text is not JSON or is nested too deeply."""
-    return _place(text, value_start(text))
-
-
 def members(text: str, start: int) -> Iterator[tuple[str, JsonSpan]]:
     """Yield each key and its value's place in the object at `start`; duplicates too. Raises ValueError."""
     at = _open(text, start, "{")
@@ -178,23 +173,10 @@ def elements(text: str, start: int) -> Iterator[JsonSpan]:
 
 
 def insert_member(text: str, place: JsonSpan, key: str, value: object) -> str:
-    return _insert_last(text, place, f"{json.dumps(key)}:{_dump(value)}")
-
-
-def append_element(text: str, place: JsonSpan, value: object) -> str:
-    return _insert_last(text, place, _dump(value))
-
-
-def append_text(text: str, place: JsonSpan, addition: str) -> str:
-    at = place.end - 1
-    return f"{text[:at]}{json.dumps(addition)[1:-1]}{text[at:]}"
-
-
-def replace(text: str, place: JsonSpan, value: object) -> str:
-    return f"{text[: place.start]}{_dump(value)}{text[place.end :]}"
-
-
-def _insert_last(text: str, place: JsonSpan, entry: str) -> str:
+    """Return the text with one more member in the object at `place`; in an object of its own, if there is null."""
+    entry = f"{json.dumps(key)}:{_dump(value)}"
+    if place.value is None:
+        return f"{text[: place.start]}{{{entry}}}{text[place.end :]}"
     at, comma = _end_inside(text, place)
     return f"{text[:at]}{comma}{entry}{text[at:]}"
 
