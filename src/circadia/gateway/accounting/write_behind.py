@@ -58,10 +58,10 @@ class QueueBacklog(Generic[T]):
                 self.entries.popleft()
             self.position += 1
 
-    def fill_batch(self, most: int) -> None:
+    def fill_batch(self, max_entries: int) -> None:
         if not self.batch:
-            most = 1 if self._suspects else most
-            self.batch = [self.entries.popleft() for _ in range(min(most, len(self.entries)))]
+            max_entries = 1 if self._suspects else max_entries
+            self.batch = [self.entries.popleft() for _ in range(min(max_entries, len(self.entries)))]
             self.has_begun = False
 
     async def advance(self, tx: Tx) -> None:

@@ -36,7 +36,7 @@ from circadia.stores.base import Store, Tx
 
 T = TypeVar("T", bound=BaseModel)
 
-MOST_TOKENS: Final = 4_000
+MAX_TOKENS: Final = 4_000
 """Output limit of an answer, including reasoning, unless the scope's calls allow less; longer ones are not kept."""
 SECONDS: Final = 120.0
 _LIMITS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -91,7 +91,7 @@ class GatewayAnswerDrafter:
         limited = None if target is None else _limit_output(target, frame, question)
         if target is None or limited is None:
             return None
-        body, most = limited
+        body, max_tokens = limited
         prompt = target.dialect.prompt(body)
         if prompt is None:
             return None
@@ -110,7 +110,7 @@ class GatewayAnswerDrafter:
             rests: AnswerBasis = await self._finder.fetch_rests(tx, present, context)
         headers = "\n".join(f"{name}: {value}" for name, value in frame.headers)
         return QuestionDraft(
-            mind=ReplayModel(self._clock, target.provider, target.codec, frame), most_tokens=most, rests=rests,
+            mind=ReplayModel(self._clock, target.provider, target.codec, frame), most_tokens=max_tokens, rests=rests,
             prompt=Asking(
                 rules=f"POST {frame.target}\n{headers}",
                 data=prompt.with_context(context.stable, context.fitting).decode(),
@@ -201,12 +201,14 @@ def _limit_output(target: _FrameTarget, frame: AnswerFrame, question: str) -> tu
         request = target.dialect.load(body)
         limit = target.dialect.read_request(request, body).output_limit
         thinking = as_object(request.get("thinking")).get("budget_tokens")
-        most = MOST_TOKENS + (thinking if isinstance(thinking, int) else 0)  # the budget must be less than the limit
-        if limit is not None and limit <= most:
+        max_tokens = MAX_TOKENS + (
+            thinking if isinstance(thinking, int) else 0
+        )  # the budget must be less than the limit
+        if limit is not None and limit <= max_tokens:
             return body, limit
         names = _LIMITS[frame.dialect]
         default = names[-1] if provider_at(target.provider.upstream.settings.base_url) == "openai" else names[0]
-        request[next((name for name in names if request.get(name) is not None), default)] = most
-        return orjson.dumps(request), most
+        request[next((name for name in names if request.get(name) is not None), default)] = max_tokens
+        return orjson.dumps(request), max_tokens
     except (ValueError, TypeError, LookupError, InvalidRequest):  # a frame of another version
         return None

@@ -50,12 +50,12 @@ class AnswerAccuracy:
         self._events = events
         self._settings = settings
         self._known: BoundedDict[tuple[BankId, AgentId], _TrustEntry] = BoundedDict(MAX_TRUST_ENTRIES)
-        self._told: BoundedDict[tuple[BankId, AgentId], bool] = BoundedDict(MAX_TRUST_ENTRIES)
+        self._reported: BoundedDict[tuple[BankId, AgentId], bool] = BoundedDict(MAX_TRUST_ENTRIES)
 
     def forget(self) -> None:
         """Drop what is known, so that it is loaded again."""
         self._known.clear()
-        self._told.clear()
+        self._reported.clear()
 
     async def is_trusted(self, tx: Tx, bank: Bank, agent: AgentId) -> bool:
         """Return whether answers are served, in any transaction; reloaded only if the bank's answers changed."""
@@ -68,15 +68,15 @@ class AnswerAccuracy:
         """Reload the trust in a write transaction; a change is recorded as one event for all processes."""
         now = (await self._load_trust(tx, bank, agent.id)).trusted
         key = (bank.id, agent.id)
-        if self._told.get(key) is now:
+        if self._reported.get(key) is now:
             return
         await tx.agents.get(agent.id)
-        if await self._last_reported(tx, bank, agent) is not now:
+        if await self._load_reported(tx, bank, agent) is not now:
             kind = EventType.ANSWERS_TRUSTED if now else EventType.ANSWERS_FELL_BACK
             least_precision = self._settings.least_precision
             data = AnswerTrust(bank=bank.name, bank_id=bank.id, least_precision=least_precision)
             await self._events.record(tx, kind, data, session=agent.session, agent=agent.name)
-        tx.after_commit(lambda: self._told.update({key: now}))
+        tx.after_commit(lambda: self._reported.update({key: now}))
 
     async def _load_trust(self, tx: Tx, bank: Bank, agent: AgentId) -> _TrustEntry:
         uses = await tx.answers.find_uses(
@@ -86,7 +86,7 @@ class AnswerAccuracy:
         self._known[bank.id, agent] = known
         return known
 
-    async def _last_reported(self, tx: Tx, bank: Bank, agent: Agent) -> bool:
+    async def _load_reported(self, tx: Tx, bank: Bank, agent: Agent) -> bool:
         """Return the last reported trust; answers are trusted if nothing was reported."""
         for event in await tx.events.find_newest(session=agent.session, agent=agent.name, types=TRUST_EVENTS):
             if event.data.get("bank_id") == bank.id:

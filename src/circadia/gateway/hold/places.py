@@ -177,10 +177,10 @@ def _add_calls(held: Counter[AgentId], agent_id: AgentId, number: int) -> None:
 
 def require_file(files: int, held: Mapping[AgentId, int]) -> None:
     """Raise LimitReached if this process has no open file left for one more held call."""
-    most = holds_within(files)
-    if held.get(ALL_AGENTS, 0) >= most:
+    max_calls = holds_within(files)
+    if held.get(ALL_AGENTS, 0) >= max_calls:
         raise LimitReached(
-            f"{most} calls are held already, as many as the {files} open files of this server allow; try later",
+            f"{max_calls} calls are held already, as many as the {files} open files of this server allow; try later",
             retry_after_seconds=_RETRY_SECONDS,
         )
 

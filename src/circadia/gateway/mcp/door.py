@@ -216,7 +216,7 @@ class McpDoor:
                     repeats_after_empty=waits,
                     in_pulse=call.principal.pulse_id is not None,
                 )
-                await self._gate.pass_call(gate_call, partial(self._go_on, call, message, gate_call))
+                await self._gate.pass_call(gate_call, partial(self._send_admitted, call, message, gate_call))
         except (TimeoutError, TargetGone) as error:
             is_over = waits and (isinstance(error, TimeoutError) or self._gate.presence.is_stopping)
             if not is_over or reply.phase >= Phase.ANSWERING:
@@ -231,7 +231,9 @@ class McpDoor:
         gives_up = program.startswith(_JAVASCRIPT) and message.progress_token is None
         return JAVASCRIPT_SECONDS if gives_up else None
 
-    async def _go_on(self, call: "McpCall", message: McpMessage, gate_call: GateCall, admission: Admission) -> None:
+    async def _send_admitted(
+        self, call: "McpCall", message: McpMessage, gate_call: GateCall, admission: Admission
+    ) -> None:
         """Send an admitted message. Raises AsleepAgain if the gate does not clear it."""
         if admission.was_held:
             await self._renew_rights(gate_call.agent, call)

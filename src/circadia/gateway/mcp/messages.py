@@ -179,7 +179,7 @@ class ReplyAdapter:
         server: str,
         settle: Callable[[], None],
         headers: Callable[[Headers], Headers],
-        most: int,
+        max_bytes: int,
     ) -> None:
         self._reply = reply
         self._message = message
@@ -191,7 +191,7 @@ class ReplyAdapter:
         self._streams = False
         self._parts: list[bytes] = []
         self._size = 0
-        self._most = most
+        self._max_bytes = max_bytes
 
     async def send(self, message: Message) -> None:
         """Take one ASGI message. Raises UpstreamFailed if the answer does not fit the opened stream."""
@@ -210,8 +210,8 @@ class ReplyAdapter:
         else:
             self._parts.append(message.get("body", b""))
             self._size += len(self._parts[-1])
-            if self._size > self._most:
-                raise UpstreamFailed(f"the MCP server sent more than {self._most} bytes")
+            if self._size > self._max_bytes:
+                raise UpstreamFailed(f"the MCP server sent more than {self._max_bytes} bytes")
             if not message.get("more_body", False):
                 await self._send_whole(b"".join(self._parts))
 

@@ -338,15 +338,15 @@ def render_changes(counts: str) -> str:
 class ChangeNotice:
     """The changes by passes since the last report; a hint that a restart forgets."""
 
-    def __init__(self, signals: Signals, tier: SleeptimeService) -> None:
-        self._tier = tier
+    def __init__(self, signals: Signals, sleeptime: SleeptimeService) -> None:
+        self._sleeptime = sleeptime
         self._counts: BoundedDict[BankId, dict[str, int]] = BoundedDict(REMEMBERED)
         signals.listen(TOPIC, self._on_pass_event)
 
     def counts(self, bank: Bank) -> str:
         """Return the changes to report, as `render_changes` takes them; empty if the bank's policy disables it."""
         counts = self._counts.get(bank.id)
-        if counts is None or not self._tier.policy(bank).tell:
+        if counts is None or not self._sleeptime.policy(bank).tell:
             return ""
         return " ".join(f"{kind.value}={n}" for kind in ChangeKind if (n := counts.get(kind.value, 0)))
 

@@ -311,11 +311,11 @@ class Turns:
 
 WITHIN_SECONDS: Final = 60.0
 """How long a user turn is recognised in a call beside its own."""
-MOST_FIELDS: Final = 2
+MAX_FIELDS: Final = 2
 """Fields of the answer that such a call asks for: a title, or a title and a branch."""
-SHORTEST: Final = 10
+MIN_TURN_CHARS: Final = 10
 """Fewest characters of a recognised turn; a shorter one is part of many texts."""
-_LONGEST: Final = 20_000
+_MAX_TURN_CHARS: Final = 20_000
 """Characters of the longest turn that is kept."""
 _TURNS: Final = 8
 """Turns kept for an agent, the newest."""
@@ -332,7 +332,7 @@ class SideCalls:
     def note(self, agent_id: AgentId, request: ModelRequest, question: str) -> None:
         """Remember the last user turn of a call, if the call offers tools."""
         text = question.strip()
-        if not (request.offers_tools and SHORTEST <= len(text) <= _LONGEST):
+        if not (request.offers_tools and MIN_TURN_CHARS <= len(text) <= _MAX_TURN_CHARS):
             return
         turns = self._turns.get(agent_id)
         if turns is None:
@@ -343,7 +343,7 @@ class SideCalls:
     def is_beside(self, agent_id: AgentId, request: ModelRequest, question: str) -> bool:
         """Return whether a call offers no tools, wants few fields, and its user turn wraps one of another call."""
         fields = request.schema_fields
-        if request.offers_tools or fields is None or fields > MOST_FIELDS:
+        if request.offers_tools or fields is None or fields > MAX_FIELDS:
             return False
         since = self._clock.monotonic() - WITHIN_SECONDS
         return any(at >= since and _wraps(question, text) for at, text in self._turns.get(agent_id, ()))

@@ -287,8 +287,8 @@ class Injection:
         if not request.first and request.call.route.generates and (changes := self._change_notice.counts(bank)):
             request.first.append((LineKind.CHANGES.value, changes, 0))  # once, though this may run twice
         lines = list(request.first)
-        told = "".join(render_changes(str(key)) for _, key, _ in lines)
-        room = remaining_tokens(request.call.agent.policy.fitting_tokens, told) // 2
+        text = "".join(render_changes(str(key)) for _, key, _ in lines)
+        room = remaining_tokens(request.call.agent.policy.fitting_tokens, text) // 2
         hint = lookup.choose_hint(room) if lookup is not None and request.wants_hint else None
         if hint is not None:
             lines.append((LineKind.HINT.value, hint[0], int(hint[1])))

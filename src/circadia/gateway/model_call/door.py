@@ -1,6 +1,6 @@
 """The model door: `/llm/{upstream}/…`.
 
-Who calls, where to, with what: every error in a call is reported before the hold (GATE-60). `ModelDoor.go_on` is the
+Who calls, where to, with what: every error in a call is reported before the hold (GATE-60). `ModelDoor.relay_admitted` is the
 order of what follows the hold: `prepare.py`, `send.py`, `answer.py`, `record.py`.
 """
 
@@ -101,9 +101,9 @@ class ModelDoor:
             retry_key=_retry_key(call),
             in_pulse=call.in_pulse,
         )
-        return self._gate.pass_call(gate_call, partial(self.go_on, call, gate_call))
+        return self._gate.pass_call(gate_call, partial(self.relay_admitted, call, gate_call))
 
-    async def go_on(self, call: ModelCall, gate_call: GateCall, admission: Admission) -> None:
+    async def relay_admitted(self, call: ModelCall, gate_call: GateCall, admission: Admission) -> None:
         """Prepare an admitted call, send it, pass its answer on, and record it whatever happens.
 
         Raises:

@@ -171,8 +171,8 @@ class Gate:
         self._numbers = count()
         self._warned: set[AgentId] = set()
 
-    async def pass_call(self, call: GateCall, go_on: Callable[[Admission], Awaitable[None]]) -> None:
-        """Hold the call while its agent sleeps; then `go_on`, which sends it in the step that clears it.
+    async def pass_call(self, call: GateCall, relay: Callable[[Admission], Awaitable[None]]) -> None:
+        """Hold the call while its agent sleeps; then `relay`, which sends it in the step that clears it.
 
         Raises:
             TargetGone: the agent or its session is gone, or the server is stopping.
@@ -185,7 +185,7 @@ class Gate:
             while True:
                 admission = await self.admit(call)
                 try:
-                    await go_on(admission)
+                    await relay(admission)
                     break
                 except AsleepAgain:
                     continue

@@ -115,8 +115,8 @@ async def send_call(relayed: RelayedCall, body: CallBody) -> tuple[ProviderRespo
         relayed.is_too_long = True
         relayed.follow_up = replace(relayed.follow_up, used=None, lookup=None, additions="")
         answer.close()
-        bare = await run_off_loop(body.content, partial(_with_notice, call.dialect, body.content, relayed.notice))
-        answer, whole = await _send(relayed, bare)
+        plain = await run_off_loop(body.content, partial(_with_notice, call.dialect, body.content, relayed.notice))
+        answer, whole = await _send(relayed, plain)
     return answer, whole
 
 

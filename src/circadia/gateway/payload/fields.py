@@ -9,7 +9,7 @@ import orjson
 from circadia.errors import InvalidRequest
 
 _BOM = b"\xef\xbb\xbf"
-_MOST_TOKENS = 10**12
+_MAX_TOKENS = 10**12
 """A larger limit means the same to a budget, and sums must fit a database integer."""
 
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
@@ -69,7 +69,7 @@ def count(fields: dict[str, object], key: str) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value // 1:
         raise InvalidRequest(f"`{key}` is {value!r}; send a whole number")
-    return min(int(value), _MOST_TOKENS) if value >= 0 else None
+    return min(int(value), _MAX_TOKENS) if value >= 0 else None
 
 
 def product(*factors: int | None) -> int | None:
@@ -78,7 +78,7 @@ def product(*factors: int | None) -> int | None:
     if first is None:
         return None
     for factor in others:
-        first = min(first * (factor or 1), _MOST_TOKENS)
+        first = min(first * (factor or 1), _MAX_TOKENS)
     return first
 
 
@@ -113,7 +113,7 @@ def as_text(value: object) -> str | None:
 
 
 def as_count(value: object) -> int | None:
-    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
+    return value if type(value) is int and 0 <= value <= _MAX_TOKENS else None
 
 
 _PIECES: Final = frozenset({"content", "refusal", "arguments", "text", "partial_json", "delta"})
