@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
-from typing import Final
+from typing import Final, Protocol
 
 from pydantic import BaseModel, Field
 
@@ -56,13 +56,27 @@ class SameQuestions(BaseModel):
     same: list[int] = Field(description="Numbers of the questions that ask the same.", max_length=20)
 
 
+class Judge(Protocol):
+    """Decides whether questions ask the same.
+
+    An implementation answers for all candidates in one call, never raises for a question that it cannot judge, and does
+    not block the event loop.
+    """
+
+    name: str
+    """Names the model, its settings and the version of its prompt: verdicts of another one are not used."""
+
+    async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[bool] | None:
+        """Return whether each candidate asks the same, in order, or none. Raises TimeoutError: it took too long."""
+        ...
+
+
 class ModelJudge:
     """Asks the sleep tier's model. Each call is first reserved in the ledger, in one budget for all servers."""
 
     def __init__(
         self, clock: Clock, ids: IdSource, store: Store, journal: Journal, model: ChatModel, *, calls_per_hour: int
     ) -> None:
-        # Of the model, its settings and the version of its prompt: verdicts of another one are not used.
         self.name = f"{model.upstream} {model.name}, {_PROMPT} {prompt_version(_PROMPT)}"
         self._clock = clock
         self._ids = ids
@@ -72,10 +86,7 @@ class ModelJudge:
         self._calls_per_hour = calls_per_hour
 
     async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[bool] | None:
-        """Return whether each candidate asks the same, in order; None if the budget is spent or the model failed.
-
-        Raises TimeoutError: it took too long.
-        """
+        """Return whether each candidate asks the same; None if the budget is spent or the model did not answer."""
         began, call = self._clock.monotonic(), await self._reserve(agent)
         if call is None:
             return None
@@ -162,7 +173,7 @@ class JudgeLimits:
     A verdict is about one answer: it is deleted with it, and the answer that replaces it has another id.
     """
 
-    def __init__(self, clock: Clock, judge: ModelJudge, store_later: Callable[[SameQuestionVerdict], None]) -> None:
+    def __init__(self, clock: Clock, judge: Judge, store_later: Callable[[SameQuestionVerdict], None]) -> None:
         """`store_later` queues a verdict for the database; it gets none where no question may be kept."""
         self._clock = clock
         self._judge = judge

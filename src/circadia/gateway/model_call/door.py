@@ -1,7 +1,7 @@
 """The model door: `/llm/{upstream}/…`.
 
-Who calls, where to, with what: every error in a call is reported before the hold (GATE-60). `ModelDoor.relay_admitted` is the
-order of what follows the hold: `prepare.py`, `send.py`, `answer.py`, `record.py`.
+Who calls, where to, with what: every error in a call is reported before the hold (GATE-60).
+`ModelDoor.relay_admitted` is the order of what follows the hold: `prepare.py`, `send.py`, `answer.py`, `record.py`.
 """
 
 import asyncio
