@@ -62,6 +62,7 @@ class Preparation:
     async def prepare(self, relayed: RelayedCall, entry: LedgerEntry, body: CallBody) -> bytes | None:
         """Add memory and the wake notice to the call, within its budget; or return the ready answer to it."""
         call, admission = relayed.call, entry.admission
+        body.with_additions = None  # an attempt before this one may have left some
         prepared = await self._memory.prepare_call(call, entry.turn, body, held=admission.was_held)
         relayed.follow_up = prepared.follow_up
         if prepared.answer is not None:
