@@ -177,9 +177,9 @@ class Hall:
         """Have a call of the agent seen, as the gateway does."""
         call = {"model": model, "messages": [{"role": "system", "content": "Be short."}], **body}
         asked = {**call, "messages": [*call["messages"], {"role": "user", "content": "Hi!"}]}
-        voice = self.provider.dialects["chat_completions"].answer_codec
-        assert voice is not None
-        framed = voice.frame_call(asked, VolatileSpans())
+        codec = self.provider.dialects["chat_completions"].answer_codec
+        assert codec is not None
+        framed = codec.frame_call(asked, VolatileSpans())
         assert framed is not None
         scope = AnswerScope(agent_id=AgentId(f"agt_{agent}"), end_user=user, frame=framed.digest)
         frame = AnswerFrame(

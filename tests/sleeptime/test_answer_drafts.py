@@ -23,9 +23,9 @@ pytestmark = pytest.mark.spec("ANS-01")
 
 def frame(hall: Hall, dialect: str, call: Mapping[str, Any], *headers: tuple[str, str]) -> AnswerFrame:
     """Return the frame of a call."""
-    voice = hall.provider.dialects[dialect].answer_codec
-    assert voice is not None
-    framed = voice.frame_call(dict(call), VolatileSpans())
+    codec = hall.provider.dialects[dialect].answer_codec
+    assert codec is not None
+    framed = codec.frame_call(dict(call), VolatileSpans())
     assert framed is not None
     targets = {"chat_completions": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
     return AnswerFrame(

@@ -20,7 +20,7 @@ _NOT_UPSTREAM: Final = HOP_BY_HOP | CREDENTIALS | {
     b"x-circadia-conversation", b"x-circadia-user", b"x-circadia-trust",
 }  # fmt: skip
 """Request headers that stay here: the agent's token, what the client library sets itself, and Circadia's own."""
-_NOT_BACK: Final = HOP_BY_HOP | {b"set-cookie", b"set-cookie2"}
+_NOT_BACK: Final = HOP_BY_HOP | {b"content-length", b"set-cookie", b"set-cookie2"}
 """Response headers that stay here. CORS headers do too: they describe the provider's own site."""
 _NUMBER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _BAD_VALUE: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
@@ -61,14 +61,10 @@ def as_text(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
     return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
 
 
-def to_caller(
-    headers: Iterable[tuple[bytes, bytes]], *, length: bool, secrets: Collection[bytes] = ()
-) -> list[tuple[bytes, bytes]]:
-    """Return the upstream's headers for the caller, without `secrets`; `length` keeps content-length."""
+def to_caller(headers: Iterable[tuple[bytes, bytes]], *, secrets: Collection[bytes] = ()) -> list[tuple[bytes, bytes]]:
+    """Return the upstream's headers for the caller, without `secrets` and the length."""
     received = [(name.lower(), value) for name, value in headers]
     dropped = _NOT_BACK | named_by_connection(received)
-    if not length:
-        dropped |= {b"content-length"}
     return [
         (name, value)
         for name, value in received

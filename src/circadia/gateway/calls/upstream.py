@@ -107,7 +107,7 @@ class Upstream:
 
     def headers_back(self, answer: ProviderResponse) -> list[tuple[bytes, bytes]]:
         """Return an answer's headers for the caller, without any that contain the key."""
-        return to_caller(answer.headers, length=False, secrets=(self._key,) if self._key else ())
+        return to_caller(answer.headers, secrets=(self._key,) if self._key else ())
 
     def without_key(self, body: bytes) -> bytes:
         """Mask the key in a body or a part of one, in case the provider repeated it."""

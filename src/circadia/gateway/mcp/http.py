@@ -76,7 +76,7 @@ class McpHttp:
                     raise UpstreamFailed(f"MCP server {self._name!r} sent the status {response.status}")
                 if 300 <= response.status < 400 and "location" in response.headers:
                     raise UpstreamFailed(f"MCP server {self._name!r} redirects; the operator must set its url")
-                back = crossing.to_caller(response.raw_headers, length=False, secrets=self._secrets)
+                back = crossing.to_caller(response.raw_headers, secrets=self._secrets)
                 await send({"type": "http.response.start", "status": response.status, "headers": back})
                 if response.status >= 400:
                     body = self._redact_secrets(await _read_start(response.content))
