@@ -1,4 +1,8 @@
-"""Entries that wait to be written, and the files that keep them if the process must end first (CLU-31).
+"""Background writes, in ordered batches, and the files that keep the rest if the process must end first (CLU-31).
+
+Acknowledged work goes through the store's own transactions instead. A failed batch is kept and retried. Above a
+bound the oldest entries are dropped and counted, so that a dead database never fills the memory. What is left at the
+end of the process goes into a file, which the next start writes first.
 
 A backlog numbers its entries from 1 on. Each batch stores its last number in the transaction that writes it, in the row
 of the backlog's name. So a batch whose commit broke off, and a file that is read again, are never written twice.

@@ -1,4 +1,10 @@
-"""Whether an agent's ready answers are right often enough to be served (ANS-07)."""
+"""Decides what a call gets of the ready answers: the answer, a hint in its context, or nothing (ANS-03).
+
+An answer is served only if everything it may depend on is known: its frame and the bank. Agreements from earlier in
+the conversation ("from now on in French", "I mean the shop in Berlin") are in neither, so each earlier question must
+have got a served answer, too. Otherwise it is at most a hint, as for a question that is held, has files or tool
+results, or requests what no ready answer has.
+"""
 
 import hashlib
 import logging
@@ -45,6 +51,8 @@ class _TrustEntry:
 
 
 class AnswerAccuracy:
+    """Whether an agent's ready answers are right often enough to be served (ANS-07)."""
+
     def __init__(self, clock: Clock, events: EventLog, settings: AnswersSettings) -> None:
         self._clock = clock
         self._events = events

@@ -1,4 +1,4 @@
-"""Header filtering between the agent, the gateway and the provider."""
+"""Headers between the agent, the gateway and the provider: which pass, and which programs they are known by."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Sends an admitted call to its provider and repeats it where that is safe (GATE-62, GATE-63)."""
+"""A model call and its provider, which gets it, and gets it again where that is safe (GATE-62, GATE-63)."""
 
 import io
 import logging

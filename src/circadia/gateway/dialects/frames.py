@@ -1,4 +1,7 @@
-"""Answers in a provider's place: the question and frame of a call, and the answer in the provider's shape."""
+"""Answers in a provider's place: the question and frame of a call, and the answer in the provider's shape.
+
+The frame is everything that an answer depends on, except the conversation and volatile spans of the prompt.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Request bodies on their way: read within limits, parsed and sent, and not held at the moment (LARGE-07)."""
+"""Request bodies: on their way within limits (LARGE-07), and of held calls, on disk if they are large (GATE-46)."""
 
 import asyncio
 import ctypes

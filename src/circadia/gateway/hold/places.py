@@ -1,4 +1,4 @@
-"""Places for held calls: how many may be held at once, for each agent and in all.
+"""Places for held calls: how many may be held at once, and how many woken ones are prepared at the same time.
 
 Several gateways share the places through the database (CLU-04): each writes how many it holds for an agent, one block
 at a time, and counts those of the others before. Places that are given back reach the others within a second; those of

@@ -1,4 +1,4 @@
-"""The state of one caller's reply, and what can still be sent.
+"""The state of one caller's reply: what can still be sent, its keep-alives, and its end by a disconnect or an error.
 
 A reply is silent, then opened (a 200 and keep-alives, while the call is held or its upstream works), then
 answering, then done. The phase decides how an error is sent (GATE-48): with its real status while silent, in band on
@@ -19,6 +19,8 @@ from starlette.types import Message, Receive, Scope, Send
 from circadia.clock import Clock, wait_for_event
 from circadia.errors import CircadiaError, MethodNotAllowed, TargetGone, UpstreamFailed, WebSocketRefused
 from circadia.gateway.hold.bodies import CallerGone
+
+_logger = logging.getLogger(__name__)
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -166,8 +168,6 @@ class Reply:
         return False
 
 
-_logger = logging.getLogger(__name__)
-
 RESOLUTION_SECONDS: Final = 0.05
 """Width of a slot. Keep-alives are seconds apart, so 50 ms do not matter, and idle wake-ups are rare."""
 
@@ -183,6 +183,12 @@ class Tickable(Protocol):
 
 
 class Ticker:
+    """A timing wheel that sends keep-alives to all waiting callers from one task: 10,000 holds need no 10,000 timers.
+
+    A caller waits in the slot of its next due time, rounded up to the wheel's resolution. Adding and dropping take one
+    dictionary operation each; the task sleeps until the first occupied slot.
+    """
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._slots: dict[int, dict[Tickable, None]] = {}

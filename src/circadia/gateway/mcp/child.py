@@ -1,4 +1,4 @@
-"""A stdio MCP server as a child process: handshake, requests and answers, and its end."""
+"""A stdio MCP server as a child process: handshake, requests and answers, its end, and its restarts."""
 
 import asyncio
 import logging
@@ -273,6 +273,8 @@ _LONGEST_PAUSE_SECONDS: Final = 30.0
 
 
 class ChildSupervisor:
+    """Starts one child at the first request, restarts it after a crash, and stops it when idle."""
+
     def __init__(
         self,
         name: str,

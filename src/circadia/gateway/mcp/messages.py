@@ -1,4 +1,4 @@
-"""The fields of a JSON-RPC message that the gateway reads; the bytes are passed on unchanged."""
+"""JSON-RPC messages: the fields that the gateway reads, its own replies, and answers that fit an opened reply."""
 
 import asyncio
 import json
@@ -40,6 +40,8 @@ _NOTIFIES = "notifications/"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class McpMessage:
+    """What the gateway reads of a message; its bytes are passed on unchanged."""
+
     method: str = ""
     """The method; for a batch the first held one."""
     id: object = None

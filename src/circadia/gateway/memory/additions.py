@@ -336,7 +336,7 @@ def render_changes(counts: str) -> str:
 
 
 class ChangeNotice:
-    """The changes by passes since the last report; a hint that a restart forgets."""
+    """Reports to an agent the changes by passes to its memory while it slept (SLEEP-62); a restart forgets them."""
 
     def __init__(self, signals: Signals, sleeptime: SleeptimeService) -> None:
         self._sleeptime = sleeptime

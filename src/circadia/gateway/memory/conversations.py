@@ -1,4 +1,4 @@
-"""The conversation of a model call and its counters.
+"""The conversation of a model call and its counters; calls that programs make beside it.
 
 A conversation is named by the header `x-circadia-conversation`, else by the provider's conversation or previous
 response, else by a known client and what precedes the model's first answer, which tells its subagents and titles apart
@@ -323,7 +323,10 @@ _AGENTS: Final = 1_000
 
 
 class SideCalls:
-    """Remembers what people asked agents in the last minute, in calls that offer tools."""
+    """Recognises calls that a program makes for itself beside a person's, by their form (GATE-97).
+
+    It remembers what people asked agents in the last minute, in calls that offer tools.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -1,4 +1,8 @@
-"""Typed access to a request's fields; a wrong type raises an InvalidRequest that says what to send."""
+"""Typed access to JSON fields; a wrong type in a request raises an InvalidRequest that says what to send.
+
+Programs cut a text within a character, and servers stream one in pieces: JSON escapes can contain half an emoji, UTF-8
+cannot. `join_pieces` and `load_with_halves` mend that.
+"""
 
 import json
 from collections.abc import Iterable
