@@ -17,11 +17,7 @@ from circadia.gateway.dialects.frames import (
     AnswerExclusion,
     ConversationItem,
     DecodedAnswer,
-    FramedCall,
     FrameFields,
-    VolatileSpans,
-    add_question,
-    build_framed_call,
     parse_answer_object,
     split_text,
     tool_exclusions,
@@ -83,19 +79,27 @@ _CALLED: Final = ("tool_use", "pause_turn", "refusal")
 _WORDS: Final = ("text", "thinking", "redacted_thinking")
 
 
-class MessagesAnswerCodec:
+class MessagesAnswerCodec(AnswerCodec):
     """The codec of `POST …/messages`."""
 
-    def frame_call(self, request: dict[str, object], volatile: VolatileSpans) -> FramedCall | None:
-        try:
-            messages = fields.objects(request, "messages")
-        except InvalidRequest:
-            return None
-        items = [ConversationItem(_SIDES.get(str(message.get("role")), Side.MODEL), message) for message in messages]
-        return build_framed_call(request, items, volatile, _KEPT, _exclusions(request))
+    kept = _KEPT
 
-    def build_question_body(self, frame_body: str, question: str) -> bytes:
-        return add_question(frame_body, "messages", question)
+    def read_items(self, request: dict[str, object]) -> Sequence[ConversationItem]:
+        messages = fields.objects(request, "messages")
+        return [ConversationItem(_SIDES.get(str(message.get("role")), Side.MODEL), message) for message in messages]
+
+    def find_exclusions(self, request: dict[str, object]) -> Iterator[AnswerExclusion]:
+        if fields.as_object(request.get("tool_choice")).get("type") not in (None, "auto", "none"):
+            yield AnswerExclusion("it forces the call of a tool", ahead=False)
+        yield from tool_exclusions(request.get("tools"))
+        if wants(request, "mcp_servers", []):
+            yield AnswerExclusion("the provider calls a remote MCP server for it", ahead=False)
+        if wants(request, "container"):
+            yield AnswerExclusion("it works in a container", ahead=False)
+        if wants(request, "compaction"):
+            yield AnswerExclusion("it asks for a summary of what was said", ahead=False)
+        if wants(request, "thread"):
+            yield AnswerExclusion("the provider keeps its conversation")
 
     def parse_answer(self, whole: bytes) -> DecodedAnswer | None:
         answer = parse_answer_object(whole)
@@ -178,20 +182,6 @@ def _deltas(block: dict[str, object]) -> tuple[dict[str, object], list[dict[str,
         if block.get("signature"):
             deltas.append({"type": "signature_delta", "signature": block["signature"]})
     return empty_block, deltas
-
-
-def _exclusions(request: dict[str, object]) -> Iterator[AnswerExclusion]:
-    if fields.as_object(request.get("tool_choice")).get("type") not in (None, "auto", "none"):
-        yield AnswerExclusion("it forces the call of a tool", ahead=False)
-    yield from tool_exclusions(request.get("tools"))
-    if wants(request, "mcp_servers", []):
-        yield AnswerExclusion("the provider calls a remote MCP server for it", ahead=False)
-    if wants(request, "container"):
-        yield AnswerExclusion("it works in a container", ahead=False)
-    if wants(request, "compaction"):
-        yield AnswerExclusion("it asks for a summary of what was said", ahead=False)
-    if wants(request, "thread"):
-        yield AnswerExclusion("the provider keeps its conversation")
 
 
 _FILE: Final = frozenset({"file_id"})

@@ -4,15 +4,17 @@ The frame is everything that an answer depends on, except the conversation and v
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Final, NamedTuple, Protocol, cast
+from typing import Final, NamedTuple, cast
 
 import orjson
 
+from circadia.errors import InvalidRequest
 from circadia.gateway.payload import fields, hash_chain
 from circadia.gateway.payload.prompt import TEXTS, Side, join_texts
 from circadia.llm.usage import Usage
@@ -157,30 +159,6 @@ class DecodedAnswer:
     usage: Usage
 
 
-class AnswerCodec(Protocol):
-    """Reads and writes calls and answers of one endpoint. Pure functions; no input makes them raise."""
-
-    def frame_call(self, request: dict[str, object], volatile: VolatileSpans) -> FramedCall | None:
-        """Return the question and frame of a parsed call; None if it is not a call of this endpoint."""
-        ...
-
-    def build_question_body(self, frame_body: str, question: str) -> bytes:
-        """Return a body that asks only `question` in the frame of a `FramedCall.body`."""
-        ...
-
-    def parse_answer(self, whole: bytes) -> DecodedAnswer | None:
-        """Parse an answer that is not streamed; None if it is not an answer."""
-        ...
-
-    def build_answer(self, text: str, *, id: str, model: str, at: datetime) -> bytes:
-        """Return the answer as the provider would send it, with zero usage. `id` gets the provider's prefix."""
-        ...
-
-    def build_events(self, whole: bytes, *, usage: bool) -> bytes | None:
-        """Return an answer as the provider's stream, with usage if `usage`; None if it is not an answer."""
-        ...
-
-
 _FORMAL: Final = frozenset({"role", "content", "type", "id", "status", "cache_control"})
 """A user message with fields beside these contains more than text."""
 
@@ -219,38 +197,67 @@ class _LastTurn(NamedTuple):
     behind: int
 
 
-def build_framed_call(
-    request: dict[str, object],
-    items: Sequence[ConversationItem],
-    volatile: VolatileSpans,
-    kept: FrameFields,
-    exclusions: Iterable[AnswerExclusion],
-) -> FramedCall | None:
-    """Return the call in its frame; None if the frame is nested too deeply to be read."""
-    operators = [item.fields for item in items if item.side is Side.OPERATOR]
-    turn, excluding = _find_last_turn(items), list(exclusions)
-    why = turn.exclusion or next((each.reason for each in excluding), "")
-    body = {key: value for key, value in request.items() if key not in kept.unasked}
-    body |= {**kept.fixed, kept.operators: operators}
-    try:
-        return FramedCall(
-            digest=_digest(request, operators, volatile, kept),
-            body=orjson.dumps(body).decode() if all(each.ahead for each in excluding) else "",
-            question=turn.question,
-            plain=not turn.exclusion,
-            behind=turn.behind,
-            servable=not why,
-            why_not=why,
-        )
-    except orjson.JSONEncodeError:
-        return None
+class AnswerCodec(ABC):
+    """Reads and writes calls and answers of one endpoint. Pure functions; no input makes them raise."""
 
+    kept: FrameFields
 
-def add_question(frame_body: str, key: str, question: str) -> bytes:
-    """Return a frame's body with one more user message. Raises InvalidRequest if it is not the body of a frame."""
-    request = fields.load(frame_body.encode())
-    operators = fields.objects(request, key)
-    return orjson.dumps(request | {key: [*operators, {"role": "user", "content": question}]})
+    @abstractmethod
+    def read_items(self, request: dict[str, object]) -> Sequence[ConversationItem]:
+        """Return what was said. Raises InvalidRequest if this is not a call of this endpoint."""
+
+    @abstractmethod
+    def find_exclusions(self, request: dict[str, object]) -> Iterable[AnswerExclusion]:
+        """Yield what keeps a ready answer from being served."""
+
+    @abstractmethod
+    def parse_answer(self, whole: bytes) -> DecodedAnswer | None:
+        """Parse an answer that is not streamed; None if it is not an answer."""
+
+    @abstractmethod
+    def build_answer(self, text: str, *, id: str, model: str, at: datetime) -> bytes:
+        """Return the answer as the provider would send it, with zero usage. `id` gets the provider's prefix."""
+
+    @abstractmethod
+    def build_events(self, whole: bytes, *, usage: bool) -> bytes | None:
+        """Return an answer as the provider's stream, with usage if `usage`; None if it is not an answer."""
+
+    def frame_call(self, request: dict[str, object], volatile: VolatileSpans) -> FramedCall | None:
+        """Return the question and frame of a parsed call.
+
+        None if it is not a call of this endpoint, or its frame is nested too deeply to be read.
+        """
+        try:
+            items = self.read_items(request)
+        except InvalidRequest:
+            return None
+        kept, exclusions = self.kept, list(self.find_exclusions(request))
+        operators = [item.fields for item in items if item.side is Side.OPERATOR]
+        turn = _find_last_turn(items)
+        reason = turn.exclusion or next((each.reason for each in exclusions), "")
+        body = {key: value for key, value in request.items() if key not in kept.unasked}
+        body |= {**kept.fixed, kept.operators: operators}
+        try:
+            return FramedCall(
+                digest=_digest(request, operators, volatile, kept),
+                body=orjson.dumps(body).decode() if all(each.ahead for each in exclusions) else "",
+                question=turn.question,
+                plain=not turn.exclusion,
+                behind=turn.behind,
+                servable=not reason,
+                why_not=reason,
+            )
+        except orjson.JSONEncodeError:
+            return None
+
+    def build_question_body(self, frame_body: str, question: str) -> bytes:
+        """Return a body that asks only `question` in the frame of a `FramedCall.body`.
+
+        Raises InvalidRequest if that is not the body of a frame.
+        """
+        request = fields.load(frame_body.encode())
+        operators = fields.objects(request, self.kept.operators)
+        return orjson.dumps(request | {self.kept.operators: [*operators, {"role": "user", "content": question}]})
 
 
 def parse_answer_object(whole: bytes) -> dict[str, object]:

@@ -14,11 +14,7 @@ from circadia.gateway.dialects.frames import (
     AnswerExclusion,
     ConversationItem,
     DecodedAnswer,
-    FramedCall,
     FrameFields,
-    VolatileSpans,
-    add_question,
-    build_framed_call,
     parse_answer_object,
     split_text,
     tool_exclusions,
@@ -87,21 +83,33 @@ _MORE: Final = ("tool_calls", "function_call", "refusal", "audio")
 """Fields of a message that make it more than text."""
 
 
-class ChatAnswerCodec:
+class ChatAnswerCodec(AnswerCodec):
     """The codec of `POST …/chat/completions`."""
 
-    def frame_call(self, request: dict[str, object], volatile: VolatileSpans) -> FramedCall | None:
-        try:
-            messages = fields.objects(request, "messages")
-        except InvalidRequest:
-            return None
-        items = [
+    kept = _KEPT
+
+    def read_items(self, request: dict[str, object]) -> Sequence[ConversationItem]:
+        messages = fields.objects(request, "messages")
+        return [
             ConversationItem(OPENAI_SIDES.get(str(message.get("role")), Side.MODEL), message) for message in messages
         ]
-        return build_framed_call(request, items, volatile, _KEPT, _exclusions(request))
 
-    def build_question_body(self, frame_body: str, question: str) -> bytes:
-        return add_question(frame_body, "messages", question)
+    def find_exclusions(self, request: dict[str, object]) -> Iterator[AnswerExclusion]:
+        yield from tool_choice_exclusions(request.get("tool_choice"))
+        yield from tool_choice_exclusions(request.get("function_call"))
+        yield from tool_exclusions(request.get("tools"))
+        if wants(request, "audio") or wants(request, "modalities", ["text"]):
+            yield AnswerExclusion("it asks for more than text", ahead=False)
+        if wants(request, "n", 1):
+            yield AnswerExclusion("it asks for several answers")
+        if wants(request, "logprobs") or wants(request, "top_logprobs", 0):
+            yield AnswerExclusion("it asks for probabilities")
+        if wants(request, "prediction"):
+            yield AnswerExclusion("it gives a prediction")
+        if wants(request, "moderation"):
+            yield AnswerExclusion("it asks for moderation")
+        if wants(request, "store"):
+            yield AnswerExclusion("the provider must keep the answer")
 
     def parse_answer(self, whole: bytes) -> DecodedAnswer | None:
         answer = parse_answer_object(whole)
@@ -171,24 +179,6 @@ def _steps(choice: dict[str, object]) -> Iterator[dict[str, object]]:
     if rest or not isinstance(content, str | None):
         yield {"delta": rest if isinstance(content, str | None) else {**rest, "content": content}}
     yield {"delta": {}, "logprobs": choice.get("logprobs"), "finish_reason": choice.get("finish_reason")}
-
-
-def _exclusions(request: dict[str, object]) -> Iterator[AnswerExclusion]:
-    yield from tool_choice_exclusions(request.get("tool_choice"))
-    yield from tool_choice_exclusions(request.get("function_call"))
-    yield from tool_exclusions(request.get("tools"))
-    if wants(request, "audio") or wants(request, "modalities", ["text"]):
-        yield AnswerExclusion("it asks for more than text", ahead=False)
-    if wants(request, "n", 1):
-        yield AnswerExclusion("it asks for several answers")
-    if wants(request, "logprobs") or wants(request, "top_logprobs", 0):
-        yield AnswerExclusion("it asks for probabilities")
-    if wants(request, "prediction"):
-        yield AnswerExclusion("it gives a prediction")
-    if wants(request, "moderation"):
-        yield AnswerExclusion("it asks for moderation")
-    if wants(request, "store"):
-        yield AnswerExclusion("the provider must keep the answer")
 
 
 _CUT = ("length", "content_filter")

@@ -16,11 +16,7 @@ from circadia.gateway.dialects.frames import (
     AnswerExclusion,
     ConversationItem,
     DecodedAnswer,
-    FramedCall,
     FrameFields,
-    VolatileSpans,
-    add_question,
-    build_framed_call,
     parse_answer_object,
     split_text,
     tool_exclusions,
@@ -83,18 +79,33 @@ _WRITTEN: Final = {"arguments": "function_call_arguments", "input": "custom_tool
 _PROBABILITIES: Final = "message.output_text.logprobs"
 
 
-class ResponsesAnswerCodec:
+class ResponsesAnswerCodec(AnswerCodec):
     """The codec of `POST …/responses`."""
 
-    def frame_call(self, request: dict[str, object], volatile: VolatileSpans) -> FramedCall | None:
-        try:
-            items = _conversation_items(request)
-        except InvalidRequest:
-            return None
-        return build_framed_call(request, items, volatile, _KEPT, _exclusions(request))
+    kept = _KEPT
 
-    def build_question_body(self, frame_body: str, question: str) -> bytes:
-        return add_question(frame_body, "input", question)
+    def read_items(self, request: dict[str, object]) -> Sequence[ConversationItem]:
+        input_value = request.get("input")
+        if isinstance(input_value, str):
+            return [ConversationItem(Side.USER, {"role": "user", "content": input_value})]
+        items = [] if input_value is None else fields.objects(request, "input")
+        return [ConversationItem(_side(item), item) for item in items if item.get("type") != "reasoning"]
+
+    def find_exclusions(self, request: dict[str, object]) -> Iterator[AnswerExclusion]:
+        yield from tool_choice_exclusions(request.get("tool_choice"))
+        yield from tool_exclusions(request.get("tools"))
+        if fields.as_object(request.get("prompt")).get("variables"):
+            yield AnswerExclusion("it fills a stored prompt template with variables", ahead=False)
+        if wants(request, "previous_response_id") or wants(request, "conversation"):
+            yield AnswerExclusion("the provider keeps its conversation")
+        if request.get("store") is not False:
+            yield AnswerExclusion("the provider must keep the answer")
+        if wants(request, "background"):
+            yield AnswerExclusion("it is answered in the background")
+        if wants(request, "top_logprobs", 0) or _PROBABILITIES in fields.as_list(request.get("include")):
+            yield AnswerExclusion("it asks for probabilities")
+        if wants(request, "moderation"):
+            yield AnswerExclusion("it asks for moderation")
 
     def parse_answer(self, whole: bytes) -> DecodedAnswer | None:
         answer = parse_answer_object(whole)
@@ -126,15 +137,6 @@ class ResponsesAnswerCodec:
         return b"".join(
             [format_event({"type": kind, **more, "sequence_number": number}, kind) for number, (kind, more) in steps]
         )
-
-
-def _conversation_items(request: dict[str, object]) -> list[ConversationItem]:
-    """Return the items that count for the request's chain. Raises InvalidRequest for a malformed `input`."""
-    input_value = request.get("input")
-    if isinstance(input_value, str):
-        return [ConversationItem(Side.USER, {"role": "user", "content": input_value})]
-    items = [] if input_value is None else fields.objects(request, "input")
-    return [ConversationItem(_side(item), item) for item in items if item.get("type") != "reasoning"]
 
 
 def _side(item: dict[str, object]) -> Side:
@@ -243,23 +245,6 @@ def _part_events(
         yield f"response.{event}.delta", place | {"delta": piece} | more
     yield f"response.{event}.done", place | {name: text} | more
     yield f"response.{kind}.done", place | {"part": part}
-
-
-def _exclusions(request: dict[str, object]) -> Iterator[AnswerExclusion]:
-    yield from tool_choice_exclusions(request.get("tool_choice"))
-    yield from tool_exclusions(request.get("tools"))
-    if fields.as_object(request.get("prompt")).get("variables"):
-        yield AnswerExclusion("it fills a stored prompt template with variables", ahead=False)
-    if wants(request, "previous_response_id") or wants(request, "conversation"):
-        yield AnswerExclusion("the provider keeps its conversation")
-    if request.get("store") is not False:
-        yield AnswerExclusion("the provider must keep the answer")
-    if wants(request, "background"):
-        yield AnswerExclusion("it is answered in the background")
-    if wants(request, "top_logprobs", 0) or _PROBABILITIES in fields.as_list(request.get("include")):
-        yield AnswerExclusion("it asks for probabilities")
-    if wants(request, "moderation"):
-        yield AnswerExclusion("it asks for moderation")
 
 
 _MESSAGE_TYPES = (None, "message")
