@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
+from circadia.gateway.dialects.registry import build_dialects
 from circadia.gateway.payload import splice
 from tests.interaction.live import live
 
@@ -89,3 +90,24 @@ async def test_a_held_call_is_parsed_once_and_scanned_once_for_memory_and_its_wa
     assert "<circadia-notice>" in json.loads(request.body)["messages"][-1]["content"]
     assert parsed.count(len(body)) == 1
     assert scanner.read_characters <= len(body)
+
+
+@pytest.mark.spec("LARGE-03")
+@pytest.mark.parametrize(
+    ("endpoint", "body"),
+    [
+        ("chat_completions", {"messages": TURNS}),
+        ("messages", {"system": "Be short.", "messages": TURNS}),
+        ("responses", {"instructions": "Be short.", "input": TURNS}),
+        ("generate_content", {"contents": [{"role": "user", "parts": [{"text": "what? " * 500}]}] * 100}),
+    ],
+)
+def test_each_dialect_reads_a_prompt_in_one_scan(
+    monkeypatch: pytest.MonkeyPatch, endpoint: str, body: dict[str, Any]
+) -> None:
+    content = json.dumps(body).encode()
+    with counted_reads(monkeypatch) as (_, scanner):
+        prompt = build_dialects("openai")[endpoint].prompt(content)
+    assert prompt is not None
+    assert len(prompt.messages) >= 100
+    assert scanner.read_characters <= len(content)

@@ -224,7 +224,7 @@ class AnthropicMessages(Dialect):
         """Read the messages; memory goes after the system prompt and all its cache marks."""
         try:
             text = body.decode()
-            places = dict(splice.members(text, splice.value_start(text)))
+            places = dict(splice.members(text, splice.value_start(text), spans="messages"))
             return _prompt(text, places) if "messages" in places else None
         except ValueError:
             return None
@@ -351,7 +351,7 @@ def _prompt(text: str, places: dict[str, splice.JsonSpan]) -> RequestPrompt:
     else:
         end = end_slot(text, system, "text") or splice.slot_replacing(system)
     messages: list[RequestMessage] = []
-    for place in splice.elements(text, places["messages"].start):
+    for place in splice.element_spans(places["messages"]):
         message = fields.as_object(place.value)
         content = message.get("content")
         if message.get("role") != "user":

@@ -55,7 +55,7 @@ class GenerateContent(Dialect):
         """Read the contents; memory goes behind the system instruction, or before the contents behind a cache."""
         try:
             text = body.decode()
-            return _prompt(text, dict(splice.members(text, splice.value_start(text))))
+            return _prompt(text, dict(splice.members(text, splice.value_start(text), spans="contents")))
         except ValueError:
             return None
 
@@ -205,7 +205,7 @@ def _normalize_call(call: object) -> tuple[str, object, object]:
 def _prompt(text: str, places: dict[str, splice.JsonSpan]) -> RequestPrompt | None:
     if "contents" not in places:
         return None
-    contents = list(splice.elements(text, places["contents"].start))
+    contents = splice.element_spans(places["contents"])
     system = places.get("systemInstruction", places.get("system_instruction"))
     slot = _system_slot(text, system)
     if places.keys() & {"cachedContent", "cached_content"}:  # which has the only system instruction

@@ -220,8 +220,8 @@ class ChatCompletions(Dialect):
         """Read the messages; memory goes to the end of the last leading system message, or into a new one."""
         try:
             text = body.decode()
-            found = splice.list_member(text, splice.value_start(text), "messages")
-            return None if found is None or not isinstance(found[0].value, list) else _prompt(text, *found)
+            places = dict(splice.members(text, splice.value_start(text), spans="messages"))
+            return _prompt(text, places["messages"]) if "messages" in places else None
         except ValueError:
             return None
 
@@ -351,11 +351,11 @@ class _Choice:
         return length
 
 
-def _prompt(text: str, listed: splice.JsonSpan, elements: Sequence[splice.JsonSpan]) -> RequestPrompt:
+def _prompt(text: str, listed: splice.JsonSpan) -> RequestPrompt:
     messages: list[RequestMessage] = []
     system: splice.InsertionPoint | None = None
     leading, has_marks = True, '"cache_control"' in text
-    for place in elements:
+    for place in splice.element_spans(listed):
         message = fields.as_object(place.value)
         side = OPENAI_SIDES.get(str(message.get("role")), Side.MODEL)
         leading = leading and side is Side.OPERATOR

@@ -303,7 +303,7 @@ class Responses(Dialect):
         """Read the input; memory goes to the end of the instructions."""
         try:
             text = body.decode()
-            places = dict(splice.members(text, splice.value_start(text)))
+            places = dict(splice.members(text, splice.value_start(text), spans="input"))
             return _prompt(text, places) if "input" in places else None
         except ValueError:
             return None
@@ -471,7 +471,7 @@ def _prompt(text: str, places: dict[str, splice.JsonSpan]) -> RequestPrompt:
             )
         ]
     else:
-        messages = [_message(text, place) for place in splice.elements(text, source.start)]
+        messages = [_message(text, place) for place in splice.element_spans(source)]
     previous = places.get("previous_response_id")
     lead = "" if instructions is None else join_texts(instructions.value)
     return build_prompt(text, messages, end, lead=lead, continues=previous is not None and bool(previous.value))

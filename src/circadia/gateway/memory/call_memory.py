@@ -173,11 +173,8 @@ class CallMemory:
             if pending.chore and not goes_on:
                 return _with_notices(prompt, turn, content, CallFollowUp(pending_turn=pending))
             self._contact.require_database()
-            if question is not None and question.serves and not await self._exchanges.settle(policy, turn.user):
-                question = replace(question, serves=False)  # the bank lacks something that was said
             if injects or question is not None:
-                async with asyncio.timeout(LOOK_UP_SECONDS):
-                    injected = await self._injection.inject(call, turn, prompt, content, question, creates_bank=keeps)
+                injected = await self._inject(call, turn, prompt, content, question)
             lookup = injected.lookup
             if lookup is not None and lookup.outcome is not LookupOutcome.HIT:
                 lookup = await self._injection.check_lookup(turn, lookup)
@@ -201,6 +198,18 @@ class CallMemory:
         return PreparedCall(
             body=injected.body, follow_up=follow_up, prompt=prompt, stable=injected.stable, shown=injected.shown
         )  # fmt: skip
+
+    async def _inject(
+        self, call: ModelCall, turn: ConversationCall, prompt: RequestPrompt, content: bytes,
+        question: CallQuestion | None,
+    ) -> InjectedBody:  # fmt: skip
+        policy = call.agent.policy
+        if question is not None and question.serves and not await self._exchanges.settle(policy, turn.user):
+            question = replace(question, serves=False)  # the bank lacks something that was said
+        async with asyncio.timeout(LOOK_UP_SECONDS):
+            return await self._injection.inject(
+                call, turn, prompt, content, question, creates_bank=_keeps_turns(policy)
+            )  # fmt: skip
 
     async def _prepare_without_memory(
         self, call: ModelCall, turn: ConversationCall, content: bytes, *, held: bool
