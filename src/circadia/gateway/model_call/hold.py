@@ -154,8 +154,6 @@ class Gate:
         self.ticker: Final = ticker
         self.bodies: Final = bodies
         self.places: Final = places
-        self.admitted = 0
-        self.dropped = 0
         self._clock = clock
         self._ids = ids
         self._journal = journal
@@ -271,7 +269,6 @@ class Gate:
         call.is_cleared = True
         if call.is_listed:
             self._unlist(call)
-            self.admitted += 1
             waited, generation = round(self._clock.monotonic() - call.began, 3), call.cell.generation
             release = CallRelease(
                 hold=call.id, door=call.door, what=call.what, waited_seconds=waited, generation=generation
@@ -289,7 +286,6 @@ class Gate:
         """Remove a call that was sent, or has ended with this error."""
         if call.is_listed:
             self._unlist(call)
-            self.dropped += 1
             waited = round(self._clock.monotonic() - call.began, 3)
             reason = error.code if isinstance(error, CircadiaError) else "caller gone"
             drop = CallDrop(hold=call.id, door=call.door, what=call.what, waited_seconds=waited, reason=reason)
