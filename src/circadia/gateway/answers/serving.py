@@ -180,8 +180,8 @@ class CallQuestion:
     """The headers that may change the answer."""
     serves: bool
 
-    def to_answer_frame(self, bank: Bank, at: datetime, asked: int) -> AnswerFrame | None:
-        """Return the frame of `asked` such questions, to ask ahead in; None if that is not allowed."""
+    def to_answer_frame(self, bank: Bank, at: datetime, times: int) -> AnswerFrame | None:
+        """Return the frame of such questions, to ask ahead in; None if that is not allowed."""
         call = self.call
         is_storable = _QUERY.fullmatch(call.target.partition("?")[2]) and are_headers_storable(self.headers)
         if not self.framed.body or not is_storable:
@@ -189,13 +189,13 @@ class CallQuestion:
         return AnswerFrame(
             bank_id=bank.id, scope=self.scope, upstream=call.provider.upstream.name, target=call.target,
             dialect=call.route.dialect, model=call.request.model or "", body=self.framed.body,
-            headers=as_text(self.headers), at=at, asked=asked,
+            headers=as_text(self.headers), at=at, asked=times,
         )  # fmt: skip
 
 
 @per_call
 class Lookup:
-    asked: CallQuestion
+    question: CallQuestion
     bank: Bank
     found: LookupResult
     outcome: LookupOutcome
@@ -225,7 +225,7 @@ class Lookup:
             return False
         if self.outcome is LookupOutcome.HIT and text.strip() == answer.text.strip():
             return True
-        if text.strip() != strip_harness_text(self.asked.framed.question).strip():
+        if text.strip() != strip_harness_text(self.question.framed.question).strip():
             return False
         return match.kind is MatchKind.EXACT or only_asks(text)
 
@@ -316,22 +316,22 @@ class AnswerResolver:
         outcome = LookupOutcome.HINT if result.outcome is LookupOutcome.HIT and not serves else result.outcome
         judged = self.judge is not None and asked.call.agent.policy.capture
         return Lookup(
-            asked=asked, bank=bank, found=result, outcome=outcome, seconds=self._clock.monotonic() - began,
+            question=asked, bank=bank, found=result, outcome=outcome, seconds=self._clock.monotonic() - began,
             checkable=serves and judged and bool(result.candidates),
         )  # fmt: skip
 
     async def says_same(self, lookup: Lookup) -> bool:
         """Ask the judge, if this lookup may wait; return whether a candidate asks the same. The verdict is cached."""
-        agent, candidates = lookup.asked.call.agent, lookup.found.candidates
+        agent, candidates = lookup.question.call.agent, lookup.found.candidates
         if self.judge is None:
             return False
         if not self.judge.admit(agent.id, candidates[0].similarity if lookup.checkable else None):
             return False
-        return await self.judge.ask(agent, lookup.bank, lookup.asked.framed.question, candidates)
+        return await self.judge.ask(agent, lookup.bank, lookup.question.framed.question, candidates)
 
     def render_answer(self, lookup: Lookup) -> bytes:
         """Return the ready answer as the provider would send it, whole or as a stream, as the call requests."""
-        call, answer = lookup.asked.call, lookup.found.answer
+        call, answer = lookup.question.call, lookup.found.answer
         codec = call.dialect.answer_codec
         assert codec is not None
         assert answer is not None

@@ -323,7 +323,7 @@ class CallMemory:
         except Exception:  # as above
             _logger.exception("a question is not noted for ready answers")
         if lookup.outcome is LookupOutcome.HIT:
-            self._resolver.histories.add(lookup.asked.scope.agent_id, lookup.asked.user, hashes)
+            self._resolver.histories.add(lookup.question.scope.agent_id, lookup.question.user, hashes)
 
     def _queue_exchange(
         self, call: ModelCall, conversation: str, user: str | None, spoken: Iterator[Utterance], *, chore: str = "",

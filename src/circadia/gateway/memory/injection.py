@@ -218,7 +218,7 @@ class Injection:
             return lookup
         async with asyncio.timeout(AGAIN_SECONDS), self._store.begin_read() as tx:
             bank = await self._memory.banks.resolve_bound_bank(tx, turn.agent.policy, turn.user)
-            again = None if bank is None else await self._resolver.look_up(tx, bank, lookup.asked)
+            again = None if bank is None else await self._resolver.look_up(tx, bank, lookup.question)
         return lookup if again is None or again.outcome is not LookupOutcome.HIT else again
 
     async def _read_result(self, wanted: _InjectionRequest) -> _InjectionResult | None:
