@@ -342,7 +342,7 @@ async def test_a_sleep_that_fails_to_be_stored_lets_calls_pass_again_and_loses_n
 
         async def fall_asleep() -> None:
             async with sqlite_store.begin_write() as tx:
-                await made.gate.shut(tx, replace(ann, asleep=True, generation=9))
+                await made.gate.close_for(tx, replace(ann, asleep=True, generation=9))
                 held.append(asyncio.create_task(made.hold(ann)))
                 await settled()
                 assert not held[0].done(), "nothing passes while its agent falls asleep"

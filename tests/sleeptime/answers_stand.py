@@ -179,7 +179,7 @@ class Hall:
         asked = {**call, "messages": [*call["messages"], {"role": "user", "content": "Hi!"}]}
         codec = self.provider.dialects["chat_completions"].answer_codec
         assert codec is not None
-        framed = codec.frame_call(asked, VolatileSpans())
+        framed = codec.frame_call({**asked}, VolatileSpans())
         assert framed is not None
         scope = AnswerScope(agent_id=AgentId(f"agt_{agent}"), end_user=user, frame=framed.digest)
         frame = AnswerFrame(

@@ -86,7 +86,7 @@ def test_the_next_request_continues_what_was_served(dialect: Dialect) -> None:
     before = request[BACK[dialect]]
     items = before if isinstance(before, list) else [{"role": "user", "content": before}]
     again = {**request, BACK[dialect]: [*items, said, {"role": "user", "content": "And now?"}]}
-    framed = codec(dialect).frame_call(again, NOTHING)
+    framed = codec(dialect).frame_call(dialect.load(body(again)), NOTHING)
     assert framed is not None
     assert framed.conversation(dialect.parse_request(body(again)).chain) in hashes
 

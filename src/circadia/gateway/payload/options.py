@@ -1,7 +1,7 @@
 """What a request asks for beside its prompt: usage in its stream, and an answer in a declared form."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from circadia.gateway.payload import splice
 from circadia.gateway.payload.fields import as_list, as_object, as_text
@@ -24,10 +24,13 @@ def find_missing_usage(request: dict[str, object]) -> MissingUsage | None:
     """Return what a streamed request lacks to get usage; None if it does not stream or has set the option itself."""
     if request.get("stream") is not True:
         return None
-    options = request.get(_KEY)
-    if options is None or isinstance(options, dict):
-        return None if "include_usage" in as_object(options) else "value" if _KEY in request else "member"
-    return None
+    if _KEY not in request:
+        return "member"
+    options = request[_KEY]
+    is_open = options is None or (
+        isinstance(options, dict) and "include_usage" not in as_object(cast("object", options))
+    )
+    return "value" if is_open else None
 
 
 def add_usage_option(body: bytes, missing: MissingUsage) -> bytes:

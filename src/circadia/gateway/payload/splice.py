@@ -126,7 +126,7 @@ def members(text: str, start: int, *, spans: str = "") -> Iterator[tuple[str, Js
 
 def element_spans(place: JsonSpan) -> Sequence[JsonSpan]:
     """Return the places of the elements of an array that `members` has read so. Raises ValueError if it is none."""
-    if not isinstance(place.value, list):
+    if type(place.value) is not list:
         raise ValueError("expected an array")
     return cast("list[JsonSpan]", place.value)
 
