@@ -17,7 +17,7 @@ import aiohttp
 from benchmarks.report import Goal, Report, number
 from benchmarks.requests import body, wire
 from benchmarks.server import ADMIN_TOKEN, Circadia
-from circadia.gateway.hold.keep_alive import RESOLUTION_SECONDS
+from circadia.gateway.hold.reply import RESOLUTION_SECONDS
 from circadia.server import wiring
 from circadia.server.app import Listener, bind_socket, reachable_address
 from circadia.settings import Settings, settings_from

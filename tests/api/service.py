@@ -17,7 +17,7 @@ from circadia.agents.sign_in import SignIn
 from circadia.agents.sleep_confirmation import SleepConfirmer
 from circadia.api.app import ApiParts, create_api
 from circadia.errors import NotFound, TargetGone
-from circadia.gateway.hold.gate import HoldView
+from circadia.gateway.model_call.hold import HoldView
 from circadia.ids import AgentId, HoldId, hash_token, new_token
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.server.answers_wiring import build_answer_lookup

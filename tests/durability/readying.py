@@ -16,7 +16,7 @@ from circadia.answers.lookup import AnswerLookup
 from circadia.answers.question_drafts import AnswerServices
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.gateway.answers.drafting import GatewayAnswerDrafter
-from circadia.gateway.calls.model_call import Provider
+from circadia.gateway.calls.upstream import Provider
 from circadia.ids import RandomIds
 from circadia.llm.chat_model import Prompt
 from circadia.memory.embedding.bundled import BundledEmbedder

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-import orjson
 from pydantic import BaseModel
 
 from circadia.answers.lookup import AnswerLookup
@@ -15,9 +14,8 @@ from circadia.answers.question_drafts import AnswerServices
 from circadia.answers.services import LookupResult
 from circadia.clock import Clock
 from circadia.gateway.answers.drafting import GatewayAnswerDrafter
-from circadia.gateway.calls.model_call import Provider
-from circadia.gateway.calls.upstream import Upstream, provider_headers
-from circadia.gateway.codecs.frame import VolatileSpans
+from circadia.gateway.calls.upstream import Provider, Upstream, provider_headers
+from circadia.gateway.dialects.frames import VolatileSpans
 from circadia.gateway.dialects.registry import build_dialects
 from circadia.gateway.wire.base import Origin
 from circadia.gateway.wire.pool import ConnectionPool
@@ -179,9 +177,9 @@ class Hall:
         """Have a call of the agent seen, as the gateway does."""
         call = {"model": model, "messages": [{"role": "system", "content": "Be short."}], **body}
         asked = {**call, "messages": [*call["messages"], {"role": "user", "content": "Hi!"}]}
-        voice = self.provider.dialects["chat_completions"].answer_codec
-        assert voice is not None
-        framed = voice.frame_call(orjson.dumps(asked), VolatileSpans())
+        codec = self.provider.dialects["chat_completions"].answer_codec
+        assert codec is not None
+        framed = codec.frame_call({**asked}, VolatileSpans())
         assert framed is not None
         scope = AnswerScope(agent_id=AgentId(f"agt_{agent}"), end_user=user, frame=framed.digest)
         frame = AnswerFrame(

@@ -9,7 +9,7 @@ import pytest
 
 from circadia.answers.question_drafts import AnticipatedAnswer, QuestionDraft
 from circadia.gateway.answers.drafting import GatewayAnswerDrafter
-from circadia.gateway.codecs.frame import VolatileSpans
+from circadia.gateway.dialects.frames import VolatileSpans
 from circadia.ids import AgentId
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.records.answer import AnswerFrame, AnswerScope
@@ -23,9 +23,9 @@ pytestmark = pytest.mark.spec("ANS-01")
 
 def frame(hall: Hall, dialect: str, call: Mapping[str, Any], *headers: tuple[str, str]) -> AnswerFrame:
     """Return the frame of a call."""
-    voice = hall.provider.dialects[dialect].answer_codec
-    assert voice is not None
-    framed = voice.frame_call(orjson.dumps(call), VolatileSpans())
+    codec = hall.provider.dialects[dialect].answer_codec
+    assert codec is not None
+    framed = codec.frame_call(dict(call), VolatileSpans())
     assert framed is not None
     targets = {"chat_completions": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
     return AnswerFrame(

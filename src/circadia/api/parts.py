@@ -18,7 +18,7 @@ from circadia.agents.threads import ThreadService
 from circadia.answers.lookup import AnswerLookup
 from circadia.clock import Clock
 from circadia.gateway.answers.judging import JudgeLimits
-from circadia.gateway.hold.gate import HoldView
+from circadia.gateway.model_call.hold import HoldView
 from circadia.ids import AgentId, HoldId, MemberId
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.memory.services import MemoryServices

@@ -35,7 +35,7 @@ from mcp_types import Tool as Listed
 from starlette.types import Receive, Scope, Send
 
 from circadia.errors import CircadiaError
-from circadia.gateway.mcp.sdk import McpSdk
+from circadia.gateway.mcp.stdio import McpSdk
 from circadia.mcp_server.arguments import read_arguments
 from circadia.mcp_server.caller import HANDOVER, SENT, caller_of
 from circadia.mcp_server.errors import protocol_error, tool_error, unforeseen_protocol_error, unforeseen_tool_error

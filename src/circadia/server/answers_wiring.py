@@ -5,9 +5,8 @@ from circadia.clock import Clock
 from circadia.gateway.accounting.journal import Journal
 from circadia.gateway.answers.answer_book import ENTRIES, AnswerBook
 from circadia.gateway.answers.judging import JudgeLimits, ModelJudge
-from circadia.gateway.answers.serving import AnswerResolver
-from circadia.gateway.answers.trust import AnswerAccuracy
-from circadia.gateway.codecs.frame import VolatileSpans
+from circadia.gateway.answers.serving import AnswerAccuracy, AnswerResolver
+from circadia.gateway.dialects.frames import VolatileSpans
 from circadia.llm.chat_model import ChatModel
 from circadia.memory.services import MemoryServices
 from circadia.server.basis import ServerBasis

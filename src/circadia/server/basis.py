@@ -10,7 +10,7 @@ import aiohttp
 from circadia.agents.database_contact import DatabaseContact
 from circadia.clock import Clock
 from circadia.errors import ConfigError
-from circadia.gateway.accounting.backlog import BacklogSpool
+from circadia.gateway.accounting.write_behind import BacklogSpool
 from circadia.ids import IdSource, MemberId
 from circadia.jobs.due_watch import DueWatch
 from circadia.records.member import Role

@@ -19,8 +19,8 @@ from circadia.agents.sleep_confirmation import SleepConfirmer
 from circadia.clock import Clock
 from circadia.errors import ConfigError, StartError, StorageUnavailable
 from circadia.gateway.accounting.write_behind import WriteBehindQueue
-from circadia.gateway.hold.gate import Gate
 from circadia.gateway.hold.places import HoldPlaces, LocalHoldPlaces, SharedHoldPlaces, file_limit, holds_within
+from circadia.gateway.model_call.hold import Gate
 from circadia.ids import IdSource, MemberId, hash_token
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.jobs.guarded_step import run_guarded

@@ -7,7 +7,7 @@ from typing import Any, Final
 from circadia.clock import Clock
 from circadia.errors import TargetGone
 from circadia.gateway.accounting.write_behind import WriteBehindQueue
-from circadia.gateway.hold.gate import Gate
+from circadia.gateway.model_call.hold import Gate
 from circadia.jobs.guarded_step import run_guarded
 from circadia.server.front import DoorRouter
 from circadia.server.membership import Membership

@@ -2,10 +2,9 @@
 
 from circadia.agents.failed_tokens import FailedTokens
 from circadia.gateway.accounting.journal import Journal
-from circadia.gateway.hold.bodies import BodySpool
-from circadia.gateway.hold.gate import Gate
-from circadia.gateway.hold.in_flight import BodiesInFlight
+from circadia.gateway.hold.bodies import BodiesInFlight, BodySpool
 from circadia.gateway.memory.call_memory import ExchangeQueue
+from circadia.gateway.model_call.hold import Gate
 from circadia.memory.search.retrieval import Retrieval
 from circadia.sleeptime.engine.health import SleepHealth
 from circadia.sleeptime.engine.worker import SleepWorker

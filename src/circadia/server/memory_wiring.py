@@ -10,8 +10,8 @@ import aiohttp
 from circadia.clock import Clock
 from circadia.gateway.answers.answer_book import AnswerBook
 from circadia.gateway.answers.serving import AnswerResolver
+from circadia.gateway.memory.additions import ChangeNotice
 from circadia.gateway.memory.call_memory import CallMemory, ExchangeQueue
-from circadia.gateway.memory.change_notice import ChangeNotice
 from circadia.gateway.memory.injection import Injection
 from circadia.ids import IdSource
 from circadia.llm import local_weights

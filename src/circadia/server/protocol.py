@@ -12,7 +12,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from circadia.gateway.doors.exchange import DISCONNECT_KEY, Disconnect
+from circadia.gateway.hold.reply import DISCONNECT_KEY, Disconnect
 
 END_SECONDS: Final = 1
 """How long requests may still write after the drain; then they are cancelled."""

@@ -9,9 +9,8 @@ from yarl import URL
 from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.forward_proxy import find_forward_proxy
-from circadia.gateway.calls.model_call import Provider
 from circadia.gateway.calls.paths import parse_rules
-from circadia.gateway.calls.upstream import Upstream, provider_headers
+from circadia.gateway.calls.upstream import Provider, Upstream, provider_headers
 from circadia.gateway.dialects.registry import build_dialects
 from circadia.gateway.wire.base import Origin
 from circadia.gateway.wire.dialer import tls_context

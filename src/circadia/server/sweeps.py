@@ -7,7 +7,7 @@ from datetime import timedelta
 from circadia.agents.sessions import SessionService
 from circadia.agents.waits import Waits
 from circadia.clock import Clock
-from circadia.gateway.accounting.backlog import NAME_PREFIX
+from circadia.gateway.accounting.write_behind import NAME_PREFIX
 from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.guarded_step import run_guarded
 from circadia.memory.forgetting import find_expired_episodes, forget_expired_episodes

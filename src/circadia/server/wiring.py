@@ -29,22 +29,19 @@ from circadia.gateway.accounting.journal import LINES, Journal
 from circadia.gateway.answers.answer_book import AnswerBook
 from circadia.gateway.answers.drafting import GatewayAnswerDrafter
 from circadia.gateway.answers.serving import AnswerResolver
-from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.doors.mcp import OWN, McpDoor
-from circadia.gateway.doors.model import ModelDoor
-from circadia.gateway.hold.bodies import BodySpool
-from circadia.gateway.hold.gate import Gate
-from circadia.gateway.hold.in_flight import BodiesInFlight
-from circadia.gateway.hold.keep_alive import Ticker
+from circadia.gateway.hold.bodies import BodiesInFlight, BodySpool
 from circadia.gateway.hold.places import file_limit
+from circadia.gateway.hold.reply import Ticker
+from circadia.gateway.mcp.door import OWN, McpDoor, Seal
 from circadia.gateway.mcp.http import McpHttp, tell_when_written
-from circadia.gateway.mcp.session_seal import Seal
 from circadia.gateway.mcp.stdio import StdioServers
 from circadia.gateway.memory.call_memory import ExchangeQueue
 from circadia.gateway.memory.conversations import Turns
-from circadia.gateway.proxy.answer_writer import AnswerWriter
-from circadia.gateway.proxy.ledger import Ledger
-from circadia.gateway.proxy.relay import Relay
+from circadia.gateway.model_call.answer import AnswerWriter
+from circadia.gateway.model_call.door import ModelDoor
+from circadia.gateway.model_call.hold import Gate
+from circadia.gateway.model_call.prepare import Preparation
+from circadia.gateway.model_call.record import Ledger
 from circadia.ids import AgentId, RandomIds, hash_token
 from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.event_sequencer import EventSequencer
@@ -192,7 +189,7 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     journal = Journal(clock, store, basis.build_spool("journal", LINES), events, metrics.count_line)
     gate = _build_gate(basis, presence, journal, ticker)
     memory, embedding = build_memory(settings, secret, basis.session, clock, ids, store, signals, events)
-    registry.bind, tier.sleep.close_gate = memory.banks.make_bound_banks, gate.shut
+    registry.bind, tier.sleep.close_gate = memory.banks.make_bound_banks, gate.close_for
     models = build_sleep_models(settings, secret, clock, stack, basis.environment)
     dreams, folders = build_sleeptime(settings, clock, ids, memory), build_memory_folders(basis, events, models)
     await _prepare(basis, sessions, registry, waits, tier, memory)
@@ -203,7 +200,7 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     stdio, bodies = StdioServers(basis.mcp_servers, basis.environment, clock), BodiesInFlight(settings.limits)
     answers, lookup = build_gateway_answers(basis, memory, journal, metrics, models[0])
     door, exchanges, ahead = await _model_door(stack, basis, identity, gate, bodies, journal, memory, dreams, answers)
-    doors = {"llm": door, "mcp": _mcp_door(basis, identity, gate, bodies, ticker, own, stdio)}
+    doors = {"llm": door, "mcp": _mcp_door(basis, identity, gate, bodies, own, stdio)}
     parts = ApiParts(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         sign_in=SignIn(clock, store, identity, basis.admin_tokens), threads=threads, sequencer=sequencer,
@@ -213,7 +210,7 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     )  # fmt: skip
     front, worker = _build_front(basis, doors, parts, identity, metrics), build_wake_worker(basis, tier)
     dreamer, counting = _build_dreamer(models, basis, dreams, metrics, memory, tier, ahead, lookup)
-    register_gauges(metrics, gate, bodies, gate.parking, journal, exchanges, worker, signals, failed, memory.retrieval)
+    register_gauges(metrics, gate, bodies, gate.bodies, journal, exchanges, worker, signals, failed, memory.retrieval)
     caches = memory, lookup, answers[1], exchanges, tier.inbox, dreams.notebook
     following = await start_follower(basis, identity, presence, caches)
     sweeps = Sweeps(clock, store, events, waits, sessions, settings, basis.leads, basis.due)
@@ -309,19 +306,17 @@ async def _model_door(
     exchanges, remembering = build_gateway_memory(basis, memory, dreams, *answers)
     dreams.behind = [writer.flush for writer in (exchanges, answers[1])]
     ledger = Ledger(clock, basis.ids, journal, budget, turns, remembering, basis.traces)
-    relay = Relay(
-        clock, store, identity, gate, turns, remembering, ledger, AnswerWriter(gate.presence, owners),
-        settings.defaults.silent_seconds,
-    )  # fmt: skip
+    preparation = Preparation(clock, store, identity, turns, remembering, ledger)
+    writer = AnswerWriter(gate.presence, owners)
     door = ModelDoor(
-        clock, identity, gate, bodies, providers, owners, budget, relay, settings.defaults, settings.limits, Plain()
+        clock, identity, gate, bodies, providers, owners, budget, preparation, writer, ledger, settings.defaults,
+        settings.limits,
     )  # fmt: skip
     return door, exchanges, GatewayAnswerDrafter(clock, store, memory, answers[0].finder, providers)
 
 
 def _mcp_door(
-    basis: ServerBasis, identity: Identity, gate: Gate, bodies: BodiesInFlight, ticker: Ticker, own: ASGIApp,
-    stdio: StdioServers,
+    basis: ServerBasis, identity: Identity, gate: Gate, bodies: BodiesInFlight, own: ASGIApp, stdio: StdioServers,
 ) -> McpDoor:  # fmt: skip
     configured = basis.mcp_servers
     over_http: dict[str, ASGIApp] = {
@@ -330,7 +325,7 @@ def _mcp_door(
     children: dict[str, ASGIApp] = {name: stdio.server(name) for name, entry in configured.items() if not entry.url}
     seal = Seal([hashlib.sha256(b"circadia mcp sessions\n" + token.encode()).digest() for token in basis.admin_tokens])
     return McpDoor(
-        basis.clock, identity, gate, bodies, basis.signals, ticker, seal, {OWN: own, **over_http, **children},
+        basis.clock, identity, gate, bodies, basis.signals, seal, {OWN: own, **over_http, **children},
         frozenset(over_http), basis.settings.defaults, basis.settings.limits,
     )  # fmt: skip
 

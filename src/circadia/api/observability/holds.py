@@ -8,7 +8,7 @@ from fastapi import Query
 from circadia.agents.access import require_operator
 from circadia.agents.directory import require_names
 from circadia.api.parts import Parts, Who, noun_router
-from circadia.gateway.hold.gate import HoldView
+from circadia.gateway.model_call.hold import HoldView
 from circadia.ids import HoldId
 from circadia.records.member import MemberHolds
 from circadia.records.session import build_reference

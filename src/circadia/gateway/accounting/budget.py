@@ -41,7 +41,7 @@ def require_model(agent: Agent, request: ModelRequest, route: Route) -> None:
     models = agent.policy.models
     if models is None:
         return
-    named = (*(() if request.model is None else (request.model,)), *request.instead)
+    named = (*(() if request.model is None else (request.model,)), *request.fallback_models)
     wrong = next((model for model in named if model not in models), None)
     if wrong is not None:
         raise Forbidden(f"{agent.reference!r} may not use model {wrong!r}; it may use {', '.join(models)}")

@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import NotFound, StorageUnavailable
-from circadia.gateway.accounting.backlog import BacklogSpool
-from circadia.gateway.accounting.write_behind import WriteBehindQueue
+from circadia.gateway.accounting.write_behind import BacklogSpool, WriteBehindQueue
 from circadia.ids import AgentId
 from circadia.records.agent import Agent
 from circadia.stores.base import Store, Tx

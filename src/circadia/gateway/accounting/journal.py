@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from circadia.clock import Clock
-from circadia.gateway.accounting.backlog import BacklogSpool
-from circadia.gateway.accounting.write_behind import WriteBehindQueue
+from circadia.gateway.accounting.write_behind import BacklogSpool, WriteBehindQueue
 from circadia.records.agent import Agent
 from circadia.records.call import Call
 from circadia.records.conversation import Conversation

@@ -1,5 +1,6 @@
 """The frame of a call: what its digest stands for, and what may be answered for the provider."""
 
+import contextlib
 import copy
 import json
 from collections.abc import Mapping, Sequence
@@ -9,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circadia.gateway.codecs import anthropic_messages, openai_chat, openai_responses
-from circadia.gateway.codecs.base import FramedCall
-from circadia.gateway.codecs.frame import VolatileSpans
+from circadia.errors import InvalidRequest
+from circadia.gateway.dialects import anthropic_messages, openai_chat, openai_responses
 from circadia.gateway.dialects.base import Dialect
+from circadia.gateway.dialects.frames import FramedCall, VolatileSpans
 from tests.gateway.dialects.samples import CHAT, MESSAGES, RESPONSES, body
 
 NOTHING = VolatileSpans()
@@ -61,7 +62,7 @@ EACH = pytest.mark.parametrize("dialect", CALLS, ids=lambda one: one.endpoint)
 
 def framed(dialect: Dialect, request: object, volatile: VolatileSpans = NOTHING) -> FramedCall:
     assert dialect.answer_codec is not None
-    found = dialect.answer_codec.frame_call(body(request), volatile)
+    found = dialect.answer_codec.frame_call(dialect.load(body(request)), volatile)
     assert found is not None
     return found
 
@@ -104,7 +105,8 @@ def test_a_digest_knows_neither_the_order_of_keys_nor_spaces_nor_what_was_said(
 ) -> None:
     request = call(dialect, unknown=value)
     assert dialect.answer_codec is not None
-    again = dialect.answer_codec.frame_call(json.dumps(turned(request), indent=indent).encode(), NOTHING)
+    read = dialect.load(json.dumps(turned(request), indent=indent).encode())
+    again = dialect.answer_codec.frame_call(read, NOTHING)
     assert again is not None
     assert again.digest == framed(dialect, request).digest
     assert framed(dialect, saying(dialect, user(question), unknown=value)).digest == again.digest
@@ -359,8 +361,9 @@ def test_usual_settings_keep_no_answer_from_being_served(dialect: Dialect, more:
 @given(junk=st.binary(max_size=60) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_rubbish_is_no_call_and_no_answer(dialect: Dialect, junk: bytes) -> None:
     assert dialect.answer_codec is not None
-    found = dialect.answer_codec.frame_call(junk, NOTHING)
-    assert found is None or not found.servable
+    with contextlib.suppress(InvalidRequest):
+        found = dialect.answer_codec.frame_call(dialect.load(junk), NOTHING)
+        assert found is None or not found.servable
     assert dialect.answer_codec.parse_answer(junk) is None
 
 
@@ -374,5 +377,6 @@ def test_deep_nesting_is_framed_or_not_but_never_crashes(dialect: Dialect, depth
         b'{"service_tier":' + deep + b',"messages":[],"input":[]}',
         b'{"messages":[{"role":"system","content":' + deep + b'}],"input":[{"role":"user","content":' + deep + b"}]}",
     ):
-        dialect.answer_codec.frame_call(request, VolatileSpans(("dates",)))
+        with contextlib.suppress(InvalidRequest):
+            dialect.answer_codec.frame_call(dialect.load(request), VolatileSpans(("dates",)))
         dialect.answer_codec.parse_answer(request)

@@ -1,5 +1,6 @@
 """Usage records of calls: reserved before a call is sent, settled once it has ended (GATE-64, GATE-66)."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -8,13 +9,15 @@ from opentelemetry.trace import Span
 from circadia.clock import Clock
 from circadia.gateway.accounting.budget import DEFAULT_OUTPUT_TOKENS, CallBudgetGuard, has_budget
 from circadia.gateway.accounting.journal import Journal
-from circadia.gateway.calls.model_call import ModelCall
-from circadia.gateway.hold.gate import Admission
-from circadia.gateway.memory.conversations import ConversationCall, SleepTier, Turns
-from circadia.gateway.proxy.relayed_call import RelayedCall
+from circadia.gateway.calls.upstream import ModelCall
+from circadia.gateway.memory.call_memory import CallMemory
+from circadia.gateway.memory.conversations import ConversationCall, Turns
+from circadia.gateway.model_call.hold import Admission
+from circadia.gateway.model_call.send import RelayedCall
 from circadia.ids import CallId, IdSource
 from circadia.llm.usage import Usage
 from circadia.records.call import Call, CallStatus
+from circadia.records.conversation import Conversation
 from circadia.records.event import EventType
 from circadia.records.event_data import UpstreamError
 from circadia.telemetry.traces import Traces, end_call_span
@@ -24,20 +27,15 @@ _UNKNOWN: Final = Usage()
 _NOTHING: Final = Usage(input_tokens=0, output_tokens=0)
 
 
+@dataclass(slots=True)
 class LedgerEntry:
-    __slots__ = ("admission", "at", "began", "id", "relayed", "span", "turn")
-
-    def __init__(
-        self, relayed: RelayedCall, turn: ConversationCall, admission: Admission,
-        call_id: CallId, at: datetime, began: float, span: Span,
-    ) -> None:  # fmt: skip
-        self.relayed = relayed
-        self.turn = turn
-        self.admission = admission
-        self.id = call_id
-        self.at = at
-        self.began = began
-        self.span = span
+    relayed: RelayedCall
+    turn: ConversationCall
+    admission: Admission
+    id: CallId
+    at: datetime
+    began: float
+    span: Span
 
 
 class Ledger:
@@ -50,7 +48,7 @@ class Ledger:
         journal: Journal,
         budget: CallBudgetGuard,
         turns: Turns,
-        tier: SleepTier,
+        memory: CallMemory,
         traces: Traces,
     ) -> None:
         self._clock = clock
@@ -58,7 +56,7 @@ class Ledger:
         self._journal = journal
         self._budget = budget
         self._turns = turns
-        self._tier = tier
+        self._memory = memory
         self._traces = traces
 
     def open_entry(self, relayed: RelayedCall, turn: ConversationCall, admission: Admission) -> LedgerEntry:
@@ -89,7 +87,7 @@ class Ledger:
             if has_budget(call.agent.policy):  # its caller left during the budget check: free the reservation
                 self._budget.release(entry.id)
             end_call_span(entry.span, None)
-            self._tier.on_call_unsent(call, turn)
+            self._memory.on_call_unsent(call, turn)
             return
         row = _build_row(entry, self._clock.monotonic() - entry.began)
         end_call_span(entry.span, row)
@@ -99,7 +97,7 @@ class Ledger:
             turn, call.request, answer=meter.answer_hashes, handle=meter.handle, answered=answered,
             additions=relayed.follow_up.additions if relayed.was_read else "", is_chore=relayed.follow_up.is_chore,
         )  # fmt: skip
-        self._tier.on_call_ended(
+        self._memory.on_call_ended(
             call,
             turn,
             answered=answered,
@@ -108,6 +106,17 @@ class Ledger:
             hashes=meter.answer_hashes,
             context_share=_context_share(relayed) if call.agent.policy.bank is not None else 0.0,
         )
+
+    def record_passed(self, relayed: RelayedCall, ending: Conversation | None) -> None:
+        """Tell memory of a call that generated nothing, and perhaps ended a conversation.
+
+        An answer made in the background is reported when it is fetched.
+        """
+        if ending is not None and relayed.status is not None and relayed.status < 300:
+            self._memory.on_conversation_ended(relayed.call, ending.end_user)
+        content = relayed.meter.answer_so_far()
+        if content is not None and content.handle is not None:
+            self._memory.on_background_answer(relayed.call, content.handle, content)
 
 
 def reservation(call: ModelCall, now: datetime) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Passes answers to the caller as they come.
+"""Passes answers to the caller as they come; errors and keep-alives in the shape that the provider's SDK accepts.
 
 A reply that was opened before its answer arrived, as a 200 of the requested content type, gets what fits into it.
 """
@@ -6,20 +6,72 @@ A reply that was opened before its answer arrived, as a 200 of the requested con
 import asyncio
 
 from circadia.agents.presence import Presence, PresenceCell
-from circadia.errors import StillAsleep, UpstreamFailed, UpstreamTimedOut
+from circadia.errors import (
+    HTTP_STATUS,
+    CallDropped,
+    CircadiaError,
+    InvalidRequest,
+    LimitReached,
+    RetryLater,
+    StillAsleep,
+    UpstreamFailed,
+    UpstreamTimedOut,
+)
 from circadia.gateway.accounting.id_owners import Owners
-from circadia.gateway.calls.model_call import ModelCall
-from circadia.gateway.calls.upstream import is_json, is_stream
+from circadia.gateway.calls.upstream import ModelCall, is_json, is_stream
+from circadia.gateway.dialects.base import Dialect
 from circadia.gateway.dialects.errors import error_reason
-from circadia.gateway.hold.reply import OPENED_STREAM, Phase
+from circadia.gateway.hold.reply import OPENED_JSON, OPENED_STREAM, Phase, method_headers
+from circadia.gateway.model_call.send import RelayedCall
 from circadia.gateway.payload.server_sent_events import WholeEvents, event_data
-from circadia.gateway.proxy.relayed_call import RelayedCall
-from circadia.gateway.proxy.reply_format import ModelReplyFormat
 from circadia.gateway.wire.base import ConnectionBroken, ConnectionStalled
 from circadia.gateway.wire.connection import ProviderResponse
 
 _LONGEST_ERROR = 65_536
 """Maximum number of bytes read of an error that an upstream sends as a stream."""
+
+
+LONGEST_RETRY_AFTER = 60.0
+"""Seconds; openai-python ignores a longer `Retry-After` and uses its own."""
+
+
+class ModelReplyFormat:
+    """Errors in the provider's shape, and keep-alives that the provider's SDK accepts."""
+
+    def __init__(self, dialect: Dialect, *, streamed: bool, counts_events: bool = False) -> None:
+        """`counts_events` tells that the caller takes nothing else for a sign of life."""
+        self._dialect = dialect
+        self._streamed = streamed
+        self._keep_alive = (
+            (dialect.keep_alive_event if counts_events else dialect.keep_alive_bytes) if streamed else b" "
+        )
+        self.opening = OPENED_STREAM if streamed else OPENED_JSON
+
+    def build_keep_alive(self) -> bytes:
+        """Return bytes that an SSE parser drops, an event that its reader drops, or a space before the JSON."""
+        return self._keep_alive
+
+    def error_response(self, error: CircadiaError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        """Return the error in the provider's shape, with the retry headers that its SDKs read."""
+        status = 400 if isinstance(error, InvalidRequest) else HTTP_STATUS[type(error)]
+        headers = [(b"content-type", b"application/json"), (b"x-circadia-error", error.code.encode())]
+        headers += method_headers(error)
+        after = error.retry_after_seconds
+        if isinstance(error, RetryLater | LimitReached):
+            passes_soon = isinstance(error, RetryLater) or (after is not None and after <= LONGEST_RETRY_AFTER)
+            headers.append((b"x-should-retry", b"true" if passes_soon else b"false"))
+            seconds = min(after if after is not None else 5.0, LONGEST_RETRY_AFTER) if passes_soon else after or 60.0
+            headers.append((b"retry-after", b"%d" % max(1, round(seconds))))
+        elif isinstance(error, CallDropped):
+            headers.append((b"x-should-retry", b"false"))
+        return status, headers, self._dialect.errors.body(status, error.code, error.message)
+
+    def in_band_error(self, error: CircadiaError) -> bytes | None:
+        """Return the provider's error event; None for a buffered answer, unless a broken one would be sent again."""
+        build = self._dialect.errors.event if self._streamed else self._dialect.errors.body
+        if not self._streamed and not isinstance(error, CallDropped):
+            return None
+        return build(HTTP_STATUS[type(error)], error.code, error.message)
 
 
 class AnswerWriter:
@@ -148,7 +200,7 @@ def _fit_to_request(call: ModelCall, answer: ProviderResponse, whole: bytes) -> 
         message = f"upstream {name!r} answered {answer.status}{reason and ': '}{reason}"
         if not call.request.streamed or answer.status < 400:
             raise UpstreamFailed(message)
-        return call.dialect.event_of_error(answer.status, whole, message)
+        return call.dialect.errors.event_of(answer.status, whole, message)
     _require_unpacked(call, answer)
     if not call.request.streamed:
         if not whole.lstrip().startswith((b"{", b"[")):

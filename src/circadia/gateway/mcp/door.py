@@ -5,9 +5,12 @@ keeps the caller alive, and turns a late JSON answer into an event of the stream
 """
 
 import asyncio
+import base64
 import hashlib
+import hmac
+import secrets
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -16,26 +19,21 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from circadia.agents.access import require_may_act, require_mcp_server, require_member
 from circadia.agents.identity import Identity
 from circadia.clock import Clock
-from circadia.errors import (
-    CircadiaError,
-    Forbidden,
-    InvalidRequest,
-    MethodNotAllowed,
-    NotFound,
-    StillAsleep,
-    TargetGone,
-    UpstreamFailed,
-)
+from circadia.errors import Forbidden, InvalidRequest, MethodNotAllowed, NotFound, TargetGone, UpstreamFailed
 from circadia.gateway.calls.headers import bearer, first_value, without_token
-from circadia.gateway.doors.exchange import run_until_disconnect, send_error
-from circadia.gateway.hold.gate import AsleepAgain, Gate, GateCall
-from circadia.gateway.hold.in_flight import BodiesInFlight, CallBody, run_off_loop
-from circadia.gateway.hold.keep_alive import Ticker
-from circadia.gateway.hold.reply import Phase, Reply
-from circadia.gateway.mcp.message import WAIT_TOOLS, McpMessage, read_message
-from circadia.gateway.mcp.reply_adapter import TAKEN, ReplyAdapter, build_receive
-from circadia.gateway.mcp.reply_format import McpReplyFormat, json_event
-from circadia.gateway.mcp.session_seal import Seal
+from circadia.gateway.hold.bodies import BodiesInFlight, CallBody, run_off_loop
+from circadia.gateway.hold.reply import Phase, Reply, run_until_disconnect, send_error
+from circadia.gateway.mcp.messages import (
+    TAKEN,
+    WAIT_TOOLS,
+    McpMessage,
+    McpReplyFormat,
+    ReplyAdapter,
+    build_receive,
+    json_event,
+    read_message,
+)
+from circadia.gateway.model_call.hold import Admission, Gate, GateCall
 from circadia.records.agent import Agent
 from circadia.records.principal import Principal
 from circadia.settings import DefaultsSettings, LimitsSettings
@@ -57,6 +55,43 @@ _JAVASCRIPT: Final = ("node", "undici", "bun/", "deno/")
 """Prefixes of the user agents that fetch sends in Node, Bun and Deno."""
 
 
+_MAC_BYTES = 16
+
+
+class Seal:
+    """Binds MCP session ids to their token without any state: the id contains its own proof (GATE-35).
+
+    An outer id is the inner one (the proxied server's, or a random one of ours) and a MAC over it, the server's name
+    and the owner's token hash. It survives a restart, cannot be used with another token or at another server, and a
+    rotated token ends its sessions. The first key makes ids, any opens them; keys are secrets that survive restarts.
+    """
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        self._keys = keys
+
+    def fresh(self, owner: str, server: str) -> str:
+        """Return a new session id for a server that issues none."""
+        return self.close(owner, server, secrets.token_hex(8))
+
+    def close(self, owner: str, server: str, inner: str) -> str:
+        """Return the owner's id for the server's `inner` id; `owner` is a token hash."""
+        return f"{inner}.{_mac(self._keys[0], owner, server, inner)}"
+
+    def open(self, owner: str, server: str, outer: str) -> str:
+        """Return the inner id. Raises NotFound if it is not this owner's; MCP clients then start a new session."""
+        inner, _, mac = outer.rpartition(".")
+        macs = [_mac(key, owner, server, inner) for key in self._keys]
+        if not inner or not any(hmac.compare_digest(mac.encode(), each.encode()) for each in macs):
+            raise NotFound("no such MCP session for this token; initialize again")
+        return inner
+
+
+def _mac(key: bytes, owner: str, server: str, inner: str) -> str:
+    text = "\n".join((owner, server, inner)).encode("utf-8", "surrogateescape")
+    digest = hmac.digest(key, text, hashlib.sha256)[:_MAC_BYTES]
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
 class McpDoor:
     """ASGI application for `/mcp`. `stateful` names the servers that issue their own session ids."""
 
@@ -67,7 +102,6 @@ class McpDoor:
         gate: Gate,
         in_flight: BodiesInFlight,
         signals: Signals,
-        ticker: Ticker,
         seal: Seal,
         servers: Mapping[str, ASGIApp],
         stateful: frozenset[str],
@@ -79,7 +113,6 @@ class McpDoor:
         self._gate = gate
         self._in_flight = in_flight
         self._signals = signals
-        self._ticker = ticker
         self._seal = seal
         self._servers = servers
         self._stateful = stateful
@@ -99,7 +132,7 @@ class McpDoor:
             await send_error(reply, error)
         finally:
             body.drop()
-            self._ticker.drop(reply)
+            self._gate.ticker.drop(reply)
 
     async def _serve(self, scope: Scope, receive: Receive, reply: Reply, body: CallBody) -> None:
         server = scope["path"][4:].strip("/")
@@ -172,25 +205,18 @@ class McpDoor:
                 if agent is None or not message.is_held(lists=agent.policy.hold_lists):
                     await self._answer_call(call, message, body.content, reply)
                     return
-                operation = f"{message.method} {message.target}".strip()
-                grace_seconds, limit = self._defaults.hold_grace_seconds, _hold_limit(agent)
-                with GateCall(
-                    self._gate,
-                    agent,
-                    reply,
-                    body,
+                call.gate_call = gate_call = GateCall(
+                    agent=agent,
+                    reply=reply,
+                    body=body,
                     door="mcp",
                     to=call.server,
-                    what=operation,
-                    grace_seconds=grace_seconds,
-                    limit=limit,
-                    polls=waits,
+                    what=f"{message.method} {message.target}".strip(),
+                    grace_seconds=self._defaults.hold_grace_seconds,
+                    repeats_after_empty=waits,
                     in_pulse=call.principal.pulse_id is not None,
-                ) as gate_call:
-                    # Own tools take effect in their order; another server takes its messages in that order.
-                    await self._wait_for_admission(call, agent, gate_call, keeps_place=not waits)
-                    call.on_taken = gate_call.leave_line
-                    await self._answer_call(call, message, body.content, reply)
+                )
+                await self._gate.pass_call(gate_call, partial(self._send_admitted, call, message, gate_call))
         except (TimeoutError, TargetGone) as error:
             is_over = waits and (isinstance(error, TimeoutError) or self._gate.presence.is_stopping)
             if not is_over or reply.phase >= Phase.ANSWERING:
@@ -205,29 +231,25 @@ class McpDoor:
         gives_up = program.startswith(_JAVASCRIPT) and message.progress_token is None
         return JAVASCRIPT_SECONDS if gives_up else None
 
-    async def _wait_for_admission(
-        self, call: "McpCall", agent: Agent, gate_call: GateCall, *, keeps_place: bool
+    async def _send_admitted(
+        self, call: "McpCall", message: McpMessage, gate_call: GateCall, admission: Admission
     ) -> None:
-        """Return when the server may receive the body at once; a wait tool lets other calls pass it."""
-        while True:
-            call.held = True
-            await gate_call.admit()
-            call.held = False
-            await self._reauthorize(agent, call)
-            try:
-                await gate_call.wait_for_turn()
-                await gate_call.wait_to_send()
-                gate_call.clear_to_send(keeps_place=keeps_place)
-            except AsleepAgain:
-                continue
-            return
+        """Send an admitted message. Raises AsleepAgain if the gate does not clear it."""
+        if admission.was_held:
+            await self._renew_rights(gate_call.agent, call)
+        await self._gate.wait_for_turn(gate_call)
+        await self._gate.wait_to_send(gate_call)
+        # Own tools take effect in their order; another server takes its messages in that order. Waits let others pass.
+        self._gate.clear_to_send(gate_call, blocks_later_calls=not gate_call.repeats_after_empty)
+        call.on_taken = partial(self._gate.leave_line, gate_call)
+        await self._answer_call(call, message, gate_call.body.content, gate_call.reply)
 
     async def _answer_call(self, call: "McpCall", message: McpMessage, body: bytes, reply: Reply) -> None:
         if message.is_held(lists=False) and reply.phase is Phase.SILENT:
-            self._ticker.add(reply, self._clock.monotonic() + self._defaults.hold_grace_seconds)
+            self._gate.ticker.add(reply, self._clock.monotonic() + self._defaults.hold_grace_seconds)
         await self._forward(call, message, body, reply)
 
-    async def _reauthorize(self, agent: Agent, call: "McpCall") -> None:
+    async def _renew_rights(self, agent: Agent, call: "McpCall") -> None:
         """Update the call to its agent's current rights: a hold lasts hours, and rights are revoked meanwhile."""
         principal = await self._identity.authenticate(bearer(call.headers))
         if principal.agent is None or principal.agent.id != agent.id:
@@ -242,7 +264,7 @@ class McpDoor:
             reply,
             message,
             call.server,
-            lambda: self._ticker.drop(reply),
+            lambda: self._gate.ticker.drop(reply),
             lambda headers: self._seal_headers(call, message, headers),
             self._limits.max_answer_bytes,
         )
@@ -284,7 +306,7 @@ class McpDoor:
 
     async def _answer_nothing_yet(self, call: "McpCall", message: McpMessage, reply: Reply) -> None:
         """Answer a wait tool in its own shape, for a client that would give up (GATE-48)."""
-        self._ticker.drop(reply)
+        self._gate.ticker.drop(reply)
         text = {"type": "text", "text": "Nothing yet. Call this tool again to go on waiting."}
         result: dict[str, object] = {"content": [text], "structuredContent": {"messages": [], "timed_out": True}}
         if call.modern:
@@ -305,7 +327,7 @@ class McpDoor:
         if len(named_calls) > 1 and not named_calls[0].has_session:  # of several connections: which one is unknown
             return False
         for call in named_calls:
-            if call.held or call.server not in self._stateful:
+            if call.is_at_gate or call.server not in self._stateful:
                 call.cancelled = has_cancelled = True
                 call.task.cancel()
         return has_cancelled
@@ -316,7 +338,7 @@ class McpCall:
         self.principal = principal
         self.server = server
         self.owner = owner
-        self.held = False
+        self.gate_call: GateCall | None = None
         self.cancelled = False
         self.on_taken: Callable[[], None] = _do_nothing
         task = asyncio.current_task()
@@ -332,6 +354,11 @@ class McpCall:
     def has_session(self) -> bool:
         """Whether request ids belong to one connection only."""
         return self._session is not None
+
+    @property
+    def is_at_gate(self) -> bool:
+        """Whether it is held, or waits for its turn: its server has not got it."""
+        return self.gate_call is not None and not self.gate_call.is_cleared
 
     def key(self, request_id: object) -> str:
         """Return what a cancellation must match: a hash of caller, server, session and request."""
@@ -350,10 +377,3 @@ class McpCall:
 
 
 def _do_nothing() -> None: ...
-
-
-def _hold_limit(agent: Agent) -> tuple[float, CircadiaError] | None:
-    seconds = agent.policy.hold_max_seconds
-    if seconds is None:
-        return None
-    return seconds, StillAsleep(f"{agent.reference!r} is asleep; its call was held for {seconds:g} s")

@@ -1,9 +1,50 @@
-"""Answers in a declared form: as the arguments of a tool, or as JSON that fits a schema."""
+"""What a request asks for beside its prompt: usage in its stream, and an answer in a declared form."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Literal, cast
 
+from circadia.gateway.payload import splice
 from circadia.gateway.payload.fields import as_list, as_object, as_text
+
+_KEY: Final = "stream_options"
+MissingUsage = Literal["member", "value"]
+"""Whether a request has no stream options at all, or some without `include_usage`."""
+
+
+def wants_usage(request: dict[str, object]) -> bool:
+    return as_object(request.get(_KEY)).get("include_usage") is True
+
+
+def refuses_usage_option(status: int, body: bytes) -> bool:
+    """Return whether an error names the option, as servers do that do not know it."""
+    return status in (400, 422) and (_KEY.encode() in body or b"include_usage" in body)
+
+
+def find_missing_usage(request: dict[str, object]) -> MissingUsage | None:
+    """Return what a streamed request lacks to get usage; None if it does not stream or has set the option itself."""
+    if request.get("stream") is not True:
+        return None
+    if _KEY not in request:
+        return "member"
+    options = request[_KEY]
+    is_open = options is None or (
+        isinstance(options, dict) and "include_usage" not in as_object(cast("object", options))
+    )
+    return "value" if is_open else None
+
+
+def add_usage_option(body: bytes, missing: MissingUsage) -> bytes:
+    """Return the body of a request with `stream_options.include_usage`, every other byte unchanged."""
+    if missing == "member":
+        at = len(body.rstrip()) - 1
+        return b'%b,"stream_options":{"include_usage":true}%b' % (body[:at], body[at:])
+    try:
+        text = body.decode()
+        place = splice.member(text, splice.value_start(text), _KEY)
+    except ValueError:  # nested too deeply
+        return body
+    return body if place is None else splice.insert_member(text, place, "include_usage", True).encode()
+
 
 _OF_PYDANTIC_AI: Final = "final_result"
 """Prefix of Pydantic AI's output tools."""

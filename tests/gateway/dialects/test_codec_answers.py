@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from circadia.gateway.codecs.base import DecodedAnswer
 from circadia.gateway.dialects.base import Dialect
+from circadia.gateway.dialects.frames import DecodedAnswer
 from circadia.llm.usage import Usage
 from tests.gateway.dialects.samples import CHAT, CHAT_USAGE, MESSAGE_CONTENT, MESSAGES, RESPONSES, body
 

@@ -1,4 +1,4 @@
-"""A ready answer in a provider's shape: its own meter, its SDK and the voice itself read the same words in it."""
+"""A ready answer in a provider's shape: its own meter, its SDK and the codec itself read the same words in it."""
 
 from datetime import UTC, datetime
 
@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.responses import Response
 
-from circadia.gateway.codecs.base import AnswerCodec
-from circadia.gateway.codecs.frame import VolatileSpans
-from circadia.gateway.dialects.base import Dialect, Meter
+from circadia.gateway.dialects.base import Dialect
+from circadia.gateway.dialects.frames import AnswerCodec, VolatileSpans
+from circadia.gateway.dialects.meters import Meter
 from tests.gateway.dialects.samples import ALL, CHAT, MESSAGES, RESPONSES, body, bytewise, run
 
 pytestmark = pytest.mark.spec("ANS-03")
@@ -32,17 +32,17 @@ BACK = {CHAT: "messages", RESPONSES: "input", MESSAGES: "messages"}
 EACH = pytest.mark.parametrize("dialect", ASKED, ids=lambda one: one.endpoint)
 
 
-def voice(dialect: Dialect) -> AnswerCodec:
+def codec(dialect: Dialect) -> AnswerCodec:
     assert dialect.answer_codec is not None
     return dialect.answer_codec
 
 
 def whole(dialect: Dialect, text: str) -> bytes:
-    return voice(dialect).build_answer(text, id="ans_1", model="m", at=AT)
+    return codec(dialect).build_answer(text, id="ans_1", model="m", at=AT)
 
 
 def events(dialect: Dialect, text: str, *, usage: bool = False) -> bytes:
-    streamed = voice(dialect).build_events(whole(dialect, text), usage=usage)
+    streamed = codec(dialect).build_events(whole(dialect, text), usage=usage)
     assert streamed is not None
     return streamed
 
@@ -86,14 +86,14 @@ def test_the_next_request_continues_what_was_served(dialect: Dialect) -> None:
     before = request[BACK[dialect]]
     items = before if isinstance(before, list) else [{"role": "user", "content": before}]
     again = {**request, BACK[dialect]: [*items, said, {"role": "user", "content": "And now?"}]}
-    framed = voice(dialect).frame_call(body(again), NOTHING)
+    framed = codec(dialect).frame_call(dialect.load(body(again)), NOTHING)
     assert framed is not None
     assert framed.conversation(dialect.parse_request(body(again)).chain) in hashes
 
 
 @EACH
 def test_what_is_served_would_be_kept_as_an_answer_in_words(dialect: Dialect) -> None:
-    answered = voice(dialect).parse_answer(whole(dialect, TEXT))
+    answered = codec(dialect).parse_answer(whole(dialect, TEXT))
     assert answered is not None
     assert (answered.text, answered.reasoning, answered.called, answered.cut) == (TEXT, "", False, False)
     assert (answered.usage.input_tokens, answered.usage.output_tokens) == (0, 0)
@@ -195,7 +195,7 @@ def test_anthropics_sdk_reads_a_served_message_as_a_stream() -> None:
     assert (said.id, said.stop_reason, said.usage.output_tokens) == ("msg_ans_1", "end_turn", 0)
 
 
-def test_only_endpoints_that_are_asked_in_words_have_a_voice() -> None:
+def test_only_endpoints_that_are_asked_in_words_have_a_codec() -> None:
     assert [each.endpoint for each in ALL if each.answer_codec is not None] == [
         "chat_completions",
         "responses",
