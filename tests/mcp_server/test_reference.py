@@ -6,7 +6,7 @@ import re
 import jsonschema
 import pytest
 
-from circadia.mcp_server.arguments import output_schema
+from circadia.mcp_server.tool import output_schema
 from circadia.mcp_server.tools import TOOLS, Tool
 from tests.house.tree import REFERENCE, Part, coded, parts
 

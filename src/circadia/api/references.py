@@ -5,25 +5,11 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from circadia.agents.directory import find_agent_by_reference
-from circadia.errors import Conflict, Forbidden, TargetGone
+from circadia.agents.directory import find_agent_by_reference, find_own_session
+from circadia.errors import Conflict, Forbidden
 from circadia.records.agent import Agent
 from circadia.records.principal import Principal
-from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
 from circadia.stores.base import Tx
-
-
-async def home_of(tx: Tx, principal: Principal) -> Session:
-    """Return the session of the caller's bare names; `default` for the operator.
-
-    Raises:
-        TargetGone: it is closed.
-    """
-    own = principal.agent
-    session = await (tx.sessions.get_by_name(DEFAULT_SESSION) if own is None else tx.sessions.get(own.session_id))
-    if session is None or session.status is SessionStatus.CLOSED:
-        raise TargetGone(f"session {own.session if own else DEFAULT_SESSION!r} is closed")
-    return session
 
 
 async def named_agent(tx: Tx, principal: Principal, reference: str) -> Agent:
@@ -32,7 +18,7 @@ async def named_agent(tx: Tx, principal: Principal, reference: str) -> Agent:
     Raises:
         NotFound: there is none; the message suggests names. Forbidden: its session is not granted.
     """
-    return await find_agent_by_reference(tx, principal, await home_of(tx, principal), reference)
+    return await find_agent_by_reference(tx, principal, await find_own_session(tx, principal), reference)
 
 
 async def own_agent(tx: Tx, principal: Principal, reference: str) -> Agent:

@@ -94,9 +94,9 @@ def _user(given: Mapping[str, str]) -> str | None:
 
 async def _request_pass(caller: Caller, name: str | None, user: str | None, new: NewPass) -> tuple[str, Pass]:
     """Request a pass over a bank that the caller may write to; agents must respect the gates."""
-    memory, tier = caller.parts.memory, caller.parts.sleeptime
+    memory, tier = caller.context.memory, caller.context.sleeptime
     await tier.flush_answered_calls()
-    async with caller.parts.store.begin_write() as tx:
+    async with caller.context.store.begin_write() as tx:
         bank = await memory.banks.open_bank(tx, caller.principal, name, user=user)  # does not create the bank
         await memory.banks.open_bank(tx, caller.principal, name, write=True, user=user)
         if not caller.principal.is_operator:

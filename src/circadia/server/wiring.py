@@ -49,7 +49,7 @@ from circadia.ids import AgentId, RandomIds, hash_token
 from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.llm.prices import listed_models
-from circadia.mcp_server.app import McpParts, McpServer
+from circadia.mcp_server.app import McpContext, McpServer
 from circadia.memory.services import MemoryServices
 from circadia.records.member import Role
 from circadia.records.principal import Principal
@@ -196,9 +196,9 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     models = build_sleep_models(settings, secret, clock, stack, basis.environment)
     dreams, folders = build_sleeptime(settings, clock, ids, memory), build_memory_folders(basis, events, models)
     await _prepare(basis, sessions, registry, waits, tier, memory)
-    own = McpServer(McpParts(
-        store=store, clock=clock, signals=signals, threads=threads, waits=waits, confirmer=confirmer,
-        presence=presence, settings=settings, wake=tier, memory=memory, sleeptime=dreams, folders=folders,
+    own = McpServer(McpContext(
+        store=store, clock=clock, threads=threads, waits=waits, confirmer=confirmer,
+        settings=settings, wake=tier, memory=memory, sleeptime=dreams, folders=folders,
     ))  # fmt: skip
     stdio, bodies = StdioServers(basis.mcp_servers, basis.environment, clock), BodiesInFlight(settings.limits)
     answers, lookup = build_gateway_answers(basis, memory, journal, metrics, models[0])

@@ -5,9 +5,9 @@ from typing import Annotated
 from fastapi import Header
 from pydantic import Field
 
+from circadia.agents.directory import find_own_session
 from circadia.api.bodies import Body
 from circadia.api.parts import Parts, Who, noun_router
-from circadia.api.references import home_of
 from circadia.api.waking.wake_views import message_outcome, require_speaker
 from circadia.errors import InvalidRequest
 from circadia.ids import MessageId
@@ -79,7 +79,7 @@ async def send_direct(body: DirectMessageBody, who: Who, parts: Parts, idempoten
         key=resolve_idempotency_key(body.key, idempotency_key),
     )
     async with parts.store.begin_write() as tx:
-        sent = await parts.wake.inbox.send(tx, who, await home_of(tx, who), letter)
+        sent = await parts.wake.inbox.send(tx, who, await find_own_session(tx, who), letter)
         budgets = await fetch_budgets(
             tx, sent.to, parts.clock.now(), sender=who.agent, place=sent.place, counts=sent.counts
         )  # fmt: skip

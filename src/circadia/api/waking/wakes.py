@@ -7,9 +7,10 @@ from pydantic import Field, StrictBool
 
 from circadia.agents.access import require_operator
 from circadia.agents.chains import NOWHERE, fetch_place
+from circadia.agents.directory import find_own_session
 from circadia.api.pages import fetch_page
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
-from circadia.api.references import Instant, home_of, named_agent, require_enabled
+from circadia.api.references import Instant, named_agent, require_enabled
 from circadia.api.waking.direct_messages import Key, SenderBody, resolve_idempotency_key
 from circadia.api.waking.wake_views import dry_run_outcome, require_speaker, wake_outcome
 from circadia.errors import Forbidden, InvalidRequest, NotFound
@@ -71,7 +72,7 @@ async def wake_agent(
         return await _without_message(body, who, parts, key)
     letter = OutgoingMessage(to=body.to, content=body.message, wake=body.reason, key=key, override=body.override)
     async with parts.store.begin_write() as tx:
-        sent = await parts.wake.inbox.send(tx, who, await home_of(tx, who), letter)
+        sent = await parts.wake.inbox.send(tx, who, await find_own_session(tx, who), letter)
         assert sent.wake is not None
         budgets = await fetch_budgets(
             tx, sent.to, parts.clock.now(), sender=who.agent, place=sent.place, counts=sent.counts

@@ -5,10 +5,9 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, Field
 
 from circadia.errors import Conflict, InvalidRequest, NotFound
-from circadia.mcp_server.arguments import ANSWER_CHARACTERS, Arguments, ToolResult
 from circadia.mcp_server.caller import Caller
+from circadia.mcp_server.tool import ANSWER_CHARACTERS, Arguments, Tool, ToolResult
 from circadia.mcp_server.tools.memory import as_text
-from circadia.mcp_server.tools.tool import Tool
 from circadia.records.dream_job import DreamJob, DreamSource
 from circadia.settings.dreams import DreamSettings
 
@@ -64,7 +63,7 @@ class DreamUndoResult(ToolResult):
 
 def list_folders(caller: Caller) -> list[str]:
     """Return the names of the memory folders that the caller may dream over."""
-    folders = caller.parts.folders.requests.folders
+    folders = caller.context.folders.requests.folders
     return [name for name, folder in folders.items() if _may_dream(caller, folder)]
 
 
@@ -87,8 +86,8 @@ def _may_dream(caller: Caller, folder: DreamSettings) -> bool:
 
 async def _status(caller: Caller, arguments: DreamFolderArguments) -> ToolResult:
     folder = choose_folder(caller, arguments.folder)
-    found = await caller.parts.folders.fetch_status(folder)
-    async with caller.parts.store.begin_read() as tx:
+    found = await caller.context.folders.fetch_status(folder)
+    async with caller.context.store.begin_read() as tx:
         jobs = await tx.dream_jobs.find_all(source=DreamSource.FOLDER, name=folder, limit=10)
     return DreamFolderResult(
         folder=folder, entries=found.entries, next_dream=found.next_dream, waiting=found.waiting,
@@ -103,21 +102,21 @@ async def _run(caller: Caller, arguments: RunDreamArguments) -> ToolResult:
 async def request_dream(caller: Caller, folder: str | None, instructions: str) -> DreamJob:
     """Ask for a dream over the caller's folder. Raises NotFound, InvalidRequest, Conflict: one has not ended."""
     chosen = choose_folder(caller, folder)
-    async with caller.parts.store.begin_write() as tx:
-        return await caller.parts.folders.requests.request_folder(
+    async with caller.context.store.begin_write() as tx:
+        return await caller.context.folders.requests.request_folder(
             tx, chosen, None, instructions, by=caller.principal.name
         )
 
 
 async def _diff(caller: Caller, arguments: OneDreamArguments) -> ToolResult:
     job = await _find_dream(caller, arguments)
-    diff = str(job.report.get("diff", "")) or await caller.parts.folders.show_diff(job.name, job.pass_id)
+    diff = str(job.report.get("diff", "")) or await caller.context.folders.show_diff(job.name, job.pass_id)
     return DreamDiffResult(dream=job.id, diff=diff[:ANSWER_CHARACTERS], cut=len(diff) > ANSWER_CHARACTERS)
 
 
 async def _undo(caller: Caller, arguments: OneDreamArguments) -> ToolResult:
     job = await _find_dream(caller, arguments)
-    result = await caller.parts.folders.undo(job.name, job.pass_id)
+    result = await caller.context.folders.undo(job.name, job.pass_id)
     files = {str(path): outcome.value for path, outcome in result.outcomes.items()}
     return DreamUndoResult(dream=job.id, files=files, left_out=list(result.problems))
 
@@ -125,7 +124,7 @@ async def _undo(caller: Caller, arguments: OneDreamArguments) -> ToolResult:
 async def _find_dream(caller: Caller, arguments: OneDreamArguments) -> DreamJob:
     """Return a dream that left something in the folder's history. Raises NotFound, Conflict: it changed nothing."""
     folder = choose_folder(caller, arguments.folder)
-    async with caller.parts.store.begin_read() as tx:
+    async with caller.context.store.begin_read() as tx:
         jobs = await tx.dream_jobs.find_all(source=DreamSource.FOLDER, name=folder, limit=1000)
     job = next((job for job in jobs if arguments.dream in (None, job.id) and (job.pass_id or arguments.dream)), None)
     if job is None:

@@ -1,4 +1,4 @@
-"""Memory tools: remember, recall, and edit blocks if the bank's policy allows it (MEM-10)."""
+"""Memory tools: remember, recall, and edit blocks if the bank's policy allows it (MEM-10, SLEEP-27)."""
 
 import json
 from collections.abc import Sequence
@@ -9,14 +9,15 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from circadia.errors import NotFound
-from circadia.mcp_server.arguments import Arguments, ToolResult, take_fitting
 from circadia.mcp_server.caller import Caller
-from circadia.mcp_server.tools.tool import Tool
-from circadia.memory.blocks import writer_of
+from circadia.mcp_server.tool import Arguments, NoArguments, Tool, ToolResult, take_fitting
+from circadia.mcp_server.tools.sleep import Unconfirmed, list_unconfirmed
+from circadia.memory.blocks import BlockUpdate, writer_of
 from circadia.memory.episodes import NewEpisode, is_text
 from circadia.memory.search.index import Question
 from circadia.memory.search.retrieval import SearchHit
 from circadia.memory.uses import build_use
+from circadia.records.agent import Cause
 from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
 from circadia.records.end_user import shorten_name
@@ -156,15 +157,15 @@ async def _remember(caller: Caller, arguments: Remember) -> ToolResult:
         importance=arguments.importance,
         key=arguments.key,
     )
-    memory = caller.parts.memory
-    async with caller.parts.store.begin_write() as tx:
+    memory = caller.context.memory
+    async with caller.context.store.begin_write() as tx:
         bank = await memory.banks.open_bank(tx, caller.principal, arguments.bank, write=True, user=arguments.user)
         stored = await memory.episodes.remember(tx, bank, new)
     return RememberResult(episode=stored.episode.id, bank=bank.name, new=stored.new)
 
 
 async def _recall(caller: Caller, arguments: Recall) -> ToolResult:
-    memory = caller.parts.memory
+    memory = caller.context.memory
 
     async def work(tx: Tx, question: Question) -> tuple[Bank, Sequence[SearchHit]] | None:
         try:
@@ -184,7 +185,7 @@ async def _recall(caller: Caller, arguments: Recall) -> ToolResult:
         hits = await memory.retrieval.find(tx, bank, filtered)
         return bank, take_fitting(hits, lambda hit: hit.item.text)
 
-    result = await memory.retrieval.run_question(caller.parts.store, arguments.query, work)
+    result = await memory.retrieval.run_question(caller.context.store, arguments.query, work)
     if result is None:
         return RecallAnswer(bank=None, hits=[])
     bank, hits = result
@@ -194,8 +195,8 @@ async def _recall(caller: Caller, arguments: Recall) -> ToolResult:
 
 
 async def _insert(caller: Caller, arguments: Insert) -> ToolResult:
-    memory = caller.parts.memory
-    async with caller.parts.store.begin_write() as tx:
+    memory = caller.context.memory
+    async with caller.context.store.begin_write() as tx:
         bank = await memory.banks.open_bank(tx, caller.principal, arguments.bank, write=True, user=arguments.user)
         written = await memory.blocks.insert(
             tx, bank, arguments.label, arguments.text, line=arguments.line, expected=arguments.expected_version,
@@ -205,8 +206,8 @@ async def _insert(caller: Caller, arguments: Insert) -> ToolResult:
 
 
 async def _replace(caller: Caller, arguments: Replace) -> ToolResult:
-    memory = caller.parts.memory
-    async with caller.parts.store.begin_write() as tx:
+    memory = caller.context.memory
+    async with caller.context.store.begin_write() as tx:
         bank = await memory.banks.open_bank(tx, caller.principal, arguments.bank, write=True, user=arguments.user)
         written = await memory.blocks.replace(
             tx, bank, arguments.label, arguments.old, arguments.new, expected=arguments.expected_version,
@@ -275,5 +276,63 @@ MEMORY_TOOLS: Final = (
         arguments=Replace,
         answer=BlockResult,
         run=_replace,
+    ),
+)
+
+
+class RethinkArguments(Arguments):
+    label: Label
+    value: Annotated[str, BeforeValidator(as_text)] = Field(
+        description="The complete new text of the block: with the new facts in their place, and nothing lost."
+    )
+    why: Annotated[str, BeforeValidator(as_text)] = Field(default="", max_length=2000, description="Reason.")
+    expected_version: Expected = None
+    bank: BankName = None
+    user: User = None
+
+
+class FinishAnswer(ToolResult):
+    sleeping: bool
+    unconfirmed: Unconfirmed = ()
+
+
+async def _rethink(caller: Caller, arguments: RethinkArguments) -> ToolResult:
+    agent = caller.agent
+    memory = caller.context.memory
+    edit = BlockUpdate(value=arguments.value, why=arguments.why, expected_version=arguments.expected_version)
+    async with caller.context.store.begin_write() as tx:
+        bank = await memory.banks.open_bank(tx, caller.principal, arguments.bank, write=True, user=arguments.user)
+        written = await memory.blocks.write(
+            tx, bank, arguments.label, edit, writer=writer_of(caller.principal), by=agent.reference
+        )
+    return block_answer(bank.name, written)
+
+
+async def _finish(caller: Caller, _: NoArguments) -> ToolResult:
+    agent = caller.agent
+    async with caller.context.store.begin_write() as tx:
+        outcome = await caller.context.wake.control.set(tx, caller.principal, agent, asleep=True, cause=Cause.TOOL)
+    return FinishAnswer(sleeping=outcome.agent.asleep, unconfirmed=await list_unconfirmed(caller, outcome.agent))
+
+
+RETHINK_TOOLS: Final = (
+    Tool(
+        name="memory_rethink",
+        description=(
+            "Rewrite a whole block of the learned context. Read `circadia://context` first, keep what is still true, "
+            "and put new facts where they belong."
+        ),
+        arguments=RethinkArguments,
+        answer=BlockResult,
+        run=_rethink,
+    ),
+    Tool(
+        name="memory_finish_edits",
+        description=(
+            "Finish the edits. You fall asleep, and your next call waits, at no cost, until there is something new."
+        ),
+        arguments=NoArguments,
+        answer=FinishAnswer,
+        run=_finish,
     ),
 )

@@ -7,10 +7,9 @@ from pydantic import Field
 
 from circadia.agents.access import require_sleep_control
 from circadia.agents.directory import find_agent_by_reference, hold_agents
-from circadia.mcp_server.arguments import Arguments, NoArguments, ToolResult
 from circadia.mcp_server.caller import Caller, name_from
+from circadia.mcp_server.tool import Arguments, NoArguments, Tool, ToolResult
 from circadia.mcp_server.tools.threads import AgentName
-from circadia.mcp_server.tools.tool import Tool
 from circadia.records.agent import Agent, Cause
 from circadia.wake.sleep_control import list_wakers
 
@@ -43,14 +42,14 @@ class SleepingResult(ToolResult):
 
 async def list_unconfirmed(caller: Caller, agent: Agent) -> tuple[str, ...]:
     """Return the gateways that have not confirmed that the agent sleeps, once all have or 100 ms have passed."""
-    return tuple((await caller.parts.confirmer.confirm([agent])).get(agent.id, ()))
+    return tuple((await caller.context.confirmer.confirm([agent])).get(agent.id, ()))
 
 
 async def _sleep_self(caller: Caller, _: NoArguments) -> ToolResult:
     agent = caller.agent
-    async with caller.parts.store.begin_write() as tx:
+    async with caller.context.store.begin_write() as tx:
         changed = (
-            await caller.parts.wake.control.set(tx, caller.principal, agent, asleep=True, cause=Cause.TOOL)
+            await caller.context.wake.control.set(tx, caller.principal, agent, asleep=True, cause=Cause.TOOL)
         ).agent
         wakers = await list_wakers(tx, changed)
     return SelfAnswer(
@@ -62,16 +61,16 @@ async def _sleep_self(caller: Caller, _: NoArguments) -> ToolResult:
 
 
 async def _set_sleeping(caller: Caller, arguments: SetSleepingArguments) -> ToolResult:
-    async with caller.parts.store.begin_write() as tx:
-        home = await caller.home(tx)
-        await hold_agents(tx, caller.principal, home, [arguments.agent])
-        agent = await find_agent_by_reference(tx, caller.principal, home, arguments.agent)
+    async with caller.context.store.begin_write() as tx:
+        session = await caller.find_session(tx)
+        await hold_agents(tx, caller.principal, session, [arguments.agent])
+        agent = await find_agent_by_reference(tx, caller.principal, session, arguments.agent)
         require_sleep_control(caller.principal, agent, asleep=arguments.sleeping)
-        outcome = await caller.parts.wake.control.set(
+        outcome = await caller.context.wake.control.set(
             tx, caller.principal, agent, asleep=arguments.sleeping, cause=Cause.TOOL
         )
     return SleepingResult(
-        agent=name_from(home, agent.reference),
+        agent=name_from(session, agent.reference),
         sleeping=outcome.agent.asleep,
         unread=[str(delivery.message.id) for delivery in outcome.missed],
         unconfirmed=await list_unconfirmed(caller, outcome.agent),

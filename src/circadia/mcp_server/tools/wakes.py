@@ -6,10 +6,9 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, Field
 
 from circadia.ids import MessageId
-from circadia.mcp_server.arguments import Arguments, ToolResult
 from circadia.mcp_server.caller import Caller, name_from
+from circadia.mcp_server.tool import Arguments, Tool, ToolResult
 from circadia.mcp_server.tools.threads import AgentName
-from circadia.mcp_server.tools.tool import Tool
 from circadia.records.message import MessageType, Priority
 from circadia.records.wake import Decision, WakeReason
 from circadia.wake.admission.budgets import Budget, describe_decision, fetch_budgets, retry_at
@@ -85,21 +84,21 @@ class SendResult(ToolResult):
     pair_budget: RemainingBudget | None = Field(description="Wakes of that agent by you today.")
 
 
-async def send(caller: Caller, letter: OutgoingMessage, *, acknowledge: MessageId | None = None) -> SendResult:
+async def send(caller: Caller, message: OutgoingMessage, *, acknowledge: MessageId | None = None) -> SendResult:
     """Send a message as the caller; acknowledge the answered one in the same transaction."""
-    async with caller.parts.store.begin_write() as tx:
-        home = await caller.home(tx)
-        sent = await caller.parts.wake.inbox.send(tx, caller.principal, home, letter)
+    async with caller.context.store.begin_write() as tx:
+        session = await caller.find_session(tx)
+        sent = await caller.context.wake.inbox.send(tx, caller.principal, session, message)
         own = caller.principal.agent
         if own is not None and acknowledge is not None:
-            await caller.parts.wake.inbox.ack(tx, own, [acknowledge])
+            await caller.context.wake.inbox.ack(tx, own, [acknowledge])
         budgets = await fetch_budgets(
-            tx, sent.to, caller.parts.clock.now(), sender=own, place=sent.place, counts=sent.counts
+            tx, sent.to, caller.context.clock.now(), sender=own, place=sent.place, counts=sent.counts
         )  # fmt: skip
     wake = sent.wake
     return SendResult(
         summary=describe_decision(wake, sent.to),
-        to=name_from(home, sent.to.reference),
+        to=name_from(session, sent.to.reference),
         message=sent.message.id,
         wake=None if wake is None else wake.id,
         decision=None if wake is None else wake.decision,
@@ -117,10 +116,10 @@ def _remaining_budget(budget: Budget | None) -> RemainingBudget | None:
 
 
 async def _message(caller: Caller, arguments: MessageAgent) -> ToolResult:
-    letter = OutgoingMessage(
+    message = OutgoingMessage(
         to=arguments.to, content=arguments.message, type=arguments.type, priority=arguments.priority, key=arguments.key
     )
-    return await send(caller, letter)
+    return await send(caller, message)
 
 
 async def _wake(caller: Caller, arguments: WakeAgent) -> ToolResult:

@@ -1,14 +1,18 @@
-"""Arguments and answers of tools: strict models, their JSON Schema, and messages for wrong arguments."""
+"""A tool: its arguments and answer, its description for the model, its function, and messages for wrong arguments."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from reprlib import Repr
 from typing import Any, ClassVar, Final, TypeVar
 
 import orjson
+from mcp_types import Tool as Listed
+from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from circadia.errors import InvalidRequest
 from circadia.llm.schemas import answer_schema, strip_schema
+from circadia.mcp_server.caller import Caller
 from circadia.stores.nul_check import NUL, holds_nul
 from circadia.suggestions import closest
 
@@ -115,3 +119,28 @@ def input_schema(model: type[Arguments]) -> dict[str, Any]:
 
 def output_schema(model: type[ToolResult]) -> dict[str, Any]:
     return strip_schema(model.model_json_schema(by_alias=True, mode="serialization"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tool:
+    """A tool of the server."""
+
+    name: str
+    description: str
+    """When to use it, for the model."""
+    arguments: type[Any]
+    """A subclass of `Arguments`."""
+    answer: type[ToolResult]
+    run: Callable[[Caller, Any], Awaitable[ToolResult]]
+    """Raises CircadiaError for what the caller can correct."""
+    reads_only: bool = False
+
+    def as_listed_tool(self) -> Listed:
+        """Return the entry for `tools/list`, without an answer schema, which no model needs."""
+        reads = ToolAnnotations(read_only_hint=True)
+        return Listed(
+            name=self.name,
+            description=self.description,
+            input_schema=input_schema(self.arguments),
+            annotations=reads if self.reads_only else ToolAnnotations(destructive_hint=False),
+        )
