@@ -15,7 +15,7 @@ from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.agents.sign_in import SignIn
 from circadia.agents.sleep_confirmation import SleepConfirmer
-from circadia.api.app import ApiParts, create_api
+from circadia.api.app import ApiContext, create_api
 from circadia.errors import NotFound, TargetGone
 from circadia.gateway.hold.gate import HoldView
 from circadia.ids import AgentId, HoldId, hash_token, new_token
@@ -100,7 +100,7 @@ class Service:
     """A running API."""
 
     def __init__(
-        self, url: str, parts: ApiParts, clock: ManualClock, held: FakeHolds, http: aiohttp.ClientSession
+        self, url: str, parts: ApiContext, clock: ManualClock, held: FakeHolds, http: aiohttp.ClientSession
     ) -> None:
         self.url = url
         self.parts = parts
@@ -171,7 +171,7 @@ async def serving(
         await store.close()
 
 
-async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapping[str, Json]) -> ApiParts:
+async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapping[str, Json]) -> ApiContext:
     signals = LocalSignals()
     ids = NumberedIds()
     settings = settings_from(stated)
@@ -184,7 +184,7 @@ async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapp
     asked = DreamRequests(clock, ids, events, settings.dreams)
     identity = Identity(store, signals, admin_token_hashes=[hash_token(ADMIN)], metrics_token_hash=hash_token(METRICS))
     presence = Presence(store, signals)
-    return ApiParts(
+    return ApiContext(
         store=store,
         clock=clock,
         signals=signals,

@@ -10,7 +10,7 @@ from circadia.stores.nul_check import NUL, holds_nul
 from circadia.suggestions import closest
 
 _SHOWN_KEY: Final = 80
-_TOLD_AT_ONCE: Final = 5
+_MAX_REPORTED_ERRORS: Final = 5
 
 
 Names = Annotated[list[Name], FirstMistake()]
@@ -29,14 +29,14 @@ class Body(BaseModel):
         if not isinstance(given, dict):
             return given
         if not cls.bears_nul and holds_nul(cast("dict[str, object]", given)):
-            raise PydanticCustomError("nul", "{told}", {"told": NUL})
+            raise PydanticCustomError("nul", "{message}", {"message": NUL})
         keys = [str(key) for key in cast("dict[object, object]", given)]
         known = {field.alias or name for name, field in cls.model_fields.items()}
         unknown = [key for key in keys if key not in known]
         if unknown:
-            first_unknown = [key[:_SHOWN_KEY] for key in unknown[:_TOLD_AT_ONCE]]
+            first_unknown = [key[:_SHOWN_KEY] for key in unknown[:_MAX_REPORTED_ERRORS]]
             message = ", ".join(f"unknown key {key!r}{_near(key, known)}" for key in first_unknown)
-            raise PydanticCustomError("unknown_key", "{told}", {"told": message})
+            raise PydanticCustomError("unknown_key", "{message}", {"message": message})
         return cast("dict[str, Any]", given)
 
 

@@ -19,7 +19,7 @@ MEDIA_TYPE: Final = "application/problem+json"
 INTERNAL: Final = "internal_error"
 """Code of unexpected errors."""
 _SHOWN_INPUT: Final = 80
-_TOLD_AT_ONCE: Final = 3
+_MAX_REPORTED_ERRORS: Final = 3
 _LISTED: Final = 100
 """Maximum number of problems in one answer."""
 
@@ -112,8 +112,8 @@ async def _handle_circadia_error(request: Request, error: Exception) -> Response
 
 async def _handle_validation_error(request: Request, error: Exception) -> Response:
     problems = [_field_problem(line) for line in cast("RequestValidationError", error).errors()[:_LISTED]]
-    details = "; ".join(f"{problem.path}: {problem.message}" for problem in problems[:_TOLD_AT_ONCE])
-    more = f"; and {len(problems) - _TOLD_AT_ONCE} more" if len(problems) > _TOLD_AT_ONCE else ""
+    details = "; ".join(f"{problem.path}: {problem.message}" for problem in problems[:_MAX_REPORTED_ERRORS])
+    more = f"; and {len(problems) - _MAX_REPORTED_ERRORS} more" if len(problems) > _MAX_REPORTED_ERRORS else ""
     return problem_response(InvalidRequest(details + more), request.url.path, problems)
 
 

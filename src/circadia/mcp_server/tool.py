@@ -22,7 +22,7 @@ ANSWER_CHARACTERS: Final = 100_000
 """Maximum length of the content of an answer, except for its first item; the next call returns the rest."""
 
 
-TOLD_AT_ONCE: Final = 10
+MAX_REPORTED_ERRORS: Final = 10
 """Maximum number of mistakes in an error message."""
 _SHOWN: Final = Repr()
 """Formats shortened values: formatting a large value would take longer than rejecting it."""
@@ -76,15 +76,15 @@ def read_arguments(tool: str, model: type[ArgumentsT], given: Mapping[str, objec
     fields = model.model_fields
     optional = {name for name, field in fields.items() if not field.is_required()}
     stated = {name: value for name, value in (given or {}).items() if value is not None or name not in optional}
-    unlisted = [name for name in stated if name not in fields][TOLD_AT_ONCE:]
+    unlisted = [name for name in stated if name not in fields][MAX_REPORTED_ERRORS:]
     for name in unlisted:
         del stated[name]
     try:
         arguments = model.model_validate(stated)
     except ValidationError as error:
         mistakes = error.errors(include_url=False)
-        message = "; ".join(_describe_mistake(line, model) for line in mistakes[:TOLD_AT_ONCE])
-        more = len(mistakes) + len(unlisted) - TOLD_AT_ONCE
+        message = "; ".join(_describe_mistake(line, model) for line in mistakes[:MAX_REPORTED_ERRORS])
+        more = len(mistakes) + len(unlisted) - MAX_REPORTED_ERRORS
         message += f"; and {more} more" if more > 0 else ""
         raise InvalidRequest(f"{tool}: {message}") from error
     if holds_nul(stated):

@@ -18,7 +18,7 @@ END_SECONDS: Final = 1
 """How long requests may still write after the drain; then they are cancelled."""
 HEAD_SECONDS: Final = 30.0
 """Time for the head of a connection's first request; later heads have the keep-alive time."""
-MOST_HEAD_BYTES: Final = 65_536
+MAX_HEAD_BYTES: Final = 65_536
 """Bytes of all headers of a request; providers and proxies allow 8 to 32 KiB."""
 _NO_HTTP: Final = "Invalid HTTP request received."
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
@@ -181,7 +181,7 @@ class GatewayHttpProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._head_bytes += len(name) + len(value)
-        if self._head_bytes > MOST_HEAD_BYTES:
+        if self._head_bytes > MAX_HEAD_BYTES:
             self.transport.write(_TOO_LARGE)
             self.transport.close()
             raise httptools.HttpParserCallbackError("the head is too large")

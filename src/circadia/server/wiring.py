@@ -21,7 +21,7 @@ from circadia.agents.sessions import SessionService
 from circadia.agents.sign_in import SignIn
 from circadia.agents.waits import Waits
 from circadia.answers.lookup import AnswerLookup
-from circadia.api.app import ApiParts, create_api
+from circadia.api.app import ApiContext, create_api
 from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.gateway.accounting.budget import CallBudgetGuard
 from circadia.gateway.accounting.id_owners import IssuedId, Owners
@@ -204,7 +204,7 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
     answers, lookup = build_gateway_answers(basis, memory, journal, metrics, models[0])
     door, exchanges, ahead = await _model_door(stack, basis, identity, gate, bodies, journal, memory, dreams, answers)
     doors = {"llm": door, "mcp": _mcp_door(basis, identity, gate, bodies, ticker, own, stdio)}
-    parts = ApiParts(
+    parts = ApiContext(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         sign_in=SignIn(clock, store, identity, basis.admin_tokens), threads=threads, sequencer=sequencer,
         tokens=AccessTokenService(clock, events), presence=presence, settings=settings, holds=gate,
@@ -243,7 +243,7 @@ def _build_identity(basis: ServerBasis) -> tuple[Identity, FailedTokens]:
 
 
 def _build_front(
-    basis: ServerBasis, doors: Mapping[str, ASGIApp], parts: ApiParts, identity: Identity, metrics: Metrics
+    basis: ServerBasis, doors: Mapping[str, ASGIApp], parts: ApiContext, identity: Identity, metrics: Metrics
 ) -> DoorRouter:
     is_worker = basis.role is Role.WORKER
     doors = dict.fromkeys((*doors, "ui"), refuse_calls) if is_worker else {**doors, "ui": DashboardDoor(parts.sign_in)}

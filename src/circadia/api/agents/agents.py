@@ -2,20 +2,21 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, cast
 
 from fastapi import Query, Response
-from pydantic import Field, StrictBool
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
+from pydantic_core import PydanticCustomError
 
 from circadia.agents.access import require_operator
 from circadia.agents.directory import find_agent, find_session
 from circadia.agents.registry import NewAgent
-from circadia.api.djinnbot import CamelCaseEvents
+from circadia.api.bodies import Body, drop_defaults
+from circadia.api.context import ApiContext, Context, Who, noun_router
 from circadia.api.entity_tags import TAGGED, IfMatch, entity_tag, require_match, set_etag
 from circadia.api.pages import fetch_page
-from circadia.api.parts import ApiParts, Parts, Who, noun_router
-from circadia.api.policies import BodyWithPolicy
-from circadia.records.agent import DEFAULT_WAKE_EVENTS, Agent, FirstMistake, Name, SleepEvent, WakeEvent
+from circadia.errors import InvalidRequest
+from circadia.records.agent import DEFAULT_WAKE_EVENTS, Agent, AgentPolicy, FirstMistake, Name, SleepEvent, WakeEvent
 from circadia.records.principal import Principal
 from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
 from circadia.schemas.agents import AgentCreated, AgentList, AgentStateList, AgentStateView, AgentToken, AgentView
@@ -28,8 +29,55 @@ AGENTS: Final = 200
 _STATES: Final = 10_000
 """Maximum number of sleep states in a page."""
 
+_EVENT_KEYS: Final = {"sleepEvents": "sleep_events", "wakeEvents": "wake_events"}
+"""DjinnBot's camelCase for the event lists."""
+
 SleepEvents = Annotated[frozenset[SleepEvent], FirstMistake()]
 WakeEvents = Annotated[frozenset[WakeEvent], FirstMistake()]
+
+
+class PolicyBody(AgentPolicy, Body):
+    """Policy keys. Missing keys come from the server's `defaults`; in a change, they stay unchanged."""
+
+    model_config = ConfigDict(json_schema_extra=drop_defaults)
+
+    def changes(self) -> dict[str, object]:
+        """Return the policy keys of the request."""
+        return {name: getattr(self, name) for name in AgentPolicy.model_fields if name in self.model_fields_set}
+
+
+class BodyWithPolicy(PolicyBody):
+    """A body that takes policy keys in `policy` or beside the other keys."""
+
+    policy: PolicyBody | None = Field(None, description="Policy keys to set; null removes a limit.")
+
+    def policy_changes(self) -> dict[str, object]:
+        """Return the policy keys of the request.
+
+        Raises:
+            InvalidRequest: a key is in both places.
+        """
+        inside = self.policy.changes() if self.policy else {}
+        beside = self.changes()
+        if twice := sorted(inside.keys() & beside.keys()):
+            raise InvalidRequest(f"{twice[0]!r} is in `policy` and beside it; send it once")
+        return inside | beside
+
+
+class CamelCaseEvents(BaseModel):
+    """A body that takes `sleepEvents` and `wakeEvents` too."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename_keys(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        values = cast("dict[str, Any]", given)
+        for camel, name in _EVENT_KEYS.items():
+            if camel in values and name in values:
+                message = f"{camel!r} and {name!r} are the same key; send one of them"
+                raise PydanticCustomError("key_twice", "{message}", {"message": message})
+        return {_EVENT_KEYS.get(key, key): value for key, value in values.items()}
 
 
 class AgentChange(CamelCaseEvents, BodyWithPolicy):
@@ -67,21 +115,21 @@ class AgentBody(CamelCaseEvents, BodyWithPolicy):
         )
 
 
-def agent_view(agent: Agent, parts: ApiParts, principal: Principal) -> AgentView:
+def agent_view(agent: Agent, context: ApiContext, principal: Principal) -> AgentView:
     """Return the agent as this caller may see it."""
     own = principal.agent is not None and principal.agent.id == agent.id
     return AgentView.of(
         agent,
-        held=parts.holds.count_held(agent.id),
+        held=context.holds.count_held(agent.id),
         sleep_events=sorted(agent.sleep_events),
         wake_events=sorted(agent.wake_events),
         policy=agent.policy if principal.is_operator or own else None,
-        in_file=agent.id in parts.registry.in_file,
+        in_file=agent.id in context.registry.in_file,
     )
 
 
-def agent_created(agent: Agent, token: str, parts: ApiParts, principal: Principal) -> AgentCreated:
-    return AgentCreated(**dict(agent_view(agent, parts, principal)), token=token)
+def agent_created(agent: Agent, token: str, context: ApiContext, principal: Principal) -> AgentCreated:
+    return AgentCreated(**dict(agent_view(agent, context, principal)), token=token)
 
 
 def _tag(view: AgentView) -> str:
@@ -89,8 +137,8 @@ def _tag(view: AgentView) -> str:
     return entity_tag(view.enabled, view.description, view.sleep_events, view.wake_events, view.policy)
 
 
-def _tagged_view(agent: Agent, response: Response, parts: ApiParts, principal: Principal) -> AgentView:
-    view = agent_view(agent, parts, principal)
+def _tagged_view(agent: Agent, response: Response, context: ApiContext, principal: Principal) -> AgentView:
+    view = agent_view(agent, context, principal)
     set_etag(response, _tag(view))
     return view
 
@@ -103,7 +151,7 @@ def set_no_store(response: Response) -> None:
 @router.get("/agents", response_model=AgentStateList)
 async def list_agent_states(
     who: Who,
-    parts: Parts,
+    context: Context,
     agent: Annotated[
         list[str] | None, Query(max_length=100, description="Only the agents of these references; may be repeated.")
     ] = None,
@@ -114,7 +162,7 @@ async def list_agent_states(
 ) -> Response:
     """List the sleep states of the agents in all open sessions. Operator only."""
     require_operator(who)
-    async with parts.store.begin_read() as tx:
+    async with context.store.begin_read() as tx:
         if agent is None:
             number = min(limit, _STATES)
             agents = await tx.agents.find_in_open_sessions(after=_split_cursor(after), limit=number)
@@ -122,7 +170,7 @@ async def list_agent_states(
             number = len(agent) + 1
             agents = [found_agent for name in agent[:limit] if (found_agent := await _find_open(tx, name)) is not None]
         pulsing = await tx.pulses.find_busy_agents()
-    held = [parts.holds.count_held(row.id) for row in agents]
+    held = [context.holds.count_held(row.id) for row in agents]
 
     def encode() -> str:
         rows = [
@@ -155,55 +203,64 @@ async def _find_open(tx: Tx, reference: str) -> Agent | None:
 async def list_agents(
     session: str,
     who: Who,
-    parts: Parts,
+    context: Context,
     after: Annotated[str | None, Query(description="`next` of the previous page.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = AGENTS,
 ) -> AgentList:
     """List the agents of a session with their sleep state. Access: operator, agents with access to the session."""
-    async with parts.store.begin_read() as tx:
-        home = await find_session(tx, who, session)
-        agents, more = await fetch_agents(tx, home, after, limit)
-    return AgentList(agents=[agent_view(agent, parts, who) for agent in agents], next=agents[-1].name if more else None)
+    async with context.store.begin_read() as tx:
+        found_session = await find_session(tx, who, session)
+        agents, more = await fetch_agents(tx, found_session, after, limit)
+    return AgentList(
+        agents=[agent_view(agent, context, who) for agent in agents], next=agents[-1].name if more else None
+    )
 
 
-async def fetch_agents(tx: Tx, home: Session, after: str | None, limit: int) -> tuple[Sequence[Agent], bool]:
+async def fetch_agents(tx: Tx, session: Session, after: str | None, limit: int) -> tuple[Sequence[Agent], bool]:
     """Return a page of the session's agents after this name, and whether there may be more."""
     return await fetch_page(
-        lambda last, most: tx.agents.find_page(home.id, after=after if last is None else last.name, limit=most), limit
+        lambda last, most: tx.agents.find_page(session.id, after=after if last is None else last.name, limit=most),
+        limit,
     )
 
 
 @router.post("/sessions/{session}/agents", status_code=201)
-async def create_agent(session: str, body: AgentBody, response: Response, who: Who, parts: Parts) -> AgentCreated:
+async def create_agent(session: str, body: AgentBody, response: Response, who: Who, context: Context) -> AgentCreated:
     """Create an agent; only this answer shows its token. Operator only."""
     require_operator(who)
-    async with parts.store.begin_write() as tx:
-        home = await find_session(tx, who, session, open_only=True)
-        agent, token = await parts.registry.add(tx, home, body.new_agent(), by=who.name)
+    async with context.store.begin_write() as tx:
+        found_session = await find_session(tx, who, session, open_only=True)
+        agent, token = await context.registry.add(tx, found_session, body.new_agent(), by=who.name)
     set_no_store(response)
-    return agent_created(agent, token, parts, who)
+    return agent_created(agent, token, context, who)
 
 
 @router.get("/sessions/{session}/agents/{agent}", responses=TAGGED)
-async def show_agent(session: str, agent: str, response: Response, who: Who, parts: Parts) -> AgentView:
+async def show_agent(session: str, agent: str, response: Response, who: Who, context: Context) -> AgentView:
     """Show an agent with its sleep state. Access: operator, agents with access to the session."""
-    async with parts.store.begin_read() as tx:
+    async with context.store.begin_read() as tx:
         found_agent = await find_agent(tx, await find_session(tx, who, session), agent)
-    return _tagged_view(found_agent, response, parts, who)
+    return _tagged_view(found_agent, response, context, who)
 
 
 @router.patch("/sessions/{session}/agents/{agent}", responses=TAGGED)
 async def change_agent(
-    session: str, agent: str, body: AgentChange, response: Response, who: Who, parts: Parts, if_match: IfMatch = None
+    session: str,
+    agent: str,
+    body: AgentChange,
+    response: Response,
+    who: Who,
+    context: Context,
+    if_match: IfMatch = None,
 ) -> AgentView:
     """Change, disable or enable an agent. Operator only."""
     require_operator(who)
     changes = body.policy_changes()
-    async with parts.store.begin_write() as tx:
+    async with context.store.begin_write() as tx:
         found_agent = await find_agent(tx, await find_session(tx, who, session, open_only=True), agent)
-        tag = _tag(agent_view(found_agent, parts, who))
+        tag = _tag(agent_view(found_agent, context, who))
         await require_match(tx, if_match, tag, f"agent {found_agent.reference!r}")
-        found_agent = await parts.registry.change(
+        found_agent = await context.registry.change(
             tx,
             found_agent,
             by=who.name,
@@ -213,24 +270,24 @@ async def change_agent(
             wake_events=body.wake_events,
             policy=changes or None,
         )
-    return _tagged_view(found_agent, response, parts, who)
+    return _tagged_view(found_agent, response, context, who)
 
 
 @router.delete("/sessions/{session}/agents/{agent}", status_code=204)
-async def delete_agent(session: str, agent: str, who: Who, parts: Parts) -> None:
+async def delete_agent(session: str, agent: str, who: Who, context: Context) -> None:
     """Delete an agent: its token becomes invalid, its held calls end, its records remain. Operator only."""
     require_operator(who)
-    async with parts.store.begin_write() as tx:
+    async with context.store.begin_write() as tx:
         found_agent = await find_agent(tx, await find_session(tx, who, session, open_only=True), agent)
-        await parts.registry.delete(tx, found_agent, by=who.name)
+        await context.registry.delete(tx, found_agent, by=who.name)
 
 
 @router.post("/sessions/{session}/agents/{agent}/token")
-async def rotate_token(session: str, agent: str, response: Response, who: Who, parts: Parts) -> AgentToken:
+async def rotate_token(session: str, agent: str, response: Response, who: Who, context: Context) -> AgentToken:
     """Give an agent a new token; the old one becomes invalid. Operator only."""
     require_operator(who)
-    async with parts.store.begin_write() as tx:
+    async with context.store.begin_write() as tx:
         found_agent = await find_agent(tx, await find_session(tx, who, session, open_only=True), agent)
-        token = await parts.registry.rotate(tx, found_agent, by=who.name)
+        token = await context.registry.rotate(tx, found_agent, by=who.name)
     set_no_store(response)
     return AgentToken(agent=found_agent.reference, token=token)

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from fastapi import Body, Response
 
 from circadia.agents.access import require_operator
+from circadia.api.context import Context, Who, noun_router
 from circadia.api.entity_tags import TAGGED, IfMatch, entity_tag, require_match, set_etag
-from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import named_agent, own_agent
 from circadia.records.agent import Agent
 from circadia.records.coordination import KEYS, SettingSource, flatten_coordination
@@ -18,9 +18,9 @@ router = noun_router("coordination")
 
 
 @router.get("/agents/{agent}/coordination", responses=TAGGED)
-async def show_coordination(agent: str, response: Response, who: Who, parts: Parts) -> CoordinationView:
+async def show_coordination(agent: str, response: Response, who: Who, context: Context) -> CoordinationView:
     """Show the wake settings of an agent with their sources. Access: operator, the agent."""
-    async with parts.store.begin_read() as tx:
+    async with context.store.begin_read() as tx:
         return _tagged_view(await own_agent(tx, who, agent), response)
 
 
@@ -36,31 +36,31 @@ async def change_coordination(
     ],
     response: Response,
     who: Who,
-    parts: Parts,
+    context: Context,
     if_match: IfMatch = None,
 ) -> CoordinationView:
     """Change the wake settings of an agent, starting with the next decision. Operator only."""
     require_operator(who)
-    async with parts.store.begin_write() as tx:
+    async with context.store.begin_write() as tx:
         found_agent = await named_agent(tx, who, agent)
         await _require_match(tx, if_match, found_agent)
-        changed = await parts.wake.coordinations.patch(tx, found_agent, body, by=who.name)
+        changed = await context.wake.coordinations.patch(tx, found_agent, body, by=who.name)
     return _tagged_view(changed, response)
 
 
 @router.delete("/agents/{agent}/coordination/{key}", responses=TAGGED)
 async def reset_coordination(
-    agent: str, key: str, response: Response, who: Who, parts: Parts, if_match: IfMatch = None
+    agent: str, key: str, response: Response, who: Who, context: Context, if_match: IfMatch = None
 ) -> CoordinationView:
     """Undo a change of a setting, by its flat name: the file or the default applies again.
 
     Operator only. A setting that was not changed stays as it is.
     """
     require_operator(who)
-    async with parts.store.begin_write() as tx:
+    async with context.store.begin_write() as tx:
         found_agent = await named_agent(tx, who, agent)
         await _require_match(tx, if_match, found_agent)
-        changed = await parts.wake.coordinations.reset(tx, found_agent, key, by=who.name)
+        changed = await context.wake.coordinations.reset(tx, found_agent, key, by=who.name)
     return _tagged_view(changed, response)
 
 

@@ -11,8 +11,8 @@ from pydantic import Field, model_validator
 
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body
+from circadia.api.context import ApiContext, Context, Who, noun_router
 from circadia.api.entity_tags import TAGGED, IfMatch, entity_tag, require_match, set_etag
-from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import Instant, named_agent, own_agent
 from circadia.errors import InvalidRequest
 from circadia.records.agent import Agent
@@ -29,9 +29,9 @@ router = noun_router("schedule")
 WINDOW: Final = timedelta(days=7)
 """Default length of the window."""
 LONGEST_WINDOW: Final = timedelta(days=366)
-MOST_OCCURRENCES: Final = 1000
+MAX_OCCURRENCES: Final = 1000
 """Maximum number of occurrences in an answer: the first ones of each routine."""
-MOST_BLACKOUTS: Final = 200
+MAX_BLACKOUTS: Final = 200
 """Maximum number of blackouts per agent."""
 NEXT_RUNS: Final = 10
 """Maximum number of next runs in an answer."""
@@ -77,7 +77,7 @@ class ScheduleBody(Body):
 
     routines: list[RoutineBody] | None = Field(None, max_length=100, description="All routines; others are deleted.")
     blackouts: list[BlackoutBody] | None = Field(
-        None, max_length=MOST_BLACKOUTS, description="All blackouts; others are deleted."
+        None, max_length=MAX_BLACKOUTS, description="All blackouts; others are deleted."
     )
 
 
@@ -94,7 +94,7 @@ async def show_schedule(
     agent: str,
     response: Response,
     who: Who,
-    parts: Parts,
+    context: Context,
     since: Annotated[Instant, Query(description="Start of the window; by default now.")] = None,
     until: Annotated[Instant, Query(description="End of the window; by default a week later.")] = None,
 ) -> ScheduleView:
@@ -102,10 +102,10 @@ async def show_schedule(
 
     Access: operator, the agent.
     """
-    async with parts.store.begin_read() as tx:
+    async with context.store.begin_read() as tx:
         found_agent = await own_agent(tx, who, agent)
         routines = await tx.routines.find_by_agent(found_agent.id)
-    return await asyncio.to_thread(_tagged_view, parts, found_agent, routines, response, since, until)
+    return await asyncio.to_thread(_tagged_view, context, found_agent, routines, response, since, until)
 
 
 @router.put("/agents/{agent}/schedule", responses=TAGGED)
@@ -114,7 +114,7 @@ async def set_schedule(
     body: ScheduleBody,
     response: Response,
     who: Who,
-    parts: Parts,
+    context: Context,
     dry_run: Annotated[
         bool, Query(description="Only check the schedule and show what it comes to; change nothing.")
     ] = False,
@@ -126,16 +126,16 @@ async def set_schedule(
     """
     require_operator(who)
     try:
-        found_agent, routines = await _write_schedule(parts, who, agent, body, if_match=if_match, dry_run=dry_run)
+        found_agent, routines = await _write_schedule(context, who, agent, body, if_match=if_match, dry_run=dry_run)
     except _DryRun as rolled_back:
         found_agent, routines = rolled_back.agent, rolled_back.routines
-    return await asyncio.to_thread(_tagged_view, parts, found_agent, routines, response)
+    return await asyncio.to_thread(_tagged_view, context, found_agent, routines, response)
 
 
 async def _write_schedule(
-    parts: ApiParts, who: Principal, reference: str, body: ScheduleBody, *, if_match: str | None, dry_run: bool
+    context: ApiContext, who: Principal, reference: str, body: ScheduleBody, *, if_match: str | None, dry_run: bool
 ) -> tuple[Agent, Sequence[Routine]]:
-    async with parts.store.begin_write() as tx:
+    async with context.store.begin_write() as tx:
         agent = await named_agent(tx, who, reference)
         zone = agent.coordination.zone
         known = await tx.routines.find_by_agent(agent.id)
@@ -143,10 +143,10 @@ async def _write_schedule(
         await require_match(tx, if_match, _tag(agent, known), what, agent=agent, changes=_CHANGES)
         if body.blackouts is not None:
             blackouts = [blackout.record(zone).model_dump(mode="json") for blackout in body.blackouts]
-            agent = await parts.wake.coordinations.patch(tx, agent, {"blackouts": blackouts}, by=who.name)
+            agent = await context.wake.coordinations.patch(tx, agent, {"blackouts": blackouts}, by=who.name)
         if body.routines is not None:
             specs = [routine.spec(zone) for routine in body.routines]
-            _require_due(known, await parts.wake.routines.replace(tx, agent, specs, by=who.name))
+            _require_due(known, await context.wake.routines.replace(tx, agent, specs, by=who.name))
         routines = await tx.routines.find_by_agent(agent.id)
         if dry_run:
             raise _DryRun(agent, routines)
@@ -193,7 +193,7 @@ def _window(now: datetime, since: datetime | None, until: datetime | None) -> tu
 
 
 def _tagged_view(
-    parts: ApiParts,
+    context: ApiContext,
     agent: Agent,
     routines: Sequence[Routine],
     response: Response,
@@ -202,13 +202,13 @@ def _tagged_view(
 ) -> ScheduleView:
     tag = _tag(agent, routines)
     set_etag(response, tag)
-    now = parts.clock.now()
+    now = context.clock.now()
     start, end = _window(now, since, until)
     coordination = agent.coordination
     spans = blackouts_between(coordination.blackouts, coordination.zone, start, end + WINDOW)
     due: list[Occurrence] = []
     complete = True
-    share = max(1, MOST_OCCURRENCES // max(1, len(routines)))
+    share = max(1, MAX_OCCURRENCES // max(1, len(routines)))
     for routine in routines:
         due_here = _due(agent, routine, spans, start, end, share + 1)
         complete = complete and len(due_here) <= share

@@ -11,9 +11,9 @@ from circadia.agents.directory import find_session
 from circadia.agents.sessions import NewThread
 from circadia.api.agents.agents import AGENTS, AgentBody, agent_created, agent_view, fetch_agents, set_no_store
 from circadia.api.bodies import Body, Names
+from circadia.api.context import Context, Who, noun_router
 from circadia.api.messaging.threads import ThreadBody, thread_view
 from circadia.api.pages import fetch_page
-from circadia.api.parts import Parts, Who, noun_router
 from circadia.ids import SessionId
 from circadia.records.agent import FirstMistake, Name
 from circadia.schemas.sessions import SessionCreated, SessionDetail, SessionList, SessionView
@@ -62,20 +62,20 @@ class SessionBody(Body):
 
 
 @router.post("/sessions", status_code=201)
-async def create_session(body: SessionBody, response: Response, who: Who, parts: Parts) -> SessionCreated:
+async def create_session(body: SessionBody, response: Response, who: Who, context: Context) -> SessionCreated:
     """Create a session with its agents and threads, all or nothing. Operator only."""
     require_operator(who)
     agents = [agent.new_agent() for agent in body.agents]
     threads = [NewThread(name=thread.name, participants=tuple(thread.participants)) for thread in body.threads]
     all_but = body.sleepers.all_but if body.sleepers else None
-    async with parts.store.begin_write() as tx:
-        created = await parts.sessions.create(tx, who, body.name, agents=agents, threads=threads, all_but=all_but)
+    async with context.store.begin_write() as tx:
+        created = await context.sessions.create(tx, who, body.name, agents=agents, threads=threads, all_but=all_but)
         opened = await tx.threads.find_by_session(created.session.id)
         thread_views = [await thread_view(tx, created.session.name, thread) for thread in opened]
     set_no_store(response)
     return SessionCreated.of(
         created.session,
-        agents=[agent_created(agent, token, parts, who) for agent, token in created.agents],
+        agents=[agent_created(agent, token, context, who) for agent, token in created.agents],
         threads=thread_views,
         warnings=list(created.warnings),
     )
@@ -84,14 +84,14 @@ async def create_session(body: SessionBody, response: Response, who: Who, parts:
 @router.get("/sessions")
 async def list_sessions(
     who: Who,
-    parts: Parts,
+    context: Context,
     closed: Annotated[bool, Query(description="Also list closed sessions.")] = False,
     after: Annotated[str | None, Query(description="`next` of the previous page.")] = None,
     limit: Annotated[int, Query(ge=1, le=10_000, description="Maximum number of rows.")] = 1000,
 ) -> SessionList:
     """List the open sessions. Operator only."""
     require_operator(who)
-    async with parts.store.begin_read() as tx:
+    async with context.store.begin_read() as tx:
         first = None if after is None else SessionId(after)
         sessions, more = await fetch_page(
             lambda last, most: tx.sessions.find_all(
@@ -105,21 +105,21 @@ async def list_sessions(
 
 
 @router.get("/sessions/{session}")
-async def show_session(session: str, who: Who, parts: Parts) -> SessionDetail:
+async def show_session(session: str, who: Who, context: Context) -> SessionDetail:
     """Show a session with its agents. Access: operator, agents with access to the session."""
-    async with parts.store.begin_read() as tx:
-        home = await find_session(tx, who, session)
-        agents, more = await fetch_agents(tx, home, None, AGENTS)
-    views = [agent_view(agent, parts, who) for agent in agents]
-    return SessionDetail.of(home, agents=views, next=agents[-1].name if more else None)
+    async with context.store.begin_read() as tx:
+        found_session = await find_session(tx, who, session)
+        agents, more = await fetch_agents(tx, found_session, None, AGENTS)
+    views = [agent_view(agent, context, who) for agent in agents]
+    return SessionDetail.of(found_session, agents=views, next=agents[-1].name if more else None)
 
 
 @router.delete("/sessions/{session}")
-async def close_session(session: str, who: Who, parts: Parts) -> SessionView:
+async def close_session(session: str, who: Who, context: Context) -> SessionView:
     """Close a session: its threads close, its agents' tokens become invalid, their held calls end. Operator only."""
     require_operator(who)
-    async with parts.store.begin_write() as tx:
-        home = await find_session(tx, who, session)
-        await parts.sessions.close(tx, home, by=who.name)
-        closed = await tx.sessions.get(home.id) or home
+    async with context.store.begin_write() as tx:
+        found_session = await find_session(tx, who, session)
+        await context.sessions.close(tx, found_session, by=who.name)
+        closed = await tx.sessions.get(found_session.id) or found_session
     return SessionView.of(closed)

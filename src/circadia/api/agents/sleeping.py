@@ -8,7 +8,7 @@ from pydantic import Field, StrictBool
 from circadia.agents.access import require_sleep_control
 from circadia.agents.directory import find_agent, find_session, hold_agents
 from circadia.api.bodies import Body, Names
-from circadia.api.parts import ApiParts, Parts, Who, noun_router
+from circadia.api.context import ApiContext, Context, Who, noun_router
 from circadia.ids import AgentId, MemberId
 from circadia.records.agent import Cause
 from circadia.schemas.sleeping import SleepingList, SleepingView
@@ -41,11 +41,11 @@ class SetManySleeping(SetSleeping):
 @router.get(_LAST, include_in_schema=False)
 @router.get(_SHORT, include_in_schema=False)
 @router.get(_STATE)
-async def get_sleeping(session: str, agent: str, who: Who, parts: Parts) -> SleepingView:
+async def get_sleeping(session: str, agent: str, who: Who, context: Context) -> SleepingView:
     """Show an agent's sleep state. Access: operator, agents with access to the session."""
-    async with parts.store.begin_read() as tx:
+    async with context.store.begin_read() as tx:
         found_agent = await find_agent(tx, await find_session(tx, who, session, open_only=True), agent)
-    return _view(SleepOutcome(agent=found_agent), parts)
+    return _view(SleepOutcome(agent=found_agent), context)
 
 
 @router.post(_BARE, include_in_schema=False)
@@ -56,7 +56,7 @@ async def get_sleeping(session: str, agent: str, who: Who, parts: Parts) -> Slee
 @router.put(_SHORT, include_in_schema=False)
 @router.post(_STATE, include_in_schema=False)
 @router.put(_STATE)
-async def set_sleeping(session: str, agent: str, body: SetSleeping, who: Who, parts: Parts) -> SleepingView:
+async def set_sleeping(session: str, agent: str, body: SetSleeping, who: Who, context: Context) -> SleepingView:
     """Put an agent to sleep or wake it.
 
     The server answers after the change is on disk. It answers a sleep once the other live gateways have confirmed that
@@ -65,46 +65,46 @@ async def set_sleeping(session: str, agent: str, body: SetSleeping, who: Who, pa
     guardrails, an agent's does not. Setting the current value changes nothing. Access: the operator, the agent, and
     agents with a grant in `may_wake` or `may_sleep`.
     """
-    async with parts.store.begin_write() as tx:
-        home = await find_session(tx, who, session, open_only=True)
-        await hold_agents(tx, who, home, [agent])
-        found_agent = await find_agent(tx, home, agent)
+    async with context.store.begin_write() as tx:
+        found_session = await find_session(tx, who, session, open_only=True)
+        await hold_agents(tx, who, found_session, [agent])
+        found_agent = await find_agent(tx, found_session, agent)
         require_sleep_control(who, found_agent, asleep=body.sleeping)
-        outcome = await parts.wake.control.set(tx, who, found_agent, asleep=body.sleeping, cause=Cause.REST)
-    return _view(outcome, parts, await parts.confirmer.confirm([outcome.agent]))
+        outcome = await context.wake.control.set(tx, who, found_agent, asleep=body.sleeping, cause=Cause.REST)
+    return _view(outcome, context, await context.confirmer.confirm([outcome.agent]))
 
 
 @router.put("/api/v1/sessions/{session}/sleeping")
-async def set_many_sleeping(session: str, body: SetManySleeping, who: Who, parts: Parts) -> SleepingList:
+async def set_many_sleeping(session: str, body: SetManySleeping, who: Who, context: Context) -> SleepingList:
     """Put agents of a session to sleep or wake them, all or none.
 
     Agents with a launcher get a pulse each; if `agents` names none, their guardrails decide when.
     """
-    async with parts.store.begin_write() as tx:
-        home = await find_session(tx, who, session, open_only=True)
+    async with context.store.begin_write() as tx:
+        found_session = await find_session(tx, who, session, open_only=True)
         names = body.agents
         if names is None:
-            names = [agent.name for agent in await tx.agents.find_by_session(home.id)]
-        await hold_agents(tx, who, home, names)
-        agents = [await find_agent(tx, home, name) for name in dict.fromkeys(names)]
+            names = [agent.name for agent in await tx.agents.find_by_session(found_session.id)]
+        await hold_agents(tx, who, found_session, names)
+        agents = [await find_agent(tx, found_session, name) for name in dict.fromkeys(names)]
         for agent in agents:
             require_sleep_control(who, agent, asleep=body.sleeping)
         outcomes = [
-            await parts.wake.control.set(
+            await context.wake.control.set(
                 tx, who, agent, asleep=body.sleeping, cause=Cause.REST, overrides=body.agents is not None
             )
             for agent in agents
         ]
-    unconfirmed = await parts.confirmer.confirm([outcome.agent for outcome in outcomes])
-    return SleepingList(agents=[_view(outcome, parts, unconfirmed) for outcome in outcomes])
+    unconfirmed = await context.confirmer.confirm([outcome.agent for outcome in outcomes])
+    return SleepingList(agents=[_view(outcome, context, unconfirmed) for outcome in outcomes])
 
 
 def _view(
-    outcome: SleepOutcome, parts: ApiParts, unconfirmed: Mapping[AgentId, Sequence[MemberId]] = _NOBODY
+    outcome: SleepOutcome, context: ApiContext, unconfirmed: Mapping[AgentId, Sequence[MemberId]] = _NOBODY
 ) -> SleepingView:
     return SleepingView.of(
         outcome.agent,
-        held=parts.holds.count_held(outcome.agent.id),
+        held=context.holds.count_held(outcome.agent.id),
         unconfirmed=list(unconfirmed.get(outcome.agent.id, ())),
         pulse=outcome.pulse_id,
         unread=[delivery.message.id for delivery in outcome.missed],

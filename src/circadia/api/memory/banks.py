@@ -1,27 +1,32 @@
-"""Banks: create, list, change, delete, and forget episodes."""
+"""Banks: create, list, change, delete, forget episodes, and export and import as JSON Lines (MEM-16)."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, suppress
 from itertools import islice
+from tempfile import SpooledTemporaryFile, gettempdir
 from typing import Annotated, Any, Final, cast
 
-from fastapi import Query, Response
+from fastapi import Query, Request, Response
 from pydantic import AfterValidator, ConfigDict, Field, StrictBool, ValidationError, field_validator
+from starlette.responses import StreamingResponse
 
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body, drop_defaults
+from circadia.api.context import Context, Who, noun_router
 from circadia.api.entity_tags import TAGGED, IfMatch, entity_tag, require_match, set_etag
-from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import Instant
-from circadia.errors import InvalidRequest
+from circadia.errors import InvalidRequest, StorageUnavailable
 from circadia.memory.banks import NewBank
 from circadia.memory.forgetting import forget
-from circadia.records.agent import MOST_MEASURED, FirstMistake, Name
+from circadia.memory.transfer.export import export_lines
+from circadia.memory.transfer.importer import read_lines
+from circadia.records.agent import MOST_COUNTED, MOST_MEASURED, FirstMistake, Name
 from circadia.records.bank import Bank, BankPolicy
 from circadia.records.end_user import shorten_name
 from circadia.records.event import EventType
 from circadia.records.event_data import EpisodeDeletion
-from circadia.schemas.banks import BankList, BankView, ForgottenView
+from circadia.schemas.banks import BankList, BankView, ForgottenView, ImportedView
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.settings.validation_messages import describe_mistakes
 from circadia.stores.base import Tx
@@ -60,7 +65,7 @@ def _require_measured(path: str, value: object) -> None:
 
 router = noun_router("banks")
 
-MOST_IDS: Final = 10_000
+MAX_IDS: Final = 10_000
 """Maximum number of episodes in one call."""
 
 User = Annotated[
@@ -110,7 +115,7 @@ class ForgetBody(Body):
 
     ids: Annotated[list[Name], FirstMistake()] | None = Field(
         None,
-        max_length=MOST_IDS,
+        max_length=MAX_IDS,
         description="Ids of episodes and notes; with a condition below, only the matching episodes.",
     )
     conversation: Name | None = Field(None, description="Episodes of this conversation.")
@@ -130,50 +135,56 @@ def _tag(bank: Bank) -> str:
 
 
 @router.post("/banks", status_code=201)
-async def create_bank(body: BankBody, who: Who, parts: Parts) -> BankView:
+async def create_bank(body: BankBody, who: Who, context: Context) -> BankView:
     """Create a bank. Operator only; a bank that an agent is bound to is created automatically."""
     require_operator(who)
     policy = body.policy.apply_to(BankPolicy()) if body.policy else BankPolicy()
-    async with parts.store.begin_write() as tx:
+    async with context.store.begin_write() as tx:
         new = NewBank(name=body.name, description=body.description, policy=policy)
-        return await bank_view(tx, await parts.memory.banks.create(tx, new, by=who.name))
+        return await bank_view(tx, await context.memory.banks.create(tx, new, by=who.name))
 
 
 @router.get("/banks")
 async def list_banks(
     who: Who,
-    parts: Parts,
+    context: Context,
     template: Annotated[str | None, Query(description="Only banks made from this template.")] = None,
     after: Annotated[str, Query(description="Name of the last bank on the previous page.")] = "",
     limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
 ) -> BankList:
     """List banks: all for the operator, and for an agent those that it may access."""
-    async with parts.store.begin_read() as tx:
-        banks = await parts.memory.banks.list_banks(tx, who, template=template, after=after, limit=limit + 1)
+    async with context.store.begin_read() as tx:
+        banks = await context.memory.banks.list_banks(tx, who, template=template, after=after, limit=limit + 1)
         page = [await bank_view(tx, bank) for bank in banks[:limit]]
     return BankList(banks=page, after=page[-1].name if len(banks) > limit else None)
 
 
 @router.get("/banks/{bank}", responses=TAGGED)
-async def show_bank(bank: str, response: Response, who: Who, parts: Parts, user: User = None) -> BankView:
+async def show_bank(bank: str, response: Response, who: Who, context: Context, user: User = None) -> BankView:
     """Show a bank. Access: operator, agents with access to the bank."""
-    async with parts.store.begin_read() as tx:
-        found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
+    async with context.store.begin_read() as tx:
+        found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
         set_etag(response, _tag(found_bank))
         return await bank_view(tx, found_bank)
 
 
 @router.patch("/banks/{bank}", responses=TAGGED)
 async def change_bank(
-    bank: str, body: BankChange, response: Response, who: Who, parts: Parts, user: User = None, if_match: IfMatch = None
+    bank: str,
+    body: BankChange,
+    response: Response,
+    who: Who,
+    context: Context,
+    user: User = None,
+    if_match: IfMatch = None,
 ) -> BankView:
     """Change the name, purpose or policy of a bank. Operator only."""
     require_operator(who)
-    async with parts.store.begin_write() as tx:
-        found_bank = await parts.memory.banks.get(tx, bank, user)
+    async with context.store.begin_write() as tx:
+        found_bank = await context.memory.banks.get(tx, bank, user)
         await require_match(tx, if_match, _tag(found_bank), f"bank {found_bank.name!r}")
         policy = body.policy.apply_to(found_bank.policy) if body.policy else None
-        changed = await parts.memory.banks.change(
+        changed = await context.memory.banks.change(
             tx, found_bank, by=who.name, name=body.name, description=body.description, policy=policy
         )
         set_etag(response, _tag(changed))
@@ -181,25 +192,25 @@ async def change_bank(
 
 
 @router.delete("/banks/{bank}", status_code=204)
-async def delete_bank(bank: str, who: Who, parts: Parts, user: User = None) -> None:
+async def delete_bank(bank: str, who: Who, context: Context, user: User = None) -> None:
     """Delete a bank and its contents, a page at a time. Operator only."""
     require_operator(who)
     is_gone = False
     while not is_gone:
-        async with parts.store.begin_write() as tx:
-            is_gone = await parts.memory.banks.delete(tx, await parts.memory.banks.get(tx, bank, user), by=who.name)
+        async with context.store.begin_write() as tx:
+            is_gone = await context.memory.banks.delete(tx, await context.memory.banks.get(tx, bank, user), by=who.name)
 
 
 @router.post("/banks/{bank}/forget")
-async def forget_episodes(bank: str, body: ForgetBody, who: Who, parts: Parts, user: User = None) -> ForgottenView:
+async def forget_episodes(bank: str, body: ForgetBody, who: Who, context: Context, user: User = None) -> ForgottenView:
     """Delete episodes with everything derived from them (vectors, notes, block parts in every version), or only notes.
 
     Operator only.
     """
     require_operator(who)
-    store = parts.store
+    store = context.store
     async with store.begin_read() if body.dry_run else store.begin_write() as tx:
-        found_bank = await parts.memory.banks.get(tx, bank, user)
+        found_bank = await context.memory.banks.get(tx, bank, user)
         ids = await _select_ids(tx, found_bank, body)
         deleted = await forget(tx, found_bank, ids, dry_run=body.dry_run)
         if not body.dry_run:
@@ -207,7 +218,7 @@ async def forget_episodes(bank: str, body: ForgetBody, who: Who, parts: Parts, u
                 bank=found_bank.name, by=who.name, episodes=deleted.episodes, notes=deleted.notes,
                 versions=deleted.versions,
             )  # fmt: skip
-            await parts.memory.events.record(tx, EventType.FORGOTTEN, data)
+            await context.memory.events.record(tx, EventType.FORGOTTEN, data)
     return ForgottenView.of(deleted, bank=found_bank.name, dry_run=body.dry_run)
 
 
@@ -227,3 +238,82 @@ async def _select_ids(tx: Tx, bank: Bank, body: ForgetBody) -> list[str]:
     )
     allowed = None if body.ids is None else frozenset(body.ids)
     return [episode_id for episode_id in ids if allowed is None or episode_id in allowed]
+
+
+transfer_router = noun_router("memory-transfer")
+
+IN_MEMORY: Final = 8 * 2**20
+"""Bytes of an export kept in memory for a slow reader; the rest goes to a temporary file."""
+CHUNK: Final = 2**16
+_LINES: Final = "application/x-ndjson"
+_BYTES: Final = "application/octet-stream"
+_BYTES_CONTENT: Final = {_BYTES: {"schema": {"type": "string", "format": "binary"}}}
+
+
+class LinesResponse(StreamingResponse):
+    media_type = _LINES
+
+
+@transfer_router.get(
+    "/banks/{bank}/export",
+    status_code=200,
+    response_class=LinesResponse,
+    responses={200: {"content": {_LINES: {"schema": {"type": "string"}}, **_BYTES_CONTENT}}},
+)
+async def export_bank(bank: str, request: Request, who: Who, context: Context, user: User = None) -> LinesResponse:
+    """Export a bank as JSON Lines, in its current state. Operator only.
+
+    The first line is the bank with the format version; then come episodes, notes and all versions of blocks; the last
+    line counts them. Vectors are not included. If `Accept` is `application/octet-stream`, so is the media type.
+    """
+    require_operator(who)
+    spooled: SpooledTemporaryFile[bytes] = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115  the stream closes it
+    try:
+        async with context.store.begin_read() as tx:  # consistent; a slow reader must not keep the transaction open
+            found_bank = await context.memory.banks.get(tx, bank, user)
+            async with aclosing(export_lines(tx, found_bank, context.clock.now())) as lines:
+                async for chunk in lines:
+                    spooled.write(chunk)
+        spooled.seek(0)  # flushes the buffer
+    except BaseException as error:
+        with suppress(OSError):  # close flushes again
+            spooled.close()
+        if isinstance(error, OSError):
+            message = f"the export does not fit in {gettempdir()!r}: {error.strerror}; make room there, or set TMPDIR"
+            raise StorageUnavailable(message, retry_after_seconds=30) from error
+        raise
+    return LinesResponse(
+        _read_chunks(spooled), media_type=_BYTES if request.headers.get("accept") == _BYTES else _LINES
+    )
+
+
+async def _read_chunks(spooled: "SpooledTemporaryFile[bytes]") -> AsyncGenerator[bytes]:
+    with spooled:
+        while chunk := spooled.read(CHUNK):
+            yield chunk
+
+
+@transfer_router.post(
+    "/banks/{bank}/import",
+    openapi_extra={"requestBody": {"required": True, "description": "JSON Lines.", "content": _BYTES_CONTENT}},
+)
+async def import_lines(
+    bank: str,
+    request: Request,
+    who: Who,
+    context: Context,
+    first_line: Annotated[
+        int,
+        Query(ge=1, le=MOST_COUNTED, description="Number of the first line in the source file, for error messages."),
+    ] = 1,
+) -> ImportedView:
+    """Import lines of an export, all or none. Operator only.
+
+    The import skips rows that the bank already has, by id or key. The bank's line creates the bank if it does not
+    exist.
+    """
+    require_operator(who)
+    lines = read_lines(await request.body(), first_line)
+    async with context.store.begin_write() as tx:
+        imported = await context.memory.intake.add_lines(tx, bank, lines, by=who.name)
+    return ImportedView.of(imported)

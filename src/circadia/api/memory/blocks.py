@@ -7,9 +7,9 @@ from pydantic import Field, StrictBool, StrictInt
 
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body
+from circadia.api.context import Context, Who, noun_router
 from circadia.api.memory.banks import User
 from circadia.api.pages import fetch_page
-from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import Instant
 from circadia.errors import InvalidRequest, NotFound
 from circadia.memory.blocks import BlockUpdate, writer_of
@@ -55,10 +55,10 @@ class RestoreBody(Body):
 
 
 @router.get("/banks/{bank}/blocks")
-async def list_blocks(bank: str, who: Who, parts: Parts, user: User = None) -> BlockList:
+async def list_blocks(bank: str, who: Who, context: Context, user: User = None) -> BlockList:
     """List the blocks of a bank. Access: operator, agents with access to the bank."""
-    async with parts.store.begin_read() as tx:
-        found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
+    async with context.store.begin_read() as tx:
+        found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
         return BlockList(
             bank=found_bank.name,
             blocks=[BlockView.of(block, bank=found_bank.name) for block in await tx.blocks.find_all(found_bank.id)],
@@ -67,15 +67,17 @@ async def list_blocks(bank: str, who: Who, parts: Parts, user: User = None) -> B
 
 
 @router.get("/banks/{bank}/blocks/{label}")
-async def show_block(bank: str, label: str, who: Who, parts: Parts, user: User = None) -> BlockView:
+async def show_block(bank: str, label: str, who: Who, context: Context, user: User = None) -> BlockView:
     """Show a block. Access: operator, agents with access to the bank."""
-    async with parts.store.begin_read() as tx:
-        found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
-        return BlockView.of(await parts.memory.blocks.get(tx, found_bank, label), bank=found_bank.name)
+    async with context.store.begin_read() as tx:
+        found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
+        return BlockView.of(await context.memory.blocks.get(tx, found_bank, label), bank=found_bank.name)
 
 
 @router.put("/banks/{bank}/blocks/{label}")
-async def write_block(bank: str, label: str, body: BlockBody, who: Who, parts: Parts, user: User = None) -> BlockView:
+async def write_block(
+    bank: str, label: str, body: BlockBody, who: Who, context: Context, user: User = None
+) -> BlockView:
     """Write a version of a block, including the first.
 
     Access: operator, agents with write access to the bank, if its policy has `hot_edits` or theirs `sleeptime_agent`.
@@ -90,9 +92,9 @@ async def write_block(bank: str, label: str, body: BlockBody, who: Who, parts: P
         expected_version=body.expected_version,
         why=body.why,
     )
-    async with parts.store.begin_write() as tx:
-        found_bank = await parts.memory.banks.open_bank(tx, who, bank, write=True, user=user)
-        written = await parts.memory.blocks.write(tx, found_bank, label, edit, writer=writer_of(who), by=who.name)
+    async with context.store.begin_write() as tx:
+        found_bank = await context.memory.banks.open_bank(tx, who, bank, write=True, user=user)
+        written = await context.memory.blocks.write(tx, found_bank, label, edit, writer=writer_of(who), by=who.name)
     return BlockView.of(written, bank=found_bank.name)
 
 
@@ -101,7 +103,7 @@ async def delete_block(
     bank: str,
     label: str,
     who: Who,
-    parts: Parts,
+    context: Context,
     user: User = None,
     why: Annotated[str, Query(max_length=2000, description="Reason.")] = "",
     expected_version: Annotated[
@@ -112,9 +114,9 @@ async def delete_block(
     ] = None,
 ) -> BlockView:
     """Delete a block with a new version; `undo` restores it. Access: the same as for writing it."""
-    async with parts.store.begin_write() as tx:
-        found_bank = await parts.memory.banks.open_bank(tx, who, bank, write=True, user=user)
-        deleted = await parts.memory.blocks.delete(
+    async with context.store.begin_write() as tx:
+        found_bank = await context.memory.banks.open_bank(tx, who, bank, write=True, user=user)
+        deleted = await context.memory.blocks.delete(
             tx, found_bank, label, writer=writer_of(who), by=who.name, why=why, expected=expected_version
         )
     return BlockView.of(deleted, bank=found_bank.name)
@@ -125,14 +127,14 @@ async def list_versions(
     bank: str,
     label: str,
     who: Who,
-    parts: Parts,
+    context: Context,
     user: User = None,
     after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="`next` of the previous page.")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 1000,
 ) -> BlockList:
     """List all versions of a block, including deleted ones. Access: operator, agents with access to the bank."""
-    async with parts.store.begin_read() as tx:
-        found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
+    async with context.store.begin_read() as tx:
+        found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
         versions, more = await fetch_page(
             lambda last, most: tx.blocks.history(
                 found_bank.id, label, after=after if last is None else last.version, limit=most
@@ -149,7 +151,7 @@ async def list_versions(
 
 @router.post("/banks/{bank}/blocks/{label}/undo")
 async def undo_block(
-    bank: str, label: str, who: Who, parts: Parts, body: UndoBody | None = None, user: User = None
+    bank: str, label: str, who: Who, context: Context, body: UndoBody | None = None, user: User = None
 ) -> BlockView:
     """Restore the previous version of a block, or the version `to`, as a new version.
 
@@ -157,20 +159,20 @@ async def undo_block(
     """
     require_operator(who)
     to, expected = (body.to, body.expected_version) if body else (None, None)
-    async with parts.store.begin_write() as tx:
-        found_bank = await parts.memory.banks.get(tx, bank, user)
-        restored = await parts.memory.blocks.undo(tx, found_bank, label, to=to, by=who.name, expected=expected)
+    async with context.store.begin_write() as tx:
+        found_bank = await context.memory.banks.get(tx, bank, user)
+        restored = await context.memory.blocks.undo(tx, found_bank, label, to=to, by=who.name, expected=expected)
     return BlockView.of(restored, bank=found_bank.name)
 
 
 @router.post("/banks/{bank}/restore")
-async def restore_blocks(bank: str, body: RestoreBody, who: Who, parts: Parts, user: User = None) -> BlockList:
+async def restore_blocks(bank: str, body: RestoreBody, who: Who, context: Context, user: User = None) -> BlockList:
     """Restore all blocks of a bank to a time; returns the blocks that changed. Operator only."""
     require_operator(who)
     if body.at is None:
         raise InvalidRequest("body.at: say when to go back to")
-    async with parts.store.begin_write() as tx:
-        found_bank = await parts.memory.banks.get(tx, bank, user)
-        restored = await parts.memory.blocks.restore(tx, found_bank, body.at, by=who.name)
+    async with context.store.begin_write() as tx:
+        found_bank = await context.memory.banks.get(tx, bank, user)
+        restored = await context.memory.blocks.restore(tx, found_bank, body.at, by=who.name)
     views = [BlockView.of(block, bank=found_bank.name) for block in restored]
     return BlockList(bank=found_bank.name, blocks=views, next=None)

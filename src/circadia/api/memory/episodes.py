@@ -9,9 +9,9 @@ from pydantic import Field, StrictBool, StrictFloat
 
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body
+from circadia.api.context import Context, Who, noun_router
 from circadia.api.memory.banks import User
 from circadia.api.pages import fetch_page
-from circadia.api.parts import Parts, Who, noun_router
 from circadia.errors import Forbidden
 from circadia.ids import EpisodeId
 from circadia.memory.episodes import NewEpisode
@@ -55,7 +55,7 @@ class StaleBody(Body):
 
 
 @router.post("/banks/{bank}/episodes", status_code=201)
-async def remember(bank: str, body: EpisodeBody, who: Who, parts: Parts, user: User = None) -> StoredEpisodeView:
+async def remember(bank: str, body: EpisodeBody, who: Who, context: Context, user: User = None) -> StoredEpisodeView:
     """Append an episode; the server answers after it is on disk, and calls no model.
 
     Access: operator, agents with write access to the bank.
@@ -72,10 +72,10 @@ async def remember(bank: str, body: EpisodeBody, who: Who, parts: Parts, user: U
         incomplete=body.incomplete,
         key=body.key,
     )
-    async with parts.store.begin_write() as tx:
-        found_bank = await parts.memory.banks.open_bank(tx, who, bank, write=True, user=user)
-        stored = await parts.memory.episodes.remember(tx, found_bank, new)
-        episode = await parts.memory.episodes.get(tx, found_bank, stored.episode.id)
+    async with context.store.begin_write() as tx:
+        found_bank = await context.memory.banks.open_bank(tx, who, bank, write=True, user=user)
+        stored = await context.memory.episodes.remember(tx, found_bank, new)
+        episode = await context.memory.episodes.get(tx, found_bank, stored.episode.id)
     return StoredEpisodeView.of(episode, bank=found_bank.name, new=stored.new)
 
 
@@ -83,7 +83,7 @@ async def remember(bank: str, body: EpisodeBody, who: Who, parts: Parts, user: U
 async def list_episodes(
     bank: str,
     who: Who,
-    parts: Parts,
+    context: Context,
     user: User = None,
     conversation: Annotated[str | None, Query(description="Only from this conversation.")] = None,
     order: Annotated[Literal["oldest", "newest"], Query(description="`oldest` or `newest` first.")] = "oldest",
@@ -91,8 +91,8 @@ async def list_episodes(
     limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
 ) -> EpisodePage:
     """List a bank's episodes page by page. Access: operator, agents with access to the bank."""
-    async with parts.store.begin_read() as tx:
-        found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
+    async with context.store.begin_read() as tx:
+        found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
         fetch = partial(tx.episodes.find_all, found_bank.id, conversation=conversation, newest_first=order == "newest")
         episodes, more = await fetch_page(
             lambda last, most: fetch(after=after if last is None else last.number, limit=most), limit
@@ -104,22 +104,24 @@ async def list_episodes(
 
 
 @router.get("/banks/{bank}/episodes/{episode}")
-async def show_episode(bank: str, episode: str, who: Who, parts: Parts, user: User = None) -> EpisodeView:
+async def show_episode(bank: str, episode: str, who: Who, context: Context, user: User = None) -> EpisodeView:
     """Show an episode. Access: operator, agents with access to the bank."""
-    async with parts.store.begin_read() as tx:
-        found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
-        return EpisodeView.of(await parts.memory.episodes.get(tx, found_bank, EpisodeId(episode)), bank=found_bank.name)
+    async with context.store.begin_read() as tx:
+        found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
+        return EpisodeView.of(
+            await context.memory.episodes.get(tx, found_bank, EpisodeId(episode)), bank=found_bank.name
+        )
 
 
 @router.post("/banks/{bank}/episodes/{episode}/stale")
 async def demote_episode(
-    bank: str, episode: str, body: StaleBody, who: Who, parts: Parts, user: User = None
+    bank: str, episode: str, body: StaleBody, who: Who, context: Context, user: User = None
 ) -> StaleChange:
     """Rank an episode lower in searches, once per evidence; its text stays unchanged. Operator only."""
     require_operator(who)
-    async with parts.store.begin_write() as tx:
-        found_bank = await parts.memory.banks.get(tx, bank, user)
-        changed = await parts.memory.episodes.demote(
+    async with context.store.begin_write() as tx:
+        found_bank = await context.memory.banks.get(tx, bank, user)
+        changed = await context.memory.episodes.demote(
             tx,
             found_bank,
             EpisodeId(episode),
@@ -128,20 +130,20 @@ async def demote_episode(
             evidence=body.evidence,
             weight=body.weight,
         )
-        row = await parts.memory.episodes.get(tx, found_bank, EpisodeId(episode))
+        row = await context.memory.episodes.get(tx, found_bank, EpisodeId(episode))
     return StaleChange.of(row, changed=changed)
 
 
 @router.delete("/banks/{bank}/episodes/{episode}/stale/{evidence}")
 async def restore_episode(
-    bank: str, episode: str, evidence: str, who: Who, parts: Parts, user: User = None
+    bank: str, episode: str, evidence: str, who: Who, context: Context, user: User = None
 ) -> StaleChange:
     """Remove the demotion with this evidence. Operator only."""
     require_operator(who)
-    async with parts.store.begin_write() as tx:
-        found_bank = await parts.memory.banks.get(tx, bank, user)
-        changed = await parts.memory.episodes.restore(tx, found_bank, EpisodeId(episode), evidence=evidence)
-        row = await parts.memory.episodes.get(tx, found_bank, EpisodeId(episode))
+    async with context.store.begin_write() as tx:
+        found_bank = await context.memory.banks.get(tx, bank, user)
+        changed = await context.memory.episodes.restore(tx, found_bank, EpisodeId(episode), evidence=evidence)
+        row = await context.memory.episodes.get(tx, found_bank, EpisodeId(episode))
     return StaleChange.of(row, changed=changed)
 
 

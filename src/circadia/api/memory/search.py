@@ -6,8 +6,8 @@ from typing import Annotated, Final
 
 from fastapi import Query
 
+from circadia.api.context import Context, Who, noun_router
 from circadia.api.memory.banks import User
-from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import Instant
 from circadia.memory.search.index import Question
 from circadia.memory.search.retrieval import SearchHit
@@ -21,12 +21,12 @@ from circadia.stores.base import Tx
 
 router = noun_router("memory")
 
-MOST_CHARACTERS: Final = 10_000
+MAX_CHARACTERS: Final = 10_000
 """Maximum length of a question."""
-MOST_TOKENS: Final = 1_000_000
+MAX_TOKENS: Final = 1_000_000
 """Maximum budget for a part of a context."""
 
-Asked = Annotated[str, Query(max_length=MOST_CHARACTERS, description="Search text.")]
+Asked = Annotated[str, Query(max_length=MAX_CHARACTERS, description="Search text.")]
 
 
 def hit_view(found: SearchHit) -> HitView:
@@ -47,7 +47,7 @@ async def search_bank(
     bank: str,
     q: Asked,
     who: Who,
-    parts: Parts,
+    context: Context,
     user: User = None,
     limit: Annotated[int, Query(ge=1, le=200, description="Maximum number of rows.")] = 10,
     conversation: Annotated[str | None, Query(description="Only from this conversation.")] = None,
@@ -77,7 +77,7 @@ async def search_bank(
     """
 
     async def work(tx: Tx, question: Question) -> tuple[Bank, Sequence[SearchHit]]:
-        found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
+        found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
         filtered = replace(
             question, limit=limit, conversation=conversation, speaker=speaker,
             kinds=tuple(row_kind.value for row_kind in kind or ()),
@@ -87,11 +87,11 @@ async def search_bank(
             layers=tuple(layer or Layer),
             recency=recency, half_life=half_life_days * 86_400, importance=importance,
         )  # fmt: skip
-        return found_bank, await parts.memory.retrieval.find(tx, found_bank, filtered)
+        return found_bank, await context.memory.retrieval.find(tx, found_bank, filtered)
 
-    found_bank, results = await parts.memory.retrieval.run_question(parts.store, q, work)
+    found_bank, results = await context.memory.retrieval.run_question(context.store, q, work)
     if who.agent is not None:
-        parts.memory.uses.add(build_use(found_bank, who.agent.id, results))
+        context.memory.uses.add(build_use(found_bank, who.agent.id, results))
     return HitList(bank=found_bank.name, hits=[hit_view(hit) for hit in results])
 
 
@@ -99,40 +99,40 @@ async def search_bank(
 async def show_context(
     bank: str,
     who: Who,
-    parts: Parts,
+    context: Context,
     q: Annotated[
-        str | None, Query(max_length=MOST_CHARACTERS, description="Question; without it, only blocks are included.")
+        str | None, Query(max_length=MAX_CHARACTERS, description="Question; without it, only blocks are included.")
     ] = None,
     user: User = None,
     stable_tokens: Annotated[
-        int | None, Query(ge=0, le=MOST_TOKENS, description="Maximum tokens for blocks; by default from the policy.")
+        int | None, Query(ge=0, le=MAX_TOKENS, description="Maximum tokens for blocks; by default from the policy.")
     ] = None,
     fitting_tokens: Annotated[
         int | None,
-        Query(ge=0, le=MOST_TOKENS, description="Maximum tokens for notes and episodes; by default from the policy."),
+        Query(ge=0, le=MAX_TOKENS, description="Maximum tokens for notes and episodes; by default from the policy."),
     ] = None,
 ) -> ContextView:
     """Show the context that the bank adds to a prompt for this question, within the budgets.
 
     Access: operator, agents with access to the bank.
     """
-    policy = who.agent.policy if who.agent else parts.settings.defaults.policy()
-    question: Question | None = await parts.memory.retrieval.prepare_question(q) if q else None
-    async with parts.store.begin_read() as tx:
-        found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
-        context = await parts.memory.contexts.build(
+    policy = who.agent.policy if who.agent else context.settings.defaults.policy()
+    question: Question | None = await context.memory.retrieval.prepare_question(q) if q else None
+    async with context.store.begin_read() as tx:
+        found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
+        built = await context.memory.contexts.build(
             tx,
             found_bank,
             question,
             stable_tokens=policy.stable_tokens if stable_tokens is None else stable_tokens,
             fitting_tokens=policy.fitting_tokens if fitting_tokens is None else fitting_tokens,
         )
-        hits = await parts.memory.retrieval.fetch_hits(tx, found_bank, [hit.scored for hit in context.hits])
+        hits = await context.memory.retrieval.fetch_hits(tx, found_bank, [hit.scored for hit in built.hits])
     if who.agent is not None:
-        parts.memory.uses.add(build_use(found_bank, who.agent.id, context.hits, context.blocks))
+        context.memory.uses.add(build_use(found_bank, who.agent.id, built.hits, built.blocks))
     return ContextView.of(
-        context,
+        built,
         bank=found_bank.name,
-        blocks=[block.label for block in context.blocks],
+        blocks=[block.label for block in built.blocks],
         hits=[hit_view(hit) for hit in hits],
     )

@@ -1,4 +1,4 @@
-"""An agent's inbox, and the status of its sent messages (WAKE-30 … WAKE-34)."""
+"""An agent's inbox, the status of its sent messages, and what nobody has handled in any inbox (WAKE-30 … WAKE-34)."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Literal
@@ -6,15 +6,26 @@ from typing import Annotated, Any, Literal
 from fastapi import Query
 from pydantic import Field, StrictFloat, StrictInt
 
+from circadia.agents.access import require_operator
 from circadia.api.bodies import Body
+from circadia.api.context import Context, Who, noun_router
 from circadia.api.pages import FIRST_ROWS, count_next, fetch_page
-from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import own_agent
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, MessageId
 from circadia.records.message import Delivery, DeliveryState
 from circadia.records.principal import Principal
-from circadia.schemas.inbox import AckResult, InboxItem, InboxPage, SentItem, SentPage, SnoozeResult
+from circadia.schemas.inbox import (
+    AckResult,
+    InboxItem,
+    InboxPage,
+    RequeueResult,
+    SentItem,
+    SentPage,
+    SnoozeResult,
+    UnhandledMessage,
+    UnhandledPage,
+)
 from circadia.wake.inbox import MAX_SNOOZE_SECONDS, delivery_status
 
 router = noun_router("inbox")
@@ -35,7 +46,7 @@ class SnoozeBody(Body):
 async def show_inbox(
     agent: str,
     who: Who,
-    parts: Parts,
+    context: Context,
     state: Annotated[
         list[DeliveryState] | None,
         Query(description="Only messages in this state; may be repeated; by default `unread`."),
@@ -46,7 +57,7 @@ async def show_inbox(
     limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 50,
 ) -> InboxPage:
     """List an inbox. Access: the operator, and the agent itself, whose reading marks messages as seen."""
-    async with parts.store.begin_read() as tx:
+    async with context.store.begin_read() as tx:
         found_agent = await own_agent(tx, who, agent)
         last = None if after is None else MessageId(after)
         if last is not None and await tx.deliveries.get(found_agent.id, last) is None:
@@ -64,9 +75,9 @@ async def show_inbox(
         )
         counts = await tx.deliveries.count_by_state(found_agent.id)
     if not who.is_operator and any(delivery.seen_at is None for delivery in deliveries):
-        async with parts.store.begin_write() as tx:
+        async with context.store.begin_write() as tx:
             await tx.deliveries.mark_seen(
-                found_agent.id, [delivery.message.id for delivery in deliveries], parts.clock.now()
+                found_agent.id, [delivery.message.id for delivery in deliveries], context.clock.now()
             )
     return InboxPage(
         agent=found_agent.reference,
@@ -81,22 +92,22 @@ def _operator(who: Principal) -> str | None:
 
 
 @router.post("/agents/{agent}/inbox/{message}/ack")
-async def ack_message(agent: str, message: str, who: Who, parts: Parts) -> AckResult:
+async def ack_message(agent: str, message: str, who: Who, context: Context) -> AckResult:
     """Mark a message as handled; repeats are allowed. Access: operator, the agent."""
-    async with parts.store.begin_write() as tx:
+    async with context.store.begin_write() as tx:
         found_agent = await own_agent(tx, who, agent)
-        handled = await parts.wake.inbox.ack(tx, found_agent, [MessageId(message)], by=_operator(who))
+        handled = await context.wake.inbox.ack(tx, found_agent, [MessageId(message)], by=_operator(who))
         delivery = await tx.deliveries.get(found_agent.id, MessageId(message))
     assert delivery is not None
     return AckResult(message=message, state=delivery.state, changed=bool(handled))
 
 
 @router.post("/agents/{agent}/inbox/{message}/snooze")
-async def snooze_message(agent: str, message: str, body: SnoozeBody, who: Who, parts: Parts) -> SnoozeResult:
+async def snooze_message(agent: str, message: str, body: SnoozeBody, who: Who, context: Context) -> SnoozeResult:
     """Snooze a message; it becomes unread again later. Access: operator, the agent."""
-    async with parts.store.begin_write() as tx:
+    async with context.store.begin_write() as tx:
         found_agent = await own_agent(tx, who, agent)
-        until = await parts.wake.inbox.snooze(
+        until = await context.wake.inbox.snooze(
             tx, found_agent, [MessageId(message)], float(body.seconds), by=_operator(who)
         )
     return SnoozeResult(message=message, until=until)
@@ -106,12 +117,12 @@ async def snooze_message(agent: str, message: str, body: SnoozeBody, who: Who, p
 async def list_sent(
     agent: str,
     who: Who,
-    parts: Parts,
+    context: Context,
     before: Annotated[str | None, Query(description="Id of the last message on the previous page.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows, rounded to whole messages.")] = 50,
 ) -> SentPage:
     """Show the status of an agent's sent messages, direct and in threads. Access: operator, the agent."""
-    async with parts.store.begin_read() as tx:
+    async with context.store.begin_read() as tx:
         found_agent = await own_agent(tx, who, agent)
         last = None if before is None else MessageId(before)
         if last is not None and await tx.messages.get(last) is None:
@@ -174,4 +185,52 @@ def _sent_item(delivery: Delivery, to: str) -> SentItem:
         state=delivery_status(delivery),
         seen_at=delivery.seen_at,
         ended_at=delivery.ended_at,
+    )
+
+
+unhandled_router = noun_router("messages")
+
+UnhandledState = Literal[DeliveryState.DEAD, DeliveryState.UNREAD, DeliveryState.LEASED]
+
+
+@unhandled_router.get("/messages")
+async def list_unhandled_messages(
+    who: Who,
+    context: Context,
+    state: Annotated[
+        list[UnhandledState] | None,
+        Query(description="Only messages in this state; may be repeated; by default `dead`."),
+    ] = None,
+    before: Annotated[str | None, Query(description="Id of the last message on the previous page.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows, rounded to whole messages.")] = 50,
+) -> UnhandledPage:
+    """List the messages in all inboxes that nobody has handled, by default the dead letters. Operator only."""
+    require_operator(who)
+    states = tuple(dict.fromkeys(state or (DeliveryState.DEAD,)))
+    async with context.store.begin_read() as tx:
+        last = None if before is None else MessageId(before)
+        if last is not None and await tx.messages.get(last) is None:
+            raise InvalidRequest(f"no message {before!r}; `before` is that of the page before")
+        deliveries, more = await fetch_whole_messages(
+            lambda row, most: tx.deliveries.find_unhandled(states, before=row or last, limit=most), limit
+        )
+        readers = await tx.agents.find_moved({delivery.agent_id: -1 for delivery in deliveries})  # all, in one read
+    names = {reader.id: reader.reference for reader in readers}
+    return UnhandledPage(
+        messages=[
+            UnhandledMessage.of(delivery.message, to=names[delivery.agent_id], **delivery_values(delivery))
+            for delivery in deliveries
+        ],
+        before=deliveries[-1].message.id if more else None,
+    )
+
+
+@unhandled_router.post("/messages/{message}/requeue")
+async def requeue_message(message: str, who: Who, context: Context) -> RequeueResult:
+    """Return a dead letter to its inbox, with new attempts; a high priority requests a wake again. Operator only."""
+    require_operator(who)
+    async with context.store.begin_write() as tx:
+        agents, wakes = await context.wake.inbox.requeue(tx, who, MessageId(message))
+    return RequeueResult(
+        message=message, requeued=[agent.reference for agent in agents], wakes=[wake.id for wake in wakes]
     )

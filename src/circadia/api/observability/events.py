@@ -1,21 +1,24 @@
 """Events: list them page by page, or follow them as server-sent events without gaps or duplicates (GATE-80)."""
 
+import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from contextlib import aclosing
+from bisect import bisect_right
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
+import orjson
 from fastapi import Depends, Header, Query, Request
 from starlette.responses import StreamingResponse
 from starlette.types import Send
 
 from circadia.agents.access import require_operator
 from circadia.agents.directory import require_names
-from circadia.api.observability.event_tail import PAGE, SWEEP_SECONDS, EventTail, event_block
+from circadia.api.context import ApiContext, Context, Who, noun_router
 from circadia.api.pages import cut_page, fetch_page
-from circadia.api.parts import ApiParts, Parts, Who, noun_router
+from circadia.clock import wait_for_event
 from circadia.errors import CircadiaError, InvalidRequest, StorageUnavailable
 from circadia.records.agent import MOST_COUNTED
 from circadia.records.event import Event, EventType
@@ -23,6 +26,103 @@ from circadia.records.principal import Principal
 from circadia.schemas.events import EventGap, EventList, EventView
 
 _logger = logging.getLogger(__name__)
+
+PAGE: Final = 500
+"""Maximum number of events per read, and in the buffer."""
+SWEEP_SECONDS: Final = 1.0
+"""Polling interval: a lost signal costs a second."""
+
+
+def event_block(event: Event) -> bytes:
+    """Encode the event as a block of server-sent events."""
+    return b"id: %d\ndata: %s\n\n" % (event.number, orjson.dumps(EventView.of(event).model_dump(mode="json")))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EncodedEvent:
+    """An event with its encoded block."""
+
+    event: Event
+    block: bytes
+    """Encoded once for all followers."""
+
+
+class EventTail:
+    """A buffer of the latest events; one read extends it for all waiting followers.
+
+    A follower that is behind the buffer reads for itself, so that nobody waits for the slowest one. The tail listens
+    and polls only while it has followers.
+    """
+
+    def __init__(self, context: ApiContext) -> None:
+        self._context = context
+        self._kept: list[EncodedEvent] = []
+        self._since = 0
+        """The buffer holds all events after this number, up to `_upto`."""
+        self._upto = 0
+        self._bell = asyncio.Event()
+        self._look: asyncio.Task[None] | None = None
+        self._followers = 0
+        self._unsubscribe: Callable[[], None] | None = None
+
+    @contextmanager
+    def follow(self) -> Generator[None]:
+        """Follow events within the block, starting before the first read in it."""
+        if not self._followers:
+            self._unsubscribe = self._context.signals.listen("event", self._ring)
+            self._bell.set()
+        self._followers += 1
+        try:
+            yield
+        finally:
+            self._followers -= 1
+            if not self._followers:
+                assert self._unsubscribe is not None
+                self._unsubscribe()
+                if self._look is not None:
+                    self._look.cancel()
+                    self._look = None
+
+    async def wait_for_events(self, number: int) -> Sequence[EncodedEvent] | None:
+        """Return the events after `number`, waiting up to a second; None if the buffer does not hold all of them."""
+        if number >= self._upto:
+            if self._look is None or self._look.done():
+                self._look = asyncio.create_task(self._fetch_new_events(ahead=number > self._upto))
+            running_look = self._look
+            await asyncio.wait((running_look,))  # a cancelled follower leaves the read to the others
+            running_look.result()
+        if number < self._since:
+            return None
+        return self._kept[bisect_right(self._kept, number, key=_event_number) :]
+
+    async def _fetch_new_events(self, *, ahead: bool) -> None:
+        """Wait for a signal or the poll, then read; from the end, if other servers have gone far ahead."""
+        if not self._bell.is_set():
+            await wait_for_event(self._context.clock, self._bell, SWEEP_SECONDS)
+        self._bell.clear()  # before the read, so that no event is missed in between
+        try:
+            async with self._context.store.begin_read() as tx:
+                if ahead and (last := await tx.events.last_number()) > self._upto + PAGE:
+                    self._kept, self._since, self._upto = [], last, last
+                events = await tx.events.find_after(self._upto, limit=PAGE)
+        except StorageUnavailable as error:
+            _logger.warning("cannot read events yet: %s", error)
+            return
+        if events:
+            kept_events = [*self._kept, *(EncodedEvent(event=event, block=event_block(event)) for event in events)]
+            dropped = kept_events[:-PAGE]
+            self._since = _event_number(dropped[-1]) if dropped else self._since
+            self._kept, self._upto = kept_events[-PAGE:], events[-1].number
+        if len(events) == PAGE:
+            self._bell.set()
+
+    def _ring(self, _: str, __: Mapping[str, object]) -> None:
+        self._bell.set()
+
+
+def _event_number(told: EncodedEvent) -> int:
+    return told.event.number
+
 
 router = noun_router("events")
 
@@ -67,7 +167,7 @@ class _EventFilter:
 @router.get("/events")
 async def list_events(
     who: Who,
-    parts: Parts,
+    context: Context,
     after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="Number of the last event seen.")] = 0,
     limit: Annotated[int, Query(ge=1, le=10_000, description="Maximum number of rows.")] = 1000,
     order: Annotated[
@@ -79,9 +179,9 @@ async def list_events(
 ) -> EventList:
     """List events. Operator only."""
     require_operator(who)
-    if parts.sequencer is not None:
-        await parts.sequencer.number_events()
-    async with parts.store.begin_read() as tx:
+    if context.sequencer is not None:
+        await context.sequencer.number_events()
+    async with context.store.begin_read() as tx:
         await require_names(tx, who, session, agent)
         oldest = await tx.events.first_number()
         if order == "newest":
@@ -126,7 +226,7 @@ class EventStream(StreamingResponse):
 )
 async def follow_events(
     who: Who,
-    parts: Parts,
+    context: Context,
     tail: Annotated[EventTail, Depends(_tail)],
     after: Annotated[
         int | None,
@@ -151,7 +251,7 @@ async def follow_events(
         if _NUMBER.fullmatch(last_event_id) is None or int(last_event_id) > MOST_COUNTED:
             raise InvalidRequest(f"Last-Event-ID must be the number of an event, got {last_event_id[:80]!r}")
         after = int(last_event_id)
-    async with parts.store.begin_read() as tx:
+    async with context.store.begin_read() as tx:
         await require_names(tx, who, session, agent)
         oldest = await tx.events.first_number()
         last = await tx.events.last_number()
@@ -160,23 +260,23 @@ async def follow_events(
     if 0 < after < oldest - 1:
         gap = b"event: gap\ndata: %s\n\n" % EventGap(after=after, oldest=oldest).model_dump_json().encode()
     wanted = _EventFilter(session=session, agent=agent, types=types)
-    return EventStream(_follow(parts, who, tail, after, wanted, gap))
+    return EventStream(_follow(context, who, tail, after, wanted, gap))
 
 
 async def _follow(
-    parts: ApiParts, who: Principal, tail: EventTail, cursor: int, wanted: _EventFilter, gap: bytes
+    context: ApiContext, who: Principal, tail: EventTail, cursor: int, wanted: _EventFilter, gap: bytes
 ) -> AsyncGenerator[bytes]:
     """Yield chunks of the stream: events after `cursor`, and keep-alive comments.
 
     A follower that is behind reads filtered pages; at the end of the record it uses the shared tail.
     """
-    spoke = parts.clock.monotonic()
+    spoke = context.clock.monotonic()
     behind = True
     with tail.follow():
         yield b"retry: 1000\nid: %d\n\n" % cursor + gap  # so that a caller without events resumes at the same place
-        while not parts.presence.is_stopping:
+        while not context.presence.is_stopping:
             if behind:
-                events, cursor, behind = await _page(parts, cursor, wanted)
+                events, cursor, behind = await _page(context, cursor, wanted)
                 blocks = [event_block(event) for event in events]
             elif (latest := await tail.wait_for_events(cursor)) is None:
                 behind = True
@@ -185,17 +285,17 @@ async def _follow(
                 events = [encoded_event.event for encoded_event in latest]
                 blocks = [encoded_event.block for encoded_event in latest if wanted.matches(encoded_event.event)]
                 cursor = latest[-1].event.number if latest else cursor
-            if await _is_revoked(parts, who, events):
+            if await _is_revoked(context, who, events):
                 return
             if blocks:
                 yield b"".join(blocks)
-                spoke = parts.clock.monotonic()
-            elif parts.clock.monotonic() - spoke >= parts.settings.defaults.keep_alive_seconds:
+                spoke = context.clock.monotonic()
+            elif context.clock.monotonic() - spoke >= context.settings.defaults.keep_alive_seconds:
                 yield b": keep-alive\n\n"
-                spoke = parts.clock.monotonic()
+                spoke = context.clock.monotonic()
 
 
-async def _is_revoked(parts: ApiParts, who: Principal, events: Sequence[Event]) -> bool:
+async def _is_revoked(context: ApiContext, who: Principal, events: Sequence[Event]) -> bool:
     """Return whether a person's token has been revoked since the stream began; it is asked for often and cached.
 
     The next events may say so before the cache knows.
@@ -205,7 +305,7 @@ async def _is_revoked(parts: ApiParts, who: Principal, events: Sequence[Event]) 
     if any(event.type is EventType.ACCESS_REVOKED and event.data["name"] == who.access.name for event in events):
         return True
     try:
-        await parts.identity.authenticate_hash(who.access.token_hash)
+        await context.identity.authenticate_hash(who.access.token_hash)
     except StorageUnavailable:
         return False  # there are no events to send either
     except CircadiaError:
@@ -213,17 +313,17 @@ async def _is_revoked(parts: ApiParts, who: Principal, events: Sequence[Event]) 
     return False
 
 
-async def _page(parts: ApiParts, cursor: int, wanted: _EventFilter) -> tuple[Sequence[Event], int, bool]:
+async def _page(context: ApiContext, cursor: int, wanted: _EventFilter) -> tuple[Sequence[Event], int, bool]:
     """Return the next events, the number up to which matching events are read, and whether there may be more."""
     try:
-        async with parts.store.begin_read() as tx:
+        async with context.store.begin_read() as tx:
             last = await tx.events.last_number()
             events = await tx.events.find_after(
                 cursor, limit=PAGE, session=wanted.session, agent=wanted.agent, types=wanted.types
             )
     except StorageUnavailable as error:
         _logger.warning("cannot read events yet: %s", error)
-        await parts.clock.sleep(SWEEP_SECONDS)
+        await context.clock.sleep(SWEEP_SECONDS)
         return (), cursor, True
     if len(events) == PAGE:
         return events, events[-1].number, True

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body
-from circadia.api.parts import Parts, Who, noun_router
+from circadia.api.context import Context, Who, noun_router
 from circadia.records.access_token import AccessRole
 from circadia.schemas.tokens import (
     ROLE,
@@ -24,28 +24,28 @@ class TokenBody(Body):
 
 
 @router.post("/tokens", status_code=201)
-async def create_token(body: TokenBody, who: Who, parts: Parts) -> AccessTokenCreated:
+async def create_token(body: TokenBody, who: Who, context: Context) -> AccessTokenCreated:
     """Create a token for a person. Only this answer has its secret. Operator only."""
     require_operator(who)
-    async with parts.store.begin_write() as tx:
-        token, secret = await parts.tokens.grant(tx, body.name, body.role, by=who.name)
+    async with context.store.begin_write() as tx:
+        token, secret = await context.tokens.grant(tx, body.name, body.role, by=who.name)
     return AccessTokenCreated.of(token, token=secret)
 
 
 @router.get("/tokens")
-async def list_tokens(who: Who, parts: Parts) -> AccessTokenList:
+async def list_tokens(who: Who, context: Context) -> AccessTokenList:
     """List the tokens of people, without their secrets. Operator only."""
     require_operator(who)
-    async with parts.store.begin_read() as tx:
+    async with context.store.begin_read() as tx:
         return AccessTokenList(tokens=[AccessTokenView.of(token) for token in await tx.access_tokens.find_all()])
 
 
 @router.delete("/tokens/{name}", status_code=204)
-async def revoke_token(name: str, who: Who, parts: Parts) -> None:
+async def revoke_token(name: str, who: Who, context: Context) -> None:
     """Revoke a token at all servers. Operator only."""
     require_operator(who)
-    async with parts.store.begin_write() as tx:
-        await parts.tokens.revoke(tx, name, by=who.name)
+    async with context.store.begin_write() as tx:
+        await context.tokens.revoke(tx, name, by=who.name)
 
 
 @router.get("/me")
@@ -55,6 +55,6 @@ async def show_principal(who: Who) -> PrincipalView:
 
 
 @router.post("/me/links", status_code=201)
-async def create_sign_in_link(who: Who, parts: Parts) -> PrincipalLink:
+async def create_sign_in_link(who: Who, context: Context) -> PrincipalLink:
     """Create a link that opens the dashboard signed in, once and within a minute. Access: people."""
-    return PrincipalLink(path=parts.sign_in.create_link(who))
+    return PrincipalLink(path=context.sign_in.create_link(who))

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from circadia.agents.access import require_operator
 from circadia.agents.directory import require_names
-from circadia.api.parts import Parts, Who, noun_router
+from circadia.api.context import Context, Who, noun_router
 from circadia.api.references import Instant
 from circadia.records.call import UsageGroup
 from circadia.schemas.usage import GroupBy, GroupUsage, UsageLine, UsageReport
@@ -34,7 +34,7 @@ def _require_different(groupings: list[GroupBy]) -> list[GroupBy]:
 @router.get("/usage")
 async def report_usage(
     who: Who,
-    parts: Parts,
+    context: Context,
     group_by: Annotated[
         list[GroupBy],
         BeforeValidator(_split_commas),
@@ -56,7 +56,7 @@ async def report_usage(
     that lack one of them count in `total` only.
     """
     require_operator(who)
-    async with parts.store.begin_read() as tx:
+    async with context.store.begin_read() as tx:
         await require_names(tx, who, session, agent)
         page = await tx.calls.find_usage_page(
             *group_by, since=since, until=until, session=session, agent=agent, limit=limit, after=after

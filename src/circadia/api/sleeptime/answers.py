@@ -13,9 +13,9 @@ from circadia.answers.lookup import LEAST_SIMILARITY
 from circadia.answers.quality import are_answers_trusted, judged_use_limit
 from circadia.answers.services import CheckedMatch, no_verdicts
 from circadia.api.bodies import Body
+from circadia.api.context import ApiContext, Context, Who, noun_router
 from circadia.api.memory.banks import User
 from circadia.api.pages import fetch_page
-from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import named_agent
 from circadia.errors import NotFound
 from circadia.ids import AgentId, AnswerId
@@ -37,7 +37,7 @@ from circadia.time_slice import TimeSlice
 
 router = noun_router("answers")
 
-MOST_CHARACTERS: Final = 100_000
+MAX_CHARACTERS: Final = 100_000
 """Maximum length of a question; no lookup takes a longer one."""
 
 AgentName = Annotated[str | None, Query(description="Only answers for this agent: `name` or `session:name`.")]
@@ -47,7 +47,7 @@ class TestBody(Body):
     """A question to test."""
 
     agent: Name = Field(description="Agent that would ask: `name` or `session:name`.", examples=["helper"])
-    question: str = Field(description="Question.", max_length=MOST_CHARACTERS, examples=["When do you open?"])
+    question: str = Field(description="Question.", max_length=MAX_CHARACTERS, examples=["When do you open?"])
     end_user: str | None = Field(None, description="End user, as the call would name them.", max_length=200)
 
 
@@ -55,7 +55,7 @@ class TestBody(Body):
 async def list_answers(
     bank: str,
     who: Who,
-    parts: Parts,
+    context: Context,
     user: User = None,
     agent: AgentName = None,
     after: Annotated[str | None, Query(description="Id of the last answer on the previous page.")] = None,
@@ -63,8 +63,8 @@ async def list_answers(
 ) -> AnswerPage:
     """List the ready answers of a bank, with why a lookup would not find some of them. Operator only."""
     require_operator(who)
-    async with parts.store.begin_read() as tx:
-        found_bank = await parts.memory.banks.get(tx, bank, user)
+    async with context.store.begin_read() as tx:
+        found_bank = await context.memory.banks.get(tx, bank, user)
         agent_id = None if agent is None else (await named_agent(tx, who, agent)).id
         last = None if after is None else AnswerId(after)
         answers, more = await fetch_page(
@@ -73,7 +73,7 @@ async def list_answers(
             ),
             limit,
         )
-        views = await _answer_views(tx, parts, found_bank, answers)
+        views = await _answer_views(tx, context, found_bank, answers)
     return AnswerPage(bank=found_bank.name, answers=views, after=answers[-1].id if more else None)
 
 
@@ -81,18 +81,18 @@ async def list_answers(
 async def answer_stats(
     bank: str,
     who: Who,
-    parts: Parts,
+    context: Context,
     user: User = None,
     days: Annotated[int, Query(ge=1, le=366, description="Number of days to report.")] = 14,
 ) -> AnswerStats:
     """Show how often ready answers were used, right and wasted. Operator only."""
     require_operator(who)
-    since = (parts.clock.now() - timedelta(days=days - 1)).date()
-    async with parts.store.begin_read() as tx:
-        found_bank = await parts.memory.banks.get(tx, bank, user)
+    since = (context.clock.now() - timedelta(days=days - 1)).date()
+    async with context.store.begin_read() as tx:
+        found_bank = await context.memory.banks.get(tx, bank, user)
         days_found = await tx.answers.find_days(found_bank.id, since=since)
-        live = await tx.answers.count_live(found_bank.id, parts.clock.now())
-        waits = await _judge_waits(tx, parts, found_bank)
+        live = await tx.answers.count_live(found_bank.id, context.clock.now())
+        waits = await _judge_waits(tx, context, found_bank)
     total = {name: sum(getattr(day, name) for day in days_found) for name in _COUNTS}
     questions = total["served"] + total["hints"] + total["misses"]
     judged = total["right"] + total["wrong"]
@@ -111,56 +111,58 @@ async def answer_stats(
 
 
 @router.get("/banks/{bank}/answers/{answer}")
-async def show_answer(bank: str, answer: str, who: Who, parts: Parts, user: User = None) -> AnswerView:
+async def show_answer(bank: str, answer: str, who: Who, context: Context, user: User = None) -> AnswerView:
     """Show a ready answer and its sources. Operator only."""
     require_operator(who)
-    async with parts.store.begin_read() as tx:
-        found_bank = await parts.memory.banks.get(tx, bank, user)
+    async with context.store.begin_read() as tx:
+        found_bank = await context.memory.banks.get(tx, bank, user)
         ready = await _answer(tx, found_bank, answer)
-        return (await _answer_views(tx, parts, found_bank, [ready]))[0]
+        return (await _answer_views(tx, context, found_bank, [ready]))[0]
 
 
 @router.delete("/banks/{bank}/answers/{answer}", status_code=204)
-async def drop_answer(bank: str, answer: str, who: Who, parts: Parts, user: User = None) -> None:
+async def drop_answer(bank: str, answer: str, who: Who, context: Context, user: User = None) -> None:
     """Drop a ready answer: no process finds it from the next call on. Operator only."""
     require_operator(who)
-    async with parts.store.begin_write() as tx:
-        found_bank = await parts.memory.banks.get(tx, bank, user)
+    async with context.store.begin_write() as tx:
+        found_bank = await context.memory.banks.get(tx, bank, user)
         ready = await _answer(tx, found_bank, answer)
-        await drop_ready_answers(tx, found_bank.id, [ready.id], DropReason.BY_HAND, parts.clock.now())
+        await drop_ready_answers(tx, found_bank.id, [ready.id], DropReason.BY_HAND, context.clock.now())
 
 
 @router.delete("/banks/{bank}/answers")
-async def drop_answers(bank: str, who: Who, parts: Parts, user: User = None, agent: AgentName = None) -> DroppedView:
+async def drop_answers(
+    bank: str, who: Who, context: Context, user: User = None, agent: AgentName = None
+) -> DroppedView:
     """Drop all ready answers of a bank, or those of one agent. Operator only."""
     require_operator(who)
-    async with parts.store.begin_write() as tx:
+    async with context.store.begin_write() as tx:
         agent_id = None if agent is None else (await named_agent(tx, who, agent)).id
-        found_bank = await parts.memory.banks.get(tx, bank, user)
+        found_bank = await context.memory.banks.get(tx, bank, user)
         dropped = 0
         while batch := await tx.answers.find_live(found_bank.id, agent_id=agent_id, limit=1000):
             await drop_ready_answers(
-                tx, found_bank.id, [answer.id for answer in batch], DropReason.BY_HAND, parts.clock.now()
+                tx, found_bank.id, [answer.id for answer in batch], DropReason.BY_HAND, context.clock.now()
             )
             dropped += len(batch)
     return DroppedView(bank=found_bank.name, dropped=dropped)
 
 
 @router.post("/banks/{bank}/answers/test")
-async def try_answers(bank: str, asked: TestBody, who: Who, parts: Parts, user: User = None) -> TestView:
+async def try_answers(bank: str, body: TestBody, who: Who, context: Context, user: User = None) -> TestView:
     """Show how a question would be answered, and why; this calls no model and changes nothing. Operator only."""
     require_operator(who)
-    async with parts.store.begin_read() as tx:
-        found_bank = await parts.memory.banks.get(tx, bank, user)
-        agent = await named_agent(tx, who, asked.agent)
+    async with context.store.begin_read() as tx:
+        found_bank = await context.memory.banks.get(tx, bank, user)
+        agent = await named_agent(tx, who, body.agent)
         end_user = (
-            (asked.end_user or user or "") if found_bank.end_user is None else (asked.end_user or found_bank.end_user)
+            (body.end_user or user or "") if found_bank.end_user is None else (body.end_user or found_bank.end_user)
         )
         scopes = await tx.answers.find_scopes(found_bank.id, agent.id, end_user)
-        return await _test(tx, parts, found_bank, agent, scopes, asked.question)
+        return await _test(tx, context, found_bank, agent, scopes, body.question)
 
 
-async def _answer_views(tx: Tx, parts: ApiParts, bank: Bank, answers: Sequence[Answer]) -> list[AnswerView]:
+async def _answer_views(tx: Tx, context: ApiContext, bank: Bank, answers: Sequence[Answer]) -> list[AnswerView]:
     """Return views of a bank's answers, with their current validity."""
     names: dict[AgentId, str] = {}
     for agent_id in {answer.scope.agent_id for answer in answers}:
@@ -169,21 +171,21 @@ async def _answer_views(tx: Tx, parts: ApiParts, bank: Bank, answers: Sequence[A
     views: list[AnswerView] = []
     turn = TimeSlice()
     for answer in answers:
-        views.append(_answer_view(answer, names[answer.scope.agent_id], await _why_not(tx, parts, bank, answer)))
+        views.append(_answer_view(answer, names[answer.scope.agent_id], await _why_not(tx, context, bank, answer)))
         await turn.yield_at_end()  # a check may wait for nothing, and a page has a thousand
     return views
 
 
-async def _why_not(tx: Tx, parts: ApiParts, bank: Bank, answer: Answer) -> str:
+async def _why_not(tx: Tx, context: ApiContext, bank: Bank, answer: Answer) -> str:
     """Return why a lookup would not find the answer now; empty if it would."""
-    now = parts.clock.now()
+    now = context.clock.now()
     if not answer.made_at <= now < answer.expires_at:
         return f"it holds from {answer.made_at} to {answer.expires_at}, and now is {now}"
-    return (await parts.lookup.validity(tx, bank, answer)).why_not
+    return (await context.lookup.validity(tx, bank, answer)).why_not
 
 
 def _answer_view(answer: Answer, agent: str, why_not: str) -> AnswerView:
-    rests = answer.rests
+    basis = answer.rests
     return AnswerView.of(
         answer,
         agent=agent,
@@ -192,39 +194,43 @@ def _answer_view(answer: Answer, agent: str, why_not: str) -> AnswerView:
         question=answer.phrasings[0],
         stands=not why_not,
         why_not=why_not,
-        blocks={label: rests.blocks[label] for label in rests.shown if label in rests.blocks},
-        notes=sorted(rests.notes),
-        episodes=sorted(rests.episodes),
+        blocks={label: basis.blocks[label] for label in basis.shown if label in basis.blocks},
+        notes=sorted(basis.notes),
+        episodes=sorted(basis.episodes),
         usd=None if answer.nanousd is None else answer.nanousd / _NANOUSD,
     )
 
 
-async def _judge_waits(tx: Tx, parts: ApiParts, bank: Bank) -> list[JudgeUsageView]:
-    if parts.judge is None:
+async def _judge_waits(tx: Tx, context: ApiContext, bank: Bank) -> list[JudgeUsageView]:
+    if context.judge is None:
         return []
     agents = {scope.agent_id for scope, _ in await tx.answers.find_recent_scopes(bank.id)}
     known = [agent for agent_id in agents if (agent := await tx.agents.get(agent_id)) is not None]
     return [
-        JudgeUsageView.of(parts.judge.stats(agent.id), agent=agent.reference)
+        JudgeUsageView.of(context.judge.stats(agent.id), agent=agent.reference)
         for agent in sorted(known, key=lambda agent: agent.reference)
     ]
 
 
 async def _test(
-    tx: Tx, parts: ApiParts, bank: Bank, agent: Agent, scopes: Sequence[AnswerScope], question: str
+    tx: Tx, context: ApiContext, bank: Bank, agent: Agent, scopes: Sequence[AnswerScope], question: str
 ) -> TestView:
     """Search each frame; return the best result."""
     uses = await tx.answers.find_uses(
-        bank.id, agent_id=agent.id, judged=True, upto=parts.clock.now(), limit=judged_use_limit(parts.settings.answers)
+        bank.id,
+        agent_id=agent.id,
+        judged=True,
+        upto=context.clock.now(),
+        limit=judged_use_limit(context.settings.answers),
     )
-    judge = parts.judge
+    judge = context.judge
     by_scope: list[list[tuple[CheckedMatch, LookupOutcome, str]]] = []
     for scope in scopes:
-        checked = await parts.lookup.explain(tx, bank, scope, question)
+        checked = await context.lookup.explain(tx, bank, scope, question)
         matches = [match.match for match in checked]
         verdicts = await (no_verdicts(matches) if judge is None else judge.find_verdicts(tx, bank, question, matches))
         by_scope.append([
-            (match, *_outcome(match, parts, verdict)) for match, verdict in zip(checked, verdicts, strict=True)
+            (match, *_outcome(match, context, verdict)) for match, verdict in zip(checked, verdicts, strict=True)
         ])  # fmt: skip
     ranked = sorted((sorted(group, key=_rank) for group in by_scope if group), key=lambda group: _rank(group[0]))
     best = ranked[0] if ranked else []
@@ -236,12 +242,12 @@ async def _test(
         bank=bank.name,
         agent=agent.reference,
         mode=agent.policy.answer_mode,
-        trusted=are_answers_trusted(uses, parts.settings.answers),
+        trusted=are_answers_trusted(uses, context.settings.answers),
         outcome=outcome,
         steps=list(_steps(outcome, matches, is_open=is_open, judged=judge is not None)),
         frames=len(scopes),
         matches=matches,
-        answer=None if answer is None else (await _answer_views(tx, parts, bank, [answer]))[0],
+        answer=None if answer is None else (await _answer_views(tx, context, bank, [answer]))[0],
     )
 
 
@@ -258,7 +264,7 @@ def _steps(outcome: LookupOutcome, matches: Sequence[TestedMatch], *, is_open: b
     yield f"so it is a {outcome.value}"
 
 
-def _outcome(found: CheckedMatch, parts: ApiParts, verdict: bool | None) -> tuple[LookupOutcome, str]:
+def _outcome(found: CheckedMatch, context: ApiContext, verdict: bool | None) -> tuple[LookupOutcome, str]:
     """Return the outcome of a match alone, and why."""
     match, named = found.match, f"{found.match.phrasing!r}"
     if found.answer is None or found.why_void:
@@ -270,7 +276,7 @@ def _outcome(found: CheckedMatch, parts: ApiParts, verdict: bool | None) -> tupl
             return LookupOutcome.MISS, f"{named}, but the judge said no before"
         if not verdict:
             near = f"{named}, similarity {match.similarity:.2f}"
-            if parts.lookup.is_hint(match):
+            if context.lookup.is_hint(match):
                 return LookupOutcome.HINT, near
             if match.similarity < LEAST_SIMILARITY:
                 return LookupOutcome.MISS, f"{near}, too little for a judge"

@@ -6,10 +6,10 @@ from typing import Annotated
 from fastapi import Query
 
 from circadia.agents.access import require_operator
+from circadia.api.context import Context, Who, noun_router
 from circadia.api.memory.banks import User
 from circadia.api.pages import fetch_page
-from circadia.api.parts import Parts, Who, noun_router
-from circadia.api.sleeptime.pass_views import pass_cost_view, sleeptime_status_view
+from circadia.api.sleeptime.passes import pass_cost_view, sleeptime_status_view
 from circadia.records.agent import MOST_COUNTED
 from circadia.records.note import NoteState
 from circadia.records.sleep_pass import PassStatus
@@ -23,11 +23,13 @@ DAY = timedelta(days=1)
 
 @router.get("/sleeptime")
 async def show_sleeptime_of_all(
-    who: Who, parts: Parts, limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of banks.")] = 100
+    who: Who,
+    context: Context,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of banks.")] = 100,
 ) -> SleeptimeView:
     """Show all banks with a backlog or an open pass. Operator only."""
     require_operator(who)
-    async with parts.store.begin_read() as tx:
+    async with context.store.begin_read() as tx:
         running = [
             sleep_pass.bank_id
             for status in (PassStatus.RUNNING, PassStatus.PENDING)
@@ -36,11 +38,11 @@ async def show_sleeptime_of_all(
         bank_ids = list(dict.fromkeys([*running, *await tx.sleep_states.find_banks_with_backlog()]))
         banks = [await tx.banks.get(bank_id) for bank_id in bank_ids[:limit]]
         statuses = [
-            await sleeptime_status_view(tx, await parts.sleeptime.fetch_status(tx, bank))
+            await sleeptime_status_view(tx, await context.sleeptime.fetch_status(tx, bank))
             for bank in banks
             if bank is not None
         ]
-        spent = await tx.sleep_calls.sum_cost(since=parts.clock.now() - DAY)
+        spent = await tx.sleep_calls.sum_cost(since=context.clock.now() - DAY)
         counts = await tx.passes.count_by_status()
     return SleeptimeView(
         banks=statuses,
@@ -53,49 +55,49 @@ async def show_sleeptime_of_all(
 
 
 @router.get("/banks/{bank}/sleeptime")
-async def show_sleeptime(bank: str, who: Who, parts: Parts, user: User = None) -> SleeptimeStatusView:
+async def show_sleeptime(bank: str, who: Who, context: Context, user: User = None) -> SleeptimeStatusView:
     """Show the sleep-time status of a bank: its backlog, whether a pass would begin now, and why.
 
     Access: operator, agents with access to the bank.
     """
-    async with parts.store.begin_read() as tx:
-        found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
-        return await sleeptime_status_view(tx, await parts.sleeptime.fetch_status(tx, found_bank))
+    async with context.store.begin_read() as tx:
+        found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
+        return await sleeptime_status_view(tx, await context.sleeptime.fetch_status(tx, found_bank))
 
 
 @router.post("/banks/{bank}/sleeptime/pause")
-async def pause_sleeptime(bank: str, who: Who, parts: Parts, user: User = None) -> SleeptimeStatusView:
+async def pause_sleeptime(bank: str, who: Who, context: Context, user: User = None) -> SleeptimeStatusView:
     """Stop new passes over a bank; a running one ends at its next step. Operator only."""
     require_operator(who)
-    async with parts.store.begin_write() as tx:
-        found_bank = await parts.memory.banks.get(tx, bank, user)
-        await parts.sleeptime.pause(tx, found_bank, by=who.name)
-        return await sleeptime_status_view(tx, await parts.sleeptime.fetch_status(tx, found_bank))
+    async with context.store.begin_write() as tx:
+        found_bank = await context.memory.banks.get(tx, bank, user)
+        await context.sleeptime.pause(tx, found_bank, by=who.name)
+        return await sleeptime_status_view(tx, await context.sleeptime.fetch_status(tx, found_bank))
 
 
 @router.post("/banks/{bank}/sleeptime/resume")
-async def resume_sleeptime(bank: str, who: Who, parts: Parts, user: User = None) -> SleeptimeStatusView:
+async def resume_sleeptime(bank: str, who: Who, context: Context, user: User = None) -> SleeptimeStatusView:
     """Allow passes again, also those that wait after failures, and retry what was set aside. Operator only."""
     require_operator(who)
-    async with parts.store.begin_write() as tx:
-        found_bank = await parts.memory.banks.get(tx, bank, user)
-        await parts.sleeptime.resume(tx, found_bank, by=who.name)
-        return await sleeptime_status_view(tx, await parts.sleeptime.fetch_status(tx, found_bank))
+    async with context.store.begin_write() as tx:
+        found_bank = await context.memory.banks.get(tx, bank, user)
+        await context.sleeptime.resume(tx, found_bank, by=who.name)
+        return await sleeptime_status_view(tx, await context.sleeptime.fetch_status(tx, found_bank))
 
 
 @router.get("/banks/{bank}/notes")
 async def list_notes(
     bank: str,
     who: Who,
-    parts: Parts,
+    context: Context,
     user: User = None,
     state: Annotated[NoteState | None, Query(description="`live` (in searches) or `retired`; by default both.")] = None,
     after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="Number of the last row on the previous page.")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
 ) -> NotePage:
     """List a bank's notes, newest first. Access: operator, agents with access to the bank."""
-    async with parts.store.begin_read() as tx:
-        found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
+    async with context.store.begin_read() as tx:
+        found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
         notes, more = await fetch_page(
             lambda last, most: tx.notes.find_page(
                 found_bank.id, state=state, after=after if last is None else last.number, limit=most
@@ -109,14 +111,14 @@ async def list_notes(
 
 
 @router.get("/banks/{bank}/notes/{note}")
-async def explain_note(bank: str, note: str, who: Who, parts: Parts, user: User = None) -> NoteDetail:
+async def explain_note(bank: str, note: str, who: Who, context: Context, user: User = None) -> NoteDetail:
     """Show a note with its source episodes and the changes that passes made to it.
 
     Access: operator, agents with access to the bank.
     """
-    async with parts.store.begin_read() as tx:
-        found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
-        explanation = await parts.sleeptime.explain(tx, found_bank, note)
+    async with context.store.begin_read() as tx:
+        found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
+        explanation = await context.sleeptime.explain(tx, found_bank, note)
     return NoteDetail.of(
         explanation.note,
         bank=found_bank.name,

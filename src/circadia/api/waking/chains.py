@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from circadia.agents.access import require_operator
+from circadia.api.context import Context, Who, noun_router
 from circadia.api.observability.usage import usage_line
-from circadia.api.parts import Parts, Who, noun_router
 from circadia.errors import NotFound
 from circadia.ids import PulseId
 from circadia.records.call import UsageGroup
@@ -19,10 +19,10 @@ _TEXT = 500
 
 
 @router.get("/chains/{root}")
-async def show_chain(root: str, who: Who, parts: Parts) -> Chain:
+async def show_chain(root: str, who: Who, context: Context) -> Chain:
     """Show a chain as a tree. Operator only."""
     require_operator(who)
-    async with parts.store.begin_read() as tx:
+    async with context.store.begin_read() as tx:
         wakes = await tx.wakes.find_by_root(root)
         pulses = await tx.pulses.find_by_root(root)
         messages = await tx.messages.find_by_root(root)

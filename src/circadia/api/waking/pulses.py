@@ -9,10 +9,10 @@ from pydantic import Field, StrictFloat, StrictInt
 from circadia.agents.access import require_operator
 from circadia.agents.chains import NOWHERE
 from circadia.api.bodies import Body
+from circadia.api.context import ApiContext, Context, Who, noun_router
 from circadia.api.pages import fetch_page
-from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import Instant, named_agent, own_agent, require_enabled
-from circadia.api.waking.wake_views import wake_outcome
+from circadia.api.waking.wakes import wake_outcome
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import PulseId
 from circadia.output_tail import redact_tokens
@@ -65,14 +65,14 @@ class EndBody(Body):
 async def list_pulses(
     agent: str,
     who: Who,
-    parts: Parts,
+    context: Context,
     status: Annotated[PulseStatus | None, Query(description="Only with this status.")] = None,
     since: Annotated[Instant, Query(description="Only pulses admitted at or after this date or time.")] = None,
     before: Annotated[str | None, Query(description="Id of the last pulse on the previous page.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
 ) -> PulseList:
     """List an agent's pulses. Access: operator, the agent."""
-    async with parts.store.begin_read() as tx:
+    async with context.store.begin_read() as tx:
         found_agent = await own_agent(tx, who, agent)
         last = None if before is None else PulseId(before)
         if last is not None and await tx.pulses.get(last) is None:
@@ -84,16 +84,16 @@ async def list_pulses(
             limit,
         )
     return PulseList(
-        pulses=[pulse_view(pulse, parts.clock.now()) for pulse in pulses], before=pulses[-1].id if more else None
+        pulses=[pulse_view(pulse, context.clock.now()) for pulse in pulses], before=pulses[-1].id if more else None
     )
 
 
 @router.post("/agents/{agent}/pulses", status_code=201)
-async def start_pulse(agent: str, who: Who, parts: Parts, body: StartBody | None = None) -> WakeOutcome:
+async def start_pulse(agent: str, who: Who, context: Context, body: StartBody | None = None) -> WakeOutcome:
     """Start a pulse by hand: a wake request from a person that passes the guardrails as usual. Operator only."""
     require_operator(who)
     request = body or StartBody.model_validate({})
-    async with parts.store.begin_write() as tx:
+    async with context.store.begin_write() as tx:
         target = await named_agent(tx, who, agent)
         require_enabled(target)
         ask = NewWake(
@@ -104,51 +104,51 @@ async def start_pulse(agent: str, who: Who, parts: Parts, body: StartBody | None
             timeout_seconds=None if request.timeout_seconds is None else float(request.timeout_seconds),
             overridden_by=None if request.override is None else f"{who.name}: {request.override}",
         )
-        wake, counts = await parts.wake.requests.request(tx, ask)
-        budgets = await fetch_budgets(tx, target, parts.clock.now(), sender=None, place=NOWHERE, counts=counts)
+        wake, counts = await context.wake.requests.request(tx, ask)
+        budgets = await fetch_budgets(tx, target, context.clock.now(), sender=None, place=NOWHERE, counts=counts)
     return wake_outcome(target, None, wake, budgets)
 
 
 @router.get("/pulses/{pulse}")
-async def show_pulse(pulse: str, who: Who, parts: Parts) -> PulseView:
+async def show_pulse(pulse: str, who: Who, context: Context) -> PulseView:
     """Show a pulse. Access: operator, its agent."""
-    async with parts.store.begin_read() as tx:
-        return pulse_view(await _pulse(tx, who, pulse), parts.clock.now())
+    async with context.store.begin_read() as tx:
+        return pulse_view(await _pulse(tx, who, pulse), context.clock.now())
 
 
 @router.post("/pulses/{pulse}/cancel")
-async def cancel_pulse(pulse: str, who: Who, parts: Parts) -> PulseView:
+async def cancel_pulse(pulse: str, who: Who, context: Context) -> PulseView:
     """Stop a pulse; the messages in its prompt become unread again. Operator only."""
     require_operator(who)
-    async with parts.store.begin_write() as tx:
-        await parts.wake.pulses.hold_agents(tx, PulseId(pulse))
-        found_pulse = await parts.wake.pulses.cancel(tx, await _pulse(tx, who, pulse), by=who.name)
-    return pulse_view(found_pulse, parts.clock.now())
+    async with context.store.begin_write() as tx:
+        await context.wake.pulses.hold_agents(tx, PulseId(pulse))
+        found_pulse = await context.wake.pulses.cancel(tx, await _pulse(tx, who, pulse), by=who.name)
+    return pulse_view(found_pulse, context.clock.now())
 
 
 @router.post("/pulses/{pulse}/end", status_code=202)
-async def end_pulse(pulse: str, body: EndBody, who: Who, parts: Parts) -> PulseView:
+async def end_pulse(pulse: str, body: EndBody, who: Who, context: Context) -> PulseView:
     """Report the end of a run that a webhook started and that was answered with 202.
 
     The server answers after the end is on disk. Access: the operator, and whoever has the token of the run.
     """
     ended = LaunchResult(succeeded=body.status == "succeeded", detail=redact_tokens(body.detail))
-    async with parts.store.begin_write() as tx:
-        await parts.wake.pulses.hold_agents(tx, PulseId(pulse))
+    async with context.store.begin_write() as tx:
+        await context.wake.pulses.hold_agents(tx, PulseId(pulse))
         found_pulse = await _pulse(tx, who, pulse)
-        _require_reportable(parts, who, found_pulse, body.epoch)
-        reported = await parts.wake.pulses.report(tx, found_pulse, ended)
-        tx.after_commit(lambda: parts.wake.reports.deliver_report(found_pulse.id, found_pulse.epoch, ended))
-    return pulse_view(reported, parts.clock.now())
+        _require_reportable(context, who, found_pulse, body.epoch)
+        reported = await context.wake.pulses.report(tx, found_pulse, ended)
+        tx.after_commit(lambda: context.wake.reports.deliver_report(found_pulse.id, found_pulse.epoch, ended))
+    return pulse_view(reported, context.clock.now())
 
 
-def _require_reportable(parts: ApiParts, who: Principal, pulse: Pulse, epoch: int | None) -> None:
+def _require_reportable(context: ApiContext, who: Principal, pulse: Pulse, epoch: int | None) -> None:
     """Reject a report that is not about the pulse's current run, or not from its token."""
     if not who.is_operator and who.pulse_id != pulse.id:
         raise Forbidden(f"the end of pulse {pulse.id!r} is reported with the token that it was started with")
     if not PULSE_MOVES[pulse.status]:
         raise Conflict(f"pulse {pulse.id!r} is {pulse.status.value} already")
-    if not isinstance(parts.settings.launchers.get(pulse.launcher), WebhookLauncherSettings):
+    if not isinstance(context.settings.launchers.get(pulse.launcher), WebhookLauncherSettings):
         raise Conflict(f"pulse {pulse.id!r} ends with its program; only runs that a webhook started are reported")
     if pulse.owner is None or epoch not in (None, pulse.epoch):
         raise Conflict(f"this run of pulse {pulse.id!r} is not the present one, which has epoch {pulse.epoch}")

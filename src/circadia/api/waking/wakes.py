@@ -1,30 +1,150 @@
-"""Wake requests: create, dry-run, list, explain, cancel, and count by pair (WAKE-71)."""
+"""Direct messages, wake requests and wake statistics of an agent (WAKE-01 … WAKE-06, WAKE-70, WAKE-71)."""
 
 from typing import Annotated
 
-from fastapi import Query, Response
-from pydantic import Field, StrictBool
+from fastapi import Header, Query, Response
+from pydantic import ConfigDict, Field, StrictBool
+from pydantic.alias_generators import to_camel
 
 from circadia.agents.access import require_operator
 from circadia.agents.chains import NOWHERE, fetch_place
 from circadia.agents.directory import find_own_session
+from circadia.api.bodies import Body
+from circadia.api.context import ApiContext, Context, Who, noun_router
 from circadia.api.pages import fetch_page
-from circadia.api.parts import ApiParts, Parts, Who, noun_router
-from circadia.api.references import Instant, named_agent, require_enabled
-from circadia.api.waking.direct_messages import Key, SenderBody, resolve_idempotency_key
-from circadia.api.waking.wake_views import dry_run_outcome, require_speaker, wake_outcome
+from circadia.api.references import Instant, named_agent, own_agent, require_enabled
 from circadia.errors import Forbidden, InvalidRequest, NotFound
-from circadia.ids import WakeId
+from circadia.ids import MessageId, WakeId
 from circadia.records.agent import Agent, Name
-from circadia.records.message import Priority
+from circadia.records.message import Message, MessageType, Priority
 from circadia.records.principal import OPERATOR, Principal
 from circadia.records.wake import Decision, Wake, WakeReason, WakeSource
-from circadia.schemas.wakes import WakeDetail, WakeList, WakeMatrix, WakeOutcome, WakePairCounts, WakeView
+from circadia.schemas.wakes import (
+    BudgetsView,
+    SendOutcome,
+    WakeDetail,
+    WakeList,
+    WakeMatrix,
+    WakeOutcome,
+    WakePairCounts,
+    WakeStatsView,
+    WakeView,
+)
 from circadia.stores.base import Tx
 from circadia.stores.locks import request_key
-from circadia.wake.admission.budgets import fetch_budgets
+from circadia.wake.admission.budgets import Budgets, describe_decision, fetch_budgets, retry_at
+from circadia.wake.admission.stats import WakeStats, fetch_wake_stats
 from circadia.wake.inbox import OutgoingMessage
 from circadia.wake.wake_rows import NewWake
+
+
+def message_outcome(target: Agent, message: Message | None, wake: Wake | None, budgets: Budgets) -> SendOutcome:
+    return SendOutcome(
+        to=target.reference,
+        message=None if message is None else message.id,
+        wake=None if wake is None else wake.id,
+        decision=None if wake is None else wake.decision,
+        rule=None if wake is None else wake.rule,
+        detail="" if wake is None else wake.detail,
+        retry_at=None if wake is None else retry_at(wake, target),
+        pulse=None if wake is None else wake.pulse_id,
+        root=message.root_id if message is not None else wake.root_id if wake is not None else None,
+        budgets=BudgetsView.of(budgets),
+        summary=describe_decision(wake, target),
+    )
+
+
+def wake_outcome(target: Agent, message: Message | None, wake: Wake, budgets: Budgets) -> WakeOutcome:
+    outcome = message_outcome(target, message, wake, budgets)
+    return WakeOutcome.of(outcome, trace=wake.trace, dry_run=False)
+
+
+def dry_run_outcome(target: Agent, wake: Wake, budgets: Budgets) -> WakeOutcome:
+    """Return the expected decision, without request or chain."""
+    outcome = message_outcome(target, None, wake, budgets).model_copy(
+        update={
+            "wake": None,
+            "root": None,
+            "summary": f"Dry run: {describe_decision(wake, target)} Nothing was written.",
+        }
+    )
+    return WakeOutcome.of(outcome, trace=wake.trace, dry_run=True)
+
+
+def require_speaker(principal: Principal, sender: str | None) -> None:
+    """Raise Forbidden if `from` names anybody but the token's owner (WAKE-04)."""
+    own = {OPERATOR if principal.agent is None else principal.agent.name, principal.name}
+    if sender is not None and sender not in own:
+        raise Forbidden(f"the token is that of {principal.name!r}, not of {sender!r}; leave `from` out")
+
+
+message_router = noun_router("messages")
+
+Key = Annotated[str | None, Header(alias="Idempotency-Key", description="The same as `key` in the body.")]
+
+
+class SenderBody(Body):
+    """Common keys of requests with a sender."""
+
+    sender: Name | None = Field(None, alias="from", description="Sender; optional, and only the owner of the token.")
+    key: str | None = Field(
+        None,
+        max_length=200,
+        description="Idempotency key of the sender: a repeat returns the first result, and a different request with "
+        "the same key is a conflict.",
+        examples=["deploy-42"],
+    )
+
+
+class DirectMessageBody(SenderBody):
+    """A message for an inbox."""
+
+    to: Name = Field(
+        description="Recipient: `name` in the sender's session (the operator's is `default`), or `session:name`.",
+        examples=["writer"],
+    )
+    content: str = Field(description="Text.", examples=["the notes for 7.1 can start"])
+    priority: Priority = Field(Priority.NORMAL, description="Priority; `high` and `urgent` request a wake.")
+    type: MessageType = Field(MessageType.INFO, description="Purpose.")
+    wake: WakeReason | None = Field(None, description="Reason for waking the recipient now.")
+    reply_to: Name | None = Field(None, description="Id of the message that it answers.")
+
+
+def resolve_idempotency_key(in_body: str | None, in_header: str | None) -> str | None:
+    """Return the idempotency key.
+
+    Raises:
+        InvalidRequest: body and header differ.
+    """
+    if in_body is not None and in_header is not None and in_body != in_header:
+        raise InvalidRequest("`key` and the header Idempotency-Key differ; send one of them")
+    return in_header if in_body is None else in_body
+
+
+@message_router.post("/messages", status_code=201)
+async def send_direct(body: DirectMessageBody, who: Who, context: Context, idempotency_key: Key = None) -> SendOutcome:
+    """Put a message into an agent's inbox, and request a wake if it has a reason or a high priority.
+
+    The server stores the message whatever the decision on the wake. Access: the operator, and agents to agents that
+    they may address.
+    """
+    require_speaker(who, body.sender)
+    message = OutgoingMessage(
+        to=body.to,
+        content=body.content,
+        type=body.type,
+        priority=body.priority,
+        wake=body.wake,
+        reply_to=None if body.reply_to is None else MessageId(body.reply_to),
+        key=resolve_idempotency_key(body.key, idempotency_key),
+    )
+    async with context.store.begin_write() as tx:
+        sent = await context.wake.inbox.send(tx, who, await find_own_session(tx, who), message)
+        budgets = await fetch_budgets(
+            tx, sent.to, context.clock.now(), sender=who.agent, place=sent.place, counts=sent.counts
+        )  # fmt: skip
+    return message_outcome(sent.to, sent.message, sent.wake, budgets)
+
 
 router = noun_router("wakes")
 
@@ -55,7 +175,7 @@ class WakeBody(SenderBody):
     "/wakes", status_code=201, responses={200: {"model": WakeOutcome, "description": "The result of a dry run."}}
 )
 async def wake_agent(
-    body: WakeBody, response: Response, who: Who, parts: Parts, idempotency_key: Key = None
+    body: WakeBody, response: Response, who: Who, context: Context, idempotency_key: Key = None
 ) -> WakeOutcome:
     """Request a wake; with `dry_run`, only report the result of all guardrails, with 200.
 
@@ -65,30 +185,30 @@ async def wake_agent(
     _require_override(body, who)
     if body.dry_run:
         response.status_code = 200
-        return await _explain_wake(body, who, parts)
+        return await _explain_wake(body, who, context)
     require_speaker(who, body.sender)
     key = resolve_idempotency_key(body.key, idempotency_key)
     if body.message is None:
-        return await _without_message(body, who, parts, key)
-    letter = OutgoingMessage(to=body.to, content=body.message, wake=body.reason, key=key, override=body.override)
-    async with parts.store.begin_write() as tx:
-        sent = await parts.wake.inbox.send(tx, who, await find_own_session(tx, who), letter)
+        return await _without_message(body, who, context, key)
+    message = OutgoingMessage(to=body.to, content=body.message, wake=body.reason, key=key, override=body.override)
+    async with context.store.begin_write() as tx:
+        sent = await context.wake.inbox.send(tx, who, await find_own_session(tx, who), message)
         assert sent.wake is not None
         budgets = await fetch_budgets(
-            tx, sent.to, parts.clock.now(), sender=who.agent, place=sent.place, counts=sent.counts
+            tx, sent.to, context.clock.now(), sender=who.agent, place=sent.place, counts=sent.counts
         )  # fmt: skip
     return wake_outcome(sent.to, sent.message, sent.wake, budgets)
 
 
-async def _without_message(body: WakeBody, who: Principal, parts: ApiParts, key: str | None) -> WakeOutcome:
+async def _without_message(body: WakeBody, who: Principal, context: ApiContext, key: str | None) -> WakeOutcome:
     """Wake on behalf of a person who gives only a reason."""
     if not who.is_operator:
         raise InvalidRequest("`message` is missing; say what the agent is to do")
     stored_key = None if key is None else f"{who.name} {key}"
-    async with parts.store.begin_write(*([] if stored_key is None else [request_key(stored_key)])) as tx:
+    async with context.store.begin_write(*([] if stored_key is None else [request_key(stored_key)])) as tx:
         target = await named_agent(tx, who, body.to)
         require_enabled(target)
-        wake, counts = await parts.wake.requests.request(
+        wake, counts = await context.wake.requests.request(
             tx,
             NewWake(
                 target=target,
@@ -99,7 +219,7 @@ async def _without_message(body: WakeBody, who: Principal, parts: ApiParts, key:
                 overridden_by=_overridden_by(body, who),
             ),
         )
-        budgets = await fetch_budgets(tx, target, parts.clock.now(), sender=None, place=NOWHERE, counts=counts)
+        budgets = await fetch_budgets(tx, target, context.clock.now(), sender=None, place=NOWHERE, counts=counts)
     return wake_outcome(target, None, wake, budgets)
 
 
@@ -112,8 +232,8 @@ def _overridden_by(body: WakeBody, who: Principal) -> str | None:
     return None if body.override is None else f"{who.name}: {body.override}"
 
 
-async def _explain_wake(body: WakeBody, who: Principal, parts: ApiParts) -> WakeOutcome:
-    async with parts.store.begin_read() as tx:
+async def _explain_wake(body: WakeBody, who: Principal, context: ApiContext) -> WakeOutcome:
+    async with context.store.begin_read() as tx:
         as_whom = who
         if who.is_operator and body.sender not in (None, OPERATOR, who.name):
             as_whom = Principal(agent=await named_agent(tx, who, body.sender or ""))
@@ -135,15 +255,15 @@ async def _explain_wake(body: WakeBody, who: Principal, parts: ApiParts) -> Wake
             place=place,
             overridden_by=_overridden_by(body, as_whom),
         )
-        wake = await parts.wake.requests.explain(tx, ask)
-        budgets = await fetch_budgets(tx, target, parts.clock.now(), sender=as_whom.agent, place=place)
+        wake = await context.wake.requests.explain(tx, ask)
+        budgets = await fetch_budgets(tx, target, context.clock.now(), sender=as_whom.agent, place=place)
     return dry_run_outcome(target, wake, budgets)
 
 
 @router.get("/wakes")
 async def list_wakes(
     who: Who,
-    parts: Parts,
+    context: Context,
     agent: Annotated[str | None, Query(description="Only for this target.")] = None,
     sender: Annotated[str | None, Query(description="Only from this sender.")] = None,
     decision: Annotated[Decision | None, Query(description="Only with this decision.")] = None,
@@ -154,7 +274,7 @@ async def list_wakes(
     trace: Annotated[bool, Query(description="Include the guardrail checks.")] = False,
 ) -> WakeList:
     """List wake requests. An agent sees those with itself as target or, with `sender`, as sender."""
-    async with parts.store.begin_read() as tx:
+    async with context.store.begin_read() as tx:
         target, asker = await _resolve_filters(tx, who, agent, sender)
         if before is not None and await tx.wakes.get(WakeId(before)) is None:
             raise InvalidRequest(f"no wake {before!r}; `before` is that of the page before")
@@ -191,13 +311,13 @@ async def _resolve_filters(
 @router.get("/wakes/matrix")
 async def wake_matrix(
     who: Who,
-    parts: Parts,
+    context: Context,
     since: Annotated[Instant, Query(description="Requested at or after this date or time.")] = None,
     until: Annotated[Instant, Query(description="Requested before this date or time.")] = None,
 ) -> WakeMatrix:
     """Count wake requests by sender, target and decision. Operator only."""
     require_operator(who)
-    async with parts.store.begin_read() as tx:
+    async with context.store.begin_read() as tx:
         counts = await tx.wakes.count_by_pair(since=since, until=until)
     pairs: dict[tuple[str, str], dict[Decision, int]] = {}
     for pair_count in counts:
@@ -211,22 +331,22 @@ async def wake_matrix(
 
 
 @router.get("/wakes/{wake}")
-async def show_wake(wake: str, who: Who, parts: Parts) -> WakeDetail:
+async def show_wake(wake: str, who: Who, context: Context) -> WakeDetail:
     """Show a wake request with its guardrail checks. Access: operator, target, sender."""
-    async with parts.store.begin_read() as tx:
+    async with context.store.begin_read() as tx:
         return WakeDetail.of(await _wake(tx, who, wake))
 
 
 @router.post("/wakes/{wake}/cancel")
-async def cancel_wake(wake: str, who: Who, parts: Parts) -> WakeView:
+async def cancel_wake(wake: str, who: Who, context: Context) -> WakeView:
     """Cancel a deferred request; its message stays in the inbox. Access: operator, its sender."""
-    async with parts.store.begin_write() as tx:
+    async with context.store.begin_write() as tx:
         found_wake = await _wake(tx, who, wake)
         if not who.is_operator and (who.agent is None or who.agent.id != found_wake.sender_id):
             raise Forbidden(f"{who.name!r} has not asked for this wake; its sender and the operator take it back")
         target = await tx.agents.get(found_wake.agent_id)
         assert target is not None
-        return WakeView.of(await parts.wake.requests.cancel(tx, found_wake, target, by=who.name))
+        return WakeView.of(await context.wake.requests.cancel(tx, found_wake, target, by=who.name))
 
 
 async def _wake(tx: Tx, who: Principal, wake_id: str) -> Wake:
@@ -242,3 +362,39 @@ async def _wake(tx: Tx, who: Principal, wake_id: str) -> Wake:
     if wake is None:
         raise NotFound(f"no wake {wake_id!r}")
     return wake
+
+
+stats_router = noun_router("wake-stats")
+djinnbot_router = noun_router("wake-stats", prefix="")
+
+
+@stats_router.get("/agents/{agent}/wake-stats", operation_id="wake_stats")
+async def show_wake_stats(agent: str, who: Who, context: Context) -> WakeStatsView:
+    """Show an agent's wakes in its current day. Access: operator, the agent."""
+    async with context.store.begin_read() as tx:
+        found_agent = await own_agent(tx, who, agent)
+        return _stats_view(found_agent.reference, await fetch_wake_stats(tx, found_agent, context.clock.now()))
+
+
+def _stats_view(reference: str, stats: WakeStats) -> WakeStatsView:
+    limits = stats.limits
+    return WakeStatsView.of(
+        stats,
+        agent=reference,
+        max_wakes_per_day=limits.max_wakes_per_day,
+        cooldown_seconds=limits.cooldown_seconds,
+        last_wake_time=None if stats.last_wake_at is None else int(stats.last_wake_at.timestamp() * 1000),
+        max_daily_session_minutes=limits.max_daily_session_minutes,
+    )
+
+
+class WakeStatsInCamelCase(WakeStatsView):
+    """The wake statistics in camelCase."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+@djinnbot_router.get("/v1/agents/{agent}/wake-stats", include_in_schema=False)
+async def show_wake_stats_bare(agent: str, who: Who, context: Context) -> WakeStatsInCamelCase:
+    """Show the same in camelCase, at DjinnBot's path (WAKE-70). Access: operator, the agent."""
+    return WakeStatsInCamelCase(**dict(await show_wake_stats(agent, who, context)))

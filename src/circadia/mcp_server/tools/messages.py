@@ -115,7 +115,7 @@ MESSAGE_TOOLS: Final = (
 
 DEFAULT_SECONDS: Final = 50.0
 """Below the 60 seconds after which TypeScript clients give up."""
-MOST_SECONDS: Final = 3600.0
+MAX_SECONDS: Final = 3600.0
 """Longest wait; for a longer one, wait in a loop."""
 PEOPLE: Final = ("operator", "user")
 """Senders that are not agents."""
@@ -124,7 +124,7 @@ Seconds = Annotated[
     float,
     Field(
         ge=0,
-        le=MOST_SECONDS,
+        le=MAX_SECONDS,
         description=("Longest wait; 0 only looks. Most clients give up after 60; wait longer only if yours does not."),
     ),
 ]

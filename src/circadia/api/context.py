@@ -48,7 +48,7 @@ class HoldRegistry(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ApiParts:
+class ApiContext:
     """The services that endpoints call."""
 
     store: Store
@@ -87,13 +87,13 @@ def noun_router(noun: str, prefix: str = "/api/v1") -> APIRouter:
     return APIRouter(prefix=prefix, tags=[noun], generate_unique_id_function=operation_id)
 
 
-async def _parts(request: Request) -> ApiParts:
+async def _context(request: Request) -> ApiContext:
     """Return the services; what a person reads, which may be much, has connections of its own (LARGE-05)."""
     principal: Principal = request.state.principal
-    parts: ApiParts = request.app.state.parts
+    context: ApiContext = request.app.state.context
     if request.method == "GET" and principal.agent is None:
-        return replace(parts, store=parts.store.for_operators)
-    return parts
+        return replace(context, store=context.store.for_operators)
+    return context
 
 
 async def _principal(request: Request) -> Principal:
@@ -101,6 +101,6 @@ async def _principal(request: Request) -> Principal:
     return principal
 
 
-Parts = Annotated[ApiParts, Depends(_parts)]
+Context = Annotated[ApiContext, Depends(_context)]
 Who = Annotated[Principal, Depends(_principal)]
 """The caller, authenticated by the guard before the endpoint runs."""
