@@ -1,8 +1,8 @@
-"""Opens the database, and joins the cluster of servers on it."""
+"""Opens the database and the signals, and joins the cluster of servers."""
 
 import importlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext
 from functools import partial
 from importlib.metadata import version
@@ -26,18 +26,21 @@ from circadia.jobs.event_sequencer import EventSequencer
 from circadia.jobs.guarded_step import run_guarded
 from circadia.records.member import Member, Role
 from circadia.server.basis import ServerBasis
-from circadia.server.drain import Drain
 from circadia.server.folder import DATABASE_FILE, lock_folder
-from circadia.server.front import DoorRouter
+from circadia.server.front import DoorRouter, Readiness
+from circadia.server.lifecycle import Drain
 from circadia.server.membership import Membership, build_token_check
-from circadia.server.readiness import Readiness
 from circadia.server.reload import ConfigReloader
 from circadia.settings import Settings
 from circadia.settings.fingerprint import fingerprint
 from circadia.settings.limits import LimitsSettings
+from circadia.settings.section import require_redis_url
 from circadia.settings.server import ServerSettings
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.stores.base import Store
+from circadia.stores.redis_connection import require_redis_package
+from circadia.stores.signals.local import LocalSignals
+from circadia.stores.signals.redis import RedisCarrier
 from circadia.stores.signals.remote import RemoteSignals
 from circadia.stores.sql.connection_facts import ConnectionFacts
 from circadia.stores.sql.database import SqlStore
@@ -46,6 +49,9 @@ from circadia.stores.sql.migrate import Revision, find_missing, list_revisions
 from circadia.stores.sql.revision import SchemaRow, sqlite_revision
 from circadia.stores.sqlite import open_sqlite
 from circadia.stores.sqlite_damage import find_damage
+from circadia.wake.redis_bridge.bridge import RedisBridge
+from circadia.wake.redis_bridge.delivery import RedisDelivery
+from circadia.wake.services import WakeServices
 from circadia.wake.worker import WakeWorker
 
 _logger = logging.getLogger(__name__)
@@ -292,3 +298,50 @@ def list_tasks(
     if basis.role is Role.GATEWAY:
         return [*tasks, dreamer.run_gateway()]
     return [*tasks, *(service.run() for service in (worker, dreamer, *workers))]
+
+
+def open_signals(
+    settings: Settings, environment: Mapping[str, str], clock: Clock, member_id: MemberId | None
+) -> LocalSignals | RemoteSignals:
+    """Return signals within this process, or over what joins the servers. Raises ConfigError."""
+    if settings.server.database_url is None or member_id is None:
+        return LocalSignals()
+    url = resolve_signals_url(settings, environment)
+    if url is None:
+        url = settings.server.direct_database_url or settings.server.database_url
+        return RemoteSignals(clock, load_postgres().NotifyCarrier(url, member_id))
+    return RemoteSignals(clock, RedisCarrier(url, member_id))
+
+
+def build_redis_bridge(basis: ServerBasis, tier: WakeServices) -> Sequence[RedisBridge]:
+    """Return the bridge if the settings name a Redis. Raises ConfigError."""
+    bridge, url = basis.settings.redis_bridge, resolve_bridge_url(basis.settings, basis.environment)
+    if url is None:
+        return ()
+    delivery = RedisDelivery(basis.store, tier.inbox, tier.requests, bridge.session)
+    return [RedisBridge(basis.clock, basis.store, basis.signals, delivery, bridge, url, leads=basis.leads)]
+
+
+def resolve_signals_url(settings: Settings, environment: Mapping[str, str]) -> str | None:
+    """Return the URL of the Redis that carries signals, if the settings name one. Raises ConfigError."""
+    return _resolve_url("signals_env", settings.signals, settings.signals_env, environment)
+
+
+def resolve_bridge_url(settings: Settings, environment: Mapping[str, str]) -> str | None:
+    """Return the URL of the bridge's Redis, if the settings name one. Raises ConfigError."""
+    return _resolve_url("redis_bridge.url_env", settings.redis_bridge.url, settings.redis_bridge.url_env, environment)
+
+
+def _resolve_url(where: str, url: str | None, variable: str | None, environment: Mapping[str, str]) -> str | None:
+    """Return the URL of the file or of the variable, and check that it can be used. Raises ConfigError."""
+    if variable is not None:
+        url = environment.get(variable)
+        if not url:
+            raise ConfigError(f"{where}: the environment has no {variable!r}; set it, or remove the key from the file")
+        try:
+            require_redis_url(url)
+        except ValueError as error:
+            raise ConfigError(f"{where}: {error}") from None
+    if url is not None:
+        require_redis_package()
+    return url

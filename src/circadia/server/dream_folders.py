@@ -1,17 +1,17 @@
 """Opens the memory folders that the settings name."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from circadia.clock import Clock
 from circadia.errors import Conflict, InvalidRequest
 from circadia.records.dream_job import DreamMode
 from circadia.server.basis import ServerBasis
 from circadia.server.dream_wiring import open_dream
-from circadia.server.own_loop import run_in_own_loop
 from circadia.server.sleeptime_wiring import SleepModels
 from circadia.settings import Settings
 from circadia.sleeptime.markdown import history
@@ -26,6 +26,31 @@ from circadia.sleeptime.markdown.publication import PublicationResult
 from circadia.sleeptime.markdown.session_intake import SessionIntake
 from circadia.sleeptime.triggers.dream_requests import DreamRequests
 from circadia.stores.event_log import EventLog
+
+T = TypeVar("T")
+
+
+async def run_in_own_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Return what `work` returns; a cancellation of the caller cancels `work`, and waits for its end."""
+    runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+    loop = runner.get_loop()
+    task = loop.create_task(work)
+
+    def run() -> T:
+        with runner:
+            return loop.run_until_complete(task)
+
+    thread = ThreadPoolExecutor(1, "own-loop")  # the few threads of the server's loop are for short work
+    running = asyncio.get_running_loop().run_in_executor(thread, run)
+    thread.shutdown(wait=False)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        with suppress(RuntimeError):  # it has just ended
+            loop.call_soon_threadsafe(task.cancel)
+        await asyncio.wait([running])
+        raise
+
 
 T = TypeVar("T")
 

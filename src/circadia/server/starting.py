@@ -13,9 +13,8 @@ from starlette.types import Receive, Scope, Send
 
 from circadia.clock import Clock
 from circadia.errors import StorageUnavailable
-from circadia.server.front import build_refusal, send_answer
+from circadia.server.front import build_refusal, send_answer, without_address
 from circadia.server.protocol import build_http_config
-from circadia.server.readiness import without_address
 
 T = TypeVar("T")
 

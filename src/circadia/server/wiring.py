@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -12,11 +12,10 @@ import aiohttp
 from starlette.types import ASGIApp
 
 from circadia.agents.access_tokens import AccessTokenService
-from circadia.agents.directory import hold_agents
 from circadia.agents.failed_tokens import FailedTokens
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
-from circadia.agents.registry import AgentRegistry, NewAgent
+from circadia.agents.registry import AgentRegistry
 from circadia.agents.sessions import SessionService
 from circadia.agents.sign_in import SignIn
 from circadia.agents.waits import Waits
@@ -45,17 +44,14 @@ from circadia.gateway.memory.conversations import Turns
 from circadia.gateway.proxy.answer_writer import AnswerWriter
 from circadia.gateway.proxy.ledger import Ledger
 from circadia.gateway.proxy.relay import Relay
-from circadia.ids import AgentId, RandomIds, hash_token
+from circadia.ids import RandomIds, hash_token
 from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.llm.prices import listed_models
 from circadia.mcp_server.app import McpContext, McpServer
+from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.services import MemoryServices
 from circadia.records.member import Role
-from circadia.records.principal import Principal
-from circadia.records.session import DEFAULT_SESSION, Session
-from circadia.server.answers_wiring import build_gateway_answers
-from circadia.server.background import start_background
 from circadia.server.basis import ServerBasis, read_secret
 from circadia.server.cluster_wiring import (
     build_contact,
@@ -63,22 +59,23 @@ from circadia.server.cluster_wiring import (
     build_hold_places,
     build_presence,
     build_readiness,
+    build_redis_bridge,
     find_gateway_address,
     join_cluster,
     list_tasks,
+    open_signals,
     open_store,
     start_follower,
     warn_of_few_files,
 )
 from circadia.server.dashboard import DashboardDoor
-from circadia.server.drain import Drain
 from circadia.server.dream_folders import build_memory_folders
 from circadia.server.dream_runner import DreamRunner
 from circadia.server.front import ConnectionLimit, DoorRouter, HostGuard, refuse_calls
-from circadia.server.gauges import register_gauges, register_sleep_gauges
+from circadia.server.gateway_wiring import build_gateway_answers, open_providers
+from circadia.server.lifecycle import Drain, start_background
 from circadia.server.memory_wiring import apply_file_banks, build_gateway_memory, build_memory
-from circadia.server.provider_wiring import open_providers
-from circadia.server.redis_wiring import build_redis_bridge, open_signals
+from circadia.server.reload import apply_file_agents
 from circadia.server.sleeptime_wiring import (
     SleepModels,
     build_savings,
@@ -98,15 +95,61 @@ from circadia.sleeptime.budget.savings import Savings
 from circadia.sleeptime.engine.health import SleepHealth
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
-from circadia.stores.base import Tx
+from circadia.sleeptime.triggers.pass_lifecycle import TOPIC
 from circadia.stores.event_log import EventLog
 from circadia.stores.locks import START_KEY
+from circadia.stores.signals.base import Signals
 from circadia.telemetry.metrics import Metrics
 from circadia.telemetry.traces import Traces
 from circadia.wake.alerts import AlertNotifier, AlertPoster
 from circadia.wake.services import WakeServices
+from circadia.wake.worker import WakeWorker
 
 _logger = logging.getLogger(__name__)
+
+
+def register_gauges(
+    metrics: Metrics, gate: Gate, bodies: BodiesInFlight, parking: BodySpool, journal: Journal,
+    exchanges: ExchangeQueue, worker: WakeWorker, signals: Signals, failed: FailedTokens, retrieval: Retrieval,
+) -> None:  # fmt: skip
+    metrics.add_gauge("circadia_failed_tokens", "Invalid tokens.", lambda: failed.total)
+    metrics.add_gauge("circadia_held_calls", "Calls held now.", lambda: gate.total_held)
+    metrics.add_gauge("circadia_held_bytes", "Bytes of held bodies in memory.", lambda: parking.in_memory)
+    metrics.add_gauge("circadia_body_bytes_in_flight", "Bytes of bodies on their way.", lambda: bodies.bytes)
+    metrics.add_gauge("circadia_journal_lines", "Lines waiting to be written.", lambda: journal.waiting)
+    metrics.add_gauge("circadia_exchanges_waiting", "Exchanges waiting to be stored.", lambda: exchanges.waiting)
+    metrics.add_gauge("circadia_pulses_running", "Pulses that this process runs.", lambda: worker.running_count)
+    for topic in ("wake", "pulse", "routine", "prefix_break"):
+        signals.listen(topic, lambda _, data, topic=topic: metrics.count_signal(topic, data), own=True)
+    metrics.add_gauge("circadia_index_banks", "Banks loaded for search.", lambda: len(retrieval.loaded))
+    metrics.add_gauge("circadia_index_bytes", "Memory of the loaded banks, in bytes.", lambda: retrieval.loaded.weight)
+
+
+def register_sleep_gauges(metrics: Metrics, worker: SleepWorker, health: SleepHealth, signals: Signals) -> None:
+    """Register the gauges of sleep-time work (SLEEP-60)."""
+    prefix = "circadia_sleep_"
+    metrics.add_gauge("circadia_passes_running", "Passes that this process runs.", lambda: worker.running_count)
+    metrics.add_gauge(
+        f"{prefix}lag_seconds", "Age of the oldest unprocessed turn in any bank.", lambda: health.seen.lag_seconds
+    )
+    metrics.add_gauge(
+        f"{prefix}backlog_episodes", "Episodes of all banks behind their cursors.", lambda: health.seen.episodes
+    )
+    metrics.add_gauge(f"{prefix}banks_waiting", "Banks with a backlog or leftovers.", lambda: health.seen.banks)
+    metrics.add_gauge(
+        f"{prefix}failures_in_a_row", "Longest streak of failed passes of any bank.", lambda: health.seen.failures
+    )
+    metrics.add_gauge(f"{prefix}red_banks", "Banks with a health problem.", lambda: len(health.seen.red))
+    metrics.add_gauge(f"{prefix}tokens_24h", "Tokens of passes within a day.", lambda: health.seen.tokens)
+    metrics.add_gauge(f"{prefix}usd_24h", "US dollars of passes within a day.", lambda: health.seen.usd)
+    metrics.add_gauge(
+        f"{prefix}spent_tokens_today", "Tokens of passes since midnight (UTC).", lambda: health.seen.spent_today
+    )
+    metrics.add_gauge(
+        f"{prefix}saved_tokens_today", "Tokens that passes saved hot calls, since midnight (UTC).",
+        lambda: health.seen.saved_today,
+    )  # fmt: skip
+    signals.listen(TOPIC, lambda _, data: metrics.count_signal(TOPIC, data), own=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -221,7 +264,7 @@ async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
         basis, gate, worker, dreamer, sequencer, (ticker, waits, sweeps, *following),
         (*counting, *embedding, _build_alerts(basis), *build_redis_bridge(basis, tier),
          DreamRunner(basis, folders, memory, dreams)),
-        partial(_apply_file_agents, basis, registry, tier),
+        partial(apply_file_agents, basis, registry, tier),
     )  # fmt: skip
     queues = journal, door.owners, exchanges, answers[1]
     await start_background(stack, own, stdio, queues, tasks, front.deaths.append)
@@ -347,55 +390,10 @@ async def _prepare(
     await apply_file_banks(basis.settings, basis.store, memory)
     async with basis.store.begin_write(START_KEY) as tx:
         await sessions.ensure_default(tx)
-    await _apply_file_agents(basis, registry, tier, basis.settings)
+    await apply_file_agents(basis, registry, tier, basis.settings)
     await put_launched_to_sleep(basis.store, tier)
     if not basis.settings.server.database_url:  # else another server may be delivering what is leased
         await waits.release_all()
-
-
-async def _apply_file_agents(
-    basis: ServerBasis, registry: AgentRegistry, tier: WakeServices, settings: Settings
-) -> None:
-    """Create the agents of the file, or update the existing ones to match it."""
-    named: set[AgentId] = set()
-    async with basis.store.begin_write(START_KEY) as tx:
-        default = await tx.sessions.get_by_name(DEFAULT_SESSION)
-        assert default is not None
-        added = await _add_file_agents(tx, basis, registry, default, settings)
-        await hold_agents(tx, Principal(), default, settings.agents)
-        await registry.bind_banks(tx, list(settings.agents.values()))
-        for name, file_agent in settings.agents.items():
-            agent = await tx.agents.get_by_name(default.id, name)
-            assert agent is not None
-            if name not in added:
-                token = read_secret(basis.environment, f"agents.{name}", file_agent.token_env)
-                if token is not None and hash_token(token) != agent.token_hash:
-                    agent = await registry.set_token(tx, agent, token, by="file")
-                agent = await registry.change(
-                    tx, agent, by="file", description=file_agent.description, sleep_events=file_agent.sleep_events,
-                    wake_events=file_agent.wake_events, policy=file_agent.list_policy(),
-                )  # fmt: skip
-            agent = await tier.coordinations.apply_file(tx, agent, file_agent.stated_coordination())
-            await tier.routines.apply_file(tx, agent, file_agent.routine_specs())
-            named.add(agent.id)
-    registry.in_file = frozenset(named)
-
-
-async def _add_file_agents(
-    tx: Tx, basis: ServerBasis, registry: AgentRegistry, default: Session, settings: Settings
-) -> Collection[str]:
-    """Create the agents of the file that are missing, before any agent is held; return their names."""
-    await tx.sessions.lock(default.id)
-    missing = [name for name in settings.agents if not await tx.agents.find_ids(default.id, [name])]
-    for name in missing:
-        file_agent = settings.agents[name]
-        new = NewAgent(
-            name=name, description=file_agent.description, sleep_events=file_agent.sleep_events,
-            wake_events=file_agent.wake_events, policy=file_agent.list_policy(),
-        )  # fmt: skip
-        token = read_secret(basis.environment, f"agents.{name}", file_agent.token_env)
-        await registry.add_unbound(tx, default, new, by="file", token=token)
-    return missing
 
 
 def _hash_secret(basis: ServerBasis, variable: str | None) -> str | None:

@@ -31,8 +31,7 @@ from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 from circadia.records.dream_job import DreamMode
 from circadia.server.basis import read_secret
-from circadia.server.dream_watch import DreamWatch
-from circadia.server.dream_wiring import open_dream
+from circadia.server.dream_wiring import DreamWatch, open_dream
 from circadia.server.sleeptime_wiring import build_sleep_models
 from circadia.settings import load_settings
 from circadia.sleeptime.markdown import history

@@ -1,18 +1,56 @@
-"""The end of a server's life, step by step (CLU-31)."""
+"""The tasks of a server, started together and ended in order, and the end of its life, step by step (CLU-31)."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+import logging
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from circadia.clock import Clock
 from circadia.errors import TargetGone
 from circadia.gateway.accounting.write_behind import WriteBehindQueue
 from circadia.gateway.hold.gate import Gate
+from circadia.gateway.mcp.stdio import StdioServers
 from circadia.jobs.guarded_step import run_guarded
+from circadia.mcp_server.app import McpServer
 from circadia.server.front import DoorRouter
 from circadia.server.membership import Membership
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.wake.worker import WakeWorker
+
+_logger = logging.getLogger(__name__)
+
+
+async def start_background(
+    stack: AsyncExitStack, own: McpServer, stdio: StdioServers, queues: Sequence[WriteBehindQueue[Any]],
+    works: Sequence[Coroutine[Any, Any, None]], on_death: Callable[[str], None],
+) -> None:  # fmt: skip
+    """Start the background tasks; they end in reverse order. `on_death` gets the name of one that ends earlier."""
+
+    def start(name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        def report(task: asyncio.Task[None]) -> None:
+            if task.cancelled():
+                return
+            _logger.critical("the background task %r has ended; restart the server", name, exc_info=task.exception())
+            on_death(name)
+
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(report)
+        return task
+
+    for queue in queues:
+        stack.push_async_callback(queue.close)
+        stack.push_async_callback(_cancel_task, start(type(queue).__name__, queue.run()))
+    await stack.enter_async_context(own.run())
+    await stack.enter_async_context(stdio.run())
+    for work in works:
+        stack.push_async_callback(_cancel_task, start(work.__qualname__.partition(".")[0], work))
+
+
+async def _cancel_task(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
 
 SERVER_STOPS: Final = "the server is stopping; the call was not executed, send it again"
 MOVE_SECONDS: Final = 1.0

@@ -1,4 +1,4 @@
-"""Builds model providers: the part of `wiring` that opens connections to them."""
+"""Builds model providers and ready answers at the gateway: the part of `wiring` that picks their classes."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -6,19 +6,30 @@ from contextlib import AsyncExitStack
 
 from yarl import URL
 
+from circadia.answers.lookup import AnswerLookup
 from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.forward_proxy import find_forward_proxy
+from circadia.gateway.accounting.journal import Journal
+from circadia.gateway.answers.answer_book import ENTRIES, AnswerBook
+from circadia.gateway.answers.judging import JudgeLimits, ModelJudge
+from circadia.gateway.answers.serving import AnswerResolver
+from circadia.gateway.answers.trust import AnswerAccuracy
 from circadia.gateway.calls.model_call import Provider
 from circadia.gateway.calls.paths import parse_rules
 from circadia.gateway.calls.upstream import Upstream, provider_headers
+from circadia.gateway.codecs.frame import VolatileSpans
 from circadia.gateway.dialects.registry import build_dialects
 from circadia.gateway.wire.base import Origin
 from circadia.gateway.wire.dialer import tls_context
 from circadia.gateway.wire.pool import ConnectionPool
+from circadia.llm.chat_model import ChatModel
 from circadia.llm.prices import PriceList
+from circadia.memory.services import MemoryServices
 from circadia.records.member import Role
+from circadia.server.basis import ServerBasis
 from circadia.settings import Settings, UpstreamSettings
+from circadia.telemetry.metrics import Metrics
 
 Secret = Callable[[str, str | None], str | None]
 """Returns the value of the variable that a setting names, or None; raises ConfigError if it is not set."""
@@ -72,3 +83,29 @@ async def _build_pool(name: str, settings: UpstreamSettings, key: str | None, pr
         answer_timeout_seconds=settings.answer_timeout_seconds,
         proxy=proxy,
     )
+
+
+def build_answer_lookup(settings: Settings, clock: Clock, memory: MemoryServices) -> AnswerLookup:
+    return AnswerLookup(clock, memory.retrieval, memory.words, settings.answers)
+
+
+def build_gateway_answers(
+    basis: ServerBasis, memory: MemoryServices, journal: Journal, metrics: Metrics, mind: ChatModel | None
+) -> tuple[tuple[AnswerResolver, AnswerBook], AnswerLookup]:
+    """Build what decides about calls and what records them, and the lookup that both the gateway and passes use.
+
+    `mind` is the sleep tier's model; without one no answers are prepared, and `check: model` checks nothing.
+    """
+    settings, clock, ids, store = basis.settings, basis.clock, basis.ids, basis.store
+    chosen = settings.answers
+    judge: ModelJudge | None = None
+    if chosen.check == "model" and mind is not None:
+        judge = ModelJudge(clock, ids, store, journal, mind, calls_per_hour=chosen.check_calls_per_hour)
+    trust, lookup = AnswerAccuracy(clock, memory.events, chosen), build_answer_lookup(settings, clock, memory)
+    spool = basis.build_spool("answers", ENTRIES)
+    book = AnswerBook(clock, ids, store, spool, trust, metrics.count_lookup, frames=mind is not None)
+    limits = None if judge is None else JudgeLimits(clock, judge, book.put)
+    answering = AnswerResolver(
+        clock, ids, lookup, trust, VolatileSpans(chosen.volatile), limits, chosen.volatile_headers
+    )
+    return (answering, book), lookup
