@@ -15,13 +15,13 @@ from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.agents.sign_in import SignIn
 from circadia.agents.sleep_confirmation import SleepConfirmer
+from circadia.answers.lookup import AnswerLookup
 from circadia.api.app import ApiContext, create_api
 from circadia.errors import NotFound, TargetGone
 from circadia.gateway.hold.gate import HoldView
 from circadia.ids import AgentId, HoldId, hash_token, new_token
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.server.dream_folders import ConfiguredFolders
-from circadia.server.gateway_wiring import build_answer_lookup
 from circadia.server.memory_wiring import build_memory_services
 from circadia.server.sleeptime_wiring import build_sleeptime
 from circadia.server.wake_wiring import build_agent_services, build_wake_services
@@ -200,7 +200,7 @@ async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapp
         holds=held,
         wake=tier,
         memory=memory,
-        lookup=build_answer_lookup(settings, clock, memory),
+        lookup=AnswerLookup(clock, memory.retrieval, memory.words, settings.answers),
         sleeptime=build_sleeptime(settings, clock, ids, memory),
         folders=ConfiguredFolders(asked, settings, {}, (None, None), clock),
     )

@@ -73,7 +73,7 @@ class Acceptor:
 
     def _accept(self) -> None:
         for _ in range(AT_ONCE):
-            if len(self._opening) + len(self._limit.connections) >= self._limit.most:
+            if len(self._opening) + len(self._limit.connections) >= self._limit.max_connections:
                 self._pause()
                 return
             try:
@@ -161,7 +161,7 @@ class Listener(uvicorn.Server):
     """A uvicorn server that drains on SIGTERM, and stops on SIGINT or a second signal (GATE-49, CLU-31)."""
 
     def __init__(self, server: Server, bound: socket.socket, *, drain_seconds: float) -> None:
-        super().__init__(build_http_config(server.app, max_requests=server.connection_limit.most + 1))
+        super().__init__(build_http_config(server.app, max_requests=server.connection_limit.max_connections + 1))
         self._limit = server.connection_limit
         self._limit.connections = self.server_state.connections
         self._loop = asyncio.get_running_loop()

@@ -12,23 +12,18 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from circadia.agents.change_follower import AgentChangeFollower
-from circadia.agents.database_contact import DatabaseContact
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.agents.sleep_confirmation import SleepConfirmer
 from circadia.clock import Clock
 from circadia.errors import ConfigError, StartError, StorageUnavailable
-from circadia.gateway.accounting.write_behind import WriteBehindQueue
 from circadia.gateway.hold.gate import Gate
 from circadia.gateway.hold.places import HoldPlaces, LocalHoldPlaces, SharedHoldPlaces, file_limit, holds_within
 from circadia.ids import IdSource, MemberId, hash_token
-from circadia.jobs.event_sequencer import EventSequencer
 from circadia.jobs.guarded_step import run_guarded
 from circadia.records.member import Member, Role
-from circadia.server.basis import ServerBasis
+from circadia.server.context import ServerContext
 from circadia.server.folder import DATABASE_FILE, lock_folder
-from circadia.server.front import DoorRouter, Readiness
-from circadia.server.lifecycle import Drain
 from circadia.server.membership import Membership, build_token_check
 from circadia.server.reload import ConfigReloader
 from circadia.settings import Settings
@@ -56,8 +51,6 @@ from circadia.wake.worker import WakeWorker
 
 _logger = logging.getLogger(__name__)
 
-_NOTICE_SECONDS: Final = 3.0
-"""Time for a balancer that checks each second to see that `/readyz` is red, before a stopping gateway refuses calls."""
 DAMAGE_SECONDS: Final = 1.0
 """Longest check of the database at the start; the database itself finds what that misses."""
 
@@ -185,42 +178,17 @@ def warn_of_few_files(limits: LimitsSettings) -> None:
         )  # fmt: skip
 
 
-def build_hold_places(basis: ServerBasis) -> HoldPlaces:
-    limits, files = basis.settings.limits, file_limit()
-    if basis.membership is None:
+def build_hold_places(context: ServerContext) -> HoldPlaces:
+    limits, files = context.settings.limits, file_limit()
+    if context.membership is None:
         return LocalHoldPlaces(limits, files)
-    return SharedHoldPlaces(basis.clock, basis.store, basis.membership.member_id, limits, files)
+    return SharedHoldPlaces(context.clock, context.store, context.membership.member_id, limits, files)
 
 
-def build_drain(
-    basis: ServerBasis, front: DoorRouter, gate: Gate, worker: WakeWorker, dreamer: SleepWorker,
-    queues: Sequence[WriteBehindQueue[Any]],
-) -> Drain:  # fmt: skip
-    has_balancer = basis.membership is not None and basis.role is not Role.WORKER
-    return Drain(
-        basis.clock, front, gate, worker, dreamer, queues, basis.membership,
-        notice_seconds=_NOTICE_SECONDS if has_balancer else 0.0,
-    )  # fmt: skip
-
-
-def build_contact(clock: Clock, settings: Settings, *, is_shared: bool) -> DatabaseContact:
-    return DatabaseContact(
-        clock,
-        is_shared=is_shared,
-        grace_seconds=settings.server.auth_grace_seconds,
-        carries_signals=not settings.signals_by_redis,
-    )
-
-
-def build_presence(basis: ServerBasis) -> tuple[Presence, SleepConfirmer]:
-    presence = Presence(basis.store, basis.signals, basis.contact)
-    gateway_id = None if basis.role is Role.WORKER else basis.member_id
-    return presence, SleepConfirmer(basis.clock, basis.store, basis.signals, presence, gateway_id)
-
-
-def build_readiness(basis: ServerBasis) -> Readiness:
-    serves_without_database = basis.contact.is_shared and basis.role is not Role.WORKER
-    return Readiness(basis.clock, basis.store.ping, basis.contact if serves_without_database else None)
+def build_presence(context: ServerContext) -> tuple[Presence, SleepConfirmer]:
+    presence = Presence(context.store, context.signals, context.contact)
+    gateway_id = None if context.role is Role.WORKER else context.member_id
+    return presence, SleepConfirmer(context.clock, context.store, context.signals, presence, gateway_id)
 
 
 class Cache(Protocol):
@@ -230,13 +198,13 @@ class Cache(Protocol):
 
 
 async def start_follower(
-    basis: ServerBasis, identity: Identity, presence: Presence, caches: Iterable[Cache]
+    context: ServerContext, identity: Identity, presence: Presence, caches: Iterable[Cache]
 ) -> Sequence[AgentChangeFollower]:
     """Return the follower of other servers, started before the first call: it ignores what happened earlier."""
-    if not basis.contact.is_shared:
+    if not context.contact.is_shared:
         return ()
     following = AgentChangeFollower(
-        basis.clock, basis.store, identity, presence, basis.due, basis.contact,
+        context.clock, context.store, identity, presence, context.due, context.contact,
         forgets=[cache.forget for cache in caches],
     )  # fmt: skip
     await following.sweep()
@@ -259,13 +227,13 @@ def _build_url(address: tuple[str, int]) -> str:
 
 
 async def _apply_agents(
-    basis: ServerBasis, apply_agents: Callable[[Settings], Awaitable[None]], settings: Settings
+    context: ServerContext, apply_agents: Callable[[Settings], Awaitable[None]], settings: Settings
 ) -> None:
     """Apply the agents of a changed file; all else takes effect after a restart."""
     await apply_agents(settings)
-    if basis.membership is not None:
-        running = basis.settings.model_copy(update={"agents": settings.agents})
-        basis.membership.note_configuration(fingerprint(running))
+    if context.membership is not None:
+        running = context.settings.model_copy(update={"agents": settings.agents})
+        context.membership.note_configuration(fingerprint(running))
 
 
 class Service(Protocol):
@@ -275,29 +243,28 @@ class Service(Protocol):
 
 
 def list_tasks(
-    basis: ServerBasis,
+    context: ServerContext,
     gate: Gate,
     worker: WakeWorker,
-    dreamer: SleepWorker,
-    sequencer: EventSequencer | None,
+    sleep_worker: SleepWorker,
     services: Iterable[Service],
     workers: Iterable[Service],
     apply_agents: Callable[[Settings], Awaitable[None]],
 ) -> Sequence[Coroutine[Any, Any, None]]:
     """Return what runs in the background of this role: `services` in all, `workers` beside those that run jobs."""
-    members: list[Service | None] = [basis.membership, sequencer]
-    if basis.membership is not None:
-        basis.membership.count_load = lambda: (gate.total_held, worker.running_count + dreamer.running_count)
+    members: list[Service | None] = [context.membership, context.sequencer]
+    if context.membership is not None:
+        context.membership.count_load = lambda: (gate.total_held, worker.running_count + sleep_worker.running_count)
     if isinstance(gate.places, SharedHoldPlaces):
         members.append(gate.places)
-    if isinstance(basis.signals, RemoteSignals):
-        members.append(basis.signals)
-    if basis.config is not None:
-        members.append(ConfigReloader(basis.clock, basis.config, partial(_apply_agents, basis, apply_agents)))
+    if isinstance(context.signals, RemoteSignals):
+        members.append(context.signals)
+    if context.config is not None:
+        members.append(ConfigReloader(context.clock, context.config, partial(_apply_agents, context, apply_agents)))
     tasks = [service.run() for service in (*services, *members) if service is not None]
-    if basis.role is Role.GATEWAY:
-        return [*tasks, dreamer.run_gateway()]
-    return [*tasks, *(service.run() for service in (worker, dreamer, *workers))]
+    if context.role is Role.GATEWAY:
+        return [*tasks, sleep_worker.run_gateway()]
+    return [*tasks, *(service.run() for service in (worker, sleep_worker, *workers))]
 
 
 def open_signals(
@@ -313,13 +280,13 @@ def open_signals(
     return RemoteSignals(clock, RedisCarrier(url, member_id))
 
 
-def build_redis_bridge(basis: ServerBasis, tier: WakeServices) -> Sequence[RedisBridge]:
+def build_redis_bridge(context: ServerContext, wakes: WakeServices) -> Sequence[RedisBridge]:
     """Return the bridge if the settings name a Redis. Raises ConfigError."""
-    bridge, url = basis.settings.redis_bridge, resolve_bridge_url(basis.settings, basis.environment)
+    bridge, url = context.settings.redis_bridge, resolve_bridge_url(context.settings, context.environment)
     if url is None:
         return ()
-    delivery = RedisDelivery(basis.store, tier.inbox, tier.requests, bridge.session)
-    return [RedisBridge(basis.clock, basis.store, basis.signals, delivery, bridge, url, leads=basis.leads)]
+    delivery = RedisDelivery(context.store, wakes.inbox, wakes.requests, bridge.session)
+    return [RedisBridge(context.clock, context.store, context.signals, delivery, bridge, url, leads=context.leads)]
 
 
 def resolve_signals_url(settings: Settings, environment: Mapping[str, str]) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from circadia.clock import Clock
 from circadia.errors import Conflict, InvalidRequest
 from circadia.records.dream_job import DreamMode
-from circadia.server.basis import ServerBasis
+from circadia.server.context import ServerContext
 from circadia.server.dream_wiring import open_dream
 from circadia.server.sleeptime_wiring import SleepModels
 from circadia.settings import Settings
@@ -25,7 +25,6 @@ from circadia.sleeptime.markdown.project_folder import find_memory_folder, find_
 from circadia.sleeptime.markdown.publication import PublicationResult
 from circadia.sleeptime.markdown.session_intake import SessionIntake
 from circadia.sleeptime.triggers.dream_requests import DreamRequests
-from circadia.stores.event_log import EventLog
 
 T = TypeVar("T")
 
@@ -77,34 +76,34 @@ class ConfiguredFolders:
 
     async def has(self, name: str) -> bool:
         """Return whether the folder is on this machine."""
-        return await self._look(lambda: self._find(name).is_dir())
+        return await self._read(lambda: self._find(name).is_dir())
 
     async def is_due(self, name: str) -> DreamVerdict:
         """Return whether a dream that nobody asked for may begin now."""
-        return await self._look(lambda: is_due(self._root(name), self._build_intake(name), self._clock.now()))
+        return await self._read(lambda: is_due(self._root(name), self._build_intake(name), self._clock.now()))
 
     async def is_busy(self, name: str) -> bool:
         """Return whether some process dreams over the folder."""
 
-        def look() -> bool:
+        def is_locked() -> bool:
             try:
                 with lock_memory_folder(self._root(name), self._clock):
                     return False
             except Conflict:
                 return True
 
-        return await self._look(look)
+        return await self._read(is_locked)
 
     async def fetch_status(self, name: str) -> DreamStatus:
-        return await self._look(
+        return await self._read(
             lambda: fetch_status(self._root(name), self._build_intake(name), self._clock, self._models[0])
         )
 
     async def list_history(self, name: str) -> Collection[HistoryEntry]:
-        return await self._look(lambda: history.list_history(self._root(name)))
+        return await self._read(lambda: history.list_history(self._root(name)))
 
     async def show_diff(self, name: str, dream_id: str) -> str:
-        return await self._look(lambda: history.show_diff(self._root(name), dream_id))
+        return await self._read(lambda: history.show_diff(self._root(name), dream_id))
 
     async def dream(self, name: str, mode: DreamMode, instructions: str) -> DreamReport:
         """Dream now. Raises Conflict: another process dreams over the folder, or changes wait for a person."""
@@ -121,8 +120,8 @@ class ConfiguredFolders:
     async def undo(self, name: str, dream_id: str) -> PublicationResult:
         return await self._act(name, lambda opened: opened.undo(dream_id))
 
-    async def _look(self, look: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, look)
+    async def _read(self, read: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, read)
 
     async def _act(self, name: str, act: Callable[[Dream], Awaitable[T]]) -> T:
         async def work() -> T:
@@ -146,11 +145,11 @@ class ConfiguredFolders:
 
     def _build_intake(self, name: str) -> SessionIntake:
         folder = self.requests.get_folder(name)
-        given = folder.transcripts
-        transcripts = find_transcripts(self._find(name)) if given is None else Path(given).expanduser()
+        stated = folder.transcripts
+        transcripts = find_transcripts(self._find(name)) if stated is None else Path(stated).expanduser()
         return SessionIntake(self._clock, transcripts, project=folder.project)
 
 
-def build_memory_folders(basis: ServerBasis, events: EventLog, models: SleepModels) -> ConfiguredFolders:
-    requests = DreamRequests(basis.clock, basis.ids, events, basis.settings.dreams)
-    return ConfiguredFolders(requests, basis.settings, basis.environment, models, basis.clock)
+def build_memory_folders(context: ServerContext, models: SleepModels) -> ConfiguredFolders:
+    requests = DreamRequests(context.clock, context.ids, context.events, context.settings.dreams)
+    return ConfiguredFolders(requests, context.settings, context.environment, models, context.clock)

@@ -6,7 +6,6 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,12 +16,12 @@ from circadia.memory.embedding.background import BackgroundEmbedder
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.search import languages
 from circadia.records.dream_job import DreamMode
-from circadia.server.basis import read_secret
 from circadia.server.folder import DATABASE_FILE
 from circadia.server.memory_wiring import build_memory_services
 from circadia.server.scratch_store import open_scratch_store
-from circadia.server.sleeptime_wiring import SleepModels, build_sleep_models, build_sleep_worker, build_sleeptime
+from circadia.server.sleeptime_wiring import SleepModels, build_sleep_models, build_sleep_parts, build_sleeptime
 from circadia.settings import Settings
+from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, open_anchored, open_own_folder, storage_errors
 from circadia.sleeptime.markdown.dream import FOLDER_RULES, Dream, PinnedTexts, choose_folder_operations
 from circadia.sleeptime.markdown.dream_report import DreamReport
@@ -51,29 +50,22 @@ async def open_dream(
     async with AsyncExitStack() as stack:
         stack.enter_context(storage_errors(root, "the next dream finishes what this one has begun"))
         if models is None:
-            models = build_sleep_models(settings, partial(read_secret, environment), clock, stack, environment)
+            models = build_sleep_models(settings, environment, clock, stack)
         store, signals = await stack.enter_async_context(open_scratch_store(root / OWN_FOLDER))
         languages.load()
         embedder = BundledEmbedder()
         memory = build_memory_services(settings, clock, ids, EventLog(clock, signals), embedder)
         memory = replace(memory, embedding=BackgroundEmbedder(clock, store, signals, embedder))
         pinned = PinnedTexts()
-        tier = build_sleeptime(settings, clock, ids, memory)
-        worker = build_sleep_worker(
-            tier,
-            settings,
-            models,
-            clock,
-            ids,
-            store,
-            signals,
-            memory,
-            choose=choose_folder_operations,
-            rules=(*FOLDER_RULES, pinned.check),
-        )
+        sleeptime = build_sleeptime(settings, clock, ids, memory)
+        parts = replace(
+            build_sleep_parts(settings, ids, store, signals, sleeptime, memory, models),
+            operations=choose_folder_operations, rules=(*FOLDER_RULES, pinned.check),
+        )  # fmt: skip
+        worker = SleepWorker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None)
         stack.push_async_callback(worker.drain)
         yield Dream(
-            root, clock, ids, store, signals, tier, worker, FolderBank(clock, store, memory), pinned,
+            root, clock, ids, store, signals, sleeptime, worker, FolderBank(clock, store, memory), pinned,
         )  # fmt: skip
 
 

@@ -144,7 +144,7 @@ class ConnectionLimit:
 
     def __init__(self, files: int, max_holds: int) -> None:
         self._for_calls = files - FILES_RESERVE - min(max_holds, holds_within(files))
-        self.most = self._for_calls + _OPERATOR_CONNECTIONS + _PROBE_CONNECTIONS
+        self.max_connections = self._for_calls + _OPERATOR_CONNECTIONS + _PROBE_CONNECTIONS
         self.connections: Sized = ()
 
     def check(self, path: str) -> None:
@@ -253,7 +253,7 @@ async def refuse_calls(scope: Scope, receive: Receive, send: Send) -> None:
     raise NotFound("this process is a worker and serves /healthz, /readyz and /metrics only; call a gateway")
 
 
-def _add_cors(send: Send, origin: str, asked: str | None) -> Send:
+def _add_cors(send: Send, origin: str, requested_headers: str | None) -> Send:
     """Return a `send` that lets the page read the answer and use the headers that it requests; SDKs have their own."""
     added = [
         (b"access-control-allow-origin", origin.encode("latin-1")),
@@ -261,8 +261,8 @@ def _add_cors(send: Send, origin: str, asked: str | None) -> Send:
         (b"access-control-expose-headers", b"etag, mcp-session-id, retry-after"),
         (b"vary", b"origin"),
     ]
-    if asked is not None:
-        added.append((b"access-control-allow-headers", asked.encode("latin-1")))
+    if requested_headers is not None:
+        added.append((b"access-control-allow-headers", requested_headers.encode("latin-1")))
 
     async def send_with_cors(message: Message) -> None:
         if message["type"] == "http.response.start":

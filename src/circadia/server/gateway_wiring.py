@@ -1,13 +1,12 @@
 """Builds model providers and ready answers at the gateway: the part of `wiring` that picks their classes."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
 from yarl import URL
 
 from circadia.answers.lookup import AnswerLookup
-from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.forward_proxy import find_forward_proxy
 from circadia.gateway.accounting.journal import Journal
@@ -27,23 +26,12 @@ from circadia.llm.chat_model import ChatModel
 from circadia.llm.prices import PriceList
 from circadia.memory.services import MemoryServices
 from circadia.records.member import Role
-from circadia.server.basis import ServerBasis
-from circadia.settings import Settings, UpstreamSettings
+from circadia.server.context import ServerContext
+from circadia.settings import UpstreamSettings
 from circadia.telemetry.metrics import Metrics
 
-Secret = Callable[[str, str | None], str | None]
-"""Returns the value of the variable that a setting names, or None; raises ConfigError if it is not set."""
 
-
-async def open_providers(
-    settings: Settings,
-    secret: Secret,
-    environment: Mapping[str, str],
-    clock: Clock,
-    stack: AsyncExitStack,
-    *,
-    role: Role,
-) -> Mapping[str, Provider]:
+async def open_providers(context: ServerContext, stack: AsyncExitStack) -> Mapping[str, Provider]:
     """Return the configured providers by name; `stack` closes their connections.
 
     A worker passes on no call: it does without the providers whose keys it does not have, and drafts no answers there.
@@ -51,17 +39,19 @@ async def open_providers(
     Raises ConfigError.
     """
     providers: dict[str, Provider] = {}
-    for name, upstream in settings.upstreams.items():
+    for name, upstream in context.settings.upstreams.items():
         try:
-            key = secret(f"upstreams.{name}", upstream.key_env)
+            key = context.read_secret(f"upstreams.{name}", upstream.key_env)
         except ConfigError:
-            if role is not Role.WORKER:
+            if context.role is not Role.WORKER:
                 raise
             continue
-        pool = await _build_pool(name, upstream, key, find_forward_proxy(upstream.base_url, environment))
+        pool = await _build_pool(name, upstream, key, find_forward_proxy(upstream.base_url, context.environment))
         stack.push_async_callback(pool.close)
         providers[name] = Provider(
-            upstream=Upstream(name, upstream, key, pool, clock, max_answer_bytes=settings.limits.max_answer_bytes),
+            upstream=Upstream(
+                name, upstream, key, pool, context.clock, max_answer_bytes=context.settings.limits.max_answer_bytes
+            ),
             dialects=build_dialects(upstream.api),
             prices=PriceList(base_url=upstream.base_url, api=upstream.api),
             rules=parse_rules(upstream.paths),
@@ -85,25 +75,21 @@ async def _build_pool(name: str, settings: UpstreamSettings, key: str | None, pr
     )
 
 
-def build_answer_lookup(settings: Settings, clock: Clock, memory: MemoryServices) -> AnswerLookup:
-    return AnswerLookup(clock, memory.retrieval, memory.words, settings.answers)
-
-
 def build_gateway_answers(
-    basis: ServerBasis, memory: MemoryServices, journal: Journal, metrics: Metrics, mind: ChatModel | None
+    context: ServerContext, memory: MemoryServices, journal: Journal, metrics: Metrics, model: ChatModel | None
 ) -> tuple[tuple[AnswerResolver, AnswerBook], AnswerLookup]:
     """Build what decides about calls and what records them, and the lookup that both the gateway and passes use.
 
-    `mind` is the sleep tier's model; without one no answers are prepared, and `check: model` checks nothing.
+    `model` is the sleep tier's model; without one no answers are prepared, and `check: model` checks nothing.
     """
-    settings, clock, ids, store = basis.settings, basis.clock, basis.ids, basis.store
-    chosen = settings.answers
+    clock, ids, store, chosen = context.clock, context.ids, context.store, context.settings.answers
     judge: ModelJudge | None = None
-    if chosen.check == "model" and mind is not None:
-        judge = ModelJudge(clock, ids, store, journal, mind, calls_per_hour=chosen.check_calls_per_hour)
-    trust, lookup = AnswerAccuracy(clock, memory.events, chosen), build_answer_lookup(settings, clock, memory)
-    spool = basis.build_spool("answers", ENTRIES)
-    book = AnswerBook(clock, ids, store, spool, trust, metrics.count_lookup, frames=mind is not None)
+    if chosen.check == "model" and model is not None:
+        judge = ModelJudge(clock, ids, store, journal, model, calls_per_hour=chosen.check_calls_per_hour)
+    trust = AnswerAccuracy(clock, memory.events, chosen)
+    lookup = AnswerLookup(clock, memory.retrieval, memory.words, chosen)
+    spool = context.build_spool("answers", ENTRIES)
+    book = AnswerBook(clock, ids, store, spool, trust, metrics.count_lookup, frames=model is not None)
     limits = None if judge is None else JudgeLimits(clock, judge, book.put)
     answering = AnswerResolver(
         clock, ids, lookup, trust, VolatileSpans(chosen.volatile), limits, chosen.volatile_headers

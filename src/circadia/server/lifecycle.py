@@ -6,15 +6,15 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
-from circadia.clock import Clock
 from circadia.errors import TargetGone
 from circadia.gateway.accounting.write_behind import WriteBehindQueue
 from circadia.gateway.hold.gate import Gate
 from circadia.gateway.mcp.stdio import StdioServers
 from circadia.jobs.guarded_step import run_guarded
 from circadia.mcp_server.app import McpServer
+from circadia.records.member import Role
+from circadia.server.context import ServerContext
 from circadia.server.front import DoorRouter
-from circadia.server.membership import Membership
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.wake.worker import WakeWorker
 
@@ -53,6 +53,8 @@ async def _cancel_task(task: asyncio.Task[None]) -> None:
 
 
 SERVER_STOPS: Final = "the server is stopping; the call was not executed, send it again"
+_NOTICE_SECONDS: Final = 3.0
+"""Time for a balancer that checks each second to see that `/readyz` is red, before a stopping gateway refuses calls."""
 MOVE_SECONDS: Final = 1.0
 """`Retry-After` of a call that another gateway can take at once."""
 
@@ -61,26 +63,18 @@ class Drain:
     """Lets the work of a server end, then ends what is left."""
 
     def __init__(
-        self,
-        clock: Clock,
-        front: DoorRouter,
-        gate: Gate,
-        worker: WakeWorker,
-        dreamer: SleepWorker,
+        self, context: ServerContext, front: DoorRouter, gate: Gate, worker: WakeWorker, sleep_worker: SleepWorker,
         queues: Sequence[WriteBehindQueue[Any]],
-        membership: Membership | None,
-        *,
-        notice_seconds: float,
-    ) -> None:
-        """`membership` is None if no other process can wake the agents of held calls."""
-        self._clock = clock
-        self._notice_seconds = notice_seconds
+    ) -> None:  # fmt: skip
+        self._clock = context.clock
+        self._membership = context.membership
+        has_balancer = self._membership is not None and context.role is not Role.WORKER
+        self._notice_seconds = _NOTICE_SECONDS if has_balancer else 0.0
         self._front = front
         self._gate = gate
         self._worker = worker
-        self._dreamer = dreamer
+        self._sleep_worker = sleep_worker
         self._queues = queues
-        self._membership = membership
 
     async def run(self, requests: Collection[asyncio.Task[Any]]) -> None:
         """Let balancers notice and pulses end, while calls are served; then take none, and let `requests` end.
@@ -92,7 +86,7 @@ class Drain:
         self._front.is_draining = True
         if self._membership is not None:
             await run_guarded("giving up the lead", self._membership.resign)
-        await asyncio.gather(self._worker.drain(), self._dreamer.drain(), self._clock.sleep(self._notice_seconds))
+        await asyncio.gather(self._worker.drain(), self._sleep_worker.drain(), self._clock.sleep(self._notice_seconds))
         error = TargetGone(SERVER_STOPS, retry_after_seconds=MOVE_SECONDS)
         self._front.refusal = error
         if self._membership is None:
@@ -109,6 +103,6 @@ class Drain:
         What is queued goes to the disk first: a database that hangs could delay the rest until the process is killed.
         """
         await asyncio.gather(*(queue.close() for queue in self._queues))
-        await asyncio.gather(self._worker.drain(0.0), self._dreamer.drain())
+        await asyncio.gather(self._worker.drain(0.0), self._sleep_worker.drain())
         self._front.refusal = error = TargetGone(SERVER_STOPS)
         self._gate.presence.stop(error)

@@ -12,7 +12,7 @@ from circadia.errors import CircadiaError, StorageUnavailable
 from circadia.ids import AgentId, hash_token
 from circadia.records.principal import Principal
 from circadia.records.session import DEFAULT_SESSION, Session
-from circadia.server.basis import ServerBasis, read_secret
+from circadia.server.context import ServerContext, read_secret
 from circadia.settings import ConfigFile, Settings, load_settings
 from circadia.stores.base import Tx
 from circadia.stores.locks import START_KEY
@@ -74,35 +74,35 @@ class ConfigReloader:
 
 
 async def apply_file_agents(
-    basis: ServerBasis, registry: AgentRegistry, tier: WakeServices, settings: Settings
+    context: ServerContext, registry: AgentRegistry, wakes: WakeServices, settings: Settings
 ) -> None:
     """Create the agents of the file, or update the existing ones to match it."""
     named: set[AgentId] = set()
-    async with basis.store.begin_write(START_KEY) as tx:
+    async with context.store.begin_write(START_KEY) as tx:
         default = await tx.sessions.get_by_name(DEFAULT_SESSION)
         assert default is not None
-        added = await _add_file_agents(tx, basis, registry, default, settings)
+        added = await _add_file_agents(tx, context, registry, default, settings)
         await hold_agents(tx, Principal(), default, settings.agents)
         await registry.bind_banks(tx, list(settings.agents.values()))
         for name, file_agent in settings.agents.items():
             agent = await tx.agents.get_by_name(default.id, name)
             assert agent is not None
             if name not in added:
-                token = read_secret(basis.environment, f"agents.{name}", file_agent.token_env)
+                token = read_secret(context.environment, f"agents.{name}", file_agent.token_env)
                 if token is not None and hash_token(token) != agent.token_hash:
                     agent = await registry.set_token(tx, agent, token, by="file")
                 agent = await registry.change(
                     tx, agent, by="file", description=file_agent.description, sleep_events=file_agent.sleep_events,
                     wake_events=file_agent.wake_events, policy=file_agent.list_policy(),
                 )  # fmt: skip
-            agent = await tier.coordinations.apply_file(tx, agent, file_agent.stated_coordination())
-            await tier.routines.apply_file(tx, agent, file_agent.routine_specs())
+            agent = await wakes.coordinations.apply_file(tx, agent, file_agent.stated_coordination())
+            await wakes.routines.apply_file(tx, agent, file_agent.routine_specs())
             named.add(agent.id)
     registry.in_file = frozenset(named)
 
 
 async def _add_file_agents(
-    tx: Tx, basis: ServerBasis, registry: AgentRegistry, default: Session, settings: Settings
+    tx: Tx, context: ServerContext, registry: AgentRegistry, default: Session, settings: Settings
 ) -> Collection[str]:
     """Create the agents of the file that are missing, before any agent is held; return their names."""
     await tx.sessions.lock(default.id)
@@ -113,6 +113,6 @@ async def _add_file_agents(
             name=name, description=file_agent.description, sleep_events=file_agent.sleep_events,
             wake_events=file_agent.wake_events, policy=file_agent.list_policy(),
         )  # fmt: skip
-        token = read_secret(basis.environment, f"agents.{name}", file_agent.token_env)
+        token = read_secret(context.environment, f"agents.{name}", file_agent.token_env)
         await registry.add_unbound(tx, default, new, by="file", token=token)
     return missing

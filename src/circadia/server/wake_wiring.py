@@ -1,8 +1,6 @@
-"""Builds the wake tier: the part of `wiring` that picks its classes."""
+"""Builds the wake services: the part of `wiring` that picks its classes."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 
 from circadia.agents.registry import AgentRegistry
 from circadia.agents.sessions import SessionService
@@ -14,7 +12,7 @@ from circadia.os_user import OsUser
 from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT
 from circadia.records.member import Role
-from circadia.server.basis import ServerBasis
+from circadia.server.context import ServerContext
 from circadia.server.folder import ADMIN_TOKEN_VARIABLES
 from circadia.settings import LauncherSettings, Settings
 from circadia.settings.launchers import (
@@ -81,21 +79,21 @@ def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, events:
 
 
 def build_agent_services(
-    settings: Settings, clock: Clock, ids: IdSource, events: EventLog, tier: WakeServices
+    settings: Settings, clock: Clock, ids: IdSource, events: EventLog, wakes: WakeServices
 ) -> tuple[AgentRegistry, ThreadService, SessionService]:
-    registry = AgentRegistry(clock, ids, events, settings.defaults.policy(), tier.pulses)
+    registry = AgentRegistry(clock, ids, events, settings.defaults.policy(), wakes.pulses)
     threads = ThreadService(
         clock,
         ids,
         events,
-        tier.thread_events,
+        wakes.thread_events,
         max_message_characters=settings.limits.max_message_characters,
         max_open_threads_per_agent=settings.limits.max_open_threads_per_agent,
     )
     return registry, threads, SessionService(clock, ids, events, registry, threads)
 
 
-async def put_launched_to_sleep(store: Store, tier: WakeServices) -> None:
+async def put_launched_to_sleep(store: Store, wakes: WakeServices) -> None:
     """Put launched agents to sleep that are awake without a pulse: earlier versions left them so."""
     async with store.begin_read() as tx:
         awake = await tx.agents.find_awake_launched()
@@ -103,122 +101,112 @@ async def put_launched_to_sleep(store: Store, tier: WakeServices) -> None:
         async with store.begin_write(agent_key(agent.id)) as tx:
             present = await tx.agents.get(agent.id)
             if present is not None and present.coordination.launcher != RESIDENT:
-                await tier.pulses.put_launched_to_sleep(tx, present, actor="start of the server")
+                await wakes.pulses.put_launched_to_sleep(tx, present, actor="start of the server")
 
 
-def build_wake_worker(basis: ServerBasis, tier: WakeServices) -> WakeWorker:
+def build_wake_worker(context: ServerContext, wakes: WakeServices) -> WakeWorker:
     """Build the worker and its launchers: none at a gateway, which runs no pulse and needs no secret of theirs.
 
     Raises ConfigError if a function, variable or secret is missing.
     """
-    settings, clock = basis.settings, basis.clock
-    context = _LauncherContext(
-        settings=settings, environment=basis.environment, data=basis.data, clock=clock, reports=tier.reports,
-        address=basis.address,
-    )  # fmt: skip
+    settings = context.settings
     launchers = {
         name: launcher
-        for name, file_launcher in (settings.launchers.items() if basis.role is not Role.GATEWAY else ())
-        if (launcher := _build_launcher(name, file_launcher, context)) is not None
+        for name, file_launcher in (settings.launchers.items() if context.role is not Role.GATEWAY else ())
+        if (launcher := _build_launcher(name, file_launcher, context, wakes.reports)) is not None
     }
     parts = WorkerParts(
-        store=basis.store, signals=basis.signals, requests=tier.requests, rows=tier.rows, pulses=tier.pulses,
-        routines=tier.routines, inbox=tier.inbox, launchers=launchers,
-        environment=_environment_builder(settings, basis.address),
+        store=context.store, signals=context.signals, requests=wakes.requests, rows=wakes.rows, pulses=wakes.pulses,
+        routines=wakes.routines, inbox=wakes.inbox, launchers=launchers,
+        environment=_environment_builder(settings, context.address),
     )  # fmt: skip
     return WakeWorker(
-        clock,
+        context.clock,
         parts,
-        owner=basis.ids.new("exe"),
+        owner=context.ids.new("exe"),
         alone=settings.server.database_url is None,
-        leads=basis.leads,
-        due=basis.due,
+        leads=context.leads,
+        due=context.due,
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _LauncherContext:
-    settings: Settings
-    environment: Mapping[str, str]
-    data: Path
-    clock: Clock
-    reports: PulseReports
-    address: tuple[str, int]
-
-
-def _build_launcher(name: str, chosen: LauncherSettings, ground: _LauncherContext) -> Launcher | None:
+def _build_launcher(
+    name: str, chosen: LauncherSettings, context: ServerContext, reports: PulseReports
+) -> Launcher | None:
     where = f"launchers.{name}"
     match chosen:
         case SubprocessLauncherSettings():
-            return _build_subprocess(where, chosen, ground)
+            return _build_subprocess(where, chosen, context)
         case ContainerLauncherSettings():
-            return _build_container(where, chosen, ground)
+            return _build_container(where, chosen, context)
         case WebhookLauncherSettings():
-            return _build_webhook(where, chosen, ground)
+            return _build_webhook(where, chosen, context, reports)
         case KubernetesLauncherSettings():
-            return _build_kubernetes(where, chosen, ground)
+            return _build_kubernetes(where, chosen, context)
         case CallableLauncherSettings():
             return CallableLauncher(import_agent_function(chosen.function), grace_seconds=chosen.grace_seconds)
         case _:
             return None
 
 
-def _build_subprocess(where: str, chosen: SubprocessLauncherSettings, ground: _LauncherContext) -> Launcher:
-    own = ground.environment
-    named = named_environment(where, own, chosen.env, chosen.env_from, _withheld_variables(ground.settings))
+def _build_subprocess(where: str, chosen: SubprocessLauncherSettings, context: ServerContext) -> Launcher:
+    own = context.environment
+    named = named_environment(where, own, chosen.env, chosen.env_from, _withheld_variables(context.settings))
     user = OsUser.resolve(f"{where}.user", chosen.user) if chosen.user else None
     return SubprocessLauncher(
         user.command(chosen.command) if user else chosen.command,
         environment=program_environment({**own, "HOME": user.home} if user else own, named),
         folder=chosen.cwd,
         prompt=chosen.prompt,
-        prompts=ground.data / "prompts",
+        prompts=context.data / "prompts",
         secrets=[own[variable] for variable in chosen.env_from],
         grace_seconds=chosen.grace_seconds,
     )
 
 
-def _build_container(where: str, chosen: ContainerLauncherSettings, ground: _LauncherContext) -> Launcher:
-    own = ground.environment
+def _build_container(where: str, chosen: ContainerLauncherSettings, context: ServerContext) -> Launcher:
+    own = context.environment
     return ContainerLauncher(
         chosen.image,
         command=chosen.command,
         engine=chosen.engine,
         pull=chosen.pull,
-        environment=named_environment(where, own, chosen.env, chosen.env_from, _withheld_variables(ground.settings)),
+        environment=named_environment(where, own, chosen.env, chosen.env_from, _withheld_variables(context.settings)),
         prompt=chosen.prompt,
         box=ContainerLimits(**{field: getattr(chosen, field) for field in ContainerLimits.__dataclass_fields__}),
-        gateway=ground.address,
-        clock=ground.clock,
+        gateway=context.address,
+        clock=context.clock,
         secrets=[own[variable] for variable in chosen.env_from],
         grace_seconds=chosen.grace_seconds,
     )
 
 
-def _build_kubernetes(where: str, chosen: KubernetesLauncherSettings, ground: _LauncherContext) -> Launcher:
-    own = ground.environment
+def _build_kubernetes(where: str, chosen: KubernetesLauncherSettings, context: ServerContext) -> Launcher:
+    own = context.environment
     return KubernetesLauncher(
         find_cluster(
             where, own, api_url=chosen.api_url, namespace=chosen.namespace, token_file=chosen.token_file,
             ca_file=chosen.ca_file,
         ),
         JobTemplate(**{field: getattr(chosen, field) for field in JobTemplate.__dataclass_fields__}),
-        environment=named_environment(where, own, chosen.env, chosen.env_from, _withheld_variables(ground.settings)),
-        clock=ground.clock,
+        environment=named_environment(where, own, chosen.env, chosen.env_from, _withheld_variables(context.settings)),
+        clock=context.clock,
         secrets=[own[variable] for variable in chosen.env_from],
         start_timeout_seconds=chosen.start_timeout_seconds,
     )  # fmt: skip
 
 
-def _build_webhook(where: str, chosen: WebhookLauncherSettings, ground: _LauncherContext) -> Launcher:
-    secret = ground.environment.get(chosen.secret_env)
+def _build_webhook(
+    where: str, chosen: WebhookLauncherSettings, context: ServerContext, reports: PulseReports
+) -> Launcher:
+    secret = context.environment.get(chosen.secret_env)
     if not secret:
         raise ConfigError(f"{where}.secret_env: the environment has no {chosen.secret_env!r}; set it")
     return WebhookLauncher(
         chosen.url,
         secret=secret,
-        reports=ground.reports,
-        clock=ground.clock,
+        reports=reports,
+        clock=context.clock,
         allowed_networks=chosen.allowed_networks,
         connect_timeout_seconds=chosen.connect_timeout_seconds,
         answer_timeout_seconds=chosen.answer_timeout_seconds,

@@ -1,6 +1,6 @@
 """What all parts of a server are built on."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,23 +13,31 @@ from circadia.errors import ConfigError
 from circadia.gateway.accounting.backlog import BacklogSpool
 from circadia.ids import IdSource, MemberId
 from circadia.jobs.due_watch import DueWatch
+from circadia.jobs.event_sequencer import EventSequencer
 from circadia.records.member import Role
 from circadia.server.membership import Membership
 from circadia.settings import ConfigFile, McpServerSettings, Settings
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.signals.remote import RemoteSignals
 from circadia.telemetry.traces import Traces
 
+Secret = Callable[[str, str | None], str | None]
+"""Returns the value of the variable that a setting names, or None; raises ConfigError if it is not set."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ServerBasis:
+class ServerContext:
     settings: Settings
     environment: Mapping[str, str]
     data: Path
     clock: Clock
     ids: IdSource
     store: Store
+    events: EventLog
+    sequencer: EventSequencer | None
+    """Numbers events; None if the database does so in the order of its commits."""
     admin_tokens: tuple[str, ...]
     """Accepted tokens of the operator; keys for new seals are derived from the first."""
     signals: LocalSignals | RemoteSignals
@@ -38,11 +46,11 @@ class ServerBasis:
     """Host and port at which launched agents reach a gateway."""
     contact: DatabaseContact
     due: DueWatch
-    """The look for due work that all sweeps share."""
+    """Finds due work for all sweeps."""
     role: Role
     membership: Membership | None
     """None on SQLite, where this process is alone."""
-    config: ConfigFile | None = None
+    config: ConfigFile | None
     traces: Traces
 
     @property
@@ -61,6 +69,10 @@ class ServerBasis:
     def leads(self) -> bool:
         """Return whether this process does what one at a time does."""
         return self.membership is None or self.membership.leads
+
+    def read_secret(self, where: str, variable: str | None) -> str | None:
+        """Return the value of the variable that a setting names. Raises ConfigError if it is not set."""
+        return read_secret(self.environment, where, variable)
 
 
 def read_secret(environment: Mapping[str, str], where: str, variable: str | None) -> str | None:
