@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import get_annotations
 from reprlib import Repr
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -144,3 +145,17 @@ class Tool:
             input_schema=input_schema(self.arguments),
             annotations=reads if self.reads_only else ToolAnnotations(destructive_hint=False),
         )
+
+
+def tool(
+    name: str, description: str, *, reads_only: bool = False
+) -> Callable[[Callable[[Caller, Any], Awaitable[ToolResult]]], Tool]:
+    """Make a function a tool; its annotations name the models of the arguments and of the answer."""
+
+    def build_tool(run: Callable[[Caller, Any], Awaitable[ToolResult]]) -> Tool:
+        _, arguments, answer = get_annotations(run).values()
+        return Tool(
+            name=name, description=description, arguments=arguments, answer=answer, run=run, reads_only=reads_only
+        )
+
+    return build_tool

@@ -11,7 +11,7 @@ from circadia.agents.directory import hold_readers
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.ids import MessageId
 from circadia.mcp_server.caller import Caller
-from circadia.mcp_server.tool import Arguments, Tool, ToolResult, take_fitting
+from circadia.mcp_server.tool import Arguments, ToolResult, take_fitting, tool
 from circadia.mcp_server.tools.messages import SeenMessage, message_view
 from circadia.mcp_server.tools.wakes import Purpose, SendResult, Urgency, send
 from circadia.records.agent import Agent
@@ -99,7 +99,13 @@ class ReplyAnswer(ToolResult):
     sent: SendResult | None = Field(description="Outcome of the message and its wake; null for a thread.")
 
 
-async def _read_inbox(caller: Caller, arguments: ReadInbox) -> ToolResult:
+@tool(
+    "read_inbox",
+    "Read the unread messages in your inbox, urgent ones first: direct messages and those of your threads. "
+    "They stay unread until you call ack or reply or, if they were in the prompt of your run, until it "
+    "succeeds. It never waits; to wait without cost, call wait_for_message.",
+)
+async def _read_inbox(caller: Caller, arguments: ReadInbox) -> InboxResult:
     agent = caller.agent
     async with caller.context.store.begin_write() as tx:
         session = await caller.find_session(tx)
@@ -115,7 +121,12 @@ async def _read_inbox(caller: Caller, arguments: ReadInbox) -> ToolResult:
     return _answer(session, fitting, unread, more=len(fitting) < len(deliveries) or len(deliveries) == arguments.limit)
 
 
-async def _search(caller: Caller, arguments: SearchInbox) -> ToolResult:
+@tool(
+    "search_inbox",
+    "Find messages in your inbox by words in their text, including handled ones. It marks nothing.",
+    reads_only=True,
+)
+async def _search(caller: Caller, arguments: SearchInbox) -> InboxResult:
     agent = caller.agent
     ended = (DeliveryState.HANDLED, DeliveryState.DEAD) if arguments.handled else ()
     async with caller.context.store.begin_read() as tx:
@@ -133,20 +144,31 @@ async def _search(caller: Caller, arguments: SearchInbox) -> ToolResult:
     return _answer(session, fitting, unread, more=len(fitting) < len(deliveries) or len(deliveries) == arguments.limit)
 
 
-async def _ack(caller: Caller, arguments: Ack) -> ToolResult:
+@tool("ack", "Mark messages in your inbox as handled, once you have done what they ask or decided not to.")
+async def _ack(caller: Caller, arguments: Ack) -> AckAnswer:
     async with caller.context.store.begin_write() as tx:
         handled = await caller.context.wake.inbox.ack(tx, caller.agent, _ids(arguments.messages))
         unread = await tx.deliveries.count_unread(caller.agent.id)
     return AckAnswer(handled=list(handled), unread=unread)
 
 
-async def _snooze(caller: Caller, arguments: Snooze) -> ToolResult:
+@tool(
+    "snooze",
+    "Snooze messages in your inbox; they become unread again later. Use it for what you cannot do now: "
+    "otherwise a message in the prompt of your run counts as handled when the run succeeds.",
+)
+async def _snooze(caller: Caller, arguments: Snooze) -> SnoozeAnswer:
     async with caller.context.store.begin_write() as tx:
         until = await caller.context.wake.inbox.snooze(tx, caller.agent, _ids(arguments.messages), arguments.seconds)
     return SnoozeAnswer(until=until)
 
 
-async def _reply(caller: Caller, arguments: ReplyArguments) -> ToolResult:
+@tool(
+    "reply",
+    "Answer a message in your inbox and mark it as handled. The answer goes to the sender's inbox, as with "
+    "message_agent, or into the thread of the message, with a mention of the sender.",
+)
+async def _reply(caller: Caller, arguments: ReplyArguments) -> ReplyAnswer:
     agent = caller.agent
     answered = MessageId(arguments.message)
     async with caller.context.store.begin_read() as tx:
@@ -211,51 +233,4 @@ def _answer(session: Session, found: Sequence[Delivery], unread: int, *, more: b
     )
 
 
-INBOX_TOOLS: Final = (
-    Tool(
-        name="read_inbox",
-        description=(
-            "Read the unread messages in your inbox, urgent ones first: direct messages and those of your threads. "
-            "They stay unread until you call ack or reply or, if they were in the prompt of your run, until it "
-            "succeeds. It never waits; to wait without cost, call wait_for_message."
-        ),
-        arguments=ReadInbox,
-        answer=InboxResult,
-        run=_read_inbox,
-    ),
-    Tool(
-        name="search_inbox",
-        description="Find messages in your inbox by words in their text, including handled ones. It marks nothing.",
-        arguments=SearchInbox,
-        answer=InboxResult,
-        run=_search,
-        reads_only=True,
-    ),
-    Tool(
-        name="ack",
-        description="Mark messages in your inbox as handled, once you have done what they ask or decided not to.",
-        arguments=Ack,
-        answer=AckAnswer,
-        run=_ack,
-    ),
-    Tool(
-        name="snooze",
-        description=(
-            "Snooze messages in your inbox; they become unread again later. Use it for what you cannot do now: "
-            "otherwise a message in the prompt of your run counts as handled when the run succeeds."
-        ),
-        arguments=Snooze,
-        answer=SnoozeAnswer,
-        run=_snooze,
-    ),
-    Tool(
-        name="reply",
-        description=(
-            "Answer a message in your inbox and mark it as handled. The answer goes to the sender's inbox, as with "
-            "message_agent, or into the thread of the message, with a mention of the sender."
-        ),
-        arguments=ReplyArguments,
-        answer=ReplyAnswer,
-        run=_reply,
-    ),
-)
+INBOX_TOOLS: Final = (_read_inbox, _search, _ack, _snooze, _reply)

@@ -11,7 +11,7 @@ from circadia.agents.directory import find_agent_by_reference, find_thread, hold
 from circadia.agents.waits import MessageFilter
 from circadia.errors import InvalidRequest
 from circadia.mcp_server.caller import Caller, name_from
-from circadia.mcp_server.tool import Arguments, Tool, ToolResult, take_fitting
+from circadia.mcp_server.tool import Arguments, ToolResult, take_fitting, tool
 from circadia.mcp_server.tools.threads import ThreadName
 from circadia.records.message import Delivery
 from circadia.records.session import Session
@@ -80,7 +80,13 @@ class SendAnswer(ToolResult):
     message: SentMessage
 
 
-async def _send(caller: Caller, arguments: SendMessage) -> ToolResult:
+@tool(
+    "send_message",
+    "Send a message to an open thread that you take part in. All participants can read it; name those who must "
+    "act in `mentions`, since they wait for mentions and a mention wakes them. To get an answer, call "
+    "wait_for_mention or wait_for_agent afterwards; do not poll.",
+)
+async def _send(caller: Caller, arguments: SendMessage) -> SendAnswer:
     async with caller.context.store.begin_write() as tx:
         session = await caller.find_session(tx)
         await hold_readers(tx, session, arguments.thread)
@@ -98,19 +104,7 @@ async def _send(caller: Caller, arguments: SendMessage) -> ToolResult:
         )
 
 
-MESSAGE_TOOLS: Final = (
-    Tool(
-        name="send_message",
-        description=(
-            "Send a message to an open thread that you take part in. All participants can read it; name those who must "
-            "act in `mentions`, since they wait for mentions and a mention wakes them. To get an answer, call "
-            "wait_for_mention or wait_for_agent afterwards; do not poll."
-        ),
-        arguments=SendMessage,
-        answer=SendAnswer,
-        run=_send,
-    ),
-)
+MESSAGE_TOOLS: Final = (_send,)
 
 
 DEFAULT_SECONDS: Final = 50.0
@@ -119,6 +113,11 @@ MAX_SECONDS: Final = 3600.0
 """Longest wait; for a longer one, wait in a loop."""
 PEOPLE: Final = ("operator", "user")
 """Senders that are not agents."""
+
+_SHARED: Final = (
+    " Returns unhandled messages immediately, else waits, which costs no tokens; if `timed_out` is true, call it "
+    "again. Each message is returned once."
+)
 
 Seconds = Annotated[
     float,
@@ -148,7 +147,7 @@ class WaitAnswer(ToolResult):
         return fence_messages(self.messages)
 
 
-async def _take(caller: Caller, wanted: MessageFilter, seconds: float) -> ToolResult:
+async def _take(caller: Caller, wanted: MessageFilter, seconds: float) -> WaitAnswer:
     agent = caller.agent
     async with caller.context.store.begin_read() as tx:
         session = await caller.find_session(tx)
@@ -160,15 +159,29 @@ async def _take(caller: Caller, wanted: MessageFilter, seconds: float) -> ToolRe
     return WaitAnswer(messages=[message_view(delivery, session) for delivery in fitting], timed_out=not deliveries)
 
 
-async def _for_message(caller: Caller, arguments: Wait) -> ToolResult:
+@tool(
+    "wait_for_message",
+    "Wait for any message in your threads, whoever wrote it and whether or not it mentions you." + _SHARED,
+)
+async def _for_message(caller: Caller, arguments: Wait) -> WaitAnswer:
     return await _take(caller, MessageFilter(), arguments.timeout_seconds)
 
 
-async def _for_mention(caller: Caller, arguments: Wait) -> ToolResult:
+@tool(
+    "wait_for_mention",
+    "Wait for a message that mentions you: the usual way to wait for work. Messages that do not mention you "
+    "stay unread for wait_for_message." + _SHARED,
+)
+async def _for_mention(caller: Caller, arguments: Wait) -> WaitAnswer:
     return await _take(caller, MessageFilter(mentioned=True), arguments.timeout_seconds)
 
 
-async def _for_agent(caller: Caller, arguments: WaitForAgent) -> ToolResult:
+@tool(
+    "wait_for_agent",
+    "Wait for a message from one agent, for example the answer to what you asked it. Messages of others stay "
+    "unread." + _SHARED,
+)
+async def _for_agent(caller: Caller, arguments: WaitForAgent) -> WaitAnswer:
     sender = arguments.agent
     if sender not in PEOPLE:
         async with caller.context.store.begin_read() as tx:
@@ -179,38 +192,4 @@ async def _for_agent(caller: Caller, arguments: WaitForAgent) -> ToolResult:
     return await _take(caller, MessageFilter(sender=sender), arguments.timeout_seconds)
 
 
-_SHARED = (
-    " Returns unhandled messages immediately, else waits, which costs no tokens; if `timed_out` is true, call it "
-    "again. Each message is returned once."
-)
-
-WAIT_TOOLS: Final = (
-    Tool(
-        name="wait_for_message",
-        description="Wait for any message in your threads, whoever wrote it and whether or not it mentions you."
-        + _SHARED,
-        arguments=Wait,
-        answer=WaitAnswer,
-        run=_for_message,
-    ),
-    Tool(
-        name="wait_for_mention",
-        description=(
-            "Wait for a message that mentions you: the usual way to wait for work. Messages that do not mention you "
-            "stay unread for wait_for_message." + _SHARED
-        ),
-        arguments=Wait,
-        answer=WaitAnswer,
-        run=_for_mention,
-    ),
-    Tool(
-        name="wait_for_agent",
-        description=(
-            "Wait for a message from one agent, for example the answer to what you asked it. Messages of others stay "
-            "unread." + _SHARED
-        ),
-        arguments=WaitForAgent,
-        answer=WaitAnswer,
-        run=_for_agent,
-    ),
-)
+WAIT_TOOLS: Final = (_for_message, _for_mention, _for_agent)

@@ -8,7 +8,7 @@ from pydantic import Field
 from circadia.agents.access import require_sleep_control
 from circadia.agents.directory import find_agent_by_reference, hold_agents
 from circadia.mcp_server.caller import Caller, name_from
-from circadia.mcp_server.tool import Arguments, NoArguments, Tool, ToolResult
+from circadia.mcp_server.tool import Arguments, NoArguments, ToolResult, tool
 from circadia.mcp_server.tools.threads import AgentName
 from circadia.records.agent import Agent, Cause
 from circadia.wake.sleep_control import list_wakers
@@ -45,7 +45,13 @@ async def list_unconfirmed(caller: Caller, agent: Agent) -> tuple[str, ...]:
     return tuple((await caller.context.confirmer.confirm([agent])).get(agent.id, ()))
 
 
-async def _sleep_self(caller: Caller, _: NoArguments) -> ToolResult:
+@tool(
+    "sleep_self",
+    "Fall asleep when you have nothing to do. This call is still answered; your next call waits, at no cost, "
+    "until something in `wakes_on`, or a person, wakes you. Then continue as if no time had passed: "
+    "call wait_for_mention to read what woke you.",
+)
+async def _sleep_self(caller: Caller, _: NoArguments) -> SelfAnswer:
     agent = caller.agent
     async with caller.context.store.begin_write() as tx:
         changed = (
@@ -60,7 +66,12 @@ async def _sleep_self(caller: Caller, _: NoArguments) -> ToolResult:
     )
 
 
-async def _set_sleeping(caller: Caller, arguments: SetSleepingArguments) -> ToolResult:
+@tool(
+    "set_sleeping",
+    "Put another agent to sleep, or wake it, if the operator allows you to. Its calls wait while it is asleep. "
+    "To get an agent's attention, mention it in a message instead.",
+)
+async def _set_sleeping(caller: Caller, arguments: SetSleepingArguments) -> SleepingResult:
     async with caller.context.store.begin_write() as tx:
         session = await caller.find_session(tx)
         await hold_agents(tx, caller.principal, session, [arguments.agent])
@@ -77,26 +88,4 @@ async def _set_sleeping(caller: Caller, arguments: SetSleepingArguments) -> Tool
     )
 
 
-SLEEP_TOOLS: Final = (
-    Tool(
-        name="sleep_self",
-        description=(
-            "Fall asleep when you have nothing to do. This call is still answered; your next call waits, at no cost, "
-            "until something in `wakes_on`, or a person, wakes you. Then continue as if no time had passed: "
-            "call wait_for_mention to read what woke you."
-        ),
-        arguments=NoArguments,
-        answer=SelfAnswer,
-        run=_sleep_self,
-    ),
-    Tool(
-        name="set_sleeping",
-        description=(
-            "Put another agent to sleep, or wake it, if the operator allows you to. Its calls wait while it is asleep. "
-            "To get an agent's attention, mention it in a message instead."
-        ),
-        arguments=SetSleepingArguments,
-        answer=SleepingResult,
-        run=_set_sleeping,
-    ),
-)
+SLEEP_TOOLS: Final = (_sleep_self, _set_sleeping)

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from circadia.agents.directory import find_thread
 from circadia.mcp_server.caller import Caller, name_from
-from circadia.mcp_server.tool import Arguments, NoArguments, Tool, ToolResult
+from circadia.mcp_server.tool import Arguments, NoArguments, ToolResult, tool
 from circadia.records.session import Session
 from circadia.records.thread import Thread
 from circadia.stores.base import Tx
@@ -25,7 +25,14 @@ class AgentsAnswer(ToolResult):
     agents: list[SeenAgent]
 
 
-async def _list(caller: Caller, _: NoArguments) -> ToolResult:
+@tool(
+    "list_agents",
+    "List the agents of your session: names, what each is for, and who is asleep. Use it to find out whom to "
+    "ask. You can write to an agent that is asleep; a mention may wake it, and otherwise it reads the message "
+    "when it wakes.",
+    reads_only=True,
+)
+async def _list(caller: Caller, _: NoArguments) -> AgentsAnswer:
     own = caller.principal.agent
     async with caller.context.store.begin_read() as tx:
         agents = await tx.agents.find_by_session((await caller.find_session(tx)).id)
@@ -42,22 +49,6 @@ async def _list(caller: Caller, _: NoArguments) -> ToolResult:
             if agent.enabled
         ]
     )
-
-
-AGENT_TOOLS: Final = (
-    Tool(
-        name="list_agents",
-        description=(
-            "List the agents of your session: names, what each is for, and who is asleep. Use it to find out whom to "
-            "ask. You can write to an agent that is asleep; a mention may wake it, and otherwise it reads the message "
-            "when it wakes."
-        ),
-        arguments=NoArguments,
-        answer=AgentsAnswer,
-        run=_list,
-        reads_only=True,
-    ),
-)
 
 
 ThreadName = Annotated[str, Field(description="Id of the thread, or its name if only one open thread has it.")]
@@ -103,13 +94,18 @@ async def seen_thread(tx: Tx, session: Session, thread: Thread) -> ThreadResult:
     )
 
 
-async def _answer(caller: Caller, session: Session, thread: Thread) -> ToolResult:
+async def _answer(caller: Caller, session: Session, thread: Thread) -> ThreadResult:
     """Return the thread after a change: in a block of its own, as a write block would hold all participants."""
     async with caller.context.store.begin_read() as tx:
         return await seen_thread(tx, session, thread)
 
 
-async def _create(caller: Caller, arguments: CreateThread) -> ToolResult:
+@tool(
+    "create_thread",
+    "Open a thread to talk with other agents. You take part in it yourself. Being added can wake agents that "
+    "are asleep. Open one thread per piece of work; then say what you need with send_message.",
+)
+async def _create(caller: Caller, arguments: CreateThread) -> ThreadResult:
     async with caller.context.store.begin_write() as tx:
         session = await caller.find_session(tx)
         thread = await caller.context.threads.create(
@@ -118,7 +114,12 @@ async def _create(caller: Caller, arguments: CreateThread) -> ToolResult:
     return await _answer(caller, session, thread)
 
 
-async def _add(caller: Caller, arguments: OneParticipant) -> ToolResult:
+@tool(
+    "add_participant",
+    "Add an agent to an open thread that you take part in; this can wake it. It gets only later messages, so "
+    "tell it what it needs to know with send_message.",
+)
+async def _add(caller: Caller, arguments: OneParticipant) -> ThreadResult:
     async with caller.context.store.begin_write() as tx:
         session = await caller.find_session(tx)
         thread = await find_thread(tx, caller.principal, session, arguments.thread)
@@ -126,7 +127,12 @@ async def _add(caller: Caller, arguments: OneParticipant) -> ToolResult:
     return await _answer(caller, session, thread)
 
 
-async def _remove(caller: Caller, arguments: OneParticipant) -> ToolResult:
+@tool(
+    "remove_participant",
+    "Remove an agent, or yourself, from an open thread once its part is done. An agent without an open thread "
+    "may fall asleep, which saves its cost.",
+)
+async def _remove(caller: Caller, arguments: OneParticipant) -> ThreadResult:
     async with caller.context.store.begin_write() as tx:
         session = await caller.find_session(tx)
         thread = await find_thread(tx, caller.principal, session, arguments.thread)
@@ -134,7 +140,12 @@ async def _remove(caller: Caller, arguments: OneParticipant) -> ToolResult:
     return await _answer(caller, session, thread)
 
 
-async def _close(caller: Caller, arguments: CloseThread) -> ToolResult:
+@tool(
+    "close_thread",
+    "Close a thread whose work is done. It takes no more messages, and participants without another open "
+    "thread may fall asleep. It cannot be opened again.",
+)
+async def _close(caller: Caller, arguments: CloseThread) -> ThreadResult:
     async with caller.context.store.begin_write() as tx:
         session = await caller.find_session(tx)
         thread = await find_thread(tx, caller.principal, session, arguments.thread)
@@ -142,45 +153,4 @@ async def _close(caller: Caller, arguments: CloseThread) -> ToolResult:
     return await _answer(caller, session, closed)
 
 
-THREAD_TOOLS: Final = (
-    Tool(
-        name="create_thread",
-        description=(
-            "Open a thread to talk with other agents. You take part in it yourself. Being added can wake agents that "
-            "are asleep. Open one thread per piece of work; then say what you need with send_message."
-        ),
-        arguments=CreateThread,
-        answer=ThreadResult,
-        run=_create,
-    ),
-    Tool(
-        name="add_participant",
-        description=(
-            "Add an agent to an open thread that you take part in; this can wake it. It gets only later messages, so "
-            "tell it what it needs to know with send_message."
-        ),
-        arguments=OneParticipant,
-        answer=ThreadResult,
-        run=_add,
-    ),
-    Tool(
-        name="remove_participant",
-        description=(
-            "Remove an agent, or yourself, from an open thread once its part is done. An agent without an open thread "
-            "may fall asleep, which saves its cost."
-        ),
-        arguments=OneParticipant,
-        answer=ThreadResult,
-        run=_remove,
-    ),
-    Tool(
-        name="close_thread",
-        description=(
-            "Close a thread whose work is done. It takes no more messages, and participants without another open "
-            "thread may fall asleep. It cannot be opened again."
-        ),
-        arguments=CloseThread,
-        answer=ThreadResult,
-        run=_close,
-    ),
-)
+THREAD_TOOLS: Final = (_list, _create, _add, _remove, _close)

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field
 
 from circadia.ids import MessageId
 from circadia.mcp_server.caller import Caller, name_from
-from circadia.mcp_server.tool import Arguments, Tool, ToolResult
+from circadia.mcp_server.tool import Arguments, ToolResult, tool
 from circadia.mcp_server.tools.threads import AgentName
 from circadia.records.message import MessageType, Priority
 from circadia.records.wake import Decision, WakeReason
@@ -115,40 +115,29 @@ def _remaining_budget(budget: Budget | None) -> RemainingBudget | None:
     return None if budget is None else RemainingBudget(limit=budget.limit, left=budget.remaining)
 
 
-async def _message(caller: Caller, arguments: MessageAgent) -> ToolResult:
+@tool(
+    "message_agent",
+    "Put a message into an agent's inbox; the agent reads it at its next run. Use this for all that can wait: "
+    "it is free, has no limit, and disturbs nobody. Only priority `high` or `urgent` also requests a wake.",
+)
+async def _message(caller: Caller, arguments: MessageAgent) -> SendResult:
     message = OutgoingMessage(
         to=arguments.to, content=arguments.message, type=arguments.type, priority=arguments.priority, key=arguments.key
     )
     return await send(caller, message)
 
 
-async def _wake(caller: Caller, arguments: WakeAgent) -> ToolResult:
+@tool(
+    "wake_agent",
+    "Wake an agent now, for what cannot wait: a blocker, a critical finding, a person's request. Prefer "
+    "message_agent for everything else: a wake starts a run that costs money, and there are few per day. The "
+    "message stays in the inbox whatever the decision, so do not send it again: a deferred wake happens "
+    "automatically, and the agent reads the message of a refused one at its next run.",
+)
+async def _wake(caller: Caller, arguments: WakeAgent) -> SendResult:
     return await send(
         caller, OutgoingMessage(to=arguments.to, content=arguments.message, wake=arguments.reason, key=arguments.key)
     )
 
 
-WAKE_TOOLS: Final = (
-    Tool(
-        name="message_agent",
-        description=(
-            "Put a message into an agent's inbox; the agent reads it at its next run. Use this for all that can wait: "
-            "it is free, has no limit, and disturbs nobody. Only priority `high` or `urgent` also requests a wake."
-        ),
-        arguments=MessageAgent,
-        answer=SendResult,
-        run=_message,
-    ),
-    Tool(
-        name="wake_agent",
-        description=(
-            "Wake an agent now, for what cannot wait: a blocker, a critical finding, a person's request. Prefer "
-            "message_agent for everything else: a wake starts a run that costs money, and there are few per day. The "
-            "message stays in the inbox whatever the decision, so do not send it again: a deferred wake happens "
-            "automatically, and the agent reads the message of a refused one at its next run."
-        ),
-        arguments=WakeAgent,
-        answer=SendResult,
-        run=_wake,
-    ),
-)
+WAKE_TOOLS: Final = (_message, _wake)
