@@ -1,6 +1,8 @@
-"""Builds the wake services: the part of `wiring` that picks its classes."""
+"""Builds the wake tier: the part of `wiring` that picks its classes."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 from circadia.agents.registry import AgentRegistry
 from circadia.agents.sessions import SessionService
@@ -79,21 +81,21 @@ def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, events:
 
 
 def build_agent_services(
-    settings: Settings, clock: Clock, ids: IdSource, events: EventLog, wakes: WakeServices
+    settings: Settings, clock: Clock, ids: IdSource, events: EventLog, tier: WakeServices
 ) -> tuple[AgentRegistry, ThreadService, SessionService]:
-    registry = AgentRegistry(clock, ids, events, settings.defaults.policy(), wakes.pulses)
+    registry = AgentRegistry(clock, ids, events, settings.defaults.policy(), tier.pulses)
     threads = ThreadService(
         clock,
         ids,
         events,
-        wakes.thread_events,
+        tier.thread_events,
         max_message_characters=settings.limits.max_message_characters,
         max_open_threads_per_agent=settings.limits.max_open_threads_per_agent,
     )
     return registry, threads, SessionService(clock, ids, events, registry, threads)
 
 
-async def put_launched_to_sleep(store: Store, wakes: WakeServices) -> None:
+async def put_launched_to_sleep(store: Store, tier: WakeServices) -> None:
     """Put launched agents to sleep that are awake without a pulse: earlier versions left them so."""
     async with store.begin_read() as tx:
         awake = await tx.agents.find_awake_launched()
@@ -101,112 +103,122 @@ async def put_launched_to_sleep(store: Store, wakes: WakeServices) -> None:
         async with store.begin_write(agent_key(agent.id)) as tx:
             present = await tx.agents.get(agent.id)
             if present is not None and present.coordination.launcher != RESIDENT:
-                await wakes.pulses.put_launched_to_sleep(tx, present, actor="start of the server")
+                await tier.pulses.put_launched_to_sleep(tx, present, actor="start of the server")
 
 
-def build_wake_worker(context: ServerContext, wakes: WakeServices) -> WakeWorker:
+def build_wake_worker(basis: ServerContext, tier: WakeServices) -> WakeWorker:
     """Build the worker and its launchers: none at a gateway, which runs no pulse and needs no secret of theirs.
 
     Raises ConfigError if a function, variable or secret is missing.
     """
-    settings = context.settings
+    settings, clock = basis.settings, basis.clock
+    context = _LauncherContext(
+        settings=settings, environment=basis.environment, data=basis.data, clock=clock, reports=tier.reports,
+        address=basis.address,
+    )  # fmt: skip
     launchers = {
         name: launcher
-        for name, file_launcher in (settings.launchers.items() if context.role is not Role.GATEWAY else ())
-        if (launcher := _build_launcher(name, file_launcher, context, wakes.reports)) is not None
+        for name, file_launcher in (settings.launchers.items() if basis.role is not Role.GATEWAY else ())
+        if (launcher := _build_launcher(name, file_launcher, context)) is not None
     }
     parts = WorkerParts(
-        store=context.store, signals=context.signals, requests=wakes.requests, rows=wakes.rows, pulses=wakes.pulses,
-        routines=wakes.routines, inbox=wakes.inbox, launchers=launchers,
-        environment=_environment_builder(settings, context.address),
+        store=basis.store, signals=basis.signals, requests=tier.requests, rows=tier.rows, pulses=tier.pulses,
+        routines=tier.routines, inbox=tier.inbox, launchers=launchers,
+        environment=_environment_builder(settings, basis.address),
     )  # fmt: skip
     return WakeWorker(
-        context.clock,
+        clock,
         parts,
-        owner=context.ids.new("exe"),
+        owner=basis.ids.new("exe"),
         alone=settings.server.database_url is None,
-        leads=context.leads,
-        due=context.due,
+        leads=basis.leads,
+        due=basis.due,
     )
 
 
-def _build_launcher(
-    name: str, chosen: LauncherSettings, context: ServerContext, reports: PulseReports
-) -> Launcher | None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _LauncherContext:
+    settings: Settings
+    environment: Mapping[str, str]
+    data: Path
+    clock: Clock
+    reports: PulseReports
+    address: tuple[str, int]
+
+
+def _build_launcher(name: str, chosen: LauncherSettings, ground: _LauncherContext) -> Launcher | None:
     where = f"launchers.{name}"
     match chosen:
         case SubprocessLauncherSettings():
-            return _build_subprocess(where, chosen, context)
+            return _build_subprocess(where, chosen, ground)
         case ContainerLauncherSettings():
-            return _build_container(where, chosen, context)
+            return _build_container(where, chosen, ground)
         case WebhookLauncherSettings():
-            return _build_webhook(where, chosen, context, reports)
+            return _build_webhook(where, chosen, ground)
         case KubernetesLauncherSettings():
-            return _build_kubernetes(where, chosen, context)
+            return _build_kubernetes(where, chosen, ground)
         case CallableLauncherSettings():
             return CallableLauncher(import_agent_function(chosen.function), grace_seconds=chosen.grace_seconds)
         case _:
             return None
 
 
-def _build_subprocess(where: str, chosen: SubprocessLauncherSettings, context: ServerContext) -> Launcher:
-    own = context.environment
-    named = named_environment(where, own, chosen.env, chosen.env_from, _withheld_variables(context.settings))
+def _build_subprocess(where: str, chosen: SubprocessLauncherSettings, ground: _LauncherContext) -> Launcher:
+    own = ground.environment
+    named = named_environment(where, own, chosen.env, chosen.env_from, _withheld_variables(ground.settings))
     user = OsUser.resolve(f"{where}.user", chosen.user) if chosen.user else None
     return SubprocessLauncher(
         user.command(chosen.command) if user else chosen.command,
         environment=program_environment({**own, "HOME": user.home} if user else own, named),
         folder=chosen.cwd,
         prompt=chosen.prompt,
-        prompts=context.data / "prompts",
+        prompts=ground.data / "prompts",
         secrets=[own[variable] for variable in chosen.env_from],
         grace_seconds=chosen.grace_seconds,
     )
 
 
-def _build_container(where: str, chosen: ContainerLauncherSettings, context: ServerContext) -> Launcher:
-    own = context.environment
+def _build_container(where: str, chosen: ContainerLauncherSettings, ground: _LauncherContext) -> Launcher:
+    own = ground.environment
     return ContainerLauncher(
         chosen.image,
         command=chosen.command,
         engine=chosen.engine,
         pull=chosen.pull,
-        environment=named_environment(where, own, chosen.env, chosen.env_from, _withheld_variables(context.settings)),
+        environment=named_environment(where, own, chosen.env, chosen.env_from, _withheld_variables(ground.settings)),
         prompt=chosen.prompt,
         box=ContainerLimits(**{field: getattr(chosen, field) for field in ContainerLimits.__dataclass_fields__}),
-        gateway=context.address,
-        clock=context.clock,
+        gateway=ground.address,
+        clock=ground.clock,
         secrets=[own[variable] for variable in chosen.env_from],
         grace_seconds=chosen.grace_seconds,
     )
 
 
-def _build_kubernetes(where: str, chosen: KubernetesLauncherSettings, context: ServerContext) -> Launcher:
-    own = context.environment
+def _build_kubernetes(where: str, chosen: KubernetesLauncherSettings, ground: _LauncherContext) -> Launcher:
+    own = ground.environment
     return KubernetesLauncher(
         find_cluster(
             where, own, api_url=chosen.api_url, namespace=chosen.namespace, token_file=chosen.token_file,
             ca_file=chosen.ca_file,
         ),
         JobTemplate(**{field: getattr(chosen, field) for field in JobTemplate.__dataclass_fields__}),
-        environment=named_environment(where, own, chosen.env, chosen.env_from, _withheld_variables(context.settings)),
-        clock=context.clock,
+        environment=named_environment(where, own, chosen.env, chosen.env_from, _withheld_variables(ground.settings)),
+        clock=ground.clock,
         secrets=[own[variable] for variable in chosen.env_from],
         start_timeout_seconds=chosen.start_timeout_seconds,
     )  # fmt: skip
 
 
-def _build_webhook(
-    where: str, chosen: WebhookLauncherSettings, context: ServerContext, reports: PulseReports
-) -> Launcher:
-    secret = context.environment.get(chosen.secret_env)
+def _build_webhook(where: str, chosen: WebhookLauncherSettings, ground: _LauncherContext) -> Launcher:
+    secret = ground.environment.get(chosen.secret_env)
     if not secret:
         raise ConfigError(f"{where}.secret_env: the environment has no {chosen.secret_env!r}; set it")
     return WebhookLauncher(
         chosen.url,
         secret=secret,
-        reports=reports,
-        clock=context.clock,
+        reports=ground.reports,
+        clock=ground.clock,
         allowed_networks=chosen.allowed_networks,
         connect_timeout_seconds=chosen.connect_timeout_seconds,
         answer_timeout_seconds=chosen.answer_timeout_seconds,
