@@ -217,7 +217,9 @@ def _tagged_view(
         etag=tag,
         agent=agent.reference,
         zone=coordination.zone,
-        routines=[_routine(routine) for routine in routines],
+        routines=[
+            RoutineView.of(routine, **dict(routine.spec), **dict(routine.spec.recurrence)) for routine in routines
+        ],
         blackouts=[_blackout(blackout) for blackout in coordination.blackouts],
         since=start,
         until=end,
@@ -256,10 +258,6 @@ def _due(
             runs_at = inside.end if policy is BlackoutPolicy.DEFER else None
             result.append(Occurrence(at=at, routine=routine.name, policy=policy, runs_at=runs_at))
     return result
-
-
-def _routine(routine: Routine) -> RoutineView:
-    return RoutineView.of(routine, **dict(routine.spec), **dict(routine.spec.recurrence))
 
 
 def _blackout(blackout: Blackout) -> BlackoutView:

@@ -83,18 +83,11 @@ async def write_block(
     Access: operator, agents with write access to the bank, if its policy has `hot_edits` or theirs `sleeptime_agent`.
     Agents cannot write read-only blocks.
     """
-    edit = BlockUpdate(
-        value=body.value,
-        description=body.description,
-        limit=body.limit,
-        pinned=body.pinned,
-        read_only=body.read_only,
-        expected_version=body.expected_version,
-        why=body.why,
-    )
     async with context.store.begin_write() as tx:
         found_bank = await context.memory.banks.open_bank(tx, who, bank, write=True, user=user)
-        written = await context.memory.blocks.write(tx, found_bank, label, edit, writer=writer_of(who), by=who.name)
+        written = await context.memory.blocks.write(
+            tx, found_bank, label, BlockUpdate(**dict(body)), writer=writer_of(who), by=who.name
+        )
     return BlockView.of(written, bank=found_bank.name)
 
 

@@ -60,18 +60,8 @@ async def remember(bank: str, body: EpisodeBody, who: Who, context: Context, use
 
     Access: operator, agents with write access to the bank.
     """
-    new = NewEpisode(
-        text=body.text,
-        speaker=who.name if body.speaker is None else body.speaker,
-        trust=_trust_label(who, body.trust),
-        at=body.at,
-        kind=body.kind,
-        conversation=body.conversation,
-        importance=body.importance,
-        metadata=body.metadata,
-        incomplete=body.incomplete,
-        key=body.key,
-    )
+    speaker = who.name if body.speaker is None else body.speaker
+    new = NewEpisode(**{**dict(body), "speaker": speaker, "trust": _trust_label(who, body.trust)})
     async with context.store.begin_write() as tx:
         found_bank = await context.memory.banks.open_bank(tx, who, bank, write=True, user=user)
         stored = await context.memory.episodes.remember(tx, found_bank, new)

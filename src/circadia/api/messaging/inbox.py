@@ -1,6 +1,6 @@
 """An agent's inbox, the status of its sent messages, and what nobody has handled in any inbox (WAKE-30 … WAKE-34)."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import Query
@@ -26,6 +26,7 @@ from circadia.schemas.inbox import (
     UnhandledMessage,
     UnhandledPage,
 )
+from circadia.stores.base import Tx
 from circadia.wake.inbox import MAX_SNOOZE_SECONDS, delivery_status
 
 router = noun_router("inbox")
@@ -130,13 +131,19 @@ async def list_sent(
         deliveries, more = await fetch_whole_messages(
             lambda row, most: tx.deliveries.find_sent(found_agent.id, before=row or last, limit=most), limit
         )
-        names: dict[AgentId, str] = {}
-        for delivery in deliveries:
-            if delivery.agent_id not in names:
-                reader = await tx.agents.get(delivery.agent_id)
-                names[delivery.agent_id] = delivery.agent_id if reader is None else reader.reference
+        names = await _find_names(tx, deliveries)
     return SentPage(
-        messages=[_sent_item(delivery, names[delivery.agent_id]) for delivery in deliveries],
+        messages=[
+            SentItem.of(
+                delivery.message,
+                to=names[delivery.agent_id],
+                thread_name=delivery.thread,
+                state=delivery_status(delivery),
+                seen_at=delivery.seen_at,
+                ended_at=delivery.ended_at,
+            )
+            for delivery in deliveries
+        ],
         before=deliveries[-1].message.id if more else None,
     )
 
@@ -177,17 +184,6 @@ def delivery_values(delivery: Delivery) -> dict[str, Any]:
     }
 
 
-def _sent_item(delivery: Delivery, to: str) -> SentItem:
-    return SentItem.of(
-        delivery.message,
-        to=to,
-        thread_name=delivery.thread,
-        state=delivery_status(delivery),
-        seen_at=delivery.seen_at,
-        ended_at=delivery.ended_at,
-    )
-
-
 unhandled_router = noun_router("messages")
 
 UnhandledState = Literal[DeliveryState.DEAD, DeliveryState.UNREAD, DeliveryState.LEASED]
@@ -214,8 +210,7 @@ async def list_unhandled_messages(
         deliveries, more = await fetch_whole_messages(
             lambda row, most: tx.deliveries.find_unhandled(states, before=row or last, limit=most), limit
         )
-        readers = await tx.agents.find_moved({delivery.agent_id: -1 for delivery in deliveries})  # all, in one read
-    names = {reader.id: reader.reference for reader in readers}
+        names = await _find_names(tx, deliveries)
     return UnhandledPage(
         messages=[
             UnhandledMessage.of(delivery.message, to=names[delivery.agent_id], **delivery_values(delivery))
@@ -234,3 +229,9 @@ async def requeue_message(message: str, who: Who, context: Context) -> RequeueRe
     return RequeueResult(
         message=message, requeued=[agent.reference for agent in agents], wakes=[wake.id for wake in wakes]
     )
+
+
+async def _find_names(tx: Tx, deliveries: Sequence[Delivery]) -> Mapping[AgentId, str]:
+    """Return the references of all recipients, deleted ones too, in one read."""
+    readers = await tx.agents.find_moved({delivery.agent_id: -1 for delivery in deliveries})
+    return {reader.id: reader.reference for reader in readers}

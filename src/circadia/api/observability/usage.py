@@ -17,6 +17,9 @@ router = noun_router("usage")
 
 
 _NANO = 10**9
+_COUNTS = (
+    "calls", "unknown", "failed", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "unpriced",
+)  # fmt: skip
 
 
 def _split_commas(given: Any) -> Any:
@@ -72,15 +75,9 @@ def group_usage(group: UsageGroup) -> GroupUsage:
 
 
 def usage_line(groups: Sequence[UsageGroup]) -> UsageLine:
+    counts = {name: sum(getattr(group, name) for group in groups) for name in _COUNTS}
     return UsageLine(
-        calls=sum(group.calls for group in groups),
-        unknown=sum(group.unknown for group in groups),
-        failed=sum(group.failed for group in groups),
-        input_tokens=sum(group.input_tokens for group in groups),
-        output_tokens=sum(group.output_tokens for group in groups),
-        cached_tokens=sum(group.cached_tokens for group in groups),
-        reasoning_tokens=sum(group.reasoning_tokens for group in groups),
         cost_usd=sum(group.cost_nanousd for group in groups) / _NANO,
-        unpriced=sum(group.unpriced for group in groups),
         held_seconds=round(sum(group.held_seconds for group in groups), 3),
+        **counts,
     )

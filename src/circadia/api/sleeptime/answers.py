@@ -236,7 +236,10 @@ async def _test(
     best = ranked[0] if ranked else []
     outcome = best[0][1] if best else LookupOutcome.MISS
     answer = best[0][0].answer if outcome is not LookupOutcome.MISS else None
-    matches = [_match(*comparison) for comparison in best]
+    matches = [
+        TestedMatch.of(hit.match, outcome=result, similarity=round(hit.match.similarity, 4), why=why)
+        for hit, result, why in best
+    ]
     is_open = outcome is not LookupOutcome.HIT and any(_is_open(hit, why) for hit, _, why in best)
     return TestView(
         bank=bank.name,
@@ -298,10 +301,6 @@ def _is_open(found: CheckedMatch, why: str) -> bool:
 def _rank(compared: tuple[CheckedMatch, LookupOutcome, str]) -> tuple[int, float]:
     hit, outcome, _ = compared
     return _ORDER[outcome], -hit.match.similarity
-
-
-def _match(found: CheckedMatch, outcome: LookupOutcome, why: str) -> TestedMatch:
-    return TestedMatch.of(found.match, outcome=outcome, similarity=round(found.match.similarity, 4), why=why)
 
 
 async def _answer(tx: Tx, bank: Bank, key: str) -> Answer:

@@ -167,11 +167,8 @@ async def run_pass(bank: str, who: Who, context: Context, body: PassBody | None 
         new = NewPass(
             trigger=Trigger.NEEDED if request.needed else Trigger.HAND,
             by=who.name,
-            instructions=request.instructions,
             operations=tuple(dict.fromkeys(request.operations)),
-            dry_run=request.dry_run,
-            review=request.review,
-            full=request.full,
+            **request.model_dump(include={"instructions", "dry_run", "review", "full"}),
         )
         run = await context.sleeptime.request_pass(tx, found_bank, new)
     if request.wait_seconds:
