@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from circadia.api.memory import banks
+from circadia.api import banks
 from circadia.ids import NoteId
 from circadia.records.bank import Trust
 from circadia.records.block import BlockSpan

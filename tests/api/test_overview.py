@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from circadia.api.observability import fleet
+from circadia.api import fleet
 from tests.api.service import Service
 from tests.cli.terminal import run
 

@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "circadia"
 LAYERS = (
     "answers/*.py", "sleeptime/answers/*.py", "sleeptime/operations/precompute.py", "memory/search/later_rows.py",
     "gateway/answers/*.py", "server/gateway_wiring.py", "stores/answers.py", "stores/sql/answer*.py",
-    "records/answer.py", "settings/answers.py", "api/sleeptime/answer*.py", "cli/answers.py",
+    "records/answer.py", "settings/answers.py", "api/answers.py", "cli/answers.py",
     "client/memory.py",
 )  # fmt: skip
 

@@ -10,17 +10,26 @@ from starlette.datastructures import QueryParams
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from circadia.api.agents import agents, coordination, schedule, sessions, sleeping
+from circadia.api import (
+    agents,
+    answers,
+    banks,
+    blocks,
+    dreams,
+    episodes,
+    events,
+    fleet,
+    messages,
+    passes,
+    pulses,
+    schedule,
+    sleeping,
+    status,
+    wakes,
+)
 from circadia.api.context import ApiContext, HoldRegistry
-from circadia.api.guard import Guard
-from circadia.api.memory import banks, blocks, episodes, search
-from circadia.api.messaging import inbox, threads
-from circadia.api.observability import events, fleet, tokens, usage
-from circadia.api.observability.events import EventTail
+from circadia.api.guard import Guard, handle_errors
 from circadia.api.openapi import build_openapi_document
-from circadia.api.problems import handle_errors
-from circadia.api.sleeptime import answers, dreams, passes, status
-from circadia.api.waking import chains, pulses, wakes
 from circadia.errors import InvalidRequest
 from circadia.suggestions import did_you_mean
 
@@ -30,11 +39,12 @@ OPENAPI_PATH: Final = "/api/openapi.json"
 
 
 _ROUTERS: Final = (
-    sleeping.router, sessions.router, agents.router, threads.router, threads.message_router, fleet.hold_router,
-    wakes.message_router, wakes.router, chains.router, inbox.router, inbox.unhandled_router, pulses.router,
-    schedule.router, coordination.router, wakes.stats_router, wakes.djinnbot_router, banks.router, episodes.router,
-    search.router, banks.transfer_router, blocks.router, passes.router, dreams.router, status.router, answers.router,
-    events.router, usage.router, fleet.cluster_router, tokens.router, fleet.router, fleet.upstream_router,
+    sleeping.router, agents.session_router, agents.router, messages.router, messages.thread_message_router,
+    fleet.hold_router, wakes.message_router, wakes.router, pulses.chain_router, messages.inbox_router,
+    messages.unhandled_router, pulses.router, schedule.router, schedule.coordination_router, wakes.stats_router,
+    wakes.djinnbot_router, banks.router, episodes.router, episodes.search_router, banks.transfer_router, blocks.router,
+    passes.router, dreams.router, status.router, answers.router, events.router, fleet.usage_router,
+    fleet.cluster_router, fleet.token_router, fleet.router, fleet.upstream_router,
 )  # fmt: skip
 """In the order of the OpenAPI document."""
 
@@ -77,7 +87,7 @@ def create_api(context: ApiContext) -> FastAPI:
     """Build the application; each request needs a token."""
     api = Api()
     api.state.context = context
-    api.state.tail = EventTail(context)
+    api.state.tail = events.EventTail(context)
     most = context.settings.limits.max_api_body_bytes
     api.add_middleware(GZipMiddleware, minimum_size=1_000, compresslevel=5)  # leaves streams of events as they are
     api.add_middleware(Guard, identity=context.identity, sign_in=context.sign_in, max_body_bytes=most)

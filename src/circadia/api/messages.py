@@ -1,4 +1,4 @@
-"""An agent's inbox, the status of its sent messages, and what nobody has handled in any inbox (WAKE-30 … WAKE-34)."""
+"""Threads of a session, their messages, inboxes, and what nobody has handled (WAKE-30 … WAKE-34)."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -7,14 +7,15 @@ from fastapi import Query
 from pydantic import Field, StrictFloat, StrictInt
 
 from circadia.agents.access import require_operator
-from circadia.api.bodies import Body
-from circadia.api.context import Context, Who, noun_router
-from circadia.api.pages import FIRST_ROWS, count_next, fetch_page
-from circadia.api.references import own_agent
+from circadia.agents.directory import find_session, find_thread, hold_readers
+from circadia.api.bodies import Body, Names, own_agent
+from circadia.api.context import FIRST_ROWS, Context, Who, count_next, cut_page, fetch_page, noun_router
 from circadia.errors import InvalidRequest
-from circadia.ids import AgentId, MessageId
+from circadia.ids import AgentId, MessageId, ThreadId
+from circadia.records.agent import MOST_COUNTED, Name
 from circadia.records.message import Delivery, DeliveryState
 from circadia.records.principal import Principal
+from circadia.records.thread import Thread
 from circadia.schemas.inbox import (
     AckResult,
     InboxItem,
@@ -26,10 +27,175 @@ from circadia.schemas.inbox import (
     UnhandledMessage,
     UnhandledPage,
 )
+from circadia.schemas.messages import MessageList, MessageView
+from circadia.schemas.threads import ThreadList, ThreadView
 from circadia.stores.base import Tx
 from circadia.wake.inbox import MAX_SNOOZE_SECONDS, delivery_status
 
-router = noun_router("inbox")
+router = noun_router("threads")
+
+
+class ThreadBody(Body):
+    """A thread to open."""
+
+    name: str = Field(description="Name, 1 to 200 characters.", examples=["release notes"])
+    participants: Names = Field(
+        default_factory=list[str],
+        description="Participants: `name` or `session:name`. An agent that opens a thread always takes part.",
+        examples=[["writer", "reviewer"]],
+    )
+
+
+class ParticipantBody(Body):
+    """An agent to add."""
+
+    agent: Name = Field(description="`name` or `session:name`.", examples=["writer"])
+
+
+class CloseBody(Body):
+    """A closing summary."""
+
+    summary: str | None = Field(None, max_length=16_000, description="Summary of the result.")
+
+
+async def thread_view(tx: Tx, session: str, thread: Thread) -> ThreadView:
+    participants = await tx.threads.participants(thread.id)
+    return ThreadView.of(thread, session=session, participants=[participant.name for participant in participants])
+
+
+@router.get("/sessions/{session}/threads")
+async def list_threads(
+    session: str,
+    who: Who,
+    context: Context,
+    closed: Annotated[bool, Query(description="Also list closed threads.")] = True,
+    after: Annotated[str | None, Query(description="`next` of the previous page.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 1000,
+) -> ThreadList:
+    """List threads: all for the operator, and for an agent those in which it takes part."""
+    async with context.store.begin_read() as tx:
+        found_session = await find_session(tx, who, session)
+        own = who.agent.id if who.agent else None
+        first = None if after is None else ThreadId(after)
+        threads, more = await fetch_page(
+            lambda last, most: tx.threads.find_by_session(
+                found_session.id, agent_id=own, closed=closed, after=first if last is None else last.id, limit=most
+            ),
+            limit,
+        )
+        names = await tx.threads.find_participant_names([thread.id for thread in threads])
+    rows = cut_page([(thread, names[thread.id]) for thread in threads])
+    return ThreadList(
+        threads=[
+            ThreadView.of(thread, session=found_session.name, participants=list(present)) for thread, present in rows
+        ],
+        next=rows[-1][0].id if more or len(rows) < len(threads) else None,
+    )
+
+
+@router.post("/sessions/{session}/threads", status_code=201)
+async def create_thread(session: str, body: ThreadBody, who: Who, context: Context) -> ThreadView:
+    """Open a thread. Access: operator, agents with access to the session."""
+    async with context.store.begin_write() as tx:
+        found_session = await find_session(tx, who, session, open_only=True)
+        thread = await context.threads.create(tx, who, found_session, body.name, body.participants)
+        return await thread_view(tx, found_session.name, thread)
+
+
+@router.post("/sessions/{session}/threads/{thread}/participants", status_code=201)
+async def add_participant(session: str, thread: str, body: ParticipantBody, who: Who, context: Context) -> ThreadView:
+    """Add an agent to an open thread, which can wake it. Access: operator, participants."""
+    async with context.store.begin_write() as tx:
+        found_session = await find_session(tx, who, session, open_only=True)
+        found_thread = await find_thread(tx, who, found_session, thread)
+        await context.threads.add(tx, who, found_session, found_thread, body.agent)
+        return await thread_view(tx, found_session.name, found_thread)
+
+
+@router.delete("/sessions/{session}/threads/{thread}/participants/{agent}", status_code=204)
+async def remove_participant(session: str, thread: str, agent: str, who: Who, context: Context) -> None:
+    """Remove an agent from an open thread, which can put it to sleep. Access: operator, participants."""
+    async with context.store.begin_write() as tx:
+        found_session = await find_session(tx, who, session, open_only=True)
+        await context.threads.remove(tx, who, found_session, await find_thread(tx, who, found_session, thread), agent)
+
+
+@router.post("/sessions/{session}/threads/{thread}/close")
+async def close_thread(
+    session: str, thread: str, who: Who, context: Context, body: CloseBody | None = None
+) -> ThreadView:
+    """Close a thread, which can put its participants to sleep. Access: operator, participants."""
+    async with context.store.begin_write() as tx:
+        found_session = await find_session(tx, who, session, open_only=True)
+        found_thread = await find_thread(tx, who, found_session, thread)
+        closed = await context.threads.close(tx, who, found_session, found_thread, body.summary if body else None)
+        return await thread_view(tx, found_session.name, closed)
+
+
+thread_message_router = noun_router("messages")
+
+
+class MessageBody(Body):
+    """A message to send."""
+
+    sender: Name | None = Field(
+        None,
+        alias="from",
+        description="Sender. An agent omits it or names itself; the operator names any participant, or `user` or "
+        "`operator` for a person.",
+        examples=["user"],
+    )
+    content: str = Field(description="Text.", examples=["@writer please start"])
+    mentions: Names = Field(
+        default_factory=list[str],
+        description="Participants to mention; a mention can wake them.",
+        examples=[["writer"]],
+    )
+
+
+@thread_message_router.get("/sessions/{session}/threads/{thread}/messages")
+async def list_messages(
+    session: str,
+    thread: str,
+    who: Who,
+    context: Context,
+    after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="Number of the last message seen.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
+) -> MessageList:
+    """List the messages of a thread; this marks no delivery as handled. Access: operator, participants."""
+    async with context.store.begin_read() as tx:
+        found_session = await find_session(tx, who, session)
+        found_thread = await find_thread(tx, who, found_session, thread)
+        await context.threads.require_reader(tx, who, found_thread)
+        messages, _ = await fetch_page(
+            lambda last, most: tx.messages.find_by_thread(
+                found_thread.id, after=after if last is None else last.number, limit=most
+            ),
+            limit,
+        )
+    return MessageList(
+        messages=[MessageView.of(message) for message in messages], after=messages[-1].number if messages else after
+    )
+
+
+@thread_message_router.post("/sessions/{session}/threads/{thread}/messages", status_code=201)
+async def send_message(session: str, thread: str, body: MessageBody, who: Who, context: Context) -> MessageView:
+    """Send a message to an open thread: it is delivered to the other participants and can wake the mentioned ones.
+
+    Access: operator, participants.
+    """
+    async with context.store.begin_write() as tx:
+        found_session = await find_session(tx, who, session, open_only=True)
+        await hold_readers(tx, found_session, thread)
+        found_thread = await find_thread(tx, who, found_session, thread)
+        await context.threads.send(
+            tx, who, found_session, found_thread, body.content, body.mentions, sender=body.sender
+        )
+        (message,) = await tx.messages.find_latest(found_thread.id, limit=1)  # the same, with its number
+    return MessageView.of(message)
+
+
+inbox_router = noun_router("inbox")
 
 
 class SnoozeBody(Body):
@@ -43,7 +209,7 @@ class SnoozeBody(Body):
     )
 
 
-@router.get("/agents/{agent}/inbox")
+@inbox_router.get("/agents/{agent}/inbox")
 async def show_inbox(
     agent: str,
     who: Who,
@@ -92,7 +258,7 @@ def _operator(who: Principal) -> str | None:
     return who.name if who.is_operator else None
 
 
-@router.post("/agents/{agent}/inbox/{message}/ack")
+@inbox_router.post("/agents/{agent}/inbox/{message}/ack")
 async def ack_message(agent: str, message: str, who: Who, context: Context) -> AckResult:
     """Mark a message as handled; repeats are allowed. Access: operator, the agent."""
     async with context.store.begin_write() as tx:
@@ -103,7 +269,7 @@ async def ack_message(agent: str, message: str, who: Who, context: Context) -> A
     return AckResult(message=message, state=delivery.state, changed=bool(handled))
 
 
-@router.post("/agents/{agent}/inbox/{message}/snooze")
+@inbox_router.post("/agents/{agent}/inbox/{message}/snooze")
 async def snooze_message(agent: str, message: str, body: SnoozeBody, who: Who, context: Context) -> SnoozeResult:
     """Snooze a message; it becomes unread again later. Access: operator, the agent."""
     async with context.store.begin_write() as tx:
@@ -114,7 +280,7 @@ async def snooze_message(agent: str, message: str, body: SnoozeBody, who: Who, c
     return SnoozeResult(message=message, until=until)
 
 
-@router.get("/agents/{agent}/sent")
+@inbox_router.get("/agents/{agent}/sent")
 async def list_sent(
     agent: str,
     who: Who,

@@ -10,9 +10,8 @@ from pydantic import Field
 
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body
-from circadia.api.context import ApiContext, Context, Who, noun_router
-from circadia.api.pages import fetch_page
-from circadia.api.sleeptime.passes import MAX_INSTRUCTIONS
+from circadia.api.context import ApiContext, Context, Who, fetch_page, noun_router
+from circadia.api.passes import MAX_INSTRUCTIONS
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.ids import DreamId, PassId
 from circadia.memory.episodes import is_text

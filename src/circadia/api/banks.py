@@ -12,10 +12,8 @@ from pydantic import AfterValidator, ConfigDict, Field, StrictBool, ValidationEr
 from starlette.responses import StreamingResponse
 
 from circadia.agents.access import require_operator
-from circadia.api.bodies import Body, drop_defaults
+from circadia.api.bodies import TAGGED, Body, IfMatch, Instant, drop_defaults, entity_tag, require_match, set_etag
 from circadia.api.context import Context, Who, noun_router
-from circadia.api.entity_tags import TAGGED, IfMatch, entity_tag, require_match, set_etag
-from circadia.api.references import Instant
 from circadia.errors import InvalidRequest, StorageUnavailable
 from circadia.memory.banks import NewBank
 from circadia.memory.forgetting import forget

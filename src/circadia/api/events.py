@@ -16,8 +16,7 @@ from starlette.types import Send
 
 from circadia.agents.access import require_operator
 from circadia.agents.directory import require_names
-from circadia.api.context import ApiContext, Context, Who, noun_router
-from circadia.api.pages import cut_page, fetch_page
+from circadia.api.context import ApiContext, Context, Who, cut_page, fetch_page, noun_router
 from circadia.clock import wait_for_event
 from circadia.errors import CircadiaError, InvalidRequest, StorageUnavailable
 from circadia.records.agent import MOST_COUNTED

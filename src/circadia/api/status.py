@@ -6,10 +6,9 @@ from typing import Annotated
 from fastapi import Query
 
 from circadia.agents.access import require_operator
-from circadia.api.context import Context, Who, noun_router
-from circadia.api.memory.banks import User
-from circadia.api.pages import fetch_page
-from circadia.api.sleeptime.passes import pass_cost_view, sleeptime_status_view
+from circadia.api.banks import User
+from circadia.api.context import Context, Who, fetch_page, noun_router
+from circadia.api.passes import pass_cost_view, sleeptime_status_view
 from circadia.records.agent import MOST_COUNTED
 from circadia.records.note import NoteState
 from circadia.records.sleep_pass import PassStatus

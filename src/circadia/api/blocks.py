@@ -6,11 +6,9 @@ from fastapi import Query
 from pydantic import Field, StrictBool, StrictInt
 
 from circadia.agents.access import require_operator
-from circadia.api.bodies import Body
-from circadia.api.context import Context, Who, noun_router
-from circadia.api.memory.banks import User
-from circadia.api.pages import fetch_page
-from circadia.api.references import Instant
+from circadia.api.banks import User
+from circadia.api.bodies import Body, Instant
+from circadia.api.context import Context, Who, fetch_page, noun_router
 from circadia.errors import InvalidRequest, NotFound
 from circadia.memory.blocks import BlockUpdate, writer_of
 from circadia.records.agent import MOST_COUNTED

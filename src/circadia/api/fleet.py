@@ -1,17 +1,19 @@
-"""The fleet: its overview and what is not well (UI-03), held calls, servers of the cluster, and providers."""
+"""The fleet: its overview and problems (UI-03), held calls, servers, providers, usage, and tokens of people."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, cast
 
 from fastapi import Query
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from circadia.agents.access import require_operator
 from circadia.agents.directory import require_names
+from circadia.api.bodies import Body, Instant
 from circadia.api.context import Context, Who, noun_router
-from circadia.api.observability.usage import group_usage
 from circadia.gateway.hold.gate import HoldView
 from circadia.ids import HoldId
+from circadia.records.access_token import AccessRole
 from circadia.records.call import UsageGroup
 from circadia.records.member import Member, MemberHolds, Role, find_conflicts
 from circadia.records.overview import Overview
@@ -21,7 +23,16 @@ from circadia.records.wake import FLEET
 from circadia.schemas.cluster import Cluster, MemberView
 from circadia.schemas.holds import HeldCall, HoldList, MemberHoldsView
 from circadia.schemas.overview import AlertView, OverviewView
+from circadia.schemas.tokens import (
+    ROLE,
+    AccessTokenCreated,
+    AccessTokenList,
+    AccessTokenView,
+    PrincipalLink,
+    PrincipalView,
+)
 from circadia.schemas.upstreams import UpstreamList, UpstreamView
+from circadia.schemas.usage import GroupBy, GroupUsage, UsageLine, UsageReport
 from circadia.settings.upstreams import Api, UpstreamSettings
 from circadia.sleeptime.engine.health import RED_BANK
 
@@ -186,3 +197,117 @@ async def list_upstreams(who: Who, context: Context) -> UpstreamList:
 def _upstream_view(name: str, upstream: UpstreamSettings) -> UpstreamView:
     end, url, key = _AZURE if upstream.key_header == "api-key" else _VARIABLES[upstream.api]
     return UpstreamView(name=name, api=upstream.api, path=f"/llm/{name}{end}", url_variable=url, key_variable=key)
+
+
+usage_router = noun_router("usage")
+
+
+_COUNTS = (
+    "calls", "unknown", "failed", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "unpriced",
+)  # fmt: skip
+
+
+def _split_commas(given: Any) -> Any:
+    """Return all groupings of a repeated parameter whose values may list several."""
+    values = cast("list[Any]", given) if isinstance(given, list) else [given]
+    return [grouping for value in values for grouping in str(value).split(",")]
+
+
+def _require_different(groupings: list[GroupBy]) -> list[GroupBy]:
+    if len(set(groupings)) != len(groupings):
+        raise ValueError(f"{groupings[0]!r} is given twice; give another grouping, or one only")
+    return groupings
+
+
+@usage_router.get("/usage")
+async def report_usage(
+    who: Who,
+    context: Context,
+    group_by: Annotated[
+        list[GroupBy],
+        BeforeValidator(_split_commas),
+        AfterValidator(_require_different),
+        Query(min_length=1, max_length=2, description="One or two groupings, as in `day,tier`; days are in UTC."),
+    ] = ["agent"],  # noqa: B006 (FastAPI copies it)
+    since: Annotated[Instant, Query(description="Calls at or after this date or time.")] = None,
+    until: Annotated[Instant, Query(description="Calls before this date or time.")] = None,
+    session: Annotated[str | None, Query(description="Only of this session.")] = None,
+    agent: Annotated[str | None, Query(description="Only of agents with this name.")] = None,
+    after: Annotated[str | None, Query(description="`next` of the previous page.")] = None,
+    limit: Annotated[
+        int, Query(ge=1, le=1000, description="Groups of a page, roughly: all groups of a key are in the same page.")
+    ] = 1000,
+) -> UsageReport:
+    """Sum up the ended model calls. Operator only.
+
+    By `agent`, `end_user` or `conversation`, a page has the groups of the next keys of that. With two of them, calls
+    that lack one of them count in `total` only.
+    """
+    require_operator(who)
+    async with context.store.begin_read() as tx:
+        await require_names(tx, who, session, agent)
+        page = await tx.calls.find_usage_page(
+            *group_by, since=since, until=until, session=session, agent=agent, limit=limit, after=after
+        )
+    return UsageReport(
+        group_by=",".join(group_by), usage=[group_usage(group) for group in page.groups],
+        total=usage_line([page.total]), next=page.next,
+    )  # fmt: skip
+
+
+def group_usage(group: UsageGroup) -> GroupUsage:
+    return GroupUsage.of(usage_line([group]), key=group.key, keys=group.keys)
+
+
+def usage_line(groups: Sequence[UsageGroup]) -> UsageLine:
+    counts = {name: sum(getattr(group, name) for group in groups) for name in _COUNTS}
+    return UsageLine(
+        cost_usd=sum(group.cost_nanousd for group in groups) / _NANO,
+        held_seconds=round(sum(group.held_seconds for group in groups), 3),
+        **counts,
+    )
+
+
+token_router = noun_router("tokens")
+
+
+class TokenBody(Body):
+    name: str = Field(description="The person who gets it; events call that person ROLE/NAME.", examples=["ann"])
+    role: AccessRole = Field(description=ROLE)
+
+
+@token_router.post("/tokens", status_code=201)
+async def create_token(body: TokenBody, who: Who, context: Context) -> AccessTokenCreated:
+    """Create a token for a person. Only this answer has its secret. Operator only."""
+    require_operator(who)
+    async with context.store.begin_write() as tx:
+        token, secret = await context.tokens.grant(tx, body.name, body.role, by=who.name)
+    return AccessTokenCreated.of(token, token=secret)
+
+
+@token_router.get("/tokens")
+async def list_tokens(who: Who, context: Context) -> AccessTokenList:
+    """List the tokens of people, without their secrets. Operator only."""
+    require_operator(who)
+    async with context.store.begin_read() as tx:
+        return AccessTokenList(tokens=[AccessTokenView.of(token) for token in await tx.access_tokens.find_all()])
+
+
+@token_router.delete("/tokens/{name}", status_code=204)
+async def revoke_token(name: str, who: Who, context: Context) -> None:
+    """Revoke a token at all servers. Operator only."""
+    require_operator(who)
+    async with context.store.begin_write() as tx:
+        await context.tokens.revoke(tx, name, by=who.name)
+
+
+@token_router.get("/me")
+async def show_principal(who: Who) -> PrincipalView:
+    """Show the owner of the request's token."""
+    return PrincipalView.of(who)
+
+
+@token_router.post("/me/links", status_code=201)
+async def create_sign_in_link(who: Who, context: Context) -> PrincipalLink:
+    """Create a link that opens the dashboard signed in, once and within a minute. Access: people."""
+    return PrincipalLink(path=context.sign_in.create_link(who))

@@ -9,10 +9,8 @@ from pydantic.alias_generators import to_camel
 from circadia.agents.access import require_operator
 from circadia.agents.chains import NOWHERE, fetch_place
 from circadia.agents.directory import find_own_session
-from circadia.api.bodies import Body
-from circadia.api.context import ApiContext, Context, Who, noun_router
-from circadia.api.pages import fetch_page
-from circadia.api.references import Instant, named_agent, own_agent, require_enabled
+from circadia.api.bodies import Body, Instant, named_agent, own_agent, require_enabled
+from circadia.api.context import ApiContext, Context, Who, fetch_page, noun_router
 from circadia.errors import Forbidden, InvalidRequest, NotFound
 from circadia.ids import MessageId, WakeId
 from circadia.records.agent import Agent, Name

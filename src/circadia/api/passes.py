@@ -8,11 +8,9 @@ from fastapi import Path, Query
 from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from circadia.agents.access import require_operator
-from circadia.api.bodies import Body, Names
-from circadia.api.context import ApiContext, Context, Who, noun_router
-from circadia.api.memory.banks import User
-from circadia.api.pages import fetch_page
-from circadia.api.references import Instant
+from circadia.api.banks import User
+from circadia.api.bodies import Body, Instant, Names
+from circadia.api.context import ApiContext, Context, Who, fetch_page, noun_router
 from circadia.clock import wait_for_event
 from circadia.errors import InvalidRequest, NotFound
 from circadia.ids import PassId
