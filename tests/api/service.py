@@ -21,7 +21,7 @@ from circadia.errors import NotFound, TargetGone
 from circadia.gateway.hold.gate import HoldView
 from circadia.ids import AgentId, HoldId, hash_token, new_token
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.server.dream_folders import ConfiguredFolders
+from circadia.server.dream_wiring import ConfiguredFolders
 from circadia.server.memory_wiring import build_memory_services
 from circadia.server.sleeptime_wiring import build_sleeptime
 from circadia.server.wake_wiring import build_agent_services, build_wake_services

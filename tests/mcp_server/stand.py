@@ -35,7 +35,7 @@ from circadia.memory.services import MemoryServices
 from circadia.records.agent import Agent, Cause, SleepEvent, WakeEvent
 from circadia.records.bank import BankPolicy
 from circadia.records.principal import Principal
-from circadia.server.dream_folders import ConfiguredFolders
+from circadia.server.dream_wiring import ConfiguredFolders
 from circadia.server.memory_wiring import build_memory_services
 from circadia.server.sleeptime_wiring import build_sleeptime
 from circadia.server.wake_wiring import build_agent_services, build_wake_services

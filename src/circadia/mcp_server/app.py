@@ -39,7 +39,7 @@ from circadia.errors import JSON_RPC_CODE, CircadiaError, RetryLater
 from circadia.gateway.mcp.sdk import McpSdk
 from circadia.mcp_server.caller import HANDOVER, SENT, Handover, McpContext, caller_of
 from circadia.mcp_server.prompts import get_prompt, list_prompts
-from circadia.mcp_server.resources import Resources, instruction_text
+from circadia.mcp_server.resources import instruction_text, list_resources, list_templates, read_resource
 from circadia.mcp_server.tool import read_arguments
 from circadia.mcp_server.tools import DREAM_TOOLS, GROUPS, RETHINK_TOOLS, TOOLS, Tool, list_folders
 from circadia.suggestions import did_you_mean
@@ -92,8 +92,6 @@ class McpServer:
 
     def __init__(self, context: McpContext) -> None:
         self._context = context
-        instruction = instruction_text()
-        self._resources = Resources(instruction)
         self._tools = {tool.name: tool for tool in TOOLS}
         self._more = {tool.name: tool for tool in RETHINK_TOOLS}
         self._dreams = {tool.name: tool for tool in DREAM_TOOLS}
@@ -102,7 +100,7 @@ class McpServer:
             "circadia",
             version=version("circadia"),
             title="Circadia",
-            instructions=instruction,
+            instructions=instruction_text(),
             cache_hints={
                 "tools/list": _TOOLS_FRESH,
                 "prompts/list": _LISTS_FRESH,
@@ -169,12 +167,12 @@ class McpServer:
             return await get_prompt(caller_of(context, self._context), params.name, params.arguments or {})
 
     async def _list_resources(self, _: Context, __: PaginatedRequestParams | None) -> ListResourcesResult:
-        return ListResourcesResult(resources=self._resources.list_resources())
+        return ListResourcesResult(resources=list_resources())
 
     async def _list_templates(self, _: Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
-        return ListResourceTemplatesResult(resource_templates=self._resources.list_templates())
+        return ListResourceTemplatesResult(resource_templates=list_templates())
 
     async def _read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         with _raise_protocol_errors(f"resource {params.uri!r}"):
-            contents = await self._resources.read_resource(caller_of(context, self._context), params.uri)
+            contents = await read_resource(caller_of(context, self._context), params.uri)
         return ReadResourceResult(contents=[contents])

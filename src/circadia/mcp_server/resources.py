@@ -1,7 +1,7 @@
 """The resources: instructions, session state (JSON of bounded size) and learned context."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from operator import attrgetter
 from typing import Any, Final
@@ -151,84 +151,78 @@ INSTRUCTION: Final = "circadia://instruction"
 STATE: Final = "circadia://state"
 
 
+@cache
 def instruction_text() -> str:
     """Return the instructions for agents."""
     return (files("circadia.mcp_server") / "instruction.md").read_text("utf-8")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _ResourceEntry:
-    resource: Resource
-    load_text: Callable[[Caller], Awaitable[str]]
+async def _read_instruction(caller: Caller) -> str:
+    own = caller.principal.agent
+    who = f"You are `{own.name}` in the session `{own.session}`." if own else "You are the operator."
+    return f"{instruction_text()}\n{who}\n"
 
 
-class Resources:
-    def __init__(self, instruction: str) -> None:
-        async def read_instruction(caller: Caller) -> str:
-            own = caller.principal.agent
-            who = f"You are `{own.name}` in the session `{own.session}`." if own else "You are the operator."
-            return f"{instruction}\n{who}\n"
+async def _read_state(caller: Caller) -> str:
+    return (await state_of(caller)).decode()
 
-        async def read_state(caller: Caller) -> str:
-            return (await state_of(caller)).decode()
 
-        async def read_context(caller: Caller) -> str:
-            return await context_of(caller, "")
+async def _read_context(caller: Caller) -> str:
+    return await context_of(caller, "")
 
-        entries = (
-            _ResourceEntry(
-                resource=Resource(
-                    uri=INSTRUCTION,
-                    name="instruction",
-                    description="How to work with the other agents of this session. Read it once at the start.",
-                    mime_type="text/markdown",
-                ),
-                load_text=read_instruction,
-            ),
-            _ResourceEntry(
-                resource=Resource(
-                    uri=STATE,
-                    name="state",
-                    description="Current session: you, the agents and who is asleep, your open threads.",
-                    mime_type="application/json",
-                ),
-                load_text=read_state,
-            ),
-            _ResourceEntry(
-                resource=Resource(
-                    uri=CONTEXT,
-                    name="context",
-                    description="What you have learned so far: the blocks of your memory bank, with their versions.",
-                    mime_type="text/markdown",
-                ),
-                load_text=read_context,
-            ),
-        )
-        self._kept = {entry.resource.uri: entry for entry in entries}
 
-    def list_resources(self) -> list[Resource]:
-        return [entry.resource for entry in self._kept.values()]
+_RESOURCES: Final[Mapping[str, tuple[Resource, Callable[[Caller], Awaitable[str]]]]] = {
+    INSTRUCTION: (
+        Resource(
+            uri=INSTRUCTION,
+            name="instruction",
+            description="How to work with the other agents of this session. Read it once at the start.",
+            mime_type="text/markdown",
+        ),
+        _read_instruction,
+    ),
+    STATE: (
+        Resource(
+            uri=STATE,
+            name="state",
+            description="Current session: you, the agents and who is asleep, your open threads.",
+            mime_type="application/json",
+        ),
+        _read_state,
+    ),
+    CONTEXT: (
+        Resource(
+            uri=CONTEXT,
+            name="context",
+            description="What you have learned so far: the blocks of your memory bank, with their versions.",
+            mime_type="text/markdown",
+        ),
+        _read_context,
+    ),
+}
 
-    def list_templates(self) -> list[ResourceTemplate]:
-        template = ResourceTemplate(
+
+def list_resources() -> list[Resource]:
+    return [resource for resource, _ in _RESOURCES.values()]
+
+
+def list_templates() -> list[ResourceTemplate]:
+    return [
+        ResourceTemplate(
             uri_template=f"{CONTEXT}{{?q,bank,user}}",
             name="context for a question",
             description="The same for a question `q`, another `bank` of your policy, or an end `user`.",
             mime_type="text/markdown",
         )
-        return [template]
+    ]
 
-    async def read_resource(self, caller: Caller, uri: str) -> TextResourceContents:
-        """Return the contents of the resource.
 
-        Raises:
-            NotFound: there is no such resource.
-        """
-        address, mark, query = uri.partition("?")
-        if mark and address == CONTEXT:
-            text = await context_of(caller, query)
-            return TextResourceContents(uri=uri, mime_type="text/markdown", text=text)
-        entry = self._kept.get(uri)
-        if entry is None:
-            raise NotFound(f"no resource {uri!r}; there are {', '.join(self._kept)}")
-        return TextResourceContents(uri=uri, mime_type=entry.resource.mime_type, text=await entry.load_text(caller))
+async def read_resource(caller: Caller, uri: str) -> TextResourceContents:
+    """Return the contents of the resource. Raises NotFound: there is no such resource."""
+    address, mark, query = uri.partition("?")
+    if mark and address == CONTEXT:
+        return TextResourceContents(uri=uri, mime_type="text/markdown", text=await context_of(caller, query))
+    if uri not in _RESOURCES:
+        raise NotFound(f"no resource {uri!r}; there are {', '.join(_RESOURCES)}")
+    resource, read_text = _RESOURCES[uri]
+    return TextResourceContents(uri=uri, mime_type=resource.mime_type, text=await read_text(caller))

@@ -22,7 +22,7 @@ from circadia.gateway.hold.places import HoldPlaces, LocalHoldPlaces, SharedHold
 from circadia.ids import IdSource, MemberId, hash_token
 from circadia.jobs.guarded_step import run_guarded
 from circadia.records.member import Member, Role
-from circadia.server.context import ServerContext
+from circadia.server.context import ServerContext, build_url
 from circadia.server.folder import DATABASE_FILE, lock_folder
 from circadia.server.membership import Membership, build_token_check
 from circadia.server.reload import ConfigReloader
@@ -128,19 +128,14 @@ async def _read_schema(url: str) -> SchemaRow:
 
 async def _require_schema(url: str) -> None:
     """Raise StorageUnavailable until the database has a schema as new as this version's, with all its indexes."""
-    lack = await _describe_lack(url)
-    if lack is not None:
-        raise StorageUnavailable(f"{lack}: waiting until `circadia migrate` has run")
-
-
-async def _describe_lack(url: str) -> str | None:
-    """Return what a migration has yet to do; none if that is nothing."""
     present = (await _read_schema(url)).revision
-    missing = find_missing(present)
-    if missing:
-        return f"the database has schema {present or 'none'}, and this version needs {missing[-1].number}"
-    indexes: Sequence[str] = await load_postgres().list_index_changes(url)
-    return f"the indexes {', '.join(indexes)} are not built yet" if indexes else None
+    if missing := find_missing(present):
+        lack = f"the database has schema {present or 'none'}, and this version needs {missing[-1].number}"
+    elif indexes := await load_postgres().list_index_changes(url):
+        lack = f"the indexes {', '.join(indexes)} are not built yet"
+    else:
+        return
+    raise StorageUnavailable(f"{lack}: waiting until `circadia migrate` has run")
 
 
 async def join_cluster(
@@ -159,7 +154,7 @@ async def join_cluster(
     member = Member(
         id=MemberId(ids.new("mem")), role=role, version=version("circadia"), schema=list_revisions()[-1].number,
         host=gethostname(),
-        address=_build_url(address), token_check=build_token_check(map(hash_token, admin_tokens)),
+        address=build_url(address), token_check=build_token_check(map(hash_token, admin_tokens)),
         config_check=fingerprint(settings), started_at=now, lease_until=now,
         connections=settings.server.connections if is_direct else 1,
     )  # fmt: skip
@@ -219,11 +214,6 @@ def find_gateway_address(settings: ServerSettings, own: tuple[str, int]) -> tupl
     if parts.scheme != "http" or parts.hostname is None:
         raise ConfigError(f"server.gateway_url: {settings.gateway_url!r} is no URL like http://gateway:4114")
     return parts.hostname, parts.port or 80
-
-
-def _build_url(address: tuple[str, int]) -> str:
-    host, port = address
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 async def _apply_agents(

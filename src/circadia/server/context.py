@@ -83,3 +83,8 @@ def read_secret(environment: Mapping[str, str], where: str, variable: str | None
     if not value:
         raise ConfigError(f"{where}: the environment has no {variable!r}; set it, or remove the key from the file")
     return value
+
+
+def build_url(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -20,7 +20,7 @@ from circadia.memory.transfer.copying import copy_bank
 from circadia.records.dream_job import OPEN_DREAMS, DreamJob, DreamJobStatus, DreamMode, DreamSource
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.server.context import ServerContext
-from circadia.server.dream_folders import ConfiguredFolders
+from circadia.server.dream_wiring import ConfiguredFolders
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.markdown.dream_report import DreamOutcome
 from circadia.sleeptime.triggers.dream_requests import DREAM_TOPIC

@@ -68,8 +68,8 @@ from circadia.server.cluster_wiring import (
 )
 from circadia.server.context import ServerContext
 from circadia.server.dashboard import DashboardDoor
-from circadia.server.dream_folders import build_memory_folders
 from circadia.server.dream_runner import DreamRunner
+from circadia.server.dream_wiring import build_memory_folders
 from circadia.server.front import ConnectionLimit, DoorRouter, HostGuard, Readiness, refuse_calls
 from circadia.server.gateway_wiring import build_gateway_answers, open_providers
 from circadia.server.lifecycle import Drain, start_background
