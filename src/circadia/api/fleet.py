@@ -21,16 +21,17 @@ from circadia.records.pulse import Pulse
 from circadia.records.session import build_reference
 from circadia.records.wake import FLEET
 from circadia.schemas.cluster import Cluster, MemberView
-from circadia.schemas.holds import HeldCall, HoldList, MemberHoldsView
-from circadia.schemas.overview import AlertView, OverviewView
-from circadia.schemas.tokens import (
+from circadia.schemas.fleet import (
     ROLE,
     AccessTokenCreated,
     AccessTokenList,
     AccessTokenView,
+    AlertView,
+    OverviewView,
     PrincipalLink,
     PrincipalView,
 )
+from circadia.schemas.holds import HeldCall, HoldList, MemberHoldsView
 from circadia.schemas.upstreams import UpstreamList, UpstreamView
 from circadia.schemas.usage import GroupBy, GroupUsage, UsageLine, UsageReport
 from circadia.settings.upstreams import Api, UpstreamSettings

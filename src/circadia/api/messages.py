@@ -27,8 +27,7 @@ from circadia.schemas.inbox import (
     UnhandledMessage,
     UnhandledPage,
 )
-from circadia.schemas.messages import MessageList, MessageView
-from circadia.schemas.threads import ThreadList, ThreadView
+from circadia.schemas.threads import MessageList, MessageView, ThreadList, ThreadView
 from circadia.stores.base import Tx
 from circadia.wake.inbox import MAX_SNOOZE_SECONDS, delivery_status
 

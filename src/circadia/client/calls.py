@@ -12,13 +12,18 @@ from circadia.clock import Clock, SystemClock
 from circadia.schemas.agents import AgentCreated, AgentList, AgentStateList, AgentStateView, AgentToken, AgentView
 from circadia.schemas.cluster import Cluster
 from circadia.schemas.events import EventList, EventView
+from circadia.schemas.fleet import (
+    AccessTokenCreated,
+    AccessTokenList,
+    AccessTokenView,
+    OverviewView,
+    PrincipalLink,
+    PrincipalView,
+)
 from circadia.schemas.holds import HeldCall, HoldList
-from circadia.schemas.messages import MessageList, MessageView
-from circadia.schemas.overview import OverviewView
 from circadia.schemas.sessions import SessionCreated, SessionDetail, SessionList, SessionView
 from circadia.schemas.sleeping import SleepingList, SleepingView
-from circadia.schemas.threads import ThreadList, ThreadView
-from circadia.schemas.tokens import AccessTokenCreated, AccessTokenList, AccessTokenView, PrincipalLink, PrincipalView
+from circadia.schemas.threads import MessageList, MessageView, ThreadList, ThreadView
 from circadia.schemas.upstreams import UpstreamList, UpstreamView
 from circadia.schemas.usage import UsageReport
 
