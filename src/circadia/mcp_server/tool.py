@@ -12,7 +12,7 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from circadia.errors import InvalidRequest
-from circadia.llm.schemas import answer_schema, strip_schema
+from circadia.llm.schemas import answer_schema
 from circadia.mcp_server.caller import Caller
 from circadia.stores.nul_check import NUL, holds_nul
 from circadia.suggestions import closest
@@ -118,10 +118,6 @@ def input_schema(model: type[Arguments]) -> dict[str, Any]:
     return schema
 
 
-def output_schema(model: type[ToolResult]) -> dict[str, Any]:
-    return strip_schema(model.model_json_schema(by_alias=True, mode="serialization"))
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tool:
     """A tool of the server."""
@@ -131,7 +127,6 @@ class Tool:
     """When to use it, for the model."""
     arguments: type[Any]
     """A subclass of `Arguments`."""
-    answer: type[ToolResult]
     run: Callable[[Caller, Any], Awaitable[ToolResult]]
     """Raises CircadiaError for what the caller can correct."""
     reads_only: bool = False
@@ -150,12 +145,10 @@ class Tool:
 def tool(
     name: str, description: str, *, reads_only: bool = False
 ) -> Callable[[Callable[[Caller, Any], Awaitable[ToolResult]]], Tool]:
-    """Make a function a tool; its annotations name the models of the arguments and of the answer."""
+    """Make a function a tool; its annotations name the model of its arguments."""
 
     def build_tool(run: Callable[[Caller, Any], Awaitable[ToolResult]]) -> Tool:
-        _, arguments, answer = get_annotations(run).values()
-        return Tool(
-            name=name, description=description, arguments=arguments, answer=answer, run=run, reads_only=reads_only
-        )
+        _, arguments, _ = get_annotations(run).values()
+        return Tool(name=name, description=description, arguments=arguments, run=run, reads_only=reads_only)
 
     return build_tool
