@@ -102,50 +102,6 @@ from circadia.wake.worker import WakeWorker
 _logger = logging.getLogger(__name__)
 
 
-def register_gauges(
-    metrics: Metrics, gate: Gate, bodies: BodiesInFlight, journal: Journal,
-    exchanges: ExchangeQueue, worker: WakeWorker, signals: Signals, failed: FailedTokens, retrieval: Retrieval,
-) -> None:  # fmt: skip
-    metrics.add_gauge("circadia_failed_tokens", "Invalid tokens.", lambda: failed.total)
-    metrics.add_gauge("circadia_held_calls", "Calls held now.", lambda: gate.total_held)
-    metrics.add_gauge("circadia_held_bytes", "Bytes of held bodies in memory.", lambda: gate.parking.in_memory)
-    metrics.add_gauge("circadia_body_bytes_in_flight", "Bytes of bodies on their way.", lambda: bodies.bytes)
-    metrics.add_gauge("circadia_journal_lines", "Lines waiting to be written.", lambda: journal.waiting)
-    metrics.add_gauge("circadia_exchanges_waiting", "Exchanges waiting to be stored.", lambda: exchanges.waiting)
-    metrics.add_gauge("circadia_pulses_running", "Pulses that this process runs.", lambda: worker.running_count)
-    for topic in ("wake", "pulse", "routine", "prefix_break"):
-        signals.listen(topic, lambda _, data, topic=topic: metrics.count_signal(topic, data), own=True)
-    metrics.add_gauge("circadia_index_banks", "Banks loaded for search.", lambda: len(retrieval.loaded))
-    metrics.add_gauge("circadia_index_bytes", "Memory of the loaded banks, in bytes.", lambda: retrieval.loaded.weight)
-
-
-def register_sleep_gauges(metrics: Metrics, worker: SleepWorker, health: SleepHealth, signals: Signals) -> None:
-    """Register the gauges of sleep-time work (SLEEP-60)."""
-    prefix = "circadia_sleep_"
-    metrics.add_gauge("circadia_passes_running", "Passes that this process runs.", lambda: worker.running_count)
-    metrics.add_gauge(
-        f"{prefix}lag_seconds", "Age of the oldest unprocessed turn in any bank.", lambda: health.seen.lag_seconds
-    )
-    metrics.add_gauge(
-        f"{prefix}backlog_episodes", "Episodes of all banks behind their cursors.", lambda: health.seen.episodes
-    )
-    metrics.add_gauge(f"{prefix}banks_waiting", "Banks with a backlog or leftovers.", lambda: health.seen.banks)
-    metrics.add_gauge(
-        f"{prefix}failures_in_a_row", "Longest streak of failed passes of any bank.", lambda: health.seen.failures
-    )
-    metrics.add_gauge(f"{prefix}red_banks", "Banks with a health problem.", lambda: len(health.seen.red))
-    metrics.add_gauge(f"{prefix}tokens_24h", "Tokens of passes within a day.", lambda: health.seen.tokens)
-    metrics.add_gauge(f"{prefix}usd_24h", "US dollars of passes within a day.", lambda: health.seen.usd)
-    metrics.add_gauge(
-        f"{prefix}spent_tokens_today", "Tokens of passes since midnight (UTC).", lambda: health.seen.spent_today
-    )
-    metrics.add_gauge(
-        f"{prefix}saved_tokens_today", "Tokens that passes saved hot calls, since midnight (UTC).",
-        lambda: health.seen.saved_today,
-    )  # fmt: skip
-    signals.listen(TOPIC, lambda _, data: metrics.count_signal(TOPIC, data), own=True)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Server:
     app: ASGIApp
@@ -257,7 +213,7 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
     )  # fmt: skip
     front, worker = _build_front(context, doors, api, metrics), build_wake_worker(context, wakes)
     sleep_worker, health = _build_sleep_worker(context, metrics, sleeptime, memory, models, wakes, drafter, lookup)
-    register_gauges(metrics, gate, bodies, journal, exchanges, worker, signals, failed, memory.retrieval)
+    _register_gauges(metrics, gate, bodies, journal, exchanges, worker, signals, failed, memory.retrieval)
     caches = memory, lookup, answers, exchanges, wakes.inbox, sleeptime.notebook
     following = await start_follower(context, identity, presence, caches)
     sweeps = Sweeps(clock, store, events, waits, sessions, settings, context.leads, context.due)
@@ -316,7 +272,7 @@ def _build_sleep_worker(
         clock, parts, owner=ids.new("exe"), alone=context.membership is None, leads=context.leads, due=context.due
     )
     health = SleepHealth(clock, context.store, sleeptime)
-    register_sleep_gauges(metrics, worker, health, context.signals)
+    _register_sleep_gauges(metrics, worker, health, context.signals)
     return worker, health
 
 
@@ -401,3 +357,47 @@ async def _prepare(
     await put_launched_to_sleep(context.store, wakes)
     if not context.settings.server.database_url:  # else another server may be delivering what is leased
         await waits.release_all()
+
+
+def _register_gauges(
+    metrics: Metrics, gate: Gate, bodies: BodiesInFlight, journal: Journal,
+    exchanges: ExchangeQueue, worker: WakeWorker, signals: Signals, failed: FailedTokens, retrieval: Retrieval,
+) -> None:  # fmt: skip
+    metrics.add_gauge("circadia_failed_tokens", "Invalid tokens.", lambda: failed.total)
+    metrics.add_gauge("circadia_held_calls", "Calls held now.", lambda: gate.total_held)
+    metrics.add_gauge("circadia_held_bytes", "Bytes of held bodies in memory.", lambda: gate.parking.in_memory)
+    metrics.add_gauge("circadia_body_bytes_in_flight", "Bytes of bodies on their way.", lambda: bodies.bytes)
+    metrics.add_gauge("circadia_journal_lines", "Lines waiting to be written.", lambda: journal.waiting)
+    metrics.add_gauge("circadia_exchanges_waiting", "Exchanges waiting to be stored.", lambda: exchanges.waiting)
+    metrics.add_gauge("circadia_pulses_running", "Pulses that this process runs.", lambda: worker.running_count)
+    for topic in ("wake", "pulse", "routine", "prefix_break"):
+        signals.listen(topic, lambda _, data, topic=topic: metrics.count_signal(topic, data), own=True)
+    metrics.add_gauge("circadia_index_banks", "Banks loaded for search.", lambda: len(retrieval.loaded))
+    metrics.add_gauge("circadia_index_bytes", "Memory of the loaded banks, in bytes.", lambda: retrieval.loaded.weight)
+
+
+def _register_sleep_gauges(metrics: Metrics, worker: SleepWorker, health: SleepHealth, signals: Signals) -> None:
+    """Register the gauges of sleep-time work (SLEEP-60)."""
+    prefix = "circadia_sleep_"
+    metrics.add_gauge("circadia_passes_running", "Passes that this process runs.", lambda: worker.running_count)
+    metrics.add_gauge(
+        f"{prefix}lag_seconds", "Age of the oldest unprocessed turn in any bank.", lambda: health.seen.lag_seconds
+    )
+    metrics.add_gauge(
+        f"{prefix}backlog_episodes", "Episodes of all banks behind their cursors.", lambda: health.seen.episodes
+    )
+    metrics.add_gauge(f"{prefix}banks_waiting", "Banks with a backlog or leftovers.", lambda: health.seen.banks)
+    metrics.add_gauge(
+        f"{prefix}failures_in_a_row", "Longest streak of failed passes of any bank.", lambda: health.seen.failures
+    )
+    metrics.add_gauge(f"{prefix}red_banks", "Banks with a health problem.", lambda: len(health.seen.red))
+    metrics.add_gauge(f"{prefix}tokens_24h", "Tokens of passes within a day.", lambda: health.seen.tokens)
+    metrics.add_gauge(f"{prefix}usd_24h", "US dollars of passes within a day.", lambda: health.seen.usd)
+    metrics.add_gauge(
+        f"{prefix}spent_tokens_today", "Tokens of passes since midnight (UTC).", lambda: health.seen.spent_today
+    )
+    metrics.add_gauge(
+        f"{prefix}saved_tokens_today", "Tokens that passes saved hot calls, since midnight (UTC).",
+        lambda: health.seen.saved_today,
+    )  # fmt: skip
+    signals.listen(TOPIC, lambda _, data: metrics.count_signal(TOPIC, data), own=True)
