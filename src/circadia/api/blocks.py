@@ -12,7 +12,7 @@ from circadia.api.context import Context, Who, fetch_page, noun_router
 from circadia.errors import InvalidRequest, NotFound
 from circadia.memory.blocks import BlockUpdate, writer_of
 from circadia.records.agent import MOST_COUNTED
-from circadia.schemas.blocks import BlockList, BlockView
+from circadia.schemas.banks import BlockList, BlockView
 
 router = noun_router("blocks")
 

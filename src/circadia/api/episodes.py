@@ -25,8 +25,15 @@ from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind
 from circadia.records.principal import Principal
-from circadia.schemas.episodes import EpisodePage, EpisodeView, StaleChange, StoredEpisodeView
-from circadia.schemas.search import ContextView, HitList, HitView
+from circadia.schemas.banks import (
+    ContextView,
+    EpisodePage,
+    EpisodeView,
+    HitList,
+    HitView,
+    StaleChange,
+    StoredEpisodeView,
+)
 from circadia.stores.base import Tx
 
 router = noun_router("episodes")

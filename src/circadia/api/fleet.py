@@ -20,20 +20,27 @@ from circadia.records.overview import Overview
 from circadia.records.pulse import Pulse
 from circadia.records.session import build_reference
 from circadia.records.wake import FLEET
-from circadia.schemas.cluster import Cluster, MemberView
 from circadia.schemas.fleet import (
     ROLE,
     AccessTokenCreated,
     AccessTokenList,
     AccessTokenView,
     AlertView,
+    Cluster,
+    GroupBy,
+    GroupUsage,
+    HeldCall,
+    HoldList,
+    MemberHoldsView,
+    MemberView,
     OverviewView,
     PrincipalLink,
     PrincipalView,
+    UpstreamList,
+    UpstreamView,
+    UsageLine,
+    UsageReport,
 )
-from circadia.schemas.holds import HeldCall, HoldList, MemberHoldsView
-from circadia.schemas.upstreams import UpstreamList, UpstreamView
-from circadia.schemas.usage import GroupBy, GroupUsage, UsageLine, UsageReport
 from circadia.settings.upstreams import Api, UpstreamSettings
 from circadia.sleeptime.engine.health import RED_BANK
 

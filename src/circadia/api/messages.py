@@ -27,7 +27,7 @@ from circadia.schemas.inbox import (
     UnhandledMessage,
     UnhandledPage,
 )
-from circadia.schemas.threads import MessageList, MessageView, ThreadList, ThreadView
+from circadia.schemas.sessions import MessageList, MessageView, ThreadList, ThreadView
 from circadia.stores.base import Tx
 from circadia.wake.inbox import MAX_SNOOZE_SECONDS, delivery_status
 

@@ -22,17 +22,19 @@ from circadia.records.principal import Principal
 from circadia.records.sleep_call import FORGOTTEN, SleepCost
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.schemas.passes import (
+    BalanceView,
     ChangeList,
     ChangeView,
     PassChangeResult,
     PassCostLine,
     PassCostView,
+    PassDecisionView,
     PassDetail,
     PassList,
     PassPage,
     PassView,
+    SleeptimeStatusView,
 )
-from circadia.schemas.sleeptime import BalanceView, PassDecisionView, SleeptimeStatusView
 from circadia.sleeptime.budget.benefit import Balance
 from circadia.sleeptime.engine.services import SleeptimeStatus
 from circadia.sleeptime.triggers.pass_lifecycle import TOPIC, NewPass

@@ -22,9 +22,7 @@ from circadia.records.principal import Principal
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
 from circadia.records.schedule import MAX_TIMEOUT_SECONDS
 from circadia.records.wake import Wake, WakeSource
-from circadia.schemas.chains import Chain, ChainNode
-from circadia.schemas.pulses import PulseList, PulseView
-from circadia.schemas.wakes import WakeOutcome
+from circadia.schemas.wakes import Chain, ChainNode, PulseList, PulseView, WakeOutcome
 from circadia.settings.launchers import WebhookLauncherSettings
 from circadia.stores.base import Tx
 from circadia.wake.admission.budgets import fetch_budgets

@@ -29,7 +29,7 @@ from circadia.records.coordination import KEYS, SettingSource, flatten_coordinat
 from circadia.records.event import EventType
 from circadia.records.principal import Principal
 from circadia.records.schedule import Blackout, BlackoutPolicy, RecurringBlackout, Routine, load_zone
-from circadia.schemas.coordination import CoordinationView, SettingView
+from circadia.schemas.agents import CoordinationView, SettingView
 from circadia.schemas.schedule import BlackoutView, Occurrence, RoutineRunView, RoutineView, ScheduleView, SpanView
 from circadia.settings.djinnbot import DjinnbotBlackoutSettings
 from circadia.settings.schedule import RoutineSettings

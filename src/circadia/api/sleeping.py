@@ -11,7 +11,7 @@ from circadia.api.bodies import Body, Names
 from circadia.api.context import ApiContext, Context, Who, noun_router
 from circadia.ids import AgentId, MemberId
 from circadia.records.agent import Cause
-from circadia.schemas.sleeping import SleepingList, SleepingView
+from circadia.schemas.agents import SleepingList, SleepingView
 from circadia.wake.sleep_control import SleepOutcome
 
 router = noun_router("sleeping", prefix="")

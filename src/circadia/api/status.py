@@ -12,8 +12,8 @@ from circadia.api.passes import pass_cost_view, sleeptime_status_view
 from circadia.records.agent import MOST_COUNTED
 from circadia.records.note import NoteState
 from circadia.records.sleep_pass import PassStatus
-from circadia.schemas.episodes import EpisodeView
-from circadia.schemas.sleeptime import NoteDetail, NotePage, NoteView, SleeptimeStatusView, SleeptimeView
+from circadia.schemas.banks import EpisodeView
+from circadia.schemas.passes import NoteDetail, NotePage, NoteView, SleeptimeStatusView, SleeptimeView
 
 router = noun_router("sleeptime")
 

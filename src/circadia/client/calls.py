@@ -9,23 +9,41 @@ from circadia.client.memory import MemoryCalls
 from circadia.client.sleeptime import SleeptimeCalls
 from circadia.client.wakes import WakeCalls
 from circadia.clock import Clock, SystemClock
-from circadia.schemas.agents import AgentCreated, AgentList, AgentStateList, AgentStateView, AgentToken, AgentView
-from circadia.schemas.cluster import Cluster
+from circadia.schemas.agents import (
+    AgentCreated,
+    AgentList,
+    AgentStateList,
+    AgentStateView,
+    AgentToken,
+    AgentView,
+    SleepingList,
+    SleepingView,
+)
 from circadia.schemas.events import EventList, EventView
 from circadia.schemas.fleet import (
     AccessTokenCreated,
     AccessTokenList,
     AccessTokenView,
+    Cluster,
+    HeldCall,
+    HoldList,
     OverviewView,
     PrincipalLink,
     PrincipalView,
+    UpstreamList,
+    UpstreamView,
+    UsageReport,
 )
-from circadia.schemas.holds import HeldCall, HoldList
-from circadia.schemas.sessions import SessionCreated, SessionDetail, SessionList, SessionView
-from circadia.schemas.sleeping import SleepingList, SleepingView
-from circadia.schemas.threads import MessageList, MessageView, ThreadList, ThreadView
-from circadia.schemas.upstreams import UpstreamList, UpstreamView
-from circadia.schemas.usage import UsageReport
+from circadia.schemas.sessions import (
+    MessageList,
+    MessageView,
+    SessionCreated,
+    SessionDetail,
+    SessionList,
+    SessionView,
+    ThreadList,
+    ThreadView,
+)
 
 
 class Client(WakeCalls, MemoryCalls, SleeptimeCalls):

@@ -6,10 +6,20 @@ from typing import Any
 
 from circadia.client.connection import ApiConnection
 from circadia.schemas.answers import AnswerPage, AnswerStats, AnswerView, DroppedView, TestView
-from circadia.schemas.banks import BankList, BankView, ForgottenView, ImportedView
-from circadia.schemas.blocks import BlockList, BlockView
-from circadia.schemas.episodes import EpisodePage, EpisodeView, StaleChange, StoredEpisodeView
-from circadia.schemas.search import ContextView, HitList
+from circadia.schemas.banks import (
+    BankList,
+    BankView,
+    BlockList,
+    BlockView,
+    ContextView,
+    EpisodePage,
+    EpisodeView,
+    ForgottenView,
+    HitList,
+    ImportedView,
+    StaleChange,
+    StoredEpisodeView,
+)
 
 
 class MemoryCalls:

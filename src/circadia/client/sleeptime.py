@@ -12,8 +12,18 @@ from circadia.schemas.dreams import (
     MemoryFolderDetail,
     MemoryFolderList,
 )
-from circadia.schemas.passes import ChangeList, PassChangeResult, PassDetail, PassList, PassPage, PassView
-from circadia.schemas.sleeptime import NoteDetail, NotePage, SleeptimeStatusView, SleeptimeView
+from circadia.schemas.passes import (
+    ChangeList,
+    NoteDetail,
+    NotePage,
+    PassChangeResult,
+    PassDetail,
+    PassList,
+    PassPage,
+    PassView,
+    SleeptimeStatusView,
+    SleeptimeView,
+)
 
 
 class SleeptimeCalls:

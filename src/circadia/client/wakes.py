@@ -5,12 +5,13 @@ from typing import Any
 
 from circadia.client.connection import ApiConnection
 from circadia.records.wake import Decision
-from circadia.schemas.chains import Chain
-from circadia.schemas.coordination import CoordinationView
+from circadia.schemas.agents import CoordinationView
 from circadia.schemas.inbox import AckResult, InboxPage, RequeueResult, SentPage, SnoozeResult, UnhandledPage
-from circadia.schemas.pulses import PulseList, PulseView
 from circadia.schemas.schedule import ScheduleView
 from circadia.schemas.wakes import (
+    Chain,
+    PulseList,
+    PulseView,
     SendOutcome,
     WakeDetail,
     WakeList,
