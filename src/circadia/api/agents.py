@@ -14,7 +14,7 @@ from circadia.agents.directory import find_agent, find_session
 from circadia.agents.registry import NewAgent
 from circadia.agents.sessions import NewThread
 from circadia.api.bodies import TAGGED, Body, IfMatch, Names, drop_defaults, entity_tag, require_match, set_etag
-from circadia.api.context import ApiContext, Context, Who, fetch_page, noun_router
+from circadia.api.context import ApiContext, Context, Limit, LongLimit, NextPage, Who, fetch_page, noun_router
 from circadia.api.messages import ThreadBody, thread_view
 from circadia.errors import InvalidRequest
 from circadia.ids import SessionId
@@ -158,7 +158,7 @@ async def list_agent_states(
     agent: Annotated[
         list[str] | None, Query(max_length=100, description="Only the agents of these references; may be repeated.")
     ] = None,
-    after: Annotated[str | None, Query(description="`next` of the previous page.")] = None,
+    after: NextPage = None,
     limit: Annotated[
         int, Query(ge=1, le=100_000, description="Maximum number of rows; a page has 10,000 at most.")
     ] = 10_000,
@@ -204,11 +204,7 @@ async def _find_open(tx: Tx, reference: str) -> Agent | None:
 
 @router.get("/sessions/{session}/agents")
 async def list_agents(
-    session: str,
-    who: Who,
-    context: Context,
-    after: Annotated[str | None, Query(description="`next` of the previous page.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = AGENTS,
+    session: str, who: Who, context: Context, after: NextPage = None, limit: Limit = AGENTS
 ) -> AgentList:
     """List the agents of a session with their sleep state. Access: operator, agents with access to the session."""
     async with context.store.begin_read() as tx:
@@ -364,8 +360,8 @@ async def list_sessions(
     who: Who,
     context: Context,
     closed: Annotated[bool, Query(description="Also list closed sessions.")] = False,
-    after: Annotated[str | None, Query(description="`next` of the previous page.")] = None,
-    limit: Annotated[int, Query(ge=1, le=10_000, description="Maximum number of rows.")] = 1000,
+    after: NextPage = None,
+    limit: LongLimit = 1000,
 ) -> SessionList:
     """List the open sessions. Operator only."""
     require_operator(who)

@@ -14,7 +14,7 @@ from circadia.answers.quality import are_answers_trusted, judged_use_limit
 from circadia.answers.services import CheckedMatch, no_verdicts
 from circadia.api.banks import User
 from circadia.api.bodies import Body, named_agent
-from circadia.api.context import ApiContext, Context, Who, fetch_page, noun_router
+from circadia.api.context import ApiContext, Context, Limit, Who, fetch_page, noun_router
 from circadia.errors import NotFound
 from circadia.ids import AgentId, AnswerId
 from circadia.records.agent import Agent, Name
@@ -57,7 +57,7 @@ async def list_answers(
     user: User = None,
     agent: AgentName = None,
     after: Annotated[str | None, Query(description="Id of the last answer on the previous page.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
+    limit: Limit = 100,
 ) -> AnswerPage:
     """List the ready answers of a bank, with why a lookup would not find some of them. Operator only."""
     require_operator(who)

@@ -13,7 +13,7 @@ from starlette.responses import StreamingResponse
 
 from circadia.agents.access import require_operator
 from circadia.api.bodies import TAGGED, Body, IfMatch, Instant, drop_defaults, entity_tag, require_match, set_etag
-from circadia.api.context import Context, Who, noun_router
+from circadia.api.context import Context, Limit, Who, noun_router
 from circadia.errors import InvalidRequest, StorageUnavailable
 from circadia.memory.banks import NewBank
 from circadia.memory.forgetting import forget
@@ -148,7 +148,7 @@ async def list_banks(
     context: Context,
     template: Annotated[str | None, Query(description="Only banks made from this template.")] = None,
     after: Annotated[str, Query(description="Name of the last bank on the previous page.")] = "",
-    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
+    limit: Limit = 100,
 ) -> BankList:
     """List banks: all for the operator, and for an agent those that it may access."""
     async with context.store.begin_read() as tx:

@@ -8,7 +8,7 @@ from pydantic import Field, StrictBool, StrictInt
 from circadia.agents.access import require_operator
 from circadia.api.banks import User
 from circadia.api.bodies import Body, Instant
-from circadia.api.context import Context, Who, fetch_page, noun_router
+from circadia.api.context import Context, Limit, Who, fetch_page, noun_router
 from circadia.errors import InvalidRequest, NotFound
 from circadia.memory.blocks import BlockUpdate, writer_of
 from circadia.records.agent import MOST_COUNTED
@@ -121,7 +121,7 @@ async def list_versions(
     context: Context,
     user: User = None,
     after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="`next` of the previous page.")] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 1000,
+    limit: Limit = 1000,
 ) -> BlockList:
     """List all versions of a block, including deleted ones. Access: operator, agents with access to the bank."""
     async with context.store.begin_read() as tx:

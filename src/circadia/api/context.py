@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Final, Protocol, TypeVar
 
 import orjson
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.routing import APIRoute
 
 from circadia.agents.access_tokens import AccessTokenService
@@ -23,6 +23,7 @@ from circadia.gateway.hold.gate import HoldView
 from circadia.ids import AgentId, HoldId, MemberId
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.memory.services import MemoryServices
+from circadia.records.agent import MOST_COUNTED
 from circadia.records.principal import Principal
 from circadia.settings import Settings
 from circadia.sleeptime.engine.services import SleeptimeService
@@ -108,6 +109,13 @@ Who = Annotated[Principal, Depends(_principal)]
 
 
 Row = TypeVar("Row")
+
+Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")]
+LongLimit = Annotated[int, Query(ge=1, le=10_000, description="Maximum number of rows.")]
+NextPage = Annotated[str | None, Query(description="`next` of the previous page.")]
+AfterNumber = Annotated[int, Query(ge=0, le=MOST_COUNTED, description="Number of the last row on the previous page.")]
+SessionFilter = Annotated[str | None, Query(description="Only of this session.")]
+AgentFilter = Annotated[str | None, Query(description="Only of agents with this name.")]
 
 PAGE_BYTES: Final = 3_500_000
 """Bytes of the rows in a page; as the answer has them, with their keys, they are below 4 MB."""

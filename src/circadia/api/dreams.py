@@ -10,7 +10,7 @@ from pydantic import Field
 
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body
-from circadia.api.context import ApiContext, Context, Who, fetch_page, noun_router
+from circadia.api.context import ApiContext, Context, Limit, Who, fetch_page, noun_router
 from circadia.api.passes import MAX_INSTRUCTIONS
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.ids import DreamId, PassId
@@ -93,7 +93,7 @@ async def list_dreams(
     type: Annotated[DreamSource | None, Query(description="Only over folders, or over banks.")] = None,
     name: Annotated[str | None, Query(description="Only over the folder or bank of this name.")] = None,
     before: Annotated[str | None, Query(description="Id of the last dream on the previous page.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
+    limit: Limit = 100,
 ) -> DreamList:
     """List the dreams that were asked for or due, newest first. Operator only."""
     require_operator(who)

@@ -12,14 +12,14 @@ from pydantic import Field, StrictBool, StrictFloat
 from circadia.agents.access import require_operator
 from circadia.api.banks import User
 from circadia.api.bodies import Body, Instant
-from circadia.api.context import Context, Who, fetch_page, noun_router
+from circadia.api.context import AfterNumber, Context, Limit, Who, fetch_page, noun_router
 from circadia.errors import Forbidden
 from circadia.ids import EpisodeId
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.search.index import Question
 from circadia.memory.search.retrieval import SearchHit
 from circadia.memory.uses import build_use
-from circadia.records.agent import MOST_COUNTED, Name
+from circadia.records.agent import Name
 from circadia.records.bank import Bank, Trust
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.index_entry import Layer
@@ -92,8 +92,8 @@ async def list_episodes(
     user: User = None,
     conversation: Annotated[str | None, Query(description="Only from this conversation.")] = None,
     order: Annotated[Literal["oldest", "newest"], Query(description="`oldest` or `newest` first.")] = "oldest",
-    after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="Number of the last row on the previous page.")] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
+    after: AfterNumber = 0,
+    limit: Limit = 100,
 ) -> EpisodePage:
     """List a bank's episodes page by page. Access: operator, agents with access to the bank."""
     async with context.store.begin_read() as tx:

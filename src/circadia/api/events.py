@@ -16,7 +16,17 @@ from starlette.types import Send
 
 from circadia.agents.access import require_operator
 from circadia.agents.directory import require_names
-from circadia.api.context import ApiContext, Context, Who, cut_page, fetch_page, noun_router
+from circadia.api.context import (
+    AgentFilter,
+    ApiContext,
+    Context,
+    LongLimit,
+    SessionFilter,
+    Who,
+    cut_page,
+    fetch_page,
+    noun_router,
+)
 from circadia.clock import wait_for_event
 from circadia.errors import CircadiaError, InvalidRequest, StorageUnavailable
 from circadia.records.agent import MOST_COUNTED
@@ -144,8 +154,6 @@ _MESSAGE: Final[Mapping[str, Any]] = {
 """A server-sent event, as FastAPI describes one."""
 _NUMBER: Final = re.compile(r"[0-9]{1,19}")
 
-Session = Annotated[str | None, Query(description="Only of this session.")]
-Agent = Annotated[str | None, Query(description="Only of agents with this name.")]
 Types = Annotated[list[EventType] | None, Query(alias="type", description="Only of this type; may be repeated.")]
 
 
@@ -168,12 +176,12 @@ async def list_events(
     who: Who,
     context: Context,
     after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="Number of the last event seen.")] = 0,
-    limit: Annotated[int, Query(ge=1, le=10_000, description="Maximum number of rows.")] = 1000,
+    limit: LongLimit = 1000,
     order: Annotated[
         Literal["oldest", "newest"], Query(description="Oldest first, after `after`; or the newest, newest first.")
     ] = "oldest",
-    session: Session = None,
-    agent: Agent = None,
+    session: SessionFilter = None,
+    agent: AgentFilter = None,
     types: Types = None,
 ) -> EventList:
     """List events. Operator only."""
@@ -235,8 +243,8 @@ async def follow_events(
         str | None,
         Header(alias="Last-Event-ID", description="The same, as browsers send it on reconnect; overrides `after`."),
     ] = None,
-    session: Session = None,
-    agent: Agent = None,
+    session: SessionFilter = None,
+    agent: AgentFilter = None,
     types: Types = None,
 ) -> EventStream:
     """Follow events as server-sent events: `id` is the number, `data` the event. Operator only.

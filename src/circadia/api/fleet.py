@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from circadia.agents.access import require_operator
 from circadia.agents.directory import require_names
 from circadia.api.bodies import Body, Instant
-from circadia.api.context import Context, Who, noun_router
+from circadia.api.context import AgentFilter, Context, LongLimit, NextPage, SessionFilter, Who, noun_router
 from circadia.gateway.hold.gate import HoldView
 from circadia.ids import HoldId
 from circadia.records.access_token import AccessRole
@@ -127,11 +127,7 @@ hold_router = noun_router("holds")
 
 @hold_router.get("/holds")
 async def list_holds(
-    who: Who,
-    context: Context,
-    session: Annotated[str | None, Query(description="Only of this session.")] = None,
-    agent: Annotated[str | None, Query(description="Only of agents with this name.")] = None,
-    limit: Annotated[int, Query(ge=1, le=10_000, description="Maximum number of rows.")] = 1000,
+    who: Who, context: Context, session: SessionFilter = None, agent: AgentFilter = None, limit: LongLimit = 1000
 ) -> HoldList:
     """List the calls that this server holds, and count those that the other servers of its cluster hold.
 
@@ -239,9 +235,9 @@ async def report_usage(
     ] = ["agent"],  # noqa: B006 (FastAPI copies it)
     since: Annotated[Instant, Query(description="Calls at or after this date or time.")] = None,
     until: Annotated[Instant, Query(description="Calls before this date or time.")] = None,
-    session: Annotated[str | None, Query(description="Only of this session.")] = None,
-    agent: Annotated[str | None, Query(description="Only of agents with this name.")] = None,
-    after: Annotated[str | None, Query(description="`next` of the previous page.")] = None,
+    session: SessionFilter = None,
+    agent: AgentFilter = None,
+    after: NextPage = None,
     limit: Annotated[
         int, Query(ge=1, le=1000, description="Groups of a page, roughly: all groups of a key are in the same page.")
     ] = 1000,

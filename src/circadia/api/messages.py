@@ -9,7 +9,17 @@ from pydantic import Field, StrictFloat, StrictInt
 from circadia.agents.access import require_operator
 from circadia.agents.directory import find_session, find_thread, hold_readers
 from circadia.api.bodies import Body, Names, own_agent
-from circadia.api.context import FIRST_ROWS, Context, Who, count_next, cut_page, fetch_page, noun_router
+from circadia.api.context import (
+    FIRST_ROWS,
+    Context,
+    Limit,
+    NextPage,
+    Who,
+    count_next,
+    cut_page,
+    fetch_page,
+    noun_router,
+)
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, MessageId, ThreadId
 from circadia.records.agent import MOST_COUNTED, Name
@@ -68,8 +78,8 @@ async def list_threads(
     who: Who,
     context: Context,
     closed: Annotated[bool, Query(description="Also list closed threads.")] = True,
-    after: Annotated[str | None, Query(description="`next` of the previous page.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 1000,
+    after: NextPage = None,
+    limit: Limit = 1000,
 ) -> ThreadList:
     """List threads: all for the operator, and for an agent those in which it takes part."""
     async with context.store.begin_read() as tx:
@@ -159,7 +169,7 @@ async def list_messages(
     who: Who,
     context: Context,
     after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="Number of the last message seen.")] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
+    limit: Limit = 100,
 ) -> MessageList:
     """List the messages of a thread; this marks no delivery as handled. Access: operator, participants."""
     async with context.store.begin_read() as tx:
@@ -220,7 +230,7 @@ async def show_inbox(
     q: Annotated[str | None, Query(max_length=1000, description="Words in the text, or their beginnings.")] = None,
     order: Annotated[Literal["urgent", "oldest"], Query(description="`urgent` first, or `oldest` first.")] = "urgent",
     after: Annotated[str | None, Query(description="Id of the last message on the previous page.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 50,
+    limit: Limit = 50,
 ) -> InboxPage:
     """List an inbox. Access: the operator, and the agent itself, whose reading marks messages as seen."""
     async with context.store.begin_read() as tx:

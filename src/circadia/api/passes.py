@@ -10,12 +10,11 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt
 from circadia.agents.access import require_operator
 from circadia.api.banks import User
 from circadia.api.bodies import Body, Instant, Names
-from circadia.api.context import ApiContext, Context, Who, fetch_page, noun_router
+from circadia.api.context import AfterNumber, ApiContext, Context, Limit, Who, fetch_page, noun_router
 from circadia.clock import wait_for_event
 from circadia.errors import InvalidRequest, NotFound
 from circadia.ids import PassId
 from circadia.memory.episodes import is_text
-from circadia.records.agent import MOST_COUNTED
 from circadia.records.bank import Bank
 from circadia.records.change import Change, ChangeState
 from circadia.records.principal import Principal
@@ -185,7 +184,7 @@ async def list_passes(
     user: User = None,
     status: Annotated[PassStatus | None, Query(description="Only with this status.")] = None,
     before: Annotated[str | None, Query(description="Id of the last pass on the previous page.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
+    limit: Limit = 100,
 ) -> PassList:
     """List the passes over a bank. Access: operator, agents with access to the bank."""
     async with context.store.begin_read() as tx:
@@ -212,7 +211,7 @@ async def list_passes_of_all(
     status: Annotated[list[PassStatus] | None, Query(description="Only with this status; may be repeated.")] = None,
     since: Annotated[Instant, Query(description="Requested at or after this date or time.")] = None,
     before: Annotated[str | None, Query(description="Id of the last pass on the previous page.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
+    limit: Limit = 100,
 ) -> PassPage:
     """List the passes over all banks, newest request first. Operator only."""
     require_operator(who)
@@ -242,8 +241,8 @@ async def list_changes(
     who: Who,
     context: Context,
     state: Annotated[ChangeState | None, Query(description="Only in this state.")] = None,
-    after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="Number of the last row on the previous page.")] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 1000,
+    after: AfterNumber = 0,
+    limit: Limit = 1000,
 ) -> ChangeList:
     """List the changes that a pass made or proposes: before, after, state and reason.
 

@@ -10,7 +10,7 @@ from pydantic import Field, StrictFloat, StrictInt
 from circadia.agents.access import require_operator
 from circadia.agents.chains import NOWHERE
 from circadia.api.bodies import Body, Instant, named_agent, own_agent, require_enabled
-from circadia.api.context import ApiContext, Context, Who, fetch_page, noun_router
+from circadia.api.context import ApiContext, Context, Limit, Who, fetch_page, noun_router
 from circadia.api.fleet import usage_line
 from circadia.api.wakes import wake_outcome
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
@@ -70,7 +70,7 @@ async def list_pulses(
     status: Annotated[PulseStatus | None, Query(description="Only with this status.")] = None,
     since: Annotated[Instant, Query(description="Only pulses admitted at or after this date or time.")] = None,
     before: Annotated[str | None, Query(description="Id of the last pulse on the previous page.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
+    limit: Limit = 100,
 ) -> PulseList:
     """List an agent's pulses. Access: operator, the agent."""
     async with context.store.begin_read() as tx:

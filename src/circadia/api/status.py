@@ -7,9 +7,8 @@ from fastapi import Query
 
 from circadia.agents.access import require_operator
 from circadia.api.banks import User
-from circadia.api.context import Context, Who, fetch_page, noun_router
+from circadia.api.context import AfterNumber, Context, Limit, Who, fetch_page, noun_router
 from circadia.api.passes import pass_cost_view, sleeptime_status_view
-from circadia.records.agent import MOST_COUNTED
 from circadia.records.note import NoteState
 from circadia.records.sleep_pass import PassStatus
 from circadia.schemas.banks import EpisodeView
@@ -91,8 +90,8 @@ async def list_notes(
     context: Context,
     user: User = None,
     state: Annotated[NoteState | None, Query(description="`live` (in searches) or `retired`; by default both.")] = None,
-    after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="Number of the last row on the previous page.")] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
+    after: AfterNumber = 0,
+    limit: Limit = 100,
 ) -> NotePage:
     """List a bank's notes, newest first. Access: operator, agents with access to the bank."""
     async with context.store.begin_read() as tx:

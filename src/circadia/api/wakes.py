@@ -10,7 +10,7 @@ from circadia.agents.access import require_operator
 from circadia.agents.chains import NOWHERE, fetch_place
 from circadia.agents.directory import find_own_session
 from circadia.api.bodies import Body, Instant, named_agent, own_agent, require_enabled
-from circadia.api.context import ApiContext, Context, Who, fetch_page, noun_router
+from circadia.api.context import ApiContext, Context, Limit, Who, fetch_page, noun_router
 from circadia.errors import Forbidden, InvalidRequest, NotFound
 from circadia.ids import MessageId, WakeId
 from circadia.records.agent import Agent, Name
@@ -268,7 +268,7 @@ async def list_wakes(
     since: Annotated[Instant, Query(description="Requested at or after this date or time.")] = None,
     until: Annotated[Instant, Query(description="Requested before this date or time.")] = None,
     before: Annotated[str | None, Query(description="Id of the last wake on the previous page.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
+    limit: Limit = 100,
     trace: Annotated[bool, Query(description="Include the guardrail checks.")] = False,
 ) -> WakeList:
     """List wake requests. An agent sees those with itself as target or, with `sender`, as sender."""
