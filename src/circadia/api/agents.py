@@ -72,10 +72,10 @@ class CamelCaseEvents(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _rename_keys(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        values = cast("dict[str, Any]", given)
+    def _rename_keys(cls, body: Any) -> Any:
+        if not isinstance(body, dict):
+            return body
+        values = cast("dict[str, Any]", body)
         for camel, name in _EVENT_KEYS.items():
             if camel in values and name in values:
                 message = f"{camel!r} and {name!r} are the same key; send one of them"
@@ -304,11 +304,11 @@ class SleeperPreset(Body):
 _ALL_BUT: Final = r"all-but\s*\[?([^\[\]]*)\]?"
 
 
-def _preset(given: Any) -> Any:
+def _preset(value: Any) -> Any:
     """Parse `all-but [lead, reviewer]`."""
-    if isinstance(given, str) and (match := re.fullmatch(_ALL_BUT, given.strip())):
+    if isinstance(value, str) and (match := re.fullmatch(_ALL_BUT, value.strip())):
         return {"all_but": [name for name in re.split(r"[\s,]+", match[1]) if name]}
-    return given
+    return value
 
 
 def _describe_sleepers(schema: dict[str, Any]) -> None:

@@ -31,25 +31,25 @@ from circadia.stores.base import Tx
 from circadia.suggestions import did_you_mean
 
 
-def validate_sleep_policy(given: Mapping[str, Any]) -> dict[str, Any]:
+def validate_sleep_policy(policy: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys in their stored form, including null ones.
 
     Raises:
         ValueError: an unknown key, with the nearest known one, or a bad value.
     """
-    given = {name: value for name, value in given.items() if name not in SleepPolicySettings.withdrawn}
-    stated = {name: value for name, value in given.items() if value is not None}
+    policy = {name: value for name, value in policy.items() if name not in SleepPolicySettings.withdrawn}
+    stated = {name: value for name, value in policy.items() if value is not None}
     try:
         values = SleepPolicySettings.model_validate(stated).model_dump(mode="json", exclude_unset=True)
     except ValidationError as error:
         raise ValueError("; ".join(islice(describe_mistakes(error, stated, SleepPolicySettings), 3))) from None
     _require_measured("", values)
-    unknown = [name for name in given if name not in SleepPolicySettings.model_fields]
+    unknown = [name for name in policy if name not in SleepPolicySettings.model_fields]
     if unknown:
         near = did_you_mean(unknown[0], SleepPolicySettings.model_fields)
         raise ValueError(f"unknown key {unknown[0]!r}{near}")
     off = {name: False for name, value in values.items() if value is None}  # null would remove the key
-    return {**dict.fromkeys(given), **values, **off}
+    return {**dict.fromkeys(policy), **values, **off}
 
 
 def _require_measured(path: str, value: object) -> None:
@@ -79,8 +79,8 @@ class BankPolicyBody(BankPolicy, Body):
 
     @field_validator("sleeptime")
     @classmethod
-    def _check_sleeptime(cls, given: dict[str, Any]) -> dict[str, Any]:
-        return validate_sleep_policy(given)
+    def _check_sleeptime(cls, value: dict[str, Any]) -> dict[str, Any]:
+        return validate_sleep_policy(value)
 
     def apply_to(self, before: BankPolicy) -> BankPolicy:
         """Return the policy with the keys of the request."""

@@ -35,19 +35,19 @@ class Body(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _keys_are_known(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        if not cls.bears_nul and holds_nul(cast("dict[str, object]", given)):
+    def _keys_are_known(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        if not cls.bears_nul and holds_nul(cast("dict[str, object]", value)):
             raise PydanticCustomError("nul", "{message}", {"message": NUL})
-        keys = [str(key) for key in cast("dict[object, object]", given)]
+        keys = [str(key) for key in cast("dict[object, object]", value)]
         known = {field.alias or name for name, field in cls.model_fields.items()}
         unknown = [key for key in keys if key not in known]
         if unknown:
             first_unknown = [key[:_SHOWN_KEY] for key in unknown[:_MAX_REPORTED_ERRORS]]
             message = ", ".join(f"unknown key {key!r}{_near(key, known)}" for key in first_unknown)
             raise PydanticCustomError("unknown_key", "{message}", {"message": message})
-        return cast("dict[str, Any]", given)
+        return cast("dict[str, Any]", value)
 
 
 def drop_defaults(schema: dict[str, Any]) -> None:
@@ -96,12 +96,12 @@ def require_enabled(agent: Agent) -> None:
         raise Conflict(f"{agent.reference!r} is disabled; the operator can enable it")
 
 
-def _instant(given: Any) -> Any:
+def _instant(value: Any) -> Any:
     """Parse a date or a time; without a time zone it is UTC."""
-    if not isinstance(given, str):
-        return given
+    if not isinstance(value, str):
+        return value
     try:
-        instant = datetime.fromisoformat(given.strip().replace(" ", "+"))  # a bare + in a query is a space
+        instant = datetime.fromisoformat(value.strip().replace(" ", "+"))  # a bare + in a query is a space
         aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
         return aware.astimezone(UTC)
     except (ValueError, OverflowError) as error:

@@ -71,16 +71,16 @@ async def run_dream(who: Who, context: Context, body: DreamBody) -> DreamView:
     require_operator(who)
     if not is_text(body.instructions):
         raise InvalidRequest("body.instructions: the text holds a NUL or a lone surrogate; remove it")
-    given = body.inputs[0]
+    source = body.inputs[0]
     async with context.store.begin_write() as tx:
-        if given.type is DreamSource.FOLDER:
+        if source.type is DreamSource.FOLDER:
             job = await context.folders.requests.request_folder(
-                tx, given.name, body.mode, body.instructions, by=who.name
+                tx, source.name, body.mode, body.instructions, by=who.name
             )
         elif body.mode is not None:
             raise InvalidRequest("body.mode is for folders; a dream over a bank makes a new bank")
         else:
-            bank = await context.memory.banks.get(tx, given.name)
+            bank = await context.memory.banks.get(tx, source.name)
             job = await context.folders.requests.request_bank(tx, bank, body.instructions, by=who.name)
     return dream_view(job)
 

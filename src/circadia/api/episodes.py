@@ -152,17 +152,17 @@ async def restore_episode(
     return StaleChange.of(row, changed=changed)
 
 
-def _trust_label(who: Principal, given: Trust | None) -> Trust:
+def _trust_label(who: Principal, stated: Trust | None) -> Trust:
     """Return the trust label of a text from this principal.
 
     Raises:
         Forbidden: an agent claims `person`; only the gateway and the operator know that.
     """
     if who.is_operator:
-        return given or Trust.PERSON
-    if given is Trust.PERSON:
+        return stated or Trust.PERSON
+    if stated is Trust.PERSON:
         raise Forbidden("an agent may not say that a text came from a person; use `agent`, `tool` or `external`")
-    return given or Trust.AGENT
+    return stated or Trust.AGENT
 
 
 search_router = noun_router("memory")

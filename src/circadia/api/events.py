@@ -69,8 +69,8 @@ class EventTail:
         self._since = 0
         """The buffer holds all events after this number, up to `_upto`."""
         self._upto = 0
-        self._bell = asyncio.Event()
-        self._look: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+        self._reading: asyncio.Task[None] | None = None
         self._followers = 0
         self._unsubscribe: Callable[[], None] | None = None
 
@@ -79,7 +79,7 @@ class EventTail:
         """Follow events within the block, starting before the first read in it."""
         if not self._followers:
             self._unsubscribe = self._context.signals.listen("event", self._ring)
-            self._bell.set()
+            self._news.set()
         self._followers += 1
         try:
             yield
@@ -88,30 +88,30 @@ class EventTail:
             if not self._followers:
                 assert self._unsubscribe is not None
                 self._unsubscribe()
-                if self._look is not None:
-                    self._look.cancel()
-                    self._look = None
+                if self._reading is not None:
+                    self._reading.cancel()
+                    self._reading = None
 
     async def wait_for_events(self, number: int) -> Sequence[EncodedEvent] | None:
         """Return the events after `number`, waiting up to a second; None if the buffer does not hold all of them."""
         if number >= self._upto:
-            if self._look is None or self._look.done():
-                self._look = asyncio.create_task(self._fetch_new_events(ahead=number > self._upto))
-            running_look = self._look
-            await asyncio.wait((running_look,))  # a cancelled follower leaves the read to the others
-            running_look.result()
+            if self._reading is None or self._reading.done():
+                self._reading = asyncio.create_task(self._fetch_new_events(others_lead=number > self._upto))
+            reading = self._reading
+            await asyncio.wait((reading,))  # a cancelled follower leaves the read to the others
+            reading.result()
         if number < self._since:
             return None
         return self._kept[bisect_right(self._kept, number, key=_event_number) :]
 
-    async def _fetch_new_events(self, *, ahead: bool) -> None:
+    async def _fetch_new_events(self, *, others_lead: bool) -> None:
         """Wait for a signal or the poll, then read; from the end, if other servers have gone far ahead."""
-        if not self._bell.is_set():
-            await wait_for_event(self._context.clock, self._bell, SWEEP_SECONDS)
-        self._bell.clear()  # before the read, so that no event is missed in between
+        if not self._news.is_set():
+            await wait_for_event(self._context.clock, self._news, SWEEP_SECONDS)
+        self._news.clear()  # before the read, so that no event is missed in between
         try:
             async with self._context.store.begin_read() as tx:
-                if ahead and (last := await tx.events.last_number()) > self._upto + PAGE:
+                if others_lead and (last := await tx.events.last_number()) > self._upto + PAGE:
                     self._kept, self._since, self._upto = [], last, last
                 events = await tx.events.find_after(self._upto, limit=PAGE)
         except StorageUnavailable as error:
@@ -123,14 +123,14 @@ class EventTail:
             self._since = _event_number(dropped[-1]) if dropped else self._since
             self._kept, self._upto = kept_events[-PAGE:], events[-1].number
         if len(events) == PAGE:
-            self._bell.set()
+            self._news.set()
 
     def _ring(self, _: str, __: Mapping[str, object]) -> None:
-        self._bell.set()
+        self._news.set()
 
 
-def _event_number(told: EncodedEvent) -> int:
-    return told.event.number
+def _event_number(encoded: EncodedEvent) -> int:
+    return encoded.event.number
 
 
 router = noun_router("events")

@@ -211,9 +211,9 @@ _COUNTS = (
 )  # fmt: skip
 
 
-def _split_commas(given: Any) -> Any:
+def _split_commas(parameter: Any) -> Any:
     """Return all groupings of a repeated parameter whose values may list several."""
-    values = cast("list[Any]", given) if isinstance(given, list) else [given]
+    values = cast("list[Any]", parameter) if isinstance(parameter, list) else [parameter]
     return [grouping for value in values for grouping in str(value).split(",")]
 
 

@@ -137,11 +137,11 @@ class _StrictBody(Body):
 
     @model_validator(mode="before")
     @classmethod
-    def _values_are_of_their_types(cls, given: Any) -> Any:
+    def _values_are_of_their_types(cls, body: Any) -> Any:
         """Reject values that the settings would convert to a number, an instant or a boolean."""
-        if not isinstance(given, dict):
-            return given
-        values = cast("dict[str, Any]", given)
+        if not isinstance(body, dict):
+            return body
+        values = cast("dict[str, Any]", body)
         for key, value in values.items():
             if key in cls.model_fields:
                 _require_type(cls.model_fields[key].annotation, key, value)

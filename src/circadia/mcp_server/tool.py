@@ -67,7 +67,7 @@ class NoArguments(Arguments):
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
 
-def read_arguments(tool: str, model: type[ArgumentsT], given: Mapping[str, object] | None) -> ArgumentsT:
+def read_arguments(tool: str, model: type[ArgumentsT], sent: Mapping[str, object] | None) -> ArgumentsT:
     """Validate arguments; null counts as missing for an optional one, since many models send all arguments.
 
     Raises:
@@ -76,7 +76,7 @@ def read_arguments(tool: str, model: type[ArgumentsT], given: Mapping[str, objec
     """
     fields = model.model_fields
     optional = {name for name, field in fields.items() if not field.is_required()}
-    stated = {name: value for name, value in (given or {}).items() if value is not None or name not in optional}
+    stated = {name: value for name, value in (sent or {}).items() if value is not None or name not in optional}
     unlisted = [name for name in stated if name not in fields][MAX_REPORTED_ERRORS:]
     for name in unlisted:
         del stated[name]

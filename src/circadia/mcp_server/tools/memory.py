@@ -25,19 +25,19 @@ from circadia.records.episode import Episode, EpisodeKind
 from circadia.stores.base import Tx
 
 
-def as_text(given: object) -> object:
+def as_text(value: object) -> object:
     """Return the value; raise ValueError for an invalid text."""
-    if isinstance(given, str) and not is_text(given):
+    if isinstance(value, str) and not is_text(value):
         raise ValueError("it is not text: it has a NUL or a lone surrogate")
-    return given
+    return value
 
 
-def _instant(given: object) -> object:
+def _instant(value: object) -> object:
     """Parse a date or a time; without a time zone it is UTC."""
-    if not isinstance(given, str):
-        return given
+    if not isinstance(value, str):
+        return value
     try:
-        instant = datetime.fromisoformat(given.strip())
+        instant = datetime.fromisoformat(value.strip())
         return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise ValueError("write a date or a time as in 2026-01-31 or 2026-01-31T12:00:00Z") from error

@@ -26,13 +26,13 @@ Key = Annotated[
 def _one_of(kind: type[Priority] | type[MessageType] | type[WakeReason]) -> BeforeValidator:
     """Return a validator that converts a string to a member, which strict models do not."""
 
-    def read_member(given: object) -> object:
-        if isinstance(given, kind):
-            return given
+    def read_member(value: object) -> object:
+        if isinstance(value, kind):
+            return value
         words = [member.value for member in kind]
-        if not isinstance(given, str) or given not in words:
+        if not isinstance(value, str) or value not in words:
             raise ValueError(f"it is one of {', '.join(map(repr, words))}")
-        return kind(given)
+        return kind(value)
 
     return BeforeValidator(read_member)
 
