@@ -17,23 +17,7 @@ import yarl
 from pydantic import ValidationError
 
 from circadia.clock import Clock
-from circadia.errors import (
-    HTTP_STATUS,
-    CircadiaError,
-    Conflict,
-    Forbidden,
-    InvalidRequest,
-    LimitReached,
-    MethodNotAllowed,
-    Misdirected,
-    NotFound,
-    PreconditionFailed,
-    RetryLater,
-    StorageUnavailable,
-    TooLarge,
-    Unauthenticated,
-    Unreachable,
-)
+from circadia.errors import HTTP_STATUS, CircadiaError, RetryLater, StorageUnavailable, Unreachable
 from circadia.schemas.view import SettingsView, View
 
 T = TypeVar("T")
@@ -50,16 +34,7 @@ LONGEST_READ_PAUSE_SECONDS: Final = 1.0
 
 _BY_CODE: Final = {cls.code: cls for cls in HTTP_STATUS}
 _BY_STATUS: Final[Mapping[int, type[CircadiaError]]] = {
-    401: Unauthenticated,
-    403: Forbidden,
-    404: NotFound,
-    405: MethodNotAllowed,
-    409: Conflict,
-    412: PreconditionFailed,
-    413: TooLarge,
-    421: Misdirected,
-    422: InvalidRequest,
-    429: LimitReached,
+    **{status: cls for cls, status in HTTP_STATUS.items() if status < 500},
     503: StorageUnavailable,
 }
 """Errors of answers without a code, which come from a proxy in front of the server."""
