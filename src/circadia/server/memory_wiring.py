@@ -116,17 +116,17 @@ def build_embedder(
 def build_gateway_memory(
     context: ServerContext,
     memory: MemoryServices,
-    dreams: SleeptimeService,
-    answering: AnswerResolver,
-    book: AnswerBook,
+    sleeptime: SleeptimeService,
+    resolver: AnswerResolver,
+    answers: AnswerBook,
 ) -> tuple[ExchangeQueue, CallMemory]:
     clock, store, signals = context.clock, context.store, context.signals
     exchanges = ExchangeQueue(
         clock, store, context.build_spool("exchanges", [Exchange]),
         ExchangeRecorder(clock, memory.banks, memory.episodes), Attribution(clock),
     )  # fmt: skip
-    injection = Injection(store, signals, memory, ChangeNotice(signals, dreams), answering)
-    return exchanges, CallMemory(clock, signals, injection, exchanges, memory.uses, answering, book, context.contact)
+    injection = Injection(store, signals, memory, ChangeNotice(signals, sleeptime), resolver)
+    return exchanges, CallMemory(clock, signals, injection, exchanges, memory.uses, resolver, answers, context.contact)
 
 
 async def apply_file_banks(settings: Settings, store: Store, memory: MemoryServices) -> None:
