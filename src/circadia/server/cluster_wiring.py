@@ -4,7 +4,6 @@ import importlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from socket import gethostname
@@ -22,7 +21,7 @@ from circadia.gateway.hold.places import HoldPlaces, LocalHoldPlaces, SharedHold
 from circadia.ids import IdSource, MemberId, hash_token
 from circadia.jobs.guarded_step import run_guarded
 from circadia.records.member import Member, Role
-from circadia.server.context import ServerContext, build_url
+from circadia.server.context import ServerContext, build_url, read_secret
 from circadia.server.folder import DATABASE_FILE, lock_folder
 from circadia.server.membership import Membership, build_token_check
 from circadia.server.reload import ConfigReloader
@@ -216,16 +215,6 @@ def find_gateway_address(settings: ServerSettings, own: tuple[str, int]) -> tupl
     return parts.hostname, parts.port or 80
 
 
-async def _apply_agents(
-    context: ServerContext, apply_agents: Callable[[Settings], Awaitable[None]], settings: Settings
-) -> None:
-    """Apply the agents of a changed file; all else takes effect after a restart."""
-    await apply_agents(settings)
-    if context.membership is not None:
-        running = context.settings.model_copy(update={"agents": settings.agents})
-        context.membership.note_configuration(fingerprint(running))
-
-
 class Service(Protocol):
     """Something that works in the background."""
 
@@ -250,7 +239,7 @@ def list_tasks(
     if isinstance(context.signals, RemoteSignals):
         members.append(context.signals)
     if context.config is not None:
-        members.append(ConfigReloader(context.clock, context.config, partial(_apply_agents, context, apply_agents)))
+        members.append(ConfigReloader(context.clock, context.config, apply_agents))
     tasks = [service.run() for service in (*services, *members) if service is not None]
     if context.role is Role.GATEWAY:
         return [*tasks, sleep_worker.run_gateway()]
@@ -292,9 +281,7 @@ def resolve_bridge_url(settings: Settings, environment: Mapping[str, str]) -> st
 def _resolve_url(where: str, url: str | None, variable: str | None, environment: Mapping[str, str]) -> str | None:
     """Return the URL of the file or of the variable, and check that it can be used. Raises ConfigError."""
     if variable is not None:
-        url = environment.get(variable)
-        if not url:
-            raise ConfigError(f"{where}: the environment has no {variable!r}; set it, or remove the key from the file")
+        url = read_secret(environment, where, variable) or ""
         try:
             require_redis_url(url)
         except ValueError as error:

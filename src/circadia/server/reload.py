@@ -14,6 +14,7 @@ from circadia.records.principal import Principal
 from circadia.records.session import DEFAULT_SESSION, Session
 from circadia.server.context import ServerContext, read_secret
 from circadia.settings import ConfigFile, Settings, load_settings
+from circadia.settings.fingerprint import fingerprint
 from circadia.stores.base import Tx
 from circadia.stores.locks import START_KEY
 from circadia.wake.services import WakeServices
@@ -71,6 +72,16 @@ class ConfigReloader:
         if restart_sections:
             _logger.warning("%s: a change of %s takes effect after a restart", self._path, ", ".join(restart_sections))
         return True
+
+
+async def reload_file_agents(
+    context: ServerContext, registry: AgentRegistry, wakes: WakeServices, settings: Settings
+) -> None:
+    """Apply the agents of a changed file; all else takes effect after a restart."""
+    await apply_file_agents(context, registry, wakes, settings)
+    if context.membership is not None:
+        running = context.settings.model_copy(update={"agents": settings.agents})
+        context.membership.note_configuration(fingerprint(running))
 
 
 async def apply_file_agents(

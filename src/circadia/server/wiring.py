@@ -74,7 +74,7 @@ from circadia.server.front import ConnectionLimit, DoorRouter, HostGuard, Readin
 from circadia.server.gateway_wiring import build_gateway_answers, open_providers
 from circadia.server.lifecycle import Drain, start_background
 from circadia.server.memory_wiring import apply_file_banks, build_gateway_memory, build_memory
-from circadia.server.reload import apply_file_agents
+from circadia.server.reload import apply_file_agents, reload_file_agents
 from circadia.server.sleeptime_wiring import SleepModels, build_sleep_models, build_sleep_parts, build_sleeptime
 from circadia.server.sweeps import Sweeps
 from circadia.server.wake_wiring import (
@@ -221,7 +221,7 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
         context, gate, worker, sleep_worker, (ticker, waits, sweeps, *following),
         (health, _build_savings(context, memory), *embedding, _build_alerts(context),
          *build_redis_bridge(context, wakes), DreamRunner(context, folders, memory, sleeptime)),
-        partial(apply_file_agents, context, registry, wakes),
+        partial(reload_file_agents, context, registry, wakes),
     )  # fmt: skip
     queues = journal, door.owners, exchanges, answers
     await start_background(stack, own, stdio, queues, tasks, front.deaths.append)
