@@ -75,8 +75,9 @@ async def remember(bank: str, body: EpisodeBody, who: Who, context: Context, use
 
     Access: operator, agents with write access to the bank.
     """
-    speaker = who.name if body.speaker is None else body.speaker
-    new = NewEpisode(**{**dict(body), "speaker": speaker, "trust": _trust_label(who, body.trust)})
+    values: dict[str, Any] = dict(body)
+    values |= {"speaker": who.name if body.speaker is None else body.speaker, "trust": _trust_label(who, body.trust)}
+    new = NewEpisode(**values)
     async with context.store.begin_write() as tx:
         found_bank = await context.memory.banks.open_bank(tx, who, bank, write=True, user=user)
         stored = await context.memory.episodes.remember(tx, found_bank, new)

@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import quote
 
 import aiohttp
@@ -224,7 +224,7 @@ def _encode_body(body: object) -> io.BytesIO | None:
 
 def _unwrap(value: Any) -> object:
     """Return any other mapping or sequence as one that JSON knows."""
-    return dict(value) if isinstance(value, Mapping) else list(value)
+    return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else list(value)
 
 
 def _error(response: "aiohttp.ClientResponse", text: str) -> CircadiaError:

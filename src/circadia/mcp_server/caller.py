@@ -89,7 +89,7 @@ HANDOVER = "circadia.handover"
 class Caller:
     """The principal of a request, and the services for its tool."""
 
-    services: McpContext
+    context: McpContext
     principal: Principal
     handover: Handover
     """Takes the deliveries that the answer carries."""

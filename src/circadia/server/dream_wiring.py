@@ -139,9 +139,6 @@ async def run_in_own_loop(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-T = TypeVar("T")
-
-
 class ConfiguredFolders:
     """It implements `MemoryFolders`.
 
