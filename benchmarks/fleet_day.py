@@ -26,7 +26,7 @@ from circadia.records.member import Member, Role
 from circadia.records.retention import RetentionKind
 from circadia.records.schedule import Routine
 from circadia.server.membership import Membership
-from circadia.server.retention import PAGE
+from circadia.server.sweeps import PAGE
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sql_store import SqlStore

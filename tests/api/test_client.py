@@ -26,7 +26,7 @@ from circadia.errors import (
     Unreachable,
 )
 from circadia.schemas.events import EventView
-from circadia.schemas.holds import HoldList
+from circadia.schemas.fleet import HoldList
 from tests.api.service import ADMIN, Service
 
 NOTHING_HELD: Any = {"holds": [], "total": 0, "elsewhere": [], "total_elsewhere": 0}

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 import pytest
 from sqlalchemy import Connection, func, select
 
-from circadia.server.retention import RetentionSweep
+from circadia.server.sweeps import RetentionSweep
 from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.stores.sql.statement import DRIVER_CONNECTION

@@ -14,7 +14,7 @@ from circadia.os_user import OsUser
 from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT
 from circadia.records.member import Role
-from circadia.server.basis import ServerBasis
+from circadia.server.context import ServerContext
 from circadia.server.folder import ADMIN_TOKEN_VARIABLES
 from circadia.settings import LauncherSettings, Settings
 from circadia.settings.launchers import (
@@ -106,7 +106,7 @@ async def put_launched_to_sleep(store: Store, tier: WakeServices) -> None:
                 await tier.pulses.put_launched_to_sleep(tx, present, actor="start of the server")
 
 
-def build_wake_worker(basis: ServerBasis, tier: WakeServices) -> WakeWorker:
+def build_wake_worker(basis: ServerContext, tier: WakeServices) -> WakeWorker:
     """Build the worker and its launchers: none at a gateway, which runs no pulse and needs no secret of theirs.
 
     Raises ConfigError if a function, variable or secret is missing.

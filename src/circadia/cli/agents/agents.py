@@ -28,7 +28,7 @@ from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 from circadia.records.agent import AgentPolicy, SleepEvent, WakeEvent
 from circadia.schemas.agents import AgentCreated, AgentView
-from circadia.schemas.upstreams import UpstreamView
+from circadia.schemas.fleet import UpstreamView
 from circadia.suggestions import did_you_mean
 
 app = typer.Typer(cls=NounGroup)

@@ -12,7 +12,7 @@ from circadia.cli.terminal.output import AsJson, compact, console, local_time, p
 from circadia.client import Client
 from circadia.errors import InvalidRequest
 from circadia.records.coordination import KEYS
-from circadia.schemas.coordination import CoordinationView
+from circadia.schemas.agents import CoordinationView
 
 app = typer.Typer()
 

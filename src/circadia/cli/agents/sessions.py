@@ -24,8 +24,7 @@ from circadia.cli.terminal.output import (
 )
 from circadia.client import Client
 from circadia.errors import InvalidRequest
-from circadia.schemas.sessions import SessionCreated, SessionDetail, SessionView
-from circadia.schemas.threads import ThreadView
+from circadia.schemas.sessions import SessionCreated, SessionDetail, SessionView, ThreadView
 
 app = typer.Typer(cls=NounGroup)
 

@@ -10,7 +10,7 @@ from circadia.cli.terminal.output import AsJson, console, note, print_json, stat
 from circadia.client import Client
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
-from circadia.schemas.sleeping import SleepingView
+from circadia.schemas.agents import SleepingView
 
 app = typer.Typer()
 

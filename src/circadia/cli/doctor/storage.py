@@ -124,7 +124,7 @@ async def check_redis(settings: Settings, environment: Mapping[str, str]) -> lis
     if not any((settings.signals, settings.signals_env, settings.redis_bridge.url, settings.redis_bridge.url_env)):
         return []
     # Imported here because the libraries take a while to load.
-    wiring = importlib.import_module("circadia.server.redis_wiring")
+    wiring = importlib.import_module("circadia.server.cluster_wiring")
     connection = importlib.import_module("circadia.stores.redis_connection")
     checks: list[Check] = []
     for what, resolve in (("signals", wiring.resolve_signals_url), ("redis_bridge", wiring.resolve_bridge_url)):

@@ -30,9 +30,7 @@ from circadia.cli.terminal.output import (
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 from circadia.records.dream_job import DreamMode
-from circadia.server.basis import read_secret
-from circadia.server.dream_watch import DreamWatch
-from circadia.server.dream_wiring import open_dream
+from circadia.server.dream_wiring import DreamWatch, open_dream
 from circadia.server.sleeptime_wiring import build_sleep_models
 from circadia.settings import load_settings
 from circadia.sleeptime.markdown import history
@@ -121,7 +119,7 @@ def status(
     async def fetch() -> DreamStatus:
         async with AsyncExitStack() as stack:
             settings = load_settings(config_file(config))
-            model, _ = build_sleep_models(settings, partial(read_secret, os.environ), clock, stack, os.environ)
+            model, _ = build_sleep_models(settings, os.environ, clock, stack)
             return await asyncio.to_thread(fetch_status, folder, intake, clock, model)
 
     found = asyncio.run(fetch())

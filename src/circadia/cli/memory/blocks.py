@@ -23,7 +23,7 @@ from circadia.cli.terminal.output import (
     print_result,
 )
 from circadia.errors import InvalidRequest, NotFound
-from circadia.schemas.blocks import BlockView
+from circadia.schemas.banks import BlockView
 
 app = typer.Typer(cls=NounGroup)
 

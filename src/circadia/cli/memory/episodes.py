@@ -22,7 +22,7 @@ from circadia.cli.terminal.output import (
 )
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
-from circadia.schemas.episodes import EpisodeView
+from circadia.schemas.banks import EpisodeView
 
 app = typer.Typer(cls=NounGroup)
 

@@ -25,8 +25,8 @@ from circadia.client import Client
 from circadia.records.bank import Trust
 from circadia.records.index_entry import Layer
 from circadia.records.note import NoteState
-from circadia.schemas.search import HitView
-from circadia.schemas.sleeptime import NotePage, NoteView
+from circadia.schemas.banks import HitView
+from circadia.schemas.passes import NotePage, NoteView
 
 app = typer.Typer()
 

@@ -5,7 +5,7 @@ import typer
 from circadia.cli.remote.connection import RemoteServer
 from circadia.cli.terminal.output import AsJson, console, local_time, note, print_json, table
 from circadia.client import Client
-from circadia.schemas.cluster import Cluster
+from circadia.schemas.fleet import Cluster
 
 app = typer.Typer()
 

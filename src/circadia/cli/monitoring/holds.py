@@ -22,7 +22,7 @@ from circadia.cli.terminal.output import (
 )
 from circadia.client import Client
 from circadia.clock import SystemClock
-from circadia.schemas.holds import HoldList
+from circadia.schemas.fleet import HoldList
 
 app = typer.Typer(cls=NounGroup)
 

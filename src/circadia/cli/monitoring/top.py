@@ -36,8 +36,7 @@ from circadia.clock import SystemClock
 from circadia.errors import RetryLater, Unreachable
 from circadia.schemas.agents import AgentView
 from circadia.schemas.events import EventView
-from circadia.schemas.holds import HoldList
-from circadia.schemas.usage import GroupUsage, UsageReport
+from circadia.schemas.fleet import GroupUsage, HoldList, UsageReport
 
 EVENT_ROWS = 8
 FEWEST_AGENT_ROWS = 3

@@ -12,7 +12,7 @@ from circadia.cli.remote.reference import OnlyAgent, OnlySession
 from circadia.cli.terminal.output import AsJson, console, dollars, format_duration, note, print_json, table
 from circadia.client import Client
 from circadia.records.end_user import display_alias
-from circadia.schemas.usage import UsageLine, UsageReport
+from circadia.schemas.fleet import UsageLine, UsageReport
 
 app = typer.Typer()
 

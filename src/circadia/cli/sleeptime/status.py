@@ -22,7 +22,7 @@ from circadia.cli.terminal.output import (
     time_since,
 )
 from circadia.clock import SystemClock
-from circadia.schemas.sleeptime import BalanceView, SleeptimeStatusView, SleeptimeView
+from circadia.schemas.passes import BalanceView, SleeptimeStatusView, SleeptimeView
 
 app = typer.Typer()
 

@@ -9,8 +9,8 @@ from rich.tree import Tree
 from circadia.cli.remote.connection import RemoteServer
 from circadia.cli.terminal.output import AsJson, console, display_text, dollars, local_time, print_json, shorten
 from circadia.client import Client
-from circadia.schemas.chains import Chain, ChainNode
-from circadia.schemas.usage import UsageLine
+from circadia.schemas.fleet import UsageLine
+from circadia.schemas.wakes import Chain, ChainNode
 
 app = typer.Typer()
 

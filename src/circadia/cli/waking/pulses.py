@@ -12,7 +12,7 @@ from circadia.cli.terminal.groups import NounGroup
 from circadia.cli.terminal.output import AsJson, format_duration, local_time, print_list, print_result, shorten
 from circadia.client import Client
 from circadia.records.pulse import PulseStatus
-from circadia.schemas.pulses import PulseView
+from circadia.schemas.wakes import PulseView
 
 app = typer.Typer(cls=NounGroup)
 

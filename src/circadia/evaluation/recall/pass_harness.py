@@ -20,7 +20,7 @@ from circadia.memory.services import MemoryServices
 from circadia.records.bank import Bank
 from circadia.records.sleep_pass import Pass, Trigger
 from circadia.server.memory_wiring import build_memory_services
-from circadia.server.sleeptime_wiring import build_sleep_worker, build_sleeptime
+from circadia.server.sleeptime_wiring import build_sleep_parts, build_sleeptime
 from circadia.settings import Settings
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
@@ -151,7 +151,8 @@ async def open_pass_harness(
     if embedder is not None:
         memory = replace(memory, embedding=BackgroundEmbedder(clock, store, signals, embedder))
     tier = build_sleeptime(settings, clock, ids, memory)
-    worker = build_sleep_worker(tier, settings, (mind, None), clock, ids, store, signals, memory)
+    parts = build_sleep_parts(settings, ids, store, signals, tier, memory, (mind, None))
+    worker = SleepWorker(clock, parts, owner=ids.new("exe"), alone=True)
     try:
         yield PassHarness(store, clock, signals, memory, tier, worker, mind)
     finally:
