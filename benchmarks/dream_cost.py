@@ -18,8 +18,8 @@ from benchmarks.remember_peers import counted, theirs
 from benchmarks.report import Goal, Report, number
 from benchmarks.talks import talk
 from circadia.clock import SystemClock, system_milliseconds
-from circadia.evaluation.recall.conversations import DialogueTurn, parse_conversation
-from circadia.evaluation.recall.pass_harness import RecordingModel, open_pass_harness
+from circadia.evaluation.locomo import DialogueTurn, parse_conversation
+from circadia.evaluation.pass_harness import RecordingModel, open_pass_harness
 from circadia.ids import RandomIds
 from circadia.memory.banks import BankService, NewBank
 from circadia.memory.episodes import EpisodeService, NewEpisode

@@ -13,7 +13,7 @@ from benchmarks.postgres import NoPostgres, postgres
 from benchmarks.report import Goal, Report, number
 from benchmarks.turns import Turn, Turns, store_turns
 from circadia.clock import SystemClock, system_milliseconds
-from circadia.evaluation.recall.pass_harness import PassHarness, RecordingModel, open_pass_harness
+from circadia.evaluation.pass_harness import PassHarness, RecordingModel, open_pass_harness
 from circadia.ids import EpisodeId, NoteId, RandomIds
 from circadia.memory.banks import BankService, NewBank
 from circadia.memory.search.terms import stored_terms

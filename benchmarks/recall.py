@@ -22,7 +22,7 @@ from benchmarks.postgres import NoPostgres, connect, postgres
 from benchmarks.report import Goal, Report, number
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.errors import ConfigError
-from circadia.evaluation.recall.conversations import LongConversation, parse_conversation
+from circadia.evaluation.locomo import LongConversation, parse_conversation
 from circadia.ids import RandomIds
 from circadia.llm import local_weights
 from circadia.memory.banks import BankService, NewBank

@@ -9,8 +9,13 @@ import pytest
 
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest, NotFound
-from circadia.evaluation.recall.conversations import load_conversations
-from circadia.evaluation.recall.locomo import LocomoResults, build_locomo_findings, count_steps, measure_recall
+from circadia.evaluation.locomo import (
+    LocomoResults,
+    build_locomo_findings,
+    count_steps,
+    load_conversations,
+    measure_recall,
+)
 from circadia.testing.rule_based_model import RuleBasedModel
 from tests.evaluation.stand import talk, written
 

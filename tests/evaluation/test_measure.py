@@ -12,21 +12,24 @@ from circadia.answers.index import AnswerIndex, TextVectors
 from circadia.cli.eval import run_to_end
 from circadia.clock import SystemClock
 from circadia.errors import UpstreamFailed
-from circadia.evaluation.asker import Asker, EvaluationUsage
-from circadia.evaluation.comparison.arm_prompts import (
+from circadia.evaluation.arms import (
     QUESTION,
     READY,
+    Arm,
     LikelyQuestions,
     PrecomputedAnswer,
+    PreparedContext,
     ReasonedAnswer,
     RewrittenContext,
+    Trial,
     build_answer_prompt,
     build_expect_prompt,
     load_rules,
 )
-from circadia.evaluation.comparison.arms import Arm, PreparedContext, Trial
-from circadia.evaluation.comparison.dataset import Case, KeyedQuestion
-from circadia.evaluation.comparison.measure import (
+from circadia.evaluation.asker import Asker, EvaluationUsage
+from circadia.evaluation.dataset import Case, KeyedQuestion
+from circadia.evaluation.generator import generate_cases
+from circadia.evaluation.measure import (
     SIZES,
     BreakEven,
     LookupCounts,
@@ -36,9 +39,8 @@ from circadia.evaluation.comparison.measure import (
     compute_break_even,
 )
 from circadia.evaluation.report import save
+from circadia.evaluation.scripted_model import ScriptedEvalModel
 from circadia.evaluation.stateful_findings import SCRIPTED_NOTE, StatefulResults, build_stateful_findings
-from circadia.evaluation.synthetic.generator import generate_cases
-from circadia.evaluation.synthetic.scripted_model import ScriptedEvalModel
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.records.answer import MatchKind
 from circadia.testing.clock import ManualClock

@@ -48,7 +48,7 @@ class CommandList(LazyGroup):
         },
         "Waking": {
             "send": (
-                "circadia.cli.waking.send",
+                "circadia.cli.waking.inbox",
                 "Send a message to an agent's inbox. With --wake, also request to wake the agent.",
             ),
             "inbox": (
@@ -89,14 +89,14 @@ class CommandList(LazyGroup):
             ),
         },
         "Watch": {
-            "ui": ("circadia.cli.monitoring.dashboard", "Open the dashboard in a browser, signed in."),
+            "ui": ("circadia.cli.monitoring.servers", "Open the dashboard in a browser, signed in."),
             "top": (
                 "circadia.cli.monitoring.top",
                 "Show agents, held calls, tokens and events live. Press q or Ctrl-C to quit.",
             ),
             "holds": ("circadia.cli.monitoring.holds", "List the calls that are held now, longest first."),
             "cluster": (
-                "circadia.cli.monitoring.cluster",
+                "circadia.cli.monitoring.servers",
                 "List the live servers that share a PostgreSQL database, oldest first.",
             ),
             "events": (
@@ -112,7 +112,7 @@ class CommandList(LazyGroup):
             "config": ("circadia.cli.machine.config", "Check and show the configuration."),
             "model": ("circadia.cli.machine.model", "Manage the weights of small local models."),
             "migrate": (
-                "circadia.cli.machine.migrate",
+                "circadia.cli.machine.database",
                 "Migrate the database to the schema of this version, and list the migrations that ran.",
             ),
             "backup": (

@@ -114,7 +114,7 @@ def locomo(
     """
     _require_writable(out)
     run, around = _load_evaluation(config)
-    conversations = importlib.import_module("circadia.evaluation.recall.conversations").load_conversations(path)[:talks]
+    conversations = importlib.import_module("circadia.evaluation.locomo").load_conversations(path)[:talks]
     chosen = SCRIPTED if model == NOTHING and upstream is not None else model
     stand = run.LocomoRun(None if chosen == NOTHING else _choose_model(chosen, upstream), around, conversations)
     words = ["eval", "locomo", path.name, *_model_options(model, upstream, NOTHING)]
@@ -147,7 +147,7 @@ def judge(
     The scripted judge knows the labels and gets a share of them wrong.
     """
     _, around = _load_evaluation(config)
-    judging: Any = importlib.import_module("circadia.evaluation.judge_run")
+    judging: Any = importlib.import_module("circadia.evaluation.judging")
     stand = judging.JudgeRun(_choose_model(model, upstream), around, data=data, error=error, limit=limit)
     ended, failure = run_to_end(stand.run())
     if stand.found is not None:

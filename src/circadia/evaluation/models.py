@@ -9,7 +9,7 @@ from typing import Final
 
 from circadia.clock import Clock
 from circadia.errors import ConfigError, InvalidRequest, StartError
-from circadia.evaluation.synthetic.scripted_model import ScriptedEvalModel
+from circadia.evaluation.scripted_model import ScriptedEvalModel
 from circadia.llm import local, local_weights
 from circadia.llm.chat_model import ChatModel
 from circadia.llm.model_spec import ModelSpec

@@ -11,18 +11,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from circadia.clock import Clock
 from circadia.errors import InvalidRequest, StartError
+from circadia.evaluation import dataset, locomo
+from circadia.evaluation.arms import Arm, CasePreparer
 from circadia.evaluation.asker import TRIES, Asker
-from circadia.evaluation.comparison import dataset
-from circadia.evaluation.comparison.arms import Arm, CasePreparer
-from circadia.evaluation.comparison.dataset import Case
-from circadia.evaluation.comparison.measure import ArmComparison
+from circadia.evaluation.dataset import Case
+from circadia.evaluation.generator import generate_cases
+from circadia.evaluation.locomo import LongConversation
+from circadia.evaluation.measure import ArmComparison
 from circadia.evaluation.models import ModelChoice, open_eval_model
-from circadia.evaluation.recall import locomo
-from circadia.evaluation.recall.conversations import LongConversation
 from circadia.evaluation.report import Findings
+from circadia.evaluation.scripted_model import parse_context
 from circadia.evaluation.stateful_findings import StatefulResults, build_stateful_findings
-from circadia.evaluation.synthetic.generator import generate_cases
-from circadia.evaluation.synthetic.scripted_model import parse_context
 from circadia.llm.chat_model import ChatModel
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.settings import Settings

@@ -5,10 +5,11 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from circadia.evaluation.arms import LEARNED_CONTEXT_ARMS, READY_ANSWER_ARMS, Arm
 from circadia.evaluation.asker import Asker
-from circadia.evaluation.comparison.arms import LEARNED_CONTEXT_ARMS, READY_ANSWER_ARMS, Arm
-from circadia.evaluation.comparison.dataset import Case
-from circadia.evaluation.comparison.measure import (
+from circadia.evaluation.dataset import Case
+from circadia.evaluation.generator import WORDINGS
+from circadia.evaluation.measure import (
     WEIGHTS,
     ArmComparison,
     ArmResult,
@@ -18,10 +19,8 @@ from circadia.evaluation.comparison.measure import (
     compute_bins,
     compute_break_even,
 )
-from circadia.evaluation.plot import Chart
-from circadia.evaluation.report import Findings, Grid
-from circadia.evaluation.synthetic.generator import WORDINGS
-from circadia.evaluation.synthetic.scripted_model import DERIVED_RESULTS, MISLED_SHARE, PHRASINGS, STEP_TOKENS
+from circadia.evaluation.report import Chart, Findings, Grid
+from circadia.evaluation.scripted_model import DERIVED_RESULTS, MISLED_SHARE, PHRASINGS, STEP_TOKENS
 
 UNEXPECTED_SHARE: Final = sum(WORDINGS[PHRASINGS:]) / sum(WORDINGS)
 """Share of generated questions in wordings that the scripted model never expects."""

@@ -31,8 +31,7 @@ import orjson
 from aiohttp import web
 
 from circadia.clock import Clock, SystemClock
-from circadia.testing.upstream_anthropic import AnthropicApi
-from circadia.testing.upstream_openai import OpenAIApi
+from circadia.testing.upstream_formats import AnthropicApi, OpenAIApi
 from circadia.testing.upstream_script import (
     ProviderApi,
     RecordedRequest,

@@ -1,13 +1,14 @@
-"""Checks of the machine: Python, open files, programs, clocks."""
+"""A check of the doctor with its state and remedy, and the checks of the machine: Python, files, programs, clocks."""
 
 import platform
 import resource
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
+from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 
-from circadia.cli.doctor.check import Check, fail, ok, warn
 from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.gateway.hold.places import FILES_RESERVE, holds_within
@@ -20,6 +21,39 @@ SKEW_WARN_SECONDS = 5.0
 """More than a slow answer and the whole seconds of a Date header can explain."""
 SKEW_FAIL_SECONDS = 300.0
 """Beyond this, daily budgets and certificate checks go wrong."""
+
+
+class CheckState(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    """One finding.
+
+    Attributes:
+        state: `fail` keeps the server from starting or working.
+        remedy: Empty if there is nothing to do.
+    """
+
+    name: str
+    state: CheckState
+    message: str
+    remedy: str = ""
+
+
+def ok(name: str, message: str) -> Check:
+    return Check(name=name, state=CheckState.OK, message=message)
+
+
+def warn(name: str, message: str, remedy: str) -> Check:
+    return Check(name=name, state=CheckState.WARN, message=message, remedy=remedy)
+
+
+def fail(name: str, message: str, remedy: str) -> Check:
+    return Check(name=name, state=CheckState.FAIL, message=message, remedy=remedy)
 
 
 def check_python() -> list[Check]:

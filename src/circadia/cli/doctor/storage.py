@@ -9,9 +9,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from circadia.cli.doctor.check import Check, fail, ok, warn
-from circadia.cli.doctor.machine import ClockComparison
-from circadia.cli.remote.connection import TOKEN_FILE
+from circadia.cli.connection import TOKEN_FILE
+from circadia.cli.doctor.machine import Check, ClockComparison, fail, ok, warn
 from circadia.errors import ConfigError, StorageUnavailable
 from circadia.records.member import Member, find_conflicts
 from circadia.server.folder import DATABASE_FILE

@@ -15,7 +15,7 @@ from circadia.cli.import_djinnbot.reading import AgentFolder, agent_folders
 from circadia.cli.machine.database import OldFile, import_file
 from circadia.cli.machine.serve import Config
 from circadia.cli.terminal.groups import NounGroup
-from circadia.cli.terminal.output import AsJson, console, display_text, note, print_json, shorten, table
+from circadia.cli.terminal.output import Output, console, display_text, note, shorten, table
 from circadia.errors import ConfigError, Conflict, InvalidRequest
 from circadia.records.schedule import load_zone
 from circadia.settings import settings_from
@@ -23,13 +23,12 @@ from circadia.settings import settings_from
 app = typer.Typer(cls=NounGroup)
 
 _VALUE_LETTERS = 40
-_UNCUT = 10_000
 
 
 @app.callback(epilog="Example: circadia import all.db --config circadia.yaml")
-def import_database(file: OldFile, config: Config = None, as_json: AsJson = False) -> None:
+def import_database(file: OldFile, config: Config = None) -> Output:
     """Read a backup or an export into an empty PostgreSQL database; or import another system's configuration."""
-    import_file(file, config, as_json=as_json)
+    return import_file(file, config)
 
 
 @app.command(epilog="Example: circadia import djinnbot ~/djinnbot --write circadia.yaml")
@@ -44,8 +43,7 @@ def djinnbot(
     hold_to_models: Annotated[
         bool, typer.Option("--hold-to-models", help="Restrict each agent to the models that its file names.")
     ] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Map DjinnBot's agents to the section `agents` of circadia.yaml, and report how each line was mapped."""
     load_zone(timezone)
     folders = agent_folders(folder.expanduser())
@@ -55,19 +53,20 @@ def djinnbot(
     text = yaml.dump({"agents": agents}, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
     if write is not None:
         _write(write, text)
-    if as_json:
-        print_json({"agents": agents, "lines": [asdict(line) for line in lines], "written": str(write or "") or None})
-    elif write is None:
-        errors = Console(stderr=True, highlight=False, width=None if _is_terminal() else _UNCUT)
-        _report(lines, folders, left_out, errors)
-        typer.echo(text, nl=False)
-    else:
-        _report(lines, folders, left_out, console())
-        typer.echo(f"wrote {str(write)!r}; check it with `circadia config check`")
+
+    def show(_: object) -> None:
+        _report(lines, folders, left_out, console(stderr=write is None))
+        if write is None:
+            typer.echo(text, nl=False)
+        else:
+            typer.echo(f"wrote {str(write)!r}; check it with `circadia config check`")
+
+    document = {"agents": agents, "lines": [asdict(line) for line in lines], "written": str(write or "") or None}
+    error = None
     if left_out:
-        names = ", ".join(map(repr, left_out))
-        counts = f"{len(left_out)} of {len(folders)} agents left out"
-        raise ConfigError(f"{counts}: {names}; the report says what to correct")
+        counts = f"{len(left_out)} of {len(folders)} agents left out: {', '.join(map(repr, left_out))}"
+        error = ConfigError(f"{counts}; the report says what to correct")
+    return Output(document, show, error=error)
 
 
 def _accepted_agents(
@@ -137,10 +136,6 @@ def _report(
     if providers:
         note(f"the models belong to {', '.join(providers)}: define `upstreams` of these names")
     note("pulses open the gates of resident agents; to run agents another way, set `coordination.launcher`")
-
-
-def _is_terminal() -> bool:
-    return Console(stderr=True).is_terminal
 
 
 def _text_node(dumper: Any, value: str) -> Any:

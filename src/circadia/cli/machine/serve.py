@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 import uvloop
 
-from circadia.cli.remote.connection import DEFAULT_URL, TOKEN_FILE
-from circadia.cli.remote.folder import DATA_VARIABLE, Data, data_folder
+from circadia.cli.connection import DATA_VARIABLE, DEFAULT_URL, TOKEN_FILE, Data, data_folder
 from circadia.cli.terminal.lazy_imports import quick_imports
 from circadia.os_user import forbid_inspection
 from circadia.records.member import Role

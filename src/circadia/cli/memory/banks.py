@@ -5,18 +5,25 @@ from typing import Annotated
 
 import typer
 
+from circadia.cli.arguments import Bank, Limit, User, Yes
+from circadia.cli.connection import RemoteServer
 from circadia.cli.memory import search, transfer
-from circadia.cli.remote.bank import Bank, User
-from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.paging import Limit, gather_pages
-from circadia.cli.terminal.confirmation import Yes, confirm, require_person
 from circadia.cli.terminal.groups import NounGroup
-from circadia.cli.terminal.output import AsJson, display_text, note, print_list, print_result, time_since
+from circadia.cli.terminal.output import (
+    AsJson,
+    Output,
+    confirm,
+    display_text,
+    list_output,
+    note,
+    require_person,
+    time_since,
+)
 from circadia.client import Client
 from circadia.clock import SystemClock
 from circadia.records.bank import CaptureMode
 from circadia.records.end_user import display_alias
-from circadia.schemas.banks import BankList, BankView, ForgottenView
+from circadia.schemas.banks import BankView, ForgottenView
 
 app = typer.Typer(cls=NounGroup)
 app.add_typer(search.app)
@@ -30,23 +37,18 @@ def banks(
         str | None, typer.Option("--template", metavar="NAME", help="Only banks made from this template.")
     ] = None,
     limit: Limit = 1000,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """List memory banks by name, with their size and policy."""
-
-    async def fetch_banks(client: Client) -> BankList:
-        return await gather_pages(
-            lambda place, count: client.list_banks(template=template, after=place, limit=count),
-            key="banks",
-            limit=limit,
-            cursor="after",
-        )
-
-    page = server.ask(fetch_banks)
+    page = server.list_pages(
+        lambda client, place, count: client.list_banks(template=template, after=place, limit=count),
+        "banks",
+        limit=limit,
+        cursor="after",
+    )
     columns = ("bank", "episodes", "end user", "captures", "hot edits", "skipped", "last written", "for")
     nothing = "no bank; create one with `circadia banks add BANK`, or bind an agent to one"
     more = page.after is not None
-    print_list(page, page.banks, columns, _row, as_json=as_json, nothing=nothing, numbers=("episodes",), more=more)
+    return list_output(page, page.banks, columns, _row, nothing=nothing, numbers=("episodes",), more=more)
 
 
 def _row(bank: BankView) -> tuple[object, ...]:
@@ -76,25 +78,23 @@ def add(
     keep_days: Annotated[
         float | None, typer.Option("--keep-days", metavar="N", help="Delete episodes after N days; else never.")
     ] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Create a bank. A bank that an agent is bound to is created by itself."""
     policy = {"capture_mode": capture_mode.value, "hot_edits": hot_edits, "keep_days": keep_days}
     created = server.ask(lambda client: client.create_bank(bank, description=description, policy=policy))
     text = f"created bank {created.name}; bind an agent to it with `bank: {created.name}` in its policy"
-    print_result(created, text, as_json=as_json)
+    return Output(created, text)
 
 
 @app.command(epilog="Example: circadia banks delete 'support-{user}' --user ann")
-def delete(server: RemoteServer, bank: Bank, user: User = None, yes: Yes = False, as_json: AsJson = False) -> None:
+def delete(server: RemoteServer, bank: Bank, user: User = None, yes: Yes = False, as_json: AsJson = False) -> Output:
     """Delete a bank with all its episodes, notes, vectors, and blocks with their versions."""
     if not yes:
         require_person(as_json)
         details = server.ask(lambda client: client.show_bank(bank, user=user))
         confirm(f"This would delete bank {display_text(details.name)} with {details.episodes} episodes.", "Delete it?")
     server.ask(lambda client: client.delete_bank(bank, user=user))
-    deleted = {"deleted": {"bank": bank, "user": user}}
-    print_result(deleted, f"deleted bank {bank}" + (f" of {user}" if user else ""), as_json=as_json)
+    return Output({"deleted": {"bank": bank, "user": user}}, f"deleted bank {bank}" + (f" of {user}" if user else ""))
 
 
 @app.command(epilog="Example: circadia banks forget support --speaker ann")
@@ -113,7 +113,7 @@ def forget(
     user: User = None,
     yes: Yes = False,
     as_json: AsJson = False,
-) -> None:
+) -> Output | None:
     """Delete the episodes that match all options, with everything derived from them. Shows what would go first."""
 
     async def forget_episodes(client: Client, *, dry_run: bool) -> ForgottenView:
@@ -127,10 +127,10 @@ def forget(
         would = server.ask(lambda client: forget_episodes(client, dry_run=True))
         if not would.episodes:
             note("nothing to forget")
-            return
+            return None
         confirm(f"This would delete {_describe_forgotten(would)}.", "Forget them?")
     counts = server.ask(lambda client: forget_episodes(client, dry_run=False))
-    print_result(counts, f"deleted {_describe_forgotten(counts)}", as_json=as_json)
+    return Output(counts, f"deleted {_describe_forgotten(counts)}")
 
 
 def format_skips(counts: Mapping[str, int]) -> str:
@@ -138,8 +138,5 @@ def format_skips(counts: Mapping[str, int]) -> str:
 
 
 def _describe_forgotten(gone: ForgottenView) -> str:
-    return (
-        f"{gone.episodes} episodes of {display_text(gone.bank)}, {gone.notes} notes, "
-        f"parts of {gone.versions} "
-        "versions of blocks"
-    )
+    name = display_text(gone.bank)
+    return f"{gone.episodes} episodes of {name}, {gone.notes} notes, parts of {gone.versions} versions of blocks"

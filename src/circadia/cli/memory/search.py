@@ -1,32 +1,20 @@
 """`circadia banks search`, `context`, `notes` and `explain`: what a bank knows, and how it knows it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Final
 
 import typer
 from rich.text import Text
 
+from circadia.cli.arguments import Bank, Limit, User
+from circadia.cli.connection import RemoteServer
 from circadia.cli.memory.episodes import LETTERS, TRUSTS
-from circadia.cli.remote.bank import Bank, User
-from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.paging import Limit, gather_pages
-from circadia.cli.terminal.output import (
-    AsJson,
-    console,
-    display_text,
-    local_time,
-    note,
-    print_json,
-    print_list,
-    shorten,
-    table,
-)
-from circadia.client import Client
+from circadia.cli.terminal.output import Output, console, display_text, list_output, local_time, note, shorten, table
 from circadia.records.bank import Trust
 from circadia.records.index_entry import Layer
 from circadia.records.note import NoteState
-from circadia.schemas.search import HitView
-from circadia.schemas.sleeptime import NotePage, NoteView
+from circadia.schemas.search import ContextView, HitList
+from circadia.schemas.sleeptime import NoteDetail, NoteView
 
 app = typer.Typer()
 
@@ -68,8 +56,7 @@ def search(
     half_life_days: HalfLife = 30.0,
     importance: Importance = 0.0,
     user: User = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Search episodes and notes, and show the parts of each score."""
     answer = server.ask(
         lambda client: client.search_bank(
@@ -79,15 +66,14 @@ def search(
             importance=importance, user=user,
         )
     )  # fmt: skip
-    if as_json:
-        print_json(answer)
-    elif answer.hits:
-        _show_hits(answer.hits)
-    else:
+    return Output(answer, _show_hits)
+
+
+def _show_hits(answer: HitList) -> None:
+    hits = answer.hits
+    if not hits:
         note("nothing found")
-
-
-def _show_hits(hits: Sequence[HitView]) -> None:
+        return
     best = max(hit.score for hit in hits)
     names = [name for name in COLOURS if any(name in hit.parts for hit in hits)]
     if any(hit.parts.get("weight", 1) != 1 for hit in hits):
@@ -138,17 +124,17 @@ def context(
         int | None, typer.Option("--fitting-tokens", min=0, metavar="N", help="Tokens for what fits the question.")
     ] = None,
     user: User = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Show what a bank adds to a prompt: the stable part, and what fits a question."""
     parts = server.ask(
         lambda client: client.show_context(
             bank, question, stable_tokens=stable_tokens, fitting_tokens=fitting_tokens, user=user
         )
-    )  # fmt: skip
-    if as_json:
-        print_json(parts)
-        return
+    )
+    return Output(parts, _show_context)
+
+
+def _show_context(parts: ContextView) -> None:
     out = console()
     for title, text in (("for the system side", parts.stable), ("behind the newest user turn", parts.fitting)):
         out.print(Text(f"── {title} ──", "bold cyan"))
@@ -166,23 +152,19 @@ def notes(
     ] = None,
     limit: Limit = 50,
     user: User = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """List the notes of a bank, newest first."""
-    wanted = None if state is None else state.value
-
-    async def fetch_notes(client: Client) -> NotePage:
-        return await gather_pages(
-            lambda place, count: client.list_notes(bank, state=wanted, after=int(place or 0), limit=count, user=user),
-            key="notes",
-            limit=limit,
-            cursor="after",
-        )
-
-    page = server.ask(fetch_notes)
+    page = server.list_pages(
+        lambda client, place, count: client.list_notes(
+            bank, state=state and state.value, after=int(place or 0), limit=count, user=user
+        ),
+        "notes",
+        limit=limit,
+        cursor="after",
+    )
     columns, numbers = ("note", "when", "kind", "trust", "importance", "sources", "retired", "text"), ("sources",)
     more = page.after is not None
-    print_list(page, page.notes, columns, _note_row, as_json=as_json, nothing="no note", numbers=numbers, more=more)
+    return list_output(page, page.notes, columns, _note_row, nothing="no note", numbers=numbers, more=more)
 
 
 def _note_row(each: NoteView) -> tuple[object, ...]:
@@ -199,13 +181,12 @@ def explain(
     bank: Bank,
     note_key: Annotated[str, typer.Argument(metavar="NOTE", help="Note ID, as searches show it.")],
     user: User = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Show where a note comes from: the episodes that support it, and what passes did to it."""
-    answer = server.ask(lambda client: client.explain_note(bank, note_key, user=user))
-    if as_json:
-        print_json(answer)
-        return
+    return Output(server.ask(lambda client: client.explain_note(bank, note_key, user=user)), _show_note)
+
+
+def _show_note(answer: NoteDetail) -> None:
     out = console()
     out.print(Text(display_text(answer.text), "bold"))
     away = "" if answer.retired_at is None else f", retired {local_time(answer.retired_at)}"

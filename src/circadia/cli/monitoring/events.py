@@ -1,5 +1,6 @@
 """`circadia events`: the append-only event record."""
 
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Annotated
@@ -7,9 +8,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.reference import OnlyAgent, OnlySession
-from circadia.cli.terminal.output import AsJson, compact, console, display_text, local_time, print_json, print_json_line
+from circadia.cli.arguments import OnlyAgent, OnlySession
+from circadia.cli.connection import RemoteServer
+from circadia.cli.terminal.output import AsJson, Output, compact, console, display_text, local_time, print_json_line
 from circadia.client import Client
 from circadia.records.event import EventType
 from circadia.schemas.events import EventView
@@ -48,7 +49,7 @@ def events(
         list[EventType] | None, typer.Option("--type", metavar="TYPE", help="Of this kind only; may be repeated.")
     ] = None,
     as_json: AsJson = False,
-) -> None:
+) -> Output | None:
     """Print events, oldest first. With --follow and --json, one event per line."""
     filters = EventFilter(session=session, agent=agent, types=tuple(kind.value for kind in kinds or ()))
 
@@ -72,13 +73,13 @@ def events(
 
     if follow:
         server.ask(follow_on)
-        return
-    listed = server.ask(fetch_events)
-    if as_json:
-        print_json({"events": listed})
-    else:
-        for event in listed:
+        return None
+
+    def show(document: Mapping[str, Sequence[EventView]]) -> None:
+        for event in document["events"]:
             _print(event, as_json=False)
+
+    return Output({"events": server.ask(fetch_events)}, show)
 
 
 async def fetch_events_after(client: Client, wanted: EventFilter, number: int) -> list[EventView]:

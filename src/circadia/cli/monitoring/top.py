@@ -17,20 +17,19 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from circadia.cli.arguments import OnlySession
+from circadia.cli.connection import RemoteServer
 from circadia.cli.monitoring.events import EventFilter, event_line, fetch_events_after, fetch_newest_events
-from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.reference import OnlySession
 from circadia.cli.terminal.output import (
     AsJson,
-    console,
+    Output,
     display_text,
     dollars,
-    print_json,
+    format_duration,
     state_text,
     table,
     time_since,
 )
-from circadia.cli.terminal.output import format_duration as duration
 from circadia.client import Client
 from circadia.clock import SystemClock
 from circadia.errors import RetryLater, Unreachable
@@ -67,7 +66,7 @@ def top(
         bool, typer.Option("--once", help="Print one frame and exit; the default without a terminal.")
     ] = False,
     as_json: AsJson = False,
-) -> None:
+) -> Output | None:
     """Show agents, held calls, tokens and events live. Press q or Ctrl-C to quit."""
 
     async def take_snapshot(client: Client) -> TopSnapshot:
@@ -75,12 +74,9 @@ def top(
 
     if as_json or once or not sys.stdout.isatty():
         picture = server.ask(take_snapshot)
-        if as_json:
-            print_json(as_document(picture))
-        else:
-            console().print(frame(picture, server.url, height=None))
-    else:
-        server.ask(lambda client: _live(client, session, server.url, every))
+        return Output(as_document(picture), lambda _: frame(picture, server.url, height=None))
+    server.ask(lambda client: _live(client, session, server.url, every))
+    return None
 
 
 class SnapshotReader:
@@ -173,7 +169,7 @@ def _row(agent: AgentView, used: GroupUsage | None, longest: float | None, now: 
         if used is None
         else (f"{used.calls:,}", f"{used.input_tokens:,}", f"{used.output_tokens:,}", dollars(used.cost_usd))
     )
-    waited = None if longest is None else duration(longest)
+    waited = None if longest is None else format_duration(longest)
     shape = state_text(agent.sleeping) if agent.enabled else Text("disabled", "dim")
     return agent.reference, shape, time_since(agent.since, now), agent.held or "–", waited, *counts
 

@@ -4,9 +4,9 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from circadia.evaluation.comparison.dataset import Case, KeyedQuestion
-from circadia.evaluation.synthetic.world import PossibleQuestion, World, format_clock_time, list_possible_questions
-from circadia.evaluation.synthetic.worlds import WORLDS
+from circadia.evaluation.dataset import Case, KeyedQuestion
+from circadia.evaluation.world import PossibleQuestion, World, format_clock_time, list_possible_questions
+from circadia.evaluation.worlds import WORLDS
 
 MAX_QUESTIONS: Final = 20
 WORDINGS: Final = (5, 3, 3, 3, 2)

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from circadia.evaluation.synthetic.sentence_templates import SentenceTemplate
-from circadia.evaluation.synthetic.world import (
+from circadia.evaluation.world import (
     QuestionKind,
     SentencePattern,
+    SentenceTemplate,
     World,
     build_templates,
     compute_age,

@@ -15,7 +15,7 @@ from typing import Final, TypeVar, cast
 from pydantic import BaseModel
 
 from circadia.answers.normalization import normalize
-from circadia.evaluation.comparison.arm_prompts import (
+from circadia.evaluation.arms import (
     CONTEXT,
     QUESTION,
     READY,
@@ -24,8 +24,7 @@ from circadia.evaluation.comparison.arm_prompts import (
     ReasonedAnswer,
     RewrittenContext,
 )
-from circadia.evaluation.synthetic.sentence_templates import split_sentences
-from circadia.evaluation.synthetic.world import (
+from circadia.evaluation.world import (
     Derivation,
     FactNotStated,
     PossibleQuestion,
@@ -33,8 +32,9 @@ from circadia.evaluation.synthetic.world import (
     Values,
     World,
     list_possible_questions,
+    split_sentences,
 )
-from circadia.evaluation.synthetic.worlds import WORLDS
+from circadia.evaluation.worlds import WORLDS
 from circadia.gateway.answers.judging import SameQuestions
 from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.llm.usage import Usage

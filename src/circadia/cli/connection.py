@@ -1,24 +1,30 @@
-"""How a remote command finds the server and its token."""
+"""The data folder, the server of a remote command and its token, and lists that come page by page."""
 
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import typer
 
-from circadia.cli.remote.folder import DATA_VARIABLE, Data, data_folder
 from circadia.client import Client
-from circadia.errors import InvalidRequest, Unauthenticated
+from circadia.errors import ConfigError, InvalidRequest, Unauthenticated
+from circadia.schemas.view import View
 
 DEFAULT_URL: Final = "http://127.0.0.1:4114"
 TOKEN_FILE: Final = "admin.token"
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
+DATA_VARIABLE: Final = "CIRCADIA_DATA"
+PAGE_ROWS: Final = 1000
+ALL_ROWS: Final = 10_000_000
+"""Limit of a list that is needed whole."""
+
 T = TypeVar("T")
+Page = TypeVar("Page", bound=View)
 
 Url = Annotated[str, typer.Option("--url", metavar="URL", envvar="CIRCADIA_URL", help="Server address.")]
 
@@ -32,6 +38,29 @@ Token = Annotated[
         help="Access token; defaults to the one in the data folder if the server runs on this machine.",
     ),
 ]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        "--data", metavar="DIR", envvar=DATA_VARIABLE, help="Data folder; defaults to `~/.local/share/circadia`."
+    ),
+]
+
+
+def data_folder(given: Path | None, environment: Mapping[str, str]) -> Path:
+    """Return the given folder, or the user's default one (XDG Base Directory Specification 0.8).
+
+    Raises:
+        ConfigError: the folder is below the home folder and there is none, as in some containers.
+    """
+    home = environment.get("XDG_DATA_HOME", "")
+    base = Path(home) if home.startswith("/") else Path("~", ".local", "share")
+    folder = base / "circadia" if given is None else given
+    try:
+        return folder.expanduser()
+    except RuntimeError as error:
+        raise ConfigError(
+            f"there is no home folder for {str(folder)!r}; name another data folder with --data or {DATA_VARIABLE}"
+        ) from error
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,3 +118,35 @@ class RemoteServer:
                 return await question(client)
 
         return asyncio.run(ask_client())
+
+    def list_pages(
+        self,
+        fetch: Callable[[Client, str | None, int], Awaitable[Page]],
+        key: str,
+        *,
+        limit: int,
+        cursor: str = "before",
+    ) -> Page:
+        """Return up to `limit` entries, as `gather_pages` does. Raises CircadiaError as `ask` does."""
+        return self.ask(
+            lambda client: gather_pages(
+                lambda place, count: fetch(client, place, count), key=key, limit=limit, cursor=cursor
+            )
+        )
+
+
+async def gather_pages(
+    page: Callable[[str | None, int], Awaitable[Page]], *, key: str, limit: int, cursor: str = "before"
+) -> Page:
+    """Return the last page's answer with up to `limit` entries of all pages under `key`.
+
+    `page` takes a cursor and a maximum number of entries.
+    """
+    entries: list[Any] = []
+    place: str | None = None
+    while True:
+        answer = await page(place, min(PAGE_ROWS, limit - len(entries)))
+        entries += getattr(answer, key)
+        place = getattr(answer, cursor)
+        if place is None or len(entries) >= limit:
+            return answer.model_copy(update={key: entries})

@@ -1,7 +1,7 @@
-"""Names of agents as people type them: `name`, or `session:name`."""
+"""Arguments and options of several commands: agents as `name` or `session:name`, banks, end users, limits."""
 
-from collections.abc import Iterable
-from typing import Annotated, Final
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -17,6 +17,23 @@ OnlyAgent = Annotated[
 Session = Annotated[
     str | None,
     typer.Option("--session", metavar="NAME", help="Session of agents named without one; defaults to `default`."),
+]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="Maximum number of rows.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Skip the confirmation prompt.")]
+
+
+def _complete_command(ctx: typer.Context, incomplete: str) -> Sequence[str]:
+    commands: dict[str, Any] = getattr(ctx.command, "commands", {})
+    return [name for name in commands if name.startswith(incomplete)]
+
+
+_BANK_TO_LIST: Any = typer.Argument(metavar="BANK", help="Bank or template name.", autocompletion=_complete_command)
+"""The argument of a list, in whose place a shell completes the commands below the list."""
+Bank = Annotated[str, typer.Argument(metavar="BANK", help="Bank or template name.")]
+BankToList = Annotated[str, _BANK_TO_LIST]
+BankToListIfAny = Annotated[str | None, _BANK_TO_LIST]
+User = Annotated[
+    str | None, typer.Option("--user", metavar="NAME", help="End user, if BANK is a template such as support-{user}.")
 ]
 
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
+from circadia.evaluation.arms import Arm, ArmRunner, CasePreparer, PreparedContext, Trial
 from circadia.evaluation.asker import Asker, EvaluationUsage
-from circadia.evaluation.comparison.arms import Arm, ArmRunner, CasePreparer, PreparedContext, Trial
-from circadia.evaluation.comparison.dataset import Case, estimate_predictability
-from circadia.evaluation.comparison.grading import matches_key
+from circadia.evaluation.dataset import Case, estimate_predictability, matches_key
 from circadia.records.answer import MatchKind
 
 SIZES: Final = (1, 2, 5, 10, 20)

@@ -1,27 +1,116 @@
-"""Measure how much of the evidence for questions about long conversations is in the contexts that memory builds."""
+"""Measure how much of the evidence for questions about long conversations is in the contexts that memory builds.
 
-from collections.abc import Callable, Sequence
+The conversations are in LoCoMo's format (https://github.com/snap-research/locomo).
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from circadia.clock import Clock
-from circadia.evaluation.plot import Chart
-from circadia.evaluation.recall.conversations import DialogueTurn, EvidenceQuestion, LongConversation
-from circadia.evaluation.recall.pass_harness import PassFailed, PassHarness, RecordingModel, open_pass_harness
-from circadia.evaluation.report import Findings, Grid
+from circadia.errors import InvalidRequest, NotFound
+from circadia.evaluation.pass_harness import PassFailed, PassHarness, RecordingModel, open_pass_harness
+from circadia.evaluation.report import Chart, Findings, Grid
 from circadia.llm.chat_model import ChatModel
 from circadia.memory.banks import NewBank
 from circadia.memory.context import estimate_tokens
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.memory.episodes import NewEpisode
+from circadia.memory.episodes import NewEpisode, searched_text
 from circadia.records.agent import AgentPolicy
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.index_entry import Layer
 from circadia.server.scratch_store import open_scratch_store
+
+KINDS: Final[Mapping[int, str]] = {
+    1: "several turns", 2: "time", 3: "world knowledge", 4: "one turn", 5: "adversarial",
+}  # fmt: skip
+"""LoCoMo's categories of questions."""
+_SESSION: Final = re.compile(r"session_(\d+)")
+_TURN: Final = re.compile(r"D\d+:\d+")
+_AT: Final = "%I:%M %p on %d %B, %Y"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DialogueTurn:
+    at: datetime
+    session: str
+    speaker: str
+    text: str
+
+    @property
+    def indexed_text(self) -> str:
+        """Return the searchable text, the same for all methods."""
+        return searched_text(self.at, self.speaker, self.text)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EvidenceQuestion:
+    question: str
+    evidence: frozenset[int]
+    """Places of turns."""
+    answer: str = ""
+    """Empty if the data has none."""
+    kind: str = ""
+    """Name of LoCoMo's category; empty if it has none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LongConversation:
+    turns: Sequence[DialogueTurn]
+    asked: Sequence[EvidenceQuestion]
+    name: str = ""
+
+
+def load_conversations(path: Path) -> list[LongConversation]:
+    """Load conversations. Raises NotFound: no such file. InvalidRequest: it is malformed, or has no evidence."""
+    try:
+        raw: object = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError as error:
+        raise NotFound(f"no file {str(path)!r}; name one in LoCoMo's format") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidRequest(f"{str(path)!r} cannot be read as JSON: {error}") from error
+    rows = cast("list[Any]", raw if isinstance(raw, list) else [raw])
+    conversations: list[LongConversation] = []
+    for at, entry in enumerate(rows, 1):
+        try:
+            conversations.append(parse_conversation(entry, name=f"{at}"))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            problem = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+            raise InvalidRequest(f"{str(path)!r}, conversation {at}: not in LoCoMo's format: {problem}") from error
+    if not any(entry.asked for entry in conversations):
+        raise InvalidRequest(f"{str(path)!r} has no question whose evidence is among the turns")
+    return conversations
+
+
+def parse_conversation(raw: Mapping[str, Any], name: str = "") -> LongConversation:
+    """Parse one conversation, without questions whose evidence is not among its turns.
+
+    Raises KeyError, TypeError, ValueError, AttributeError: it is malformed.
+    """
+    conversation: Mapping[str, Any] = raw["conversation"]
+    turns: list[DialogueTurn] = []
+    places: dict[str, int] = {}
+    for session in sorted(int(match[1]) for key in conversation if (match := _SESSION.fullmatch(key))):
+        at = datetime.strptime(conversation[f"session_{session}_date_time"], _AT).replace(tzinfo=UTC)
+        for turn in conversation[f"session_{session}"]:
+            places[turn["dia_id"]] = len(turns)
+            turns.append(DialogueTurn(at=at, session=str(session), speaker=turn["speaker"], text=turn["text"]))
+    questions: list[EvidenceQuestion] = []
+    for entry in raw["qa"]:
+        named = [place for reference in entry.get("evidence") or () for place in _TURN.findall(str(reference))]
+        evidence = frozenset(places[place] for place in named if place in places)
+        if evidence:
+            kind = KINDS.get(entry.get("category", 0), "")
+            answer = str(entry.get("answer", ""))
+            questions.append(EvidenceQuestion(question=entry["question"], evidence=evidence, answer=answer, kind=kind))
+    return LongConversation(turns=turns, asked=questions, name=str(raw.get("sample_id", name)))
+
 
 CALLS_A_TURN: Final = 0.5
 """About the calls a turn of passes after each sitting (`python -m benchmarks dream_cost`), for an estimate."""

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Final, Literal
 
 from pydantic import TypeAdapter
@@ -52,17 +51,6 @@ class SuiteQuestion:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class QuestionPair:
-    """Two questions and whether they ask the same."""
-
-    first: str
-    second: str
-    same: bool
-    kind: str
-    """The domain of a paraphrase, or the difference of a near miss."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class _StoredQuestion:
     question: str
     stands_alone: bool
@@ -72,16 +60,8 @@ class _StoredQuestion:
     near_misses: dict[NearMissKind, str]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _StoredSuite:
-    languages: dict[str, tuple[_StoredQuestion, ...]]
-    english_paraphrases: tuple[tuple[str, str, str], ...]
-    """Domain, one wording, another wording."""
-    english_near_misses: tuple[tuple[str, str, str], ...]
-    """Kind of difference, one question, the other question."""
-
-
-_SUITE: Final = TypeAdapter(_StoredSuite)
+_SUITE: Final = TypeAdapter(dict[str, tuple[_StoredQuestion, ...]])
+_FILE: Final = Path(__file__).with_suffix(".json")
 
 
 def load_language_suite() -> Sequence[SuiteQuestion]:
@@ -96,21 +76,6 @@ def load_language_suite() -> Sequence[SuiteQuestion]:
             phrasings=stored.phrasings,
             near_misses=tuple(NearMiss(kind=kind, question=text) for kind, text in stored.near_misses.items()),
         )
-        for language, questions in _load_suite().languages.items()
+        for language, questions in _SUITE.validate_json(_FILE.read_bytes()).items()
         for stored in questions
     ]
-
-
-def load_english_pairs() -> Sequence[QuestionPair]:
-    """Return English pairs: clearly reworded questions, and questions that differ in one small thing that matters."""
-    suite = _load_suite()
-    return [
-        QuestionPair(first=first, second=second, same=same, kind=kind)
-        for same, pairs in ((True, suite.english_paraphrases), (False, suite.english_near_misses))
-        for kind, first, second in pairs
-    ]
-
-
-@cache
-def _load_suite() -> _StoredSuite:
-    return _SUITE.validate_json(resources.files("circadia.testing").joinpath("language_suite.json").read_bytes())
