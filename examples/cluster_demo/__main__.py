@@ -25,8 +25,7 @@ from circadia.cli.demo.command import (
     model_server,
     run_until_stopped,
 )
-from circadia.cli.demo.points import conclude, missing_points
-from circadia.cli.demo.price import price_list
+from circadia.cli.demo.result import conclude, missing_points, price_list
 from circadia.clock import SystemClock
 from circadia.errors import CircadiaError
 from examples.cluster_demo.cluster import run_cluster

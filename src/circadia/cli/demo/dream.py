@@ -31,8 +31,7 @@ from circadia.cli.demo.command import (
 from circadia.cli.demo.dream_play import AFTER, BEFORE, PASS_SECONDS, UPSTREAM, WHOLE, Play, ScriptedEndpoint
 from circadia.cli.demo.dream_story import BANK, QUESTIONS
 from circadia.cli.demo.dream_view import DemoAnswer, DreamDisplay, comparison_table
-from circadia.cli.demo.points import conclude, missing_points
-from circadia.cli.demo.price import price_list
+from circadia.cli.demo.result import conclude, missing_points, price_list
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 

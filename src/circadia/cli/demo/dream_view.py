@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from circadia.cli.demo.dream_story import StoryLine
-from circadia.cli.demo.price import ModelListPrice
+from circadia.cli.demo.result import ModelListPrice
 
 _KINDS: Final = {
     "add_note": "notes added", "retire_note": "notes retired", "demote_episode": "turns demoted",

@@ -7,7 +7,7 @@ from typing import Any
 
 from circadia.cli.demo import story
 from circadia.cli.demo.live import TITLES, LiveDisplay
-from circadia.cli.demo.result import AgentResult, LedgerUsage, RunResult
+from circadia.cli.demo.result import AgentTally, LedgerUsage, RunResult
 from circadia.cli.demo.server import DemoServer
 from circadia.cli.demo.team import Team, TeamMember, run_team
 from circadia.clock import Clock
@@ -83,7 +83,7 @@ async def play(stage: DemoContext, name: str, *, sleeping: bool) -> RunResult:
             wall_seconds = await _run_story(stage, name, team, progress)
         finally:
             stage.view.end()
-    agents = [AgentResult.from_tally(tally) for tally in team.tallies.values()]
+    agents = list(team.tallies.values())
     return RunResult(
         name=name,
         wall_seconds=wall_seconds,
@@ -146,7 +146,7 @@ async def _poll_states(server: DemoServer, session: str, team: Team, seconds: fl
             tally.record_state(sleeping=agent["sleeping"], held=agent["held"], seconds=seconds)
 
 
-async def _ledger(stage: DemoContext, session: str, agents: Sequence[AgentResult]) -> dict[str, LedgerUsage]:
+async def _ledger(stage: DemoContext, session: str, agents: Sequence[AgentTally]) -> dict[str, LedgerUsage]:
     """Return the server's usage of a session by agent, once it has all calls that the agents counted.
 
     The server writes the ledger shortly after an answer, so the last call may be late. After `SETTLE_SECONDS`, a

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from circadia.cli.demo.tally import AgentTally
+from circadia.cli.demo.result import AgentTally
 from circadia.errors import StartError
 
 WORKER = Path(__file__).with_name("worker.py")

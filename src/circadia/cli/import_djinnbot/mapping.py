@@ -1,22 +1,138 @@
-"""Maps one DjinnBot agent's configuration to its keys in `circadia.yaml`, and reports on each line."""
+"""Reads the folders of DjinnBot's agents, maps their configuration to `circadia.yaml`, and reports on each line."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any, Final, cast
 
+import yaml
 from pydantic import BaseModel, ValidationError
 
-from circadia.cli.import_djinnbot.reading import CONFIG, PULSE, AgentFolder, Path_
+from circadia.errors import InvalidRequest
 from circadia.records.coordination import Guardrails, WakeRules
 from circadia.records.schedule import MAX_EVERY_SECONDS, MAX_TIMEOUT_SECONDS, MIN_EVERY_SECONDS
 from circadia.settings.schedule import BlackoutSettings
 from circadia.suggestions import did_you_mean
 
+CONFIG = "config.yml"
+PULSE = "PULSE.md"
+_OTHER = ("slack.yml", "discord.yml", "telegram.yml", "signal.yml", "whatsapp.yml")
+Path_ = tuple[str | int, ...]
+_MAX_BYTES: Final = 2**18
+"""Limit for one file; DjinnBot's own have a few thousand bytes."""
+_MAX_LINES: Final = 100_000
+"""Limit for keys and items, with aliases expanded."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentFolder:
+    """The content of one agent's folder.
+
+    Attributes:
+        config: `config.yml`, parsed; empty if it cannot be read.
+        lines: Line number of each key and item in it, by path.
+        channels: Files of channels to people.
+        fault: Why `config.yml` or `PULSE.md` cannot be read.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    lines: Mapping[Path_, int]
+    pulse: str | None
+    channels: tuple[str, ...]
+    fault: str | None = None
+
+
+def agent_folders(folder: Path) -> list[AgentFolder]:
+    """Return the agents in one agent's folder, in `agents`, or in its parent. Raises InvalidRequest for none."""
+    top = folder / "agents" if (folder / "agents").is_dir() else folder
+    if not top.is_dir():
+        raise InvalidRequest(f"{str(folder)!r} is no folder; name DjinnBot's folder, its `agents`, or one agent's")
+    folders = [
+        folder
+        for folder in (top, *sorted(top.iterdir()))
+        if not folder.name.startswith(("_", ".")) and (folder / CONFIG).is_file()
+    ]
+    if not folders:
+        raise InvalidRequest(f"no agent in {str(top)!r}; an agent is a folder with a {CONFIG}")
+    return [_read_folder(folder.resolve()) for folder in (folders[:1] if folders[0] == top else folders)]
+
+
+def _read_folder(folder: Path) -> AgentFolder:
+    config, lines, fault = _parse_yaml(folder / CONFIG)
+    pulse = None
+    if (folder / PULSE).is_file():
+        try:
+            pulse = "\n".join(line.rstrip() for line in _text(folder / PULSE).strip().splitlines())
+        except (OSError, ValueError) as error:
+            fault = fault or f"{PULSE} cannot be read: {error}"
+    return AgentFolder(
+        name=folder.name,
+        config=config,
+        lines=lines,
+        pulse=pulse,
+        channels=tuple(name for name in _OTHER if (folder / name).is_file()),
+        fault=fault,
+    )
+
+
+def _text(file: Path) -> str:
+    """Return the file's text. Raises OSError or ValueError if it is unreadable, too large, or not UTF-8."""
+    with file.open("rb") as opened:
+        content = opened.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
+        raise ValueError(f"it has more than {_MAX_BYTES} bytes")
+    return content.decode("utf-8-sig")
+
+
+def _parse_yaml(file: Path) -> tuple[Mapping[str, Any], dict[Path_, int], str | None]:
+    """Return the parsed file, the line of each key by path, and the fault if it cannot be read."""
+    try:
+        text = _text(file)
+    except (OSError, ValueError) as error:
+        return {}, {}, f"cannot be read: {error}"
+    try:
+        parsed: object = yaml.safe_load(text)
+        loader: Any = yaml.SafeLoader(text)
+        node: object = loader.get_single_node()
+        lines: dict[Path_, int] = {}
+        _note_lines((), node, lines)  # first, because it bounds the expansion of aliases
+        config = _plain({} if parsed is None else parsed)
+    except (yaml.YAMLError, ValueError) as error:  # a ValueError is a date such as 2026-02-30
+        return {}, {}, f"is not YAML: {' '.join(str(error).split())}"
+    except RecursionError:
+        return {}, {}, "has an alias in what it stands for, is too deep or stands for too much; write it out"
+    if not isinstance(config, dict):
+        return {}, {}, "holds no keys"
+    return cast("dict[str, Any]", config), lines, None
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in cast("dict[object, object]", value).items()}
+    return [_plain(item) for item in cast("list[object]", value)] if isinstance(value, list) else value
+
+
+def _note_lines(path: Path_, node: object, lines: dict[Path_, int]) -> None:
+    """Record the line of each key and item below the node. Raises RecursionError for too many, as for too deep."""
+    if len(lines) > _MAX_LINES:
+        raise RecursionError
+    if isinstance(node, yaml.MappingNode):
+        for key, value in cast("list[tuple[yaml.ScalarNode, yaml.Node]]", node.value):
+            inner = (*path, str(key.value))
+            lines[inner] = key.start_mark.line + 1
+            _note_lines(inner, value, lines)
+    elif isinstance(node, yaml.SequenceNode):
+        for number, value in enumerate(cast("list[yaml.Node]", node.value)):
+            lines[*path, number] = value.start_mark.line + 1
+            _note_lines((*path, number), value, lines)
+
+
 _MINUTES: Final = 30
 """DjinnBot's default interval."""
 _DAY_MINUTES: Final = 24 * 60
-_MOST: Final = 10**12
+_MAX_NUMBER: Final = 10**12
 _BLACKOUT_KEYS: Final = frozenset(
     ("type", "label", "start_time", "startTime", "start", "end_time", "endTime", "end", "days_of_week", "daysOfWeek")
 )
@@ -54,9 +170,9 @@ class MappedLine:
 
     agent: str
     file: str
-    line: int | None
-    key: str
-    value: Any
+    line: int | None = None
+    key: str = ""
+    value: Any = None
     to: str | None
     note: str = ""
 
@@ -90,7 +206,7 @@ class AgentMapping:
             "pulse_max_consecutive_skips": self._skips,
             "coordination": self._coordinate,
             **dict.fromkeys(_MODELS, self._model),
-            **dict.fromkeys(_UNMAPPED, self._report_unmapped),
+            **dict.fromkeys(_UNMAPPED, lambda key, value: self._add_line((key,), value, None, _UNMAPPED[key])),
         }
         routine = ("pulse_enabled", "pulse_interval_minutes", "pulse_offset_minutes", "pulse_one_offs")
         for key, value in self._folder.config.items():
@@ -251,9 +367,6 @@ class AgentMapping:
                 self._models.append(model)
             self._add_line((key,), value, "models", f"the agent asks for it at /llm/{provider}")
 
-    def _report_unmapped(self, key: str, value: object) -> None:
-        self._add_line((key,), value, None, _UNMAPPED[key])
-
     def _add_line(self, path: Path_, value: object, to: str | None, note: str = "") -> None:
         key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
         line = self._folder.lines.get(path)
@@ -262,9 +375,7 @@ class AgentMapping:
         )
 
     def _add_file_line(self, file: str, to: str | None, note: str) -> None:
-        self.lines.append(
-            MappedLine(agent=self._folder.name, file=file, line=None, key="", value=None, to=to, note=note)
-        )
+        self.lines.append(MappedLine(agent=self._folder.name, file=file, to=to, note=note))
 
 
 def providers_of(folders: Sequence[AgentFolder]) -> list[str]:
@@ -330,7 +441,7 @@ def _validation_fault(section: type[BaseModel], values: Mapping[str, object]) ->
 
 def _number(value: object) -> float | None:
     """Return a finite number of a reasonable size, or None."""
-    number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _MOST
+    number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _MAX_NUMBER
     return cast("float", value) if number else None
 
 
