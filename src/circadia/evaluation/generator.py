@@ -13,30 +13,21 @@ WORDINGS: Final = (5, 3, 3, 3, 2)
 """Frequencies of a question's wordings; a model that expects some of them does not know the others."""
 REMARKS: Final = 4
 THINGS: Final = 8
-_GOODS_NAMES: Final = """
-pears plums lemons candles ropes kettles spoons brushes lanterns mirrors baskets blankets onions figs
-"""
-_GOODS: Final = tuple(_GOODS_NAMES.split())
-_TOWNS_NAMES: Final = """
-Graz Turin Malmo Porto Leeds Bergen Minsk Tunis Quebec Osaka Denver Lagos Hobart Cairo
-"""
-_TOWNS: Final = tuple(_TOWNS_NAMES.split())
-_MOTHERS_NAMES: Final = """
-Anna Berta Clara Doris Elena Frieda Greta Hilda
-"""
-_MOTHERS: Final = tuple(_MOTHERS_NAMES.split())
-_CHILDREN_NAMES: Final = """
-Igor Jonas Karla Leo Mona Nils Olga Paul Ruth Simon Tilda Urs
-"""
-_CHILDREN: Final = tuple(_CHILDREN_NAMES.split())
-_WORKERS_NAMES: Final = """
-Vera Walter Yara Zeno Ivo Selma Tomas Ulla
-"""
-_WORKERS: Final = tuple(_WORKERS_NAMES.split())
-_TASKS_NAMES: Final = """
-foundation walls roof windows doors plumbing wiring plaster floors painting stairs heating
-"""
-_TASKS: Final = tuple(_TASKS_NAMES.split())
+_GOODS: Final = (
+    "pears", "plums", "lemons", "candles", "ropes", "kettles", "spoons", "brushes", "lanterns", "mirrors", "baskets",
+    "blankets", "onions", "figs",
+)  # fmt: skip
+_TOWNS: Final = (
+    "Graz", "Turin", "Malmo", "Porto", "Leeds", "Bergen", "Minsk", "Tunis", "Quebec", "Osaka", "Denver", "Lagos",
+    "Hobart", "Cairo",
+)  # fmt: skip
+_MOTHERS: Final = ("Anna", "Berta", "Clara", "Doris", "Elena", "Frieda", "Greta", "Hilda")
+_CHILDREN: Final = ("Igor", "Jonas", "Karla", "Leo", "Mona", "Nils", "Olga", "Paul", "Ruth", "Simon", "Tilda", "Urs")
+_WORKERS: Final = ("Vera", "Walter", "Yara", "Zeno", "Ivo", "Selma", "Tomas", "Ulla")
+_TASKS: Final = (
+    "foundation", "walls", "roof", "windows", "doors", "plumbing", "wiring", "plaster", "floors", "painting", "stairs",
+    "heating",
+)  # fmt: skip
 
 Facts = dict[tuple[str, str], str]
 

@@ -11,7 +11,6 @@ from typing import Final
 
 from pydantic import BaseModel, ValidationError
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from circadia.answers.index import AnswerIndex, TextVectors
@@ -19,8 +18,7 @@ from circadia.answers.lookup import LEAST_SIMILARITY
 from circadia.clock import Clock
 from circadia.errors import InvalidRequest, NotFound
 from circadia.evaluation.asker import Asker
-from circadia.evaluation.models import ModelChoice, open_eval_model
-from circadia.evaluation.run import EvalEnvironment
+from circadia.evaluation.models import EvalEnvironment, ModelChoice, build_progress, open_eval_model
 from circadia.gateway.answers.judging import MAX_OUTPUT_TOKENS, SameQuestions, judge_prompt
 from circadia.ids import AnswerId
 from circadia.memory.embedding.bundled import BundledEmbedder
@@ -152,18 +150,14 @@ class JudgeRun:
     async def run(self) -> None:
         """Measure. Raises CircadiaError: the model cannot be reached."""
         words, around = await BundledEmbedder().word_vectors(), self._around
-        progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-            console=around.to,
-        )  # fmt: skip
-        async with open_eval_model(self._chosen, around.settings, around.environment, around.clock) as model:
+        async with open_eval_model(self._chosen, around) as model:
             asker = Asker(model, around.clock)
             decide = self._build_model_judge(asker)
             if self._chosen.is_scripted:
                 decide = build_erring_judge(self.pairs, self._error)
             else:
                 self.name = f"{model.name} of {model.upstream}"
-            with progress as bar:
+            with build_progress(around.to) as bar:
                 task = bar.add_task("pairs", total=len(self.pairs))
                 self.found = await judge_pairs(self.pairs, words, decide, around.clock, lambda: bar.advance(task))
             self.tokens = asker.spent.prompt + asker.spent.generated

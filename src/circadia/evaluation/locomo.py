@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 
 from circadia.clock import Clock
 from circadia.errors import InvalidRequest, NotFound
+from circadia.evaluation.models import EvalEnvironment, ModelChoice, build_progress, open_eval_model
 from circadia.evaluation.pass_harness import PassFailed, PassHarness, RecordingModel, open_pass_harness
 from circadia.evaluation.report import Chart, Findings, Grid
 from circadia.llm.chat_model import ChatModel
@@ -26,6 +27,7 @@ from circadia.records.agent import AgentPolicy
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.index_entry import Layer
 from circadia.server.scratch_store import open_scratch_store
+from circadia.testing.rule_based_model import RuleBasedModel
 
 KINDS: Final[Mapping[int, str]] = {
     1: "several turns", 2: "time", 3: "world knowledge", 4: "one turn", 5: "adversarial",
@@ -355,3 +357,41 @@ def _build_notes(measured: LocomoResults, mind: ChatModel | None) -> list[str]:
     if not measured.asked:
         notes.append("No talk was finished, so there is no recall.")
     return notes
+
+
+class LocomoRun:
+    """A run of `circadia eval locomo`."""
+
+    def __init__(self, chosen: ModelChoice | None, around: EvalEnvironment, talks: Sequence[LongConversation]) -> None:
+        """`chosen` None runs without a model."""
+        self._chosen = chosen
+        self._around = around
+        self._talks = talks
+        self._mind: ChatModel | None = None
+        self._measured = LocomoResults()
+
+    async def run(self) -> None:
+        """Measure. Raises CircadiaError: the model cannot be reached."""
+        around = self._around
+        if self._chosen is None:
+            await self._measure()
+        elif self._chosen.is_scripted:
+            self._mind = RuleBasedModel()
+            await self._measure()
+        else:
+            async with open_eval_model(self._chosen, around) as model:
+                self._mind = model
+                about = sum(len(talk.turns) for talk in self._talks) * CALLS_A_TURN
+                around.to.print(f"{model.name} of {model.upstream} gets about {about:,.0f} calls.")
+                await self._measure()
+
+    async def _measure(self) -> None:
+        with build_progress(self._around.to) as bar:
+            task = bar.add_task("sittings and questions", total=count_steps(self._talks))
+            await measure_recall(self._talks, self._mind, self._around.clock, self._measured, lambda: bar.advance(task))
+
+    def build_findings(self, command: str) -> Findings | None:
+        """Return the findings; None if nothing was measured."""
+        if not self._measured.passes:
+            return None
+        return build_locomo_findings(self._measured, self._mind, command, self._around.clock.now())

@@ -106,10 +106,10 @@ class ArmComparison:
         at_once: int,
     ) -> None:
         """`at_once` is the number of contexts measured concurrently."""
-        self._asker = asker
+        self.asker: Final = asker
         self._preparing = preparing
-        self._cases = cases
-        self._arms = arms
+        self.cases: Final = cases
+        self.arms: Final = arms
         self._seed = seed
         self._turn = asyncio.Semaphore(at_once)
         self.tally: Final = TrialResults()
@@ -117,20 +117,20 @@ class ArmComparison:
     @property
     def step_count(self) -> int:
         """Return how often `run` calls `advance`."""
-        return sum(1 + len(case.questions) * len(self._arms) for case in self._cases)
+        return sum(1 + len(case.questions) * len(self.arms) for case in self.cases)
 
     @property
     def max_calls(self) -> int:
         """Return the most calls that a run can take, without retries."""
-        arms = set(self._arms)
+        arms = set(self.arms)
         asking = len(arms - {Arm.ANSWERS, Arm.BOTH})
         asking += bool(arms & {Arm.ANSWERS, Arm.BOTH})  # for the judge
         asking += (Arm.ANSWERS in arms and Arm.NONE not in arms) + (Arm.BOTH in arms and Arm.LEARNED not in arms)
-        return sum(self._preparing.max_calls + asking * len(case.questions) for case in self._cases)
+        return sum(self._preparing.max_calls + asking * len(case.questions) for case in self.cases)
 
     async def run(self, advance: Callable[[], None]) -> None:
         """Measure; `tally` keeps what was measured, even if the run fails. Raises UpstreamFailed."""
-        tasks = [asyncio.create_task(self._measure_case(at, case, advance)) for at, case in enumerate(self._cases)]
+        tasks = [asyncio.create_task(self._measure_case(at, case, advance)) for at, case in enumerate(self.cases)]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -144,9 +144,9 @@ class ArmComparison:
             prepared = await self._preparing.prepare(case)
             self.tally.prepared[at] = prepared
             advance()
-            answering = ArmRunner(self._asker, case, prepared, random.Random(f"{self._seed}/{at}"))
+            answering = ArmRunner(self.asker, case, prepared, random.Random(f"{self._seed}/{at}"))
             for number, question in enumerate(case.questions):
-                for arm in self._arms:
+                for arm in self.arms:
                     answer, hot, used = await answering.answer(arm, question)
                     self.tally.trials.append(
                         Trial(

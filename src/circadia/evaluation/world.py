@@ -147,11 +147,6 @@ class PossibleQuestion:
     lines: Sequence[str]
     """Derivation of the answer, one step a line."""
 
-    @property
-    def identity_key(self) -> tuple[str, Sequence[tuple[str, str]]]:
-        """Return a key that all wordings of the question share."""
-        return self.kind.name, sorted((gap, value.casefold()) for gap, value in self.values.items())
-
 
 def list_possible_questions(
     world: World, facts: Mapping[tuple[str, str], str], focus: str | None
@@ -310,7 +305,3 @@ def compute_age(work: Derivation, values: Values) -> str:
 def compute_delayed_days(work: Derivation, values: Values) -> str:
     days, amount = work.look_up_number("days", values["task"]), int(values["amount"])
     return work.add_step(f"{days} + {amount}", days + amount)
-
-
-def build_templates(*texts: str) -> Sequence[SentenceTemplate]:
-    return tuple(SentenceTemplate(text) for text in texts)

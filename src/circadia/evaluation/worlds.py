@@ -1,13 +1,15 @@
 """The four worlds of the generator: a shop, a timetable, a family and a project."""
 
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from circadia.evaluation.world import (
+    Derivation,
     QuestionKind,
     SentencePattern,
     SentenceTemplate,
+    Values,
     World,
-    build_templates,
     compute_age,
     compute_arrival,
     compute_delayed_days,
@@ -24,6 +26,22 @@ from circadia.evaluation.world import (
     surplus_program,
 )
 
+
+def _question(
+    name: str, frequency: float, gaps: Mapping[str, str], program: Callable[[Derivation, Values], str], answer: str,
+    *wordings: str,
+) -> QuestionKind:  # fmt: skip
+    """Return a kind of question; `answer` states its answer ahead, and the most common wording is first."""
+    return QuestionKind(
+        name=name,
+        frequency=frequency,
+        wordings=tuple(map(SentenceTemplate, wordings)),
+        gaps=gaps,
+        answer_template=SentenceTemplate(answer),
+        program=program,
+    )
+
+
 SHOP: Final = World(
     name="shop",
     opening="These are the notes of a small shop.",
@@ -34,73 +52,58 @@ SHOP: Final = World(
     ),
     focus=SentenceTemplate("Most people who call ask about the {focus}."),
     kinds=(
-        QuestionKind(
-            name="count", frequency=5, gaps={"goods": "count"}, program=lookup_program("count", "goods"),
-            wordings=build_templates(
-                "How many {goods} does the shop keep?", "How many {goods} are in the shop?",
-                "What is the number of {goods} that the shop keeps?", "What stock of {goods} is there?",
-                "How large is the shop's supply of {goods}?",
-            ),
-            answer_template=SentenceTemplate("The number of {goods} is {answer_number}."),
+        _question(
+            "count", 5, {"goods": "count"}, lookup_program("count", "goods"),
+            "The number of {goods} is {answer_number}.",
+            "How many {goods} does the shop keep?", "How many {goods} are in the shop?",
+            "What is the number of {goods} that the shop keeps?", "What stock of {goods} is there?",
+            "How large is the shop's supply of {goods}?",
         ),
-        QuestionKind(
-            name="price", frequency=6, gaps={"goods": "price"}, program=lookup_program("price", "goods"),
-            wordings=build_templates(
-                "What is the price of the {goods}?", "For how many dollars do the {goods} sell?",
-                "How many dollars is one of the {goods}?", "What does one of the {goods} cost?",
-                "How much money does the shop want for one of the {goods}?",
-            ),
-            answer_template=SentenceTemplate("The price of one of the {goods} is {answer_number} dollars."),
+        _question(
+            "price", 6, {"goods": "price"}, lookup_program("price", "goods"),
+            "The price of one of the {goods} is {answer_number} dollars.",
+            "What is the price of the {goods}?", "For how many dollars do the {goods} sell?",
+            "How many dollars is one of the {goods}?", "What does one of the {goods} cost?",
+            "How much money does the shop want for one of the {goods}?",
         ),
-        QuestionKind(
-            name="worth", frequency=4, gaps={"goods": "count"}, program=compute_worth,
-            wordings=build_templates(
-                "What are all the {goods} worth together?", "How many dollars are all the {goods} worth?",
-                "What is the total value of the {goods}?", "What would all the {goods} bring if they were sold?",
-                "How many dollars do all the {goods} come to?",
-            ),
-            answer_template=SentenceTemplate("All the {goods} together are worth {answer_number} dollars."),
+        _question(
+            "worth", 4, {"goods": "count"}, compute_worth,
+            "All the {goods} together are worth {answer_number} dollars.",
+            "What are all the {goods} worth together?", "How many dollars are all the {goods} worth?",
+            "What is the total value of the {goods}?", "What would all the {goods} bring if they were sold?",
+            "How many dollars do all the {goods} come to?",
         ),
-        QuestionKind(
-            name="more", frequency=3, gaps={"goods": "count", "other": "count"},
-            program=surplus_program("count", "goods"),
-            wordings=build_templates(
-                "How many more {goods} than {other} does the shop keep?",
-                "By how many do the {goods} outnumber the {other}?",
-                "How many fewer {other} than {goods} are there in the shop?",
-                "What is the difference between the number of {goods} and the smaller one of {other}?",
-                "By how many does the stock of {other} fall short of that of {goods}?",
-            ),
-            answer_template=SentenceTemplate("There are {answer_number} more {goods} than {other}."),
+        _question(
+            "more", 3, {"goods": "count", "other": "count"}, surplus_program("count", "goods"),
+            "There are {answer_number} more {goods} than {other}.",
+            "How many more {goods} than {other} does the shop keep?",
+            "By how many do the {goods} outnumber the {other}?",
+            "How many fewer {other} than {goods} are there in the shop?",
+            "What is the difference between the number of {goods} and the smaller one of {other}?",
+            "By how many does the stock of {other} fall short of that of {goods}?",
         ),
-        QuestionKind(
-            name="dearest", frequency=1.5, gaps={}, program=extreme_program("price", max),
-            wordings=build_templates(
-                "Which goods have the highest price?", "What are the dearest goods of the shop?",
-                "Which goods does the shop sell for the most?", "What in the shop costs the most?",
-                "Which goods are the most expensive?",
-            ),
-            answer_template=SentenceTemplate("The goods with the highest price are the {answer}."),
+        _question(
+            "dearest", 1.5, {}, extreme_program("price", max),
+            "The goods with the highest price are the {answer}.",
+            "Which goods have the highest price?", "What are the dearest goods of the shop?",
+            "Which goods does the shop sell for the most?", "What in the shop costs the most?",
+            "Which goods are the most expensive?",
         ),
-        QuestionKind(
-            name="cost", frequency=2, gaps={"goods": "price", "amount": ""}, program=compute_price,
-            wordings=build_templates(
-                "How much do {amount} {goods} cost?", "What is the price of {amount} {goods}?",
-                "How many dollars must be paid for {amount} {goods}?", "What must a customer pay for {amount} {goods}?",
-                "If somebody buys {amount} {goods}, what is the bill in dollars?",
-            ),
-            answer_template=SentenceTemplate("The cost of {amount} {goods} is {answer_number} dollars."),
+        _question(
+            "cost", 2, {"goods": "price", "amount": ""}, compute_price,
+            "The cost of {amount} {goods} is {answer_number} dollars.",
+            "How much do {amount} {goods} cost?", "What is the price of {amount} {goods}?",
+            "How many dollars must be paid for {amount} {goods}?", "What must a customer pay for {amount} {goods}?",
+            "If somebody buys {amount} {goods}, what is the bill in dollars?",
         ),
-        QuestionKind(
-            name="left", frequency=1, gaps={"goods": "count", "amount": ""}, program=compute_remaining,
-            wordings=build_templates(
-                "How many {goods} are left when {amount} of them are sold?",
-                "After a sale of {amount} {goods}, how many of them remain?",
-                "If {amount} {goods} are sold, how many does the shop still keep?",
-                "What is the stock of {goods} after {amount} of them have been sold?",
-                "How many {goods} has the shop got once {amount} are gone?",
-            ),
-            answer_template=SentenceTemplate("When {amount} {goods} are sold, {answer_number} are left."),
+        _question(
+            "left", 1, {"goods": "count", "amount": ""}, compute_remaining,
+            "When {amount} {goods} are sold, {answer_number} are left.",
+            "How many {goods} are left when {amount} of them are sold?",
+            "After a sale of {amount} {goods}, how many of them remain?",
+            "If {amount} {goods} are sold, how many does the shop still keep?",
+            "What is the stock of {goods} after {amount} of them have been sold?",
+            "How many {goods} has the shop got once {amount} are gone?",
         ),
     ),
     remarks=(
@@ -123,79 +126,60 @@ TIMETABLE: Final = World(
     ),
     focus=SentenceTemplate("Most passengers ask about the train to {focus}."),
     kinds=(
-        QuestionKind(
-            name="time", frequency=6, gaps={"town": "time"}, program=lookup_program("time", "town"),
-            wordings=build_templates(
-                "When does the train to {town} leave?", "At what time does the train to {town} depart?",
-                "What is the departure time of the {town} train?", "When does the {town} train set off?",
-                "What time is the train to {town}?",
-            ),
-            answer_template=SentenceTemplate("The departure to {town} is at {answer_time}."),
+        _question(
+            "time", 6, {"town": "time"}, lookup_program("time", "town"),
+            "The departure to {town} is at {answer_time}.",
+            "When does the train to {town} leave?", "At what time does the train to {town} depart?",
+            "What is the departure time of the {town} train?", "When does the {town} train set off?",
+            "What time is the train to {town}?",
         ),
-        QuestionKind(
-            name="platform", frequency=4, gaps={"town": "platform"}, program=lookup_program("platform", "town"),
-            wordings=build_templates(
-                "From which platform does the train to {town} leave?", "Which platform is the train to {town} on?",
-                "What is the platform of the {town} train?", "At which platform do passengers for {town} get on?",
-                "Where does one board the train to {town}?",
-            ),
-            answer_template=SentenceTemplate("The platform for {town} is number {answer_number}."),
+        _question(
+            "platform", 4, {"town": "platform"}, lookup_program("platform", "town"),
+            "The platform for {town} is number {answer_number}.",
+            "From which platform does the train to {town} leave?", "Which platform is the train to {town} on?",
+            "What is the platform of the {town} train?", "At which platform do passengers for {town} get on?",
+            "Where does one board the train to {town}?",
         ),
-        QuestionKind(
-            name="arrival", frequency=5, gaps={"town": "time"}, program=compute_arrival,
-            wordings=build_templates(
-                "When does the train to {town} arrive?", "At what time does the train to {town} get there?",
-                "What is the arrival time in {town}?", "When will a passenger be in {town}?",
-                "At what time does one reach {town} by train?",
-            ),
-            answer_template=SentenceTemplate("The arrival in {town} is at {answer_time}."),
+        _question(
+            "arrival", 5, {"town": "time"}, compute_arrival,
+            "The arrival in {town} is at {answer_time}.",
+            "When does the train to {town} arrive?", "At what time does the train to {town} get there?",
+            "What is the arrival time in {town}?", "When will a passenger be in {town}?",
+            "At what time does one reach {town} by train?",
         ),
-        QuestionKind(
-            name="longer", frequency=2, gaps={"town": "minutes", "other": "minutes"},
-            program=surplus_program("minutes", "town"),
-            wordings=build_templates(
-                "How many minutes longer does the train to {town} take than the train to {other}?",
-                "By how many minutes is the ride to {town} longer than the ride to {other}?",
-                "How many minutes shorter is the ride to {other} than the ride to {town}?",
-                "What is the difference in minutes between the ride to {town} and the shorter one to {other}?",
-                "How many more minutes does one sit in the train to {town} than in that to {other}?",
-            ),
-            answer_template=SentenceTemplate(
-                "The ride to {town} is {answer_number} minutes longer than that to {other}."
-            ),
+        _question(
+            "longer", 2, {"town": "minutes", "other": "minutes"}, surplus_program("minutes", "town"),
+            "The ride to {town} is {answer_number} minutes longer than that to {other}.",
+            "How many minutes longer does the train to {town} take than the train to {other}?",
+            "By how many minutes is the ride to {town} longer than the ride to {other}?",
+            "How many minutes shorter is the ride to {other} than the ride to {town}?",
+            "What is the difference in minutes between the ride to {town} and the shorter one to {other}?",
+            "How many more minutes does one sit in the train to {town} than in that to {other}?",
         ),
-        QuestionKind(
-            name="later", frequency=2, gaps={"town": "time", "other": "time"}, program=compute_minutes_later,
-            wordings=build_templates(
-                "How many minutes after the train to {other} does the train to {town} leave?",
-                "How many minutes before the train to {town} does the train to {other} leave?",
-                "By how many minutes does the train to {town} depart later than the train to {other}?",
-                "How many minutes lie between the departure to {other} and the later one to {town}?",
-                "Who has missed the train to {other} waits how many minutes for the one to {town}?",
-            ),
-            answer_template=SentenceTemplate(
-                "The train to {town} leaves {answer_number} minutes after that to {other}."
-            ),
+        _question(
+            "later", 2, {"town": "time", "other": "time"}, compute_minutes_later,
+            "The train to {town} leaves {answer_number} minutes after that to {other}.",
+            "How many minutes after the train to {other} does the train to {town} leave?",
+            "How many minutes before the train to {town} does the train to {other} leave?",
+            "By how many minutes does the train to {town} depart later than the train to {other}?",
+            "How many minutes lie between the departure to {other} and the later one to {town}?",
+            "Who has missed the train to {other} waits how many minutes for the one to {town}?",
         ),
-        QuestionKind(
-            name="first", frequency=2, gaps={}, program=extreme_program("time", min),
-            wordings=build_templates(
-                "To which town does the first train leave?", "Where does the earliest train go to?",
-                "Which town has the earliest departure?", "Where does one get with the first train of the day?",
-                "Which destination comes first in the timetable?",
-            ),
-            answer_template=SentenceTemplate("The first train goes to {answer}."),
+        _question(
+            "first", 2, {}, extreme_program("time", min),
+            "The first train goes to {answer}.",
+            "To which town does the first train leave?", "Where does the earliest train go to?",
+            "Which town has the earliest departure?", "Where does one get with the first train of the day?",
+            "Which destination comes first in the timetable?",
         ),
-        QuestionKind(
-            name="late", frequency=1.5, gaps={"town": "time", "late": ""}, program=compute_arrival,
-            wordings=build_templates(
-                "When does the train to {town} arrive if it is {late} minutes late?",
-                "With a delay of {late} minutes, when does the train to {town} arrive?",
-                "What is the arrival time in {town} with {late} minutes of delay?",
-                "If the train to {town} runs {late} minutes late, when is it there?",
-                "When does one reach {town} if the train is held up for {late} minutes?",
-            ),
-            answer_template=SentenceTemplate("With {late} minutes of delay the arrival in {town} is at {answer_time}."),
+        _question(
+            "late", 1.5, {"town": "time", "late": ""}, compute_arrival,
+            "With {late} minutes of delay the arrival in {town} is at {answer_time}.",
+            "When does the train to {town} arrive if it is {late} minutes late?",
+            "With a delay of {late} minutes, when does the train to {town} arrive?",
+            "What is the arrival time in {town} with {late} minutes of delay?",
+            "If the train to {town} runs {late} minutes late, when is it there?",
+            "When does one reach {town} if the train is held up for {late} minutes?",
         ),
     ),
     remarks=(
@@ -214,75 +198,59 @@ FAMILY: Final = World(
     ),
     focus=SentenceTemplate("Most of the letters are about {focus}."),
     kinds=(
-        QuestionKind(
-            name="age", frequency=6, gaps={"person": "age"}, program=lookup_program("age", "person"),
-            wordings=build_templates(
-                "How old is {person}?", "What is the age of {person}?", "How many years old is {person} now?",
-                "What age has {person} reached?", "How many years has {person} lived?",
-            ),
-            answer_template=SentenceTemplate("The age of {person} is {answer_number} years."),
+        _question(
+            "age", 6, {"person": "age"}, lookup_program("age", "person"),
+            "The age of {person} is {answer_number} years.",
+            "How old is {person}?", "What is the age of {person}?", "How many years old is {person} now?",
+            "What age has {person} reached?", "How many years has {person} lived?",
         ),
-        QuestionKind(
-            name="town", frequency=5, gaps={"person": "town"}, program=lookup_program("town", "person"),
-            wordings=build_templates(
-                "Where does {person} live?", "In which town does {person} live?", "Where is {person} at home?",
-                "What is the home town of {person}?", "Which town does {person} call home?",
-            ),
-            answer_template=SentenceTemplate("The home of {person} is {answer}."),
+        _question(
+            "town", 5, {"person": "town"}, lookup_program("town", "person"),
+            "The home of {person} is {answer}.",
+            "Where does {person} live?", "In which town does {person} live?", "Where is {person} at home?",
+            "What is the home town of {person}?", "Which town does {person} call home?",
         ),
-        QuestionKind(
-            name="mother", frequency=4, gaps={"child": "mother"}, program=lookup_program("mother", "child"),
-            wordings=build_templates(
-                "Who is the mother of {child}?", "What is the name of {child}'s mother?", "Whose child is {child}?",
-                "Which woman is the mother of {child}?", "Who gave birth to {child}?",
-            ),
-            answer_template=SentenceTemplate("The mother of {child} is {answer}."),
+        _question(
+            "mother", 4, {"child": "mother"}, lookup_program("mother", "child"),
+            "The mother of {child} is {answer}.",
+            "Who is the mother of {child}?", "What is the name of {child}'s mother?", "Whose child is {child}?",
+            "Which woman is the mother of {child}?", "Who gave birth to {child}?",
         ),
-        QuestionKind(
-            name="grandmother", frequency=3, gaps={"child": "mother"}, program=find_grandmother,
-            wordings=build_templates(
-                "Who is the grandmother of {child}?", "What is the name of {child}'s grandmother?",
-                "Whose grandchild is {child}?", "Who is the mother of {child}'s mother?",
-                "What is {child}'s grandmother called?",
-            ),
-            answer_template=SentenceTemplate("The grandmother of {child} is {answer}."),
+        _question(
+            "grandmother", 3, {"child": "mother"}, find_grandmother,
+            "The grandmother of {child} is {answer}.",
+            "Who is the grandmother of {child}?", "What is the name of {child}'s grandmother?",
+            "Whose grandchild is {child}?", "Who is the mother of {child}'s mother?",
+            "What is {child}'s grandmother called?",
         ),
-        QuestionKind(
-            name="older", frequency=3, gaps={"person": "age", "other": "age"}, program=surplus_program("age", "person"),
-            wordings=build_templates(
-                "How many years older is {person} than {other}?", "By how many years is {other} younger than {person}?",
-                "What was the age of {person} when {other} was born?",
-                "What is the difference in age between {person} and the younger {other}?",
-                "How many years before {other} was {person} born?",
-            ),
-            answer_template=SentenceTemplate("{person} is {answer_number} years older than {other}."),
+        _question(
+            "older", 3, {"person": "age", "other": "age"}, surplus_program("age", "person"),
+            "{person} is {answer_number} years older than {other}.",
+            "How many years older is {person} than {other}?", "By how many years is {other} younger than {person}?",
+            "What was the age of {person} when {other} was born?",
+            "What is the difference in age between {person} and the younger {other}?",
+            "How many years before {other} was {person} born?",
         ),
-        QuestionKind(
-            name="children", frequency=2, gaps={"mother": "mother of"}, program=count_children,
-            wordings=build_templates(
-                "How many children does {mother} have?", "What is the number of {mother}'s children?",
-                "Of how many children is {mother} the mother?", "How many daughters and sons has {mother} got?",
-                "To how many children did {mother} give birth?",
-            ),
-            answer_template=SentenceTemplate("The number of children of {mother} is {answer_number}."),
+        _question(
+            "children", 2, {"mother": "mother of"}, count_children,
+            "The number of children of {mother} is {answer_number}.",
+            "How many children does {mother} have?", "What is the number of {mother}'s children?",
+            "Of how many children is {mother} the mother?", "How many daughters and sons has {mother} got?",
+            "To how many children did {mother} give birth?",
         ),
-        QuestionKind(
-            name="oldest", frequency=2, gaps={}, program=extreme_program("age", max),
-            wordings=build_templates(
-                "Who is the oldest of the family?", "Who has lived the longest?", "Which person is the oldest?",
-                "Who in the family has the highest age?", "Whose age is the greatest?",
-            ),
-            answer_template=SentenceTemplate("The oldest of the family is {answer}."),
+        _question(
+            "oldest", 2, {}, extreme_program("age", max),
+            "The oldest of the family is {answer}.",
+            "Who is the oldest of the family?", "Who has lived the longest?", "Which person is the oldest?",
+            "Who in the family has the highest age?", "Whose age is the greatest?",
         ),
-        QuestionKind(
-            name="in years", frequency=1.5, gaps={"person": "age", "amount": ""}, program=compute_age,
-            wordings=build_templates(
-                "How old will {person} be in {amount} years?", "What will the age of {person} be in {amount} years?",
-                "In {amount} years, how many years old will {person} be?",
-                "What age will {person} have reached {amount} years from now?",
-                "How old is {person} going to be after another {amount} years?",
-            ),
-            answer_template=SentenceTemplate("In {amount} years {person} will be {answer_number} years old."),
+        _question(
+            "in years", 1.5, {"person": "age", "amount": ""}, compute_age,
+            "In {amount} years {person} will be {answer_number} years old.",
+            "How old will {person} be in {amount} years?", "What will the age of {person} be in {amount} years?",
+            "In {amount} years, how many years old will {person} be?",
+            "What age will {person} have reached {amount} years from now?",
+            "How old is {person} going to be after another {amount} years?",
         ),
     ),
     remarks=(
@@ -305,82 +273,66 @@ PROJECT: Final = World(
     ),
     focus=SentenceTemplate("Most questions at the site are about the task {focus}."),
     kinds=(
-        QuestionKind(
-            name="days", frequency=6, gaps={"task": "days"}, program=lookup_program("days", "task"),
-            wordings=build_templates(
-                "How many days does the task {task} take?", "How long does the task {task} last in days?",
-                "What is the length of the task {task} in days?", "How many days must be planned for the task {task}?",
-                "For how many days does the work on the task {task} go on?",
-            ),
-            answer_template=SentenceTemplate("The length of the task {task} is {answer_number} days."),
+        _question(
+            "days", 6, {"task": "days"}, lookup_program("days", "task"),
+            "The length of the task {task} is {answer_number} days.",
+            "How many days does the task {task} take?", "How long does the task {task} last in days?",
+            "What is the length of the task {task} in days?", "How many days must be planned for the task {task}?",
+            "For how many days does the work on the task {task} go on?",
         ),
-        QuestionKind(
-            name="worker", frequency=5, gaps={"task": "worker"}, program=lookup_program("worker", "task"),
-            wordings=build_templates(
-                "Who does the task {task}?", "Who is in charge of the task {task}?", "Whose task is {task}?",
-                "Who has been given the task {task}?", "Which worker does the task {task}?",
-            ),
-            answer_template=SentenceTemplate("The worker for the task {task} is {answer}."),
+        _question(
+            "worker", 5, {"task": "worker"}, lookup_program("worker", "task"),
+            "The worker for the task {task} is {answer}.",
+            "Who does the task {task}?", "Who is in charge of the task {task}?", "Whose task is {task}?",
+            "Who has been given the task {task}?", "Which worker does the task {task}?",
         ),
-        QuestionKind(
-            name="before", frequency=4, gaps={"task": "before"}, program=lookup_program("before", "task"),
-            wordings=build_templates(
-                "Which task must be done before the task {task} can begin?", "What does the task {task} wait for?",
-                "After which task can the task {task} begin?",
-                "What has to be done first so that the task {task} can start?",
-                "On which task does the task {task} depend?",
-            ),
-            answer_template=SentenceTemplate("The task {task} waits for {answer}."),
+        _question(
+            "before", 4, {"task": "before"}, lookup_program("before", "task"),
+            "The task {task} waits for {answer}.",
+            "Which task must be done before the task {task} can begin?", "What does the task {task} wait for?",
+            "After which task can the task {task} begin?",
+            "What has to be done first so that the task {task} can start?",
+            "On which task does the task {task} depend?",
         ),
-        QuestionKind(
-            name="earliest", frequency=4, gaps={"task": "days"}, program=compute_earliest_day,
-            wordings=build_templates(
-                "After how many days can the task {task} be finished at the earliest?",
-                "What is the least number of days until the task {task} is finished?",
-                "How many days from the start will it take until the task {task} is done?",
-                "How soon can the task {task} be done, in days from the start?",
-                "What is the shortest time in days until the end of the task {task}?",
-            ),
-            answer_template=SentenceTemplate("The task {task} is finished after {answer_number} days at the earliest."),
+        _question(
+            "earliest", 4, {"task": "days"}, compute_earliest_day,
+            "The task {task} is finished after {answer_number} days at the earliest.",
+            "After how many days can the task {task} be finished at the earliest?",
+            "What is the least number of days until the task {task} is finished?",
+            "How many days from the start will it take until the task {task} is done?",
+            "How soon can the task {task} be done, in days from the start?",
+            "What is the shortest time in days until the end of the task {task}?",
         ),
-        QuestionKind(
-            name="longer", frequency=2, gaps={"task": "days", "other": "days"}, program=surplus_program("days", "task"),
-            wordings=build_templates(
-                "How many days longer does the task {task} take than the task {other}?",
-                "By how many days is the task {task} longer than the task {other}?",
-                "How many days shorter is the task {other} than the task {task}?",
-                "What is the difference in days between the task {task} and the shorter task {other}?",
-                "How many more days go into the task {task} than into the task {other}?",
-            ),
-            answer_template=SentenceTemplate("The task {task} is {answer_number} days longer than {other}."),
+        _question(
+            "longer", 2, {"task": "days", "other": "days"}, surplus_program("days", "task"),
+            "The task {task} is {answer_number} days longer than {other}.",
+            "How many days longer does the task {task} take than the task {other}?",
+            "By how many days is the task {task} longer than the task {other}?",
+            "How many days shorter is the task {other} than the task {task}?",
+            "What is the difference in days between the task {task} and the shorter task {other}?",
+            "How many more days go into the task {task} than into the task {other}?",
         ),
-        QuestionKind(
-            name="workload", frequency=3, gaps={"worker": "worker of"}, program=compute_workload,
-            wordings=build_templates(
-                "How many days does {worker} work in all?", "What is the total of {worker}'s days of work?",
-                "For how many days is {worker} needed altogether?", "How many days of work has {worker} got in total?",
-                "What do the days of all tasks of {worker} add up to?",
-            ),
-            answer_template=SentenceTemplate("The days of {worker} in all are {answer_number}."),
+        _question(
+            "workload", 3, {"worker": "worker of"}, compute_workload,
+            "The days of {worker} in all are {answer_number}.",
+            "How many days does {worker} work in all?", "What is the total of {worker}'s days of work?",
+            "For how many days is {worker} needed altogether?", "How many days of work has {worker} got in total?",
+            "What do the days of all tasks of {worker} add up to?",
         ),
-        QuestionKind(
-            name="longest", frequency=2, gaps={}, program=extreme_program("days", max),
-            wordings=build_templates(
-                "Which task takes the longest?", "What is the longest task?", "Which task has the most days?",
-                "On which task do the workers spend the most days?", "What takes more days than any other task?",
-            ),
-            answer_template=SentenceTemplate("The longest task is {answer}."),
+        _question(
+            "longest", 2, {}, extreme_program("days", max),
+            "The longest task is {answer}.",
+            "Which task takes the longest?", "What is the longest task?", "Which task has the most days?",
+            "On which task do the workers spend the most days?", "What takes more days than any other task?",
         ),
-        QuestionKind(
-            name="delayed", frequency=1.5, gaps={"task": "days", "amount": ""}, program=compute_delayed_days,
-            wordings=build_templates(
-                "How many days does the task {task} take if it lasts {amount} days longer?",
-                "With {amount} days of rain, how many days does the task {task} take?",
-                "What is the length of the task {task} in days with a delay of {amount} days?",
-                "If the task {task} is held up for {amount} days, how many days does it take?",
-                "How long in days is the task {task} when {amount} days are lost?",
-            ),
-            answer_template=SentenceTemplate("With {amount} days more, the task {task} takes {answer_number} days."),
+        _question(
+            "delayed", 1.5, {"task": "days", "amount": ""}, compute_delayed_days,
+            "With {amount} days more, the task {task} takes {answer_number} days.",
+            "How many days does the task {task} take if it lasts {amount} days longer?",
+            "With {amount} days of rain, how many days does the task {task} take?",
+            "What is the length of the task {task} in days with a delay of {amount} days?",
+            "If the task {task} is held up for {amount} days, how many days does it take?",
+            "How long in days is the task {task} when {amount} days are lost?",
         ),
     ),
     remarks=(

@@ -1,14 +1,17 @@
-"""The report of `circadia eval stateful`."""
+"""`circadia eval stateful`: a run, and its report."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
-from circadia.evaluation.arms import LEARNED_CONTEXT_ARMS, READY_ANSWER_ARMS, Arm
-from circadia.evaluation.asker import Asker
+from circadia.errors import InvalidRequest, StartError
+from circadia.evaluation import dataset
+from circadia.evaluation.arms import LEARNED_CONTEXT_ARMS, READY_ANSWER_ARMS, Arm, CasePreparer
+from circadia.evaluation.asker import TRIES, Asker
 from circadia.evaluation.dataset import Case
-from circadia.evaluation.generator import WORDINGS
+from circadia.evaluation.generator import WORDINGS, generate_cases
 from circadia.evaluation.measure import (
     WEIGHTS,
     ArmComparison,
@@ -19,9 +22,17 @@ from circadia.evaluation.measure import (
     compute_bins,
     compute_break_even,
 )
+from circadia.evaluation.models import EvalEnvironment, ModelChoice, build_progress, open_eval_model
 from circadia.evaluation.report import Chart, Findings, Grid
-from circadia.evaluation.scripted_model import DERIVED_RESULTS, MISLED_SHARE, PHRASINGS, STEP_TOKENS
+from circadia.evaluation.scripted_model import DERIVED_RESULTS, MISLED_SHARE, PHRASINGS, STEP_TOKENS, parse_context
+from circadia.memory.embedding.bundled import BundledEmbedder
 
+CONTEXTS: Final = 20
+"""Generated contexts for the scripted model."""
+FEWER_CONTEXTS: Final = 4
+"""Generated contexts for models that take time or money."""
+MAX_QUESTIONS: Final = 100
+"""Most questions a context."""
 UNEXPECTED_SHARE: Final = sum(WORDINGS[PHRASINGS:]) / sum(WORDINGS)
 """Share of generated questions in wordings that the scripted model never expects."""
 SCRIPTED_NOTE: Final = (
@@ -34,51 +45,133 @@ SCRIPTED_NOTE: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StatefulResults:
-    measuring: ArmComparison
-    asker: Asker
-    cases: Sequence[Case]
-    arms: Sequence[Arm]
-    sizes: Sequence[int]
-    """Numbers of questions a context."""
-    scripted: bool
-    generated: bool
-    """Whether the contexts come from the generator."""
-    unread: int
-    """Contexts that the scripted model cannot parse."""
-    command: str
-    at: datetime
+class StatefulRun:
+    """A run of `circadia eval stateful`."""
+
+    def __init__(
+        self,
+        chosen: ModelChoice,
+        around: EvalEnvironment,
+        *,
+        data: Path | None,
+        contexts_wanted: int | None,
+        questions: str,
+        arms: str,
+        expected: int,
+        seed: int,
+        at_once: int,
+    ) -> None:
+        """Load or generate the contexts. Raises InvalidRequest: malformed options or data. NotFound: no such file."""
+        self._chosen = chosen
+        self._around = around
+        self._sizes = _parse_sizes(questions)
+        self._arms = _parse_arms(arms)
+        self._expected = expected
+        self._seed = seed
+        self._at_once = at_once
+        self._generated = data is None
+        if data is None:
+            context_count = contexts_wanted or (CONTEXTS if chosen.is_scripted else FEWER_CONTEXTS)
+            self.cases = generate_cases(seed, context_count, max(self._sizes))
+        else:
+            self.cases = _limit_questions(dataset.load_cases(data)[:contexts_wanted], max(self._sizes))
+        self._measuring: ArmComparison | None = None
+
+    def save_data(self, path: Path) -> None:
+        """Write the contexts as JSON Lines. Raises StartError: the file cannot be written."""
+        try:
+            path.write_text(dataset.dump_cases(self.cases), "utf-8")
+        except OSError as error:
+            raise StartError(f"{str(path)!r} cannot be written: {error}; name another file with --save-data") from error
+
+    async def run(self) -> None:
+        """Measure. Raises CircadiaError: the model cannot be reached."""
+        words = await BundledEmbedder().word_vectors()
+        around = self._around
+        async with open_eval_model(self._chosen, around) as model:
+            asker = Asker(model, around.clock)
+            preparing = CasePreparer(asker, self._arms, self._expected, words)
+            self._measuring = ArmComparison(
+                asker, preparing, self.cases, self._arms, seed=self._seed, at_once=self._at_once
+            )
+            if not self._chosen.is_scripted:
+                calls = self._measuring.max_calls
+                around.to.print(
+                    f"{model.name} of {model.upstream} gets up to {calls:,} calls, or {TRIES * calls:,} with retries.",
+                    soft_wrap=True,
+                )
+            with build_progress(around.to) as bar:
+                task = bar.add_task("answers", total=self._measuring.step_count)
+                await self._measuring.run(lambda: bar.advance(task))
+
+    def build_findings(self, command: str) -> Findings | None:
+        """Return the findings; None if nothing was measured."""
+        if self._measuring is None or not self._measuring.tally.trials:
+            return None
+        return build_stateful_findings(
+            self._measuring,
+            self._sizes,
+            scripted=self._chosen.is_scripted,
+            generated=self._generated,
+            command=command,
+            at=self._around.clock.now(),
+        )
 
 
-def build_stateful_findings(run: StatefulResults) -> Findings:
-    tally = run.measuring.tally
-    results, parts = compute_arm_results(tally, run.arms, run.sizes), compute_bins(tally, run.arms)
+def _limit_questions(cases: Sequence[Case], questions: int) -> list[Case]:
+    return [Case(name=case.name, context=case.context, questions=case.questions[:questions]) for case in cases]
+
+
+def _parse_sizes(given: str) -> list[int]:
+    try:
+        sizes = sorted({int(size) for size in given.split(",")})
+    except ValueError:
+        sizes = [0]
+    if sizes[0] < 1 or sizes[-1] > MAX_QUESTIONS:
+        raise InvalidRequest(
+            f"--questions must be numbers from 1 to {MAX_QUESTIONS} with commas between them, not {given!r}"
+        )
+    return sizes
+
+
+def _parse_arms(given: str) -> list[Arm]:
+    named = [name.strip() for name in given.split(",")]
+    unknown = [name for name in named if name not in set(Arm)]
+    if unknown:
+        raise InvalidRequest(f"no arm {unknown[0]!r}; known: {', '.join(Arm)}")
+    return [arm for arm in Arm if arm in named]
+
+
+def build_stateful_findings(
+    measuring: ArmComparison, sizes: Sequence[int], *, scripted: bool, generated: bool, command: str, at: datetime
+) -> Findings:
+    """Return the findings for these numbers of questions a context; `generated` says where the contexts are from."""
+    tally, asker, arms, cases = measuring.tally, measuring.asker, measuring.arms, measuring.cases
+    results, parts = compute_arm_results(tally, arms, sizes), compute_bins(tally, arms)
     even = compute_break_even(results)
-    asker = run.asker
     spent = {**asdict(asker.spent), "estimated": asker.estimated}
     return Findings(
         title="Sleep-time compute: what it costs and brings, by questions a context",
-        command=run.command,
-        at=run.at,
+        command=command,
+        at=at,
         complete=tally.complete,
         grids=[
             _size_grid(results),
             *_lookup_grids(results),
             _break_even_grid(even, results),
-            *([_bin_grid(parts, run.arms)] if parts else []),
+            *([_bin_grid(parts, arms)] if parts else []),
         ],
         charts=_build_charts(results, parts),
         notes=[
-            *_build_notes(run, results),
+            *_build_notes(measuring, results, scripted=scripted, generated=generated),
             f"The run took {spent['calls']:,} calls, {spent['failed']:,} of them failed.",
         ],
         figures={
             "model": asker.mind.name,
             "upstream": asker.mind.upstream,
-            "arms": list(run.arms),
+            "arms": list(arms),
             "weights": WEIGHTS,
-            "contexts": len(run.cases),
+            "contexts": len(cases),
             "spent": spent,
             "figures": [_build_row(result) for result in results],
             "break_even": [asdict(point) for point in even],
@@ -209,7 +302,7 @@ def _build_charts(found: Sequence[ArmResult], parts: Sequence[PredictabilityBin]
     return charts if found else []
 
 
-def _build_notes(run: StatefulResults, found: Sequence[ArmResult]) -> list[str]:
+def _build_notes(run: ArmComparison, found: Sequence[ArmResult], *, scripted: bool, generated: bool) -> list[str]:
     notes = [
         "Cost of a question: its hot tokens, prompt and generated, times the weight, plus its share of the sleep "
         "tokens, which are spent once a context. Repeated prompts are counted in full, without caches.",
@@ -217,15 +310,15 @@ def _build_notes(run: StatefulResults, found: Sequence[ArmResult]) -> list[str]:
         "that do not match the key. The same text: apart from white space, width and a closing mark. For n questions, "
         "the first n of each context with at least n are counted.",
     ]
-    if run.scripted:
+    if scripted:
         notes.insert(0, SCRIPTED_NOTE)
-    if run.unread:
+    if scripted and (unread := sum(parse_context(case.context) is None for case in run.cases)):
         notes.insert(
             0,
-            f"The scripted model can only read the generator's contexts. It cannot read {run.unread} of these "
+            f"The scripted model can only read the generator's contexts. It cannot read {unread} of these "
             f"{len(run.cases)}, so its answers there mean nothing; name a real model with --model.",
         )
-    if run.generated:
+    if generated:
         notes.append(
             "Predictability is the probability that the question comes next, by the odds with which it was drawn."
         )
