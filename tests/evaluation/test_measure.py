@@ -61,11 +61,11 @@ def trial(
     *,
     is_right: bool = True,
     ready: str | None = None,
-    way: MatchKind | None = None,
+    match_kind: MatchKind | None = None,
 ) -> Trial:  # fmt: skip
     return Trial(
-        arm=arm, case=0, question=question, likely=0.1 * question, hot=hot, right=is_right, ready=ready, way=way,
-        false=ready is not None and not is_right,
+        arm=arm, case=0, question=question, likely=0.1 * question, hot=hot, right=is_right, ready=ready,
+        match_kind=match_kind, false=ready is not None and not is_right,
     )  # fmt: skip
 
 
@@ -80,11 +80,12 @@ def by_hand() -> TrialResults:
     asked, nothing = EvaluationUsage(prompt=100, generated=50, calls=1), EvaluationUsage()
     prepared = PreparedContext(
         learned="", ready=(), index=AnswerIndex(same_vector), learning=EvaluationUsage(prompt=7, generated=9),
-        readying=EvaluationUsage(prompt=300, generated=200, calls=4),
+        answering=EvaluationUsage(prompt=300, generated=200, calls=4),
     )  # fmt: skip
     trials = [
         trial(Arm.NONE, 0, asked), trial(Arm.ANSWERS, 0, asked),
-        trial(Arm.NONE, 1, asked), trial(Arm.ANSWERS, 1, nothing, is_right=False, ready="hit", way=MatchKind.SIMILAR),
+        trial(Arm.NONE, 1, asked),
+        trial(Arm.ANSWERS, 1, nothing, is_right=False, ready="hit", match_kind=MatchKind.SIMILAR),
     ]  # fmt: skip
     return TrialResults(trials=trials, prepared={0: prepared})
 

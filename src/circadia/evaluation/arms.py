@@ -128,12 +128,12 @@ class PreparedContext:
     """Ready answers by their place."""
     learning: EvaluationUsage
     """Usage of the rewriting."""
-    readying: EvaluationUsage
+    answering: EvaluationUsage
     """Usage of predicting and answering questions."""
 
     def sleep_usage(self, arm: Arm) -> EvaluationUsage:
         spent = self.learning if arm in LEARNED_CONTEXT_ARMS else EvaluationUsage()
-        return spent + self.readying if arm in READY_ANSWER_ARMS else spent
+        return spent + self.answering if arm in READY_ANSWER_ARMS else spent
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,7 +142,7 @@ class UsedAnswer:
 
     ready: PrecomputedAnswer
     served: bool
-    way: MatchKind | None
+    match_kind: MatchKind | None
     """How the lookup found it; None without a lookup."""
 
 
@@ -159,7 +159,7 @@ class Trial:
     right: bool
     ready: str | None
     """`hit` for a served ready answer, `hint` for a shown one."""
-    way: MatchKind | None
+    match_kind: MatchKind | None
     false: bool
     """Whether that ready answer does not match the key."""
 
@@ -178,7 +178,7 @@ class CasePreparer:
 
     async def prepare(self, case: Case) -> PreparedContext:
         """Prepare a context. Raises UpstreamFailed."""
-        learned, learning, ready, readying = (
+        learned, learning, ready, answering = (
             case.context,
             EvaluationUsage(),
             list[PrecomputedAnswer](),
@@ -191,19 +191,19 @@ class CasePreparer:
             if rewritten is not None and rewritten.context.strip():
                 learned = rewritten.context
         if self._arms & READY_ANSWER_ARMS:
-            expectation, readying = await self._asker.ask(
+            expectation, answering = await self._asker.ask(
                 build_expect_prompt(case.context, self._expected), LikelyQuestions, most_tokens=EXPECT_TOKENS
             )
             for likely_question in [] if expectation is None else expectation.questions[: self._expected]:
                 prepared, spent = await self._answer_ahead(case.context, likely_question)
-                readying += spent
+                answering += spent
                 ready += [] if prepared is None else [prepared]
         index = AnswerIndex(self._words)
         index.add(
             AnswerableQuestion(id=AnswerId(str(at)), phrasings=entry.phrasings, confidence=1.0)
             for at, entry in enumerate(ready)
         )
-        return PreparedContext(learned=learned, ready=ready, index=index, learning=learning, readying=readying)
+        return PreparedContext(learned=learned, ready=ready, index=index, learning=learning, answering=answering)
 
     async def _answer_ahead(
         self, context: str, expected: LikelyQuestion
@@ -269,12 +269,12 @@ class ArmRunner:
         return self._judged[prompt]
 
     def _build_used_answer(self, match: Match, *, served: bool) -> UsedAnswer:
-        return UsedAnswer(ready=self._prepared.ready[int(match.answer)], served=served, way=match.kind)
+        return UsedAnswer(ready=self._prepared.ready[int(match.answer)], served=served, match_kind=match.kind)
 
     def _pick_wrong_answer(self, asked: KeyedQuestion) -> UsedAnswer | None:
         """Return a random ready answer that does not match the key, None if there is none."""
         wrong = [entry for entry in self._prepared.ready if not matches_key(entry.answer, asked.key)]
-        return UsedAnswer(ready=self._draw.choice(wrong), served=False, way=None) if wrong else None
+        return UsedAnswer(ready=self._draw.choice(wrong), served=False, match_kind=None) if wrong else None
 
     async def _ask(self, prompt: Prompt) -> tuple[ReasonedAnswer | None, EvaluationUsage]:
         if prompt not in self._asked:

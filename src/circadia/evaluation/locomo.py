@@ -148,7 +148,7 @@ class LocomoResults:
 
 async def measure_recall(
     talks: Sequence[LongConversation],
-    mind: ChatModel | None,
+    model: ChatModel | None,
     clock: Clock,
     to: LocomoResults,
     advance: Callable[[], None],
@@ -159,7 +159,7 @@ async def measure_recall(
     """
     embedder = BundledEmbedder()
     for talk in talks:
-        watched = None if mind is None else RecordingModel(mind, clock)
+        watched = None if model is None else RecordingModel(model, clock)
         with TemporaryDirectory(prefix="circadia-eval-") as folder:
             async with open_scratch_store(Path(folder)) as (store, signals):
                 async with open_pass_harness(store, signals, watched, clock=clock, embedder=embedder) as running:
@@ -247,7 +247,7 @@ async def _measure_question(
     )
 
 
-def build_locomo_findings(measured: LocomoResults, mind: ChatModel | None, command: str, at: datetime) -> Findings:
+def build_locomo_findings(measured: LocomoResults, model: ChatModel | None, command: str, at: datetime) -> Findings:
     talks = list(measured.full)
     kinds = sorted({score.kind for score in measured.asked if score.kind})
     groups = [
@@ -258,7 +258,7 @@ def build_locomo_findings(measured: LocomoResults, mind: ChatModel | None, comma
     rows = [_build_row(name, some, measured) for name, some in groups if some]
     turns = max(sum(measured.turns.values()), 1)
     sleep = {
-        "model": None if mind is None else mind.name, "passes": measured.passes, "failed_passes": measured.failed,
+        "model": None if model is None else model.name, "passes": measured.passes, "failed_passes": measured.failed,
         "calls": measured.calls, "calls_a_turn": measured.calls / turns, "prompt_tokens": measured.prompt,
         "generated_tokens": measured.generated, "tokens_a_turn": (measured.prompt + measured.generated) / turns,
         "notes": measured.notes, "turns": sum(measured.turns.values()),
@@ -266,7 +266,7 @@ def build_locomo_findings(measured: LocomoResults, mind: ChatModel | None, comma
     return Findings(
         title="Memory of long talks: evidence in the context of each question", command=command, at=at,
         complete=measured.complete, grids=[_recall_grid(rows), _sleep_grid(sleep)], charts=_build_charts(rows),
-        notes=_build_notes(measured, mind), figures={"recall": rows, "sleep": sleep},
+        notes=_build_notes(measured, model), figures={"recall": rows, "sleep": sleep},
     )  # fmt: skip
 
 
@@ -336,7 +336,7 @@ def _build_charts(rows: Sequence[dict[str, Any]]) -> list[Chart]:
     ]  # fmt: skip
 
 
-def _build_notes(measured: LocomoResults, mind: ChatModel | None) -> list[str]:
+def _build_notes(measured: LocomoResults, model: ChatModel | None) -> list[str]:
     policy = AgentPolicy()
     notes = [
         "recall: the share of a question's evidence, turns of the talk, that its context quotes, averaged over all "
@@ -347,7 +347,7 @@ def _build_notes(measured: LocomoResults, mind: ChatModel | None) -> list[str]:
         "Each talk is stored in a new bank, turn by turn, with a pass after each sitting. The bundled embedder makes "
         "the vectors.",
     ]
-    if mind is None:
+    if model is None:
         notes.append(
             "Without a model, passes ran only the operations that need none and spent no tokens. With --model, a model "
             "consolidates, and the report shows its usage."
@@ -367,7 +367,7 @@ class LocomoRun:
         self._chosen = chosen
         self._around = around
         self._talks = talks
-        self._mind: ChatModel | None = None
+        self._model: ChatModel | None = None
         self._measured = LocomoResults()
 
     async def run(self) -> None:
@@ -376,11 +376,11 @@ class LocomoRun:
         if self._chosen is None:
             await self._measure()
         elif self._chosen.is_scripted:
-            self._mind = RuleBasedModel()
+            self._model = RuleBasedModel()
             await self._measure()
         else:
             async with open_eval_model(self._chosen, around) as model:
-                self._mind = model
+                self._model = model
                 about = sum(len(talk.turns) for talk in self._talks) * CALLS_A_TURN
                 around.to.print(f"{model.name} of {model.upstream} gets about {about:,.0f} calls.")
                 await self._measure()
@@ -388,10 +388,12 @@ class LocomoRun:
     async def _measure(self) -> None:
         with build_progress(self._around.to) as bar:
             task = bar.add_task("sittings and questions", total=count_steps(self._talks))
-            await measure_recall(self._talks, self._mind, self._around.clock, self._measured, lambda: bar.advance(task))
+            await measure_recall(
+                self._talks, self._model, self._around.clock, self._measured, lambda: bar.advance(task)
+            )
 
     def build_findings(self, command: str) -> Findings | None:
         """Return the findings; None if nothing was measured."""
         if not self._measured.passes:
             return None
-        return build_locomo_findings(self._measured, self._mind, command, self._around.clock.now())
+        return build_locomo_findings(self._measured, self._model, command, self._around.clock.now())

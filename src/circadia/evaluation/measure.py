@@ -157,7 +157,7 @@ class ArmComparison:
                             hot=hot,
                             right=matches_key(answer, question.key),
                             ready=None if used is None else "hit" if used.served else "hint",
-                            way=None if used is None else used.way,
+                            match_kind=None if used is None else used.match_kind,
                             false=used is not None and not matches_key(used.ready.answer, question.key),
                         )
                     )
@@ -196,8 +196,8 @@ def _compute_arm_result(tally: TrialResults, arm: Arm, size: int, whole: Collect
     )  # fmt: skip
 
 
-def _count_lookups(trials: Sequence[Trial], way: MatchKind) -> LookupCounts:
-    matching = [trial for trial in trials if trial.way is way]
+def _count_lookups(trials: Sequence[Trial], match_kind: MatchKind) -> LookupCounts:
+    matching = [trial for trial in trials if trial.match_kind is match_kind]
     return LookupCounts(found=len(matching), false=sum(trial.false for trial in matching))
 
 

@@ -42,11 +42,11 @@ WITHOUT_LIMITS: Final[Mapping[str, Any]] = {
 class RecordingModel:
     """Wraps a model and records its prompts and its time, which is not a pass's own; rule-based by default."""
 
-    def __init__(self, mind: ChatModel | None = None, clock: Clock | None = None) -> None:
-        self._mind = mind or RuleBasedModel()
+    def __init__(self, model: ChatModel | None = None, clock: Clock | None = None) -> None:
+        self._model = model or RuleBasedModel()
         self._clock = clock or SystemClock()
-        self.name = self._mind.name
-        self.upstream = self._mind.upstream
+        self.name = self._model.name
+        self.upstream = self._model.upstream
         self.asked: list[str] = []
         """What a model would read: rules, data, and the answer's schema."""
         self.used: list[Usage] = []
@@ -58,7 +58,7 @@ class RecordingModel:
         """Return the model's answer. Raises ModelAnswerError."""
         began, spent = self._clock.monotonic(), time.process_time()
         try:
-            answer, used = await self._mind.ask(prompt, output, most_tokens=most_tokens)
+            answer, used = await self._model.ask(prompt, output, most_tokens=most_tokens)
             self.used.append(used)
             return answer, used
         finally:
@@ -67,10 +67,10 @@ class RecordingModel:
             self.cpu_seconds += time.process_time() - spent
 
     def price(self, used: Usage) -> int | None:
-        return self._mind.price(used)
+        return self._model.price(used)
 
     def worst_price(self, input_tokens: int, output_tokens: int) -> int | None:
-        return self._mind.worst_price(input_tokens, output_tokens)
+        return self._model.worst_price(input_tokens, output_tokens)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,16 +94,16 @@ class PassHarness:
         clock: Clock,
         signals: Signals,
         memory: MemoryServices,
-        tier: SleeptimeService,
+        sleeptime: SleeptimeService,
         worker: SleepWorker,
-        mind: RecordingModel | None,
+        model: RecordingModel | None,
     ) -> None:
         self.store = store
         self.clock = clock
         self.signals = signals
         self.memory = memory
-        self.tier = tier
-        self.mind = mind
+        self.sleeptime = sleeptime
+        self.model = model
         self._worker = worker
 
     async def run_pass(self, bank: Bank) -> PassTiming:
@@ -114,12 +114,12 @@ class PassHarness:
             if key == bank.id and data["status"] not in ("pending", "running"):
                 ended.set()
 
-        chat_model = self.mind
-        model, cpu = (chat_model.seconds, chat_model.cpu_seconds) if chat_model else (0.0, 0.0)
+        chat_model = self.model
+        model_seconds, cpu = (chat_model.seconds, chat_model.cpu_seconds) if chat_model else (0.0, 0.0)
         stop_listening = self.signals.listen(TOPIC, on_signal)
         try:
             async with self.store.begin_write() as tx:
-                run = await self.tier.request_pass(tx, bank, NewPass(trigger=Trigger.HAND, by="evaluation"))
+                run = await self.sleeptime.request_pass(tx, bank, NewPass(trigger=Trigger.HAND, by="evaluation"))
             began, spent = self.clock.monotonic(), time.process_time()
             await self._worker.step()
             await ended.wait()
@@ -127,12 +127,12 @@ class PassHarness:
         finally:
             stop_listening()
         if chat_model:
-            model, cpu = chat_model.seconds - model, chat_model.cpu_seconds - cpu
+            model_seconds, cpu = chat_model.seconds - model_seconds, chat_model.cpu_seconds - cpu
         async with self.store.begin_read() as tx:
             done = await tx.passes.get(run.id)
         if done is None or done.status.value not in ("succeeded", "no_change"):
             raise PassFailed(f"the pass did not succeed: {done!r}")
-        return PassTiming(sleep_pass=done, seconds=seconds - model, cpu_seconds=used - cpu)
+        return PassTiming(sleep_pass=done, seconds=seconds - model_seconds, cpu_seconds=used - cpu)
 
 
 @contextlib.asynccontextmanager

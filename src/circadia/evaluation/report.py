@@ -40,7 +40,7 @@ class Chart:
 
 
 def render_bars(chart: Chart) -> Text:
-    most = max((value for values in chart.series.values() for value in values), default=0.0)
+    longest_value = max((value for values in chart.series.values() for value in values), default=0.0)
     alone = len(chart.series) == 1
     wide = max(map(len, chart.places if alone else chart.series), default=0)
     drawing = Text(f"{chart.title}\n", "bold")
@@ -49,14 +49,14 @@ def render_bars(chart: Chart) -> Text:
             drawing.append(f"{chart.across} {place}\n", "dim")
         for number, (name, values) in enumerate(chart.series.items()):
             drawing.append(f"  {place if alone else name:<{wide}} ")
-            drawing.append(_render_bar(values[at], most), _STYLES[number % len(_STYLES)])
+            drawing.append(_render_bar(values[at], longest_value), _STYLES[number % len(_STYLES)])
             drawing.append(f" {values[at]:,.0f}\n")
     drawing.append(f"({chart.unit})", "dim")
     return drawing
 
 
-def _render_bar(value: float, most: float) -> str:
-    eighths = round(8 * WIDTH * value / most) if most > 0 else 0
+def _render_bar(value: float, longest_value: float) -> str:
+    eighths = round(8 * WIDTH * value / longest_value) if longest_value > 0 else 0
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
 
 

@@ -1,7 +1,7 @@
 """`circadia eval stateful`: a run, and its report."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -10,7 +10,6 @@ from circadia.errors import InvalidRequest, StartError
 from circadia.evaluation import dataset
 from circadia.evaluation.arms import LEARNED_CONTEXT_ARMS, READY_ANSWER_ARMS, Arm, CasePreparer
 from circadia.evaluation.asker import TRIES, Asker
-from circadia.evaluation.dataset import Case
 from circadia.evaluation.generator import WORDINGS, generate_cases
 from circadia.evaluation.measure import (
     WEIGHTS,
@@ -74,7 +73,8 @@ class StatefulRun:
             context_count = contexts_wanted or (CONTEXTS if chosen.is_scripted else FEWER_CONTEXTS)
             self.cases = generate_cases(seed, context_count, max(self._sizes))
         else:
-            self.cases = _limit_questions(dataset.load_cases(data)[:contexts_wanted], max(self._sizes))
+            cases = dataset.load_cases(data)[:contexts_wanted]
+            self.cases = [replace(case, questions=case.questions[: max(self._sizes)]) for case in cases]
         self._measuring: ArmComparison | None = None
 
     def save_data(self, path: Path) -> None:
@@ -116,10 +116,6 @@ class StatefulRun:
             command=command,
             at=self._around.clock.now(),
         )
-
-
-def _limit_questions(cases: Sequence[Case], questions: int) -> list[Case]:
-    return [Case(name=case.name, context=case.context, questions=case.questions[:questions]) for case in cases]
 
 
 def _parse_sizes(given: str) -> list[int]:
@@ -167,8 +163,8 @@ def build_stateful_findings(
             f"The run took {spent['calls']:,} calls, {spent['failed']:,} of them failed.",
         ],
         figures={
-            "model": asker.mind.name,
-            "upstream": asker.mind.upstream,
+            "model": asker.model.name,
+            "upstream": asker.model.upstream,
             "arms": list(arms),
             "weights": WEIGHTS,
             "contexts": len(cases),
@@ -240,16 +236,12 @@ def _break_even_grid(even: Sequence[BreakEven], found: Sequence[ArmResult]) -> G
         ],
         rows=[
             [
-                arm, *(_format_break_even(by_place[arm, only, weight]) for only, weight in kinds),
+                arm, *(f"{by_place[arm, *kind]:,}" if by_place[arm, *kind] is not None else "never" for kind in kinds),
                 f"{100 * (right[arm] - right[Arm.NONE]):+.1f}",
             ]
             for arm in arms
         ],
     )  # fmt: skip
-
-
-def _format_break_even(questions: int | None) -> str:
-    return "never" if questions is None else f"{questions:,}"
 
 
 def _bin_grid(parts: Sequence[PredictabilityBin], arms: Sequence[Arm]) -> Grid:

@@ -156,7 +156,7 @@ class PromptRow:
             if len(self.text) <= QUOTATION_CHARACTERS
             else f"{self.text[:QUOTATION_CHARACTERS].rsplit(' ', 1)[0]} …"
         )
-        return f'{self.speaker[:1].upper()}{self.speaker[1:]} said on {self.day}: "{short}"'
+        return f'{_capitalize(self.speaker)} said on {self.day}: "{short}"'
 
 
 class RuleBasedModel:
@@ -294,7 +294,7 @@ def build_reflection(data: str) -> ReflectionAnswer:
     known = " ".join(row.text for row in every if row.key[0] == "b")
     beliefs = [
         Belief(
-            text=f"{who[:1].upper()}{who[1:]} often speaks of {word}.", ids=[row.key for row in days.values()][:10]
+            text=f"{_capitalize(who)} often speaks of {word}.", ids=[row.key for row in days.values()][:10]
         )
         for (who, word), days in often
         if len(days) > 1 and f" {word}." not in known

@@ -37,12 +37,12 @@ def coordination(
 ) -> Output:
     """Show how an agent may be woken, with the source of each setting, or change it from the next decision on."""
     body = {full_key(key): value for key, value in settings_of(changes or []).items()}
-    whose = full_reference(agent, session)
+    target = full_reference(agent, session)
 
     async def apply_changes(client: Client) -> CoordinationView:
         for key in reset or []:
-            await client.reset_coordination(whose, full_key(key))
-        return await (client.change_coordination(whose, body) if body else client.show_coordination(whose))
+            await client.reset_coordination(target, full_key(key))
+        return await (client.change_coordination(target, body) if body else client.show_coordination(target))
 
     return Output(server.ask(apply_changes), _settings_table)
 

@@ -52,15 +52,15 @@ def schedule(
     if dry_run and file is None:
         raise InvalidRequest("--dry-run checks a file; name it with --set")
     now = SystemClock().now()
-    whose, since, until = full_reference(agent, session), now.isoformat(), (now + timedelta(days=days)).isoformat()
+    target, since, until = full_reference(agent, session), now.isoformat(), (now + timedelta(days=days)).isoformat()
     plan = {} if file is None else _read_plan(file)
 
     async def set_and_show(client: Client) -> ScheduleView:
         if plan:
-            written = await client.set_schedule(whose, **plan, dry_run=dry_run)
+            written = await client.set_schedule(target, **plan, dry_run=dry_run)
             if dry_run:
                 return written
-        return await client.show_schedule(whose, since=since, until=until)
+        return await client.show_schedule(target, since=since, until=until)
 
     return Output(server.ask(set_and_show), _show)
 

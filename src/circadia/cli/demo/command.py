@@ -28,7 +28,7 @@ from circadia.llm import local, local_weights
 
 DEFAULT_MODEL = "smollm2"
 DEFAULT_PRICE = "gpt-5-mini"
-SHORTEST_SECONDS = 5.0
+MIN_RUN_SECONDS = 5.0
 TERMINATED = 143
 """Exit status after SIGTERM: 128 plus its number."""
 
@@ -65,7 +65,7 @@ def demo(
     price_as: Annotated[str | None, typer.Option(help="Model whose list price the table shows.")] = None,
     seconds: Annotated[
         float,
-        typer.Option(min=SHORTEST_SECONDS, help="Length of each run in seconds; the story's hour is scaled to it."),
+        typer.Option(min=MIN_RUN_SECONDS, help="Length of each run in seconds; the story's hour is scaled to it."),
     ] = 50.0,
     wait_seconds: Annotated[
         float,

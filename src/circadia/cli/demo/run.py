@@ -14,7 +14,7 @@ from circadia.clock import Clock
 from circadia.errors import UpstreamFailed
 from circadia.llm.local import LocalModel
 
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 SETTLE_SECONDS = 5.0
 HOPELESS_ERRORS = 5
 LATE_FACTOR = 1.0
@@ -110,7 +110,7 @@ async def _run_story(stage: DemoContext, session: str, team: Team, progress: _Pr
         await _poll_states(stage.server, session, team, now - last)
         last = now
         stage.view.tick(f"story minute {elapsed * stage.scale.factor / 60:.0f} of {story.STORY_MINUTES}")
-        await stage.clock.sleep(LOOK_SECONDS)
+        await stage.clock.sleep(POLL_SECONDS)
 
 
 async def _page(stage: DemoContext, session: str, incident: story.Incident, progress: _Progress) -> None:
@@ -164,4 +164,4 @@ async def _ledger(stage: DemoContext, session: str, agents: Sequence[AgentTally]
         behind = [agent.agent for agent in agents if ledger.get(agent.agent, LedgerUsage()).calls < agent.model_calls]
         if not behind or stage.clock.monotonic() >= until:
             return ledger
-        await stage.clock.sleep(LOOK_SECONDS)
+        await stage.clock.sleep(POLL_SECONDS)

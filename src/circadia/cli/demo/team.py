@@ -31,12 +31,12 @@ class TeamMember:
 
 
 class Team:
-    def __init__(self, members: Sequence[TeamMember], heard: LineListener) -> None:
+    def __init__(self, members: Sequence[TeamMember], on_line: LineListener) -> None:
         self.tallies = {member.name: AgentTally(agent=member.name) for member in members}
-        self._heard = heard
+        self._on_line = on_line
         self._changed = asyncio.Condition()
         self._processes: dict[str, asyncio.subprocess.Process] = {}
-        self._ears: list[asyncio.Task[None]] = []
+        self._readers: list[asyncio.Task[None]] = []
 
     async def start(self, member: TeamMember, urls: Mapping[str, str], folder: Path) -> None:
         """Start one program; its errors go to a file in `folder`."""
@@ -53,7 +53,7 @@ class Team:
                 limit=_LINE_BYTES,
             )
         self._processes[member.name] = process
-        self._ears.append(asyncio.create_task(self._listen(member.name, process)))
+        self._readers.append(asyncio.create_task(self._listen(member.name, process)))
 
     async def ready(self) -> None:
         """Wait until all programs have connected their clients. Raises StartError if one ends or is late."""
@@ -77,7 +77,7 @@ class Team:
             if process.stdin is not None:
                 process.stdin.close()
         try:
-            await asyncio.wait_for(asyncio.gather(*self._ears, return_exceptions=True), STOP_SECONDS)
+            await asyncio.wait_for(asyncio.gather(*self._readers, return_exceptions=True), STOP_SECONDS)
         except TimeoutError:
             for process in self._processes.values():
                 if process.returncode is None:
@@ -89,23 +89,23 @@ class Team:
         assert process.stdout is not None
         while line := await process.stdout.readline():
             with contextlib.suppress(json.JSONDecodeError):
-                await self._take(name, json.loads(line))
+                await self._handle_line(name, json.loads(line))
         if not self.tallies[name].ended:
-            await self._take(name, {"event": "error", "message": "the program ended unexpectedly"})
-            await self._take(name, {"event": "end"})
+            await self._handle_line(name, {"event": "error", "message": "the program ended unexpectedly"})
+            await self._handle_line(name, {"event": "end"})
 
-    async def _take(self, name: str, line: Mapping[str, Any]) -> None:
+    async def _handle_line(self, name: str, line: Mapping[str, Any]) -> None:
         self.tallies[name].count_line(line)
-        self._heard(name, line)
+        self._on_line(name, line)
         async with self._changed:
             self._changed.notify_all()
 
 
 @contextlib.asynccontextmanager
 async def run_team(
-    members: Sequence[TeamMember], urls: Mapping[str, str], folder: Path, heard: LineListener
+    members: Sequence[TeamMember], urls: Mapping[str, str], folder: Path, on_line: LineListener
 ) -> AsyncGenerator[Team]:
-    team = Team(members, heard)
+    team = Team(members, on_line)
     try:
         for member in members:
             await team.start(member, urls, folder)

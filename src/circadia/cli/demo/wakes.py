@@ -108,19 +108,19 @@ class DemoLauncher:
 class DemoFleet:
     store: Store
     clock: ManualClock
-    tier: WakeServices
+    wakes: WakeServices
     worker: WakeWorker
     agents: dict[str, Agent] = field(default_factory=dict[str, Agent])
 
     async def request_wake(self, beat: StoryBeat) -> None:
         async with self.store.begin_write() as tx:
-            home = await tx.sessions.get_by_name("default")
-            assert home is not None
+            session = await tx.sessions.get_by_name("default")
+            assert session is not None
             sender, override = Principal(), "the shop is down"
             if beat.sender != "operator":
                 sender, override = Principal(agent=await tx.agents.get(self.agents[beat.sender].id)), None
-            letter = OutgoingMessage(to=beat.to, content=beat.text, wake=beat.reason, override=override)
-            await self.tier.inbox.send(tx, sender, home, letter)
+            message = OutgoingMessage(to=beat.to, content=beat.text, wake=beat.reason, override=override)
+            await self.wakes.inbox.send(tx, sender, session, message)
 
     async def run_due_work(self) -> None:
         for _ in range(4):
@@ -138,8 +138,8 @@ async def _open_fleet(folder: Path) -> AsyncGenerator[DemoFleet]:
     settings = settings_from({"launchers": {"demo": _LAUNCHER}})
     async with open_scratch_store(folder) as (store, signals):
         events = EventLog(clock, signals)
-        tier = build_wake_services(settings, clock, ids, events)
-        registry, _, sessions = build_agent_services(settings, clock, ids, events, tier)
+        wakes = build_wake_services(settings, clock, ids, events)
+        registry, _, sessions = build_agent_services(settings, clock, ids, events, wakes)
         routine = RoutineSpec(
             name="stand-up", recurrence=Recurrence(cron="30 9,17 * * *"), instructions="Read your inbox."
         )
@@ -150,22 +150,22 @@ async def _open_fleet(folder: Path) -> AsyncGenerator[DemoFleet]:
                 new = NewAgent(name=name, sleep_events=frozenset({SleepEvent.AGENT_STARTED}))
                 agent, _ = await registry.add(tx, session, new, by="demo")
                 stated = {**coordination, "launcher": "demo"}
-                agents[name] = await tier.coordinations.patch(tx, agent, stated, by="demo")
+                agents[name] = await wakes.coordinations.patch(tx, agent, stated, by="demo")
             for name in ("yuki", "chieko"):
-                await tier.routines.replace(tx, agents[name], [routine], by="demo")
-        parts = WorkerParts(
+                await wakes.routines.replace(tx, agents[name], [routine], by="demo")
+        context = WorkerParts(
             store=store,
             signals=signals,
-            requests=tier.requests,
-            rows=tier.rows,
-            pulses=tier.pulses,
-            routines=tier.routines,
-            inbox=tier.inbox,
+            requests=wakes.requests,
+            rows=wakes.rows,
+            pulses=wakes.pulses,
+            routines=wakes.routines,
+            inbox=wakes.inbox,
             launchers={"demo": DemoLauncher(clock)},
             environment=lambda _, __, ___: {},  # the demo's agents are functions
         )
-        worker = WakeWorker(clock, parts, owner="demo", alone=True)
-        yield DemoFleet(store=store, clock=clock, tier=tier, worker=worker, agents=agents)
+        worker = WakeWorker(clock, context, owner="demo", alone=True)
+        yield DemoFleet(store=store, clock=clock, wakes=wakes, worker=worker, agents=agents)
         await worker.drain(0)
 
 

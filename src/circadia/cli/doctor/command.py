@@ -86,7 +86,7 @@ def _remedy(chosen: EmbedderSettings) -> str:
             return "install the extra, or choose another embedder"
 
 
-SHORTEST_TOKEN = 16
+MIN_TOKEN_CHARACTERS = 16
 
 app = typer.Typer()
 
@@ -159,7 +159,7 @@ def _variables(settings: Settings) -> dict[str, str | None]:
 
 def _check_token(environment: Mapping[str, str]) -> list[Check]:
     return [
-        fail("admin token", f"{name} has fewer than {SHORTEST_TOKEN} characters", "use `openssl rand -hex 32`")
+        fail("admin token", f"{name} has fewer than {MIN_TOKEN_CHARACTERS} characters", "use `openssl rand -hex 32`")
         for name in ("CIRCADIA_ADMIN_TOKEN", "CIRCADIA_ADMIN_TOKEN_SECONDARY")
-        if (token := environment.get(name)) and len(token) < SHORTEST_TOKEN
+        if (token := environment.get(name)) and len(token) < MIN_TOKEN_CHARACTERS
     ]

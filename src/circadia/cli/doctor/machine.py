@@ -16,7 +16,7 @@ from circadia.os_user import PROGRAM_AS_SERVER, OsUser
 from circadia.settings import LimitsSettings
 
 FAST_PARTS = ("uvicorn", "uvloop", "httptools", "aiohttp", "sqlalchemy", "mcp")
-FEWEST_FILES = 256
+MIN_FILES = 256
 SKEW_WARN_SECONDS = 5.0
 """More than a slow answer and the whole seconds of a Date header can explain."""
 SKEW_FAIL_SECONDS = 300.0
@@ -84,7 +84,7 @@ def judge_file_limit(soft: int, hard: int, max_holds: int) -> Check:
     room, needed = holds_within(hard), 2 * max_holds + FILES_RESERVE
     message = f"at most {hard} open files (now {soft}; `circadia serve` raises it)"
     remedy = f"raise it to {needed}: `ulimit -Hn`, LimitNOFILE= of systemd, or --ulimit of a container"
-    if hard < FEWEST_FILES:
+    if hard < MIN_FILES:
         return fail("file limit", message, remedy)
     if room < max_holds:
         return warn("file limit", f"{message}: room for {room} held calls, but limits.max_holds is {max_holds}", remedy)

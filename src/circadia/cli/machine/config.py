@@ -9,11 +9,10 @@ from urllib.parse import urlsplit
 import typer
 from rich.text import Text
 
-from circadia.cli.machine.serve import config_file
+from circadia.cli.machine.serve import config_file, read_config
 from circadia.cli.terminal.output import Listing, Output, display_text, format_setting, table
 from circadia.records.agent import AgentPolicy
 from circadia.settings import Settings, load_settings
-from circadia.settings.yaml_parsing import parse_yaml
 
 app = typer.Typer(no_args_is_help=True, help="Check and show the configuration.")
 
@@ -60,7 +59,7 @@ def check(file: File = None) -> Output:
 def show(file: File = None) -> Output:
     """Print each setting with its value and the source of the value."""
     path = config_file(file)
-    values = list(with_sources(load_settings(path), _raw(path)))
+    values = list(with_sources(load_settings(path), read_config(path)))
 
     def show_values(_: object) -> Listing:
         typer.echo(f"file: {path or 'none'}")
@@ -107,8 +106,3 @@ def _mask_secret(path: tuple[str, ...], value: Any) -> Any:
     if isinstance(value, str) and "://" in value and (password := urlsplit(value).password):
         return value.replace(f":{password}@", f":{HIDDEN}@")
     return value
-
-
-def _raw(path: Path | None) -> Mapping[str, Any]:
-    raw = parse_yaml(path.read_text("utf-8")) if path else None
-    return cast("Mapping[str, Any]", raw) if isinstance(raw, dict) else {}

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, cast
 import typer
 import yaml
 
-from circadia.cli.machine.serve import DEFAULT_CONFIG, config_file
+from circadia.cli.machine.serve import DEFAULT_CONFIG, config_file, read_config
 from circadia.cli.terminal.output import Output, note
 from circadia.errors import Conflict, InvalidRequest
 from circadia.settings import Settings, load_settings
@@ -92,7 +92,8 @@ def init(
         return
     if file.exists():
         raise Conflict(f"{str(file)!r} already exists; edit it, or name another file with --config")
-    names = upstream or _find_providers(os.environ) or _ask_for_provider()
+    found = [name for name, each in PROVIDERS.items() if each.key_env is not None and os.environ.get(each.key_env)]
+    names = upstream or found or _ask_for_provider()
     chosen = dict(_parse_provider(name, os.environ) for name in names)
     text = _build_config(chosen, os.environ)
     settings_from(cast("dict[str, Any]", parse_yaml(text)))  # raises unless the result is valid
@@ -102,14 +103,10 @@ def init(
         raise InvalidRequest(f"cannot write {str(file)!r}: {error}") from error
     note(f"wrote {file} with {', '.join(chosen)}")
     option = "" if file == DEFAULT_CONFIG else f" --config {file}"
-    for step in (
-        _unset_variables(chosen),
-        f"circadia doctor{option}",
-        f"circadia serve{option}",
-        "circadia agents add helper",
-    ):
-        if step:
-            note(f"  {step}")
+    unset = [f"{each.key_env}=…" for each in chosen.values() if each.key_env and not os.environ.get(each.key_env)]
+    steps = [f"export {' '.join(unset)}"] if unset else []
+    for step in (*steps, f"circadia doctor{option}", f"circadia serve{option}", "circadia agents add helper"):
+        note(f"  {step}")
 
 
 def _ask_for_provider() -> list[str]:
@@ -117,16 +114,6 @@ def _ask_for_provider() -> list[str]:
         known = ", ".join(PROVIDERS)
         raise InvalidRequest(f"no provider's key is in the environment; name a provider with --upstream: {known}")
     return [typer.prompt(f"Provider ({', '.join(PROVIDERS)})", default="openai", err=True)]
-
-
-def _unset_variables(chosen: Mapping[str, KnownProvider]) -> str:
-    unset = [each.key_env for each in chosen.values() if each.key_env is not None and not os.environ.get(each.key_env)]
-    return f"export {' '.join(f'{name}=…' for name in unset)}" if unset else ""
-
-
-def _find_providers(environment: Mapping[str, str]) -> Sequence[str]:
-    """Return the providers whose keys the environment has."""
-    return [name for name, each in PROVIDERS.items() if each.key_env is not None and environment.get(each.key_env)]
 
 
 def _parse_provider(text: str, environment: Collection[str]) -> tuple[str, KnownProvider]:
@@ -185,8 +172,7 @@ def sleeptime(
     known = bank or (settings.agents[agent].bank if agent in settings.agents else None)
     bank = known or f"{agent}-memory"
     added = two_agents(settings, agent, bank, upstream=upstream, model=model, turns=turns)
-    raw = parse_yaml(path.read_text("utf-8")) if path else None
-    whole = merge_config(cast("Mapping[str, Any]", raw) if isinstance(raw, dict) else {}, added)
+    whole = merge_config(read_config(path), added)
     settings_from(whole)  # raises unless the result is valid
     if write:
         _write(path or Path("circadia.yaml"), whole)
@@ -238,10 +224,10 @@ def two_agents(
 def merge_config(before: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(before)
     for name, value in added.items():
-        there = merged.get(name)
-        inner = isinstance(value, Mapping) and isinstance(there, Mapping)
+        existing = merged.get(name)
+        inner = isinstance(value, Mapping) and isinstance(existing, Mapping)
         merged[name] = (
-            merge_config(cast("Mapping[str, Any]", there), cast("Mapping[str, Any]", value)) if inner else value
+            merge_config(cast("Mapping[str, Any]", existing), cast("Mapping[str, Any]", value)) if inner else value
         )
     return merged
 

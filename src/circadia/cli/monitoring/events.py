@@ -17,8 +17,8 @@ from circadia.schemas.events import EventView
 
 app = typer.Typer()
 
-PAGE = 1000
-MOST = 10_000
+PAGE_EVENTS = 1000
+MAX_EVENTS = 10_000
 """Events of one answer."""
 _COLOURS = {"sleep_start": "blue", "held": "blue", "sleep_stop": "green", "admitted": "green"}
 _WARNINGS = {"dropped", "upstream_error", "session_stalled"}
@@ -41,7 +41,7 @@ def events(
         int | None, typer.Option("--after", min=0, metavar="N", help="Print all events after this number.")
     ] = None,
     last: Annotated[
-        int, typer.Option("--last", min=0, max=MOST, metavar="N", help="Without --after, the N newest events.")
+        int, typer.Option("--last", min=0, max=MAX_EVENTS, metavar="N", help="Without --after, the N newest events.")
     ] = 20,
     session: OnlySession = None,
     agent: OnlyAgent = None,
@@ -86,10 +86,10 @@ async def fetch_events_after(client: Client, wanted: EventFilter, number: int) -
     events: list[EventView] = []
     while True:
         page = await client.list_events(
-            number, limit=PAGE, session=wanted.session, agent=wanted.agent, types=wanted.types
+            number, limit=PAGE_EVENTS, session=wanted.session, agent=wanted.agent, types=wanted.types
         )
         events += page
-        if len(page) < PAGE:
+        if len(page) < PAGE_EVENTS:
             return events
         number = page[-1].number
 

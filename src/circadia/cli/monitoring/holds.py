@@ -17,7 +17,7 @@ from circadia.schemas.holds import HoldList
 
 app = typer.Typer(cls=NounGroup)
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 
 
 @app.callback(epilog="Example: circadia holds --watch")
@@ -40,11 +40,11 @@ def holds(
         clock = SystemClock()
         while as_json:
             print_json_line(await fetch_holds(client))
-            await clock.sleep(LOOK_SECONDS)
+            await clock.sleep(POLL_SECONDS)
         with Live(console=console(), auto_refresh=False) as live:
             while True:
                 live.update(_render_holds(await fetch_holds(client)), refresh=True)
-                await clock.sleep(LOOK_SECONDS)
+                await clock.sleep(POLL_SECONDS)
 
     if watch:
         server.ask(watch_holds)

@@ -39,7 +39,7 @@ from circadia.schemas.holds import HoldList
 from circadia.schemas.usage import GroupUsage, UsageReport
 
 EVENT_ROWS = 8
-FEWEST_AGENT_ROWS = 3
+MIN_AGENT_ROWS = 3
 OTHER_ROWS = 8
 """Rows of a frame besides agents and events: totals, headings, empty lines, the footer."""
 
@@ -73,8 +73,8 @@ def top(
         return await SnapshotReader(client, session).read_snapshot()
 
     if as_json or once or not sys.stdout.isatty():
-        picture = server.ask(take_snapshot)
-        return Output(as_document(picture), lambda _: frame(picture, server.url, height=None))
+        snapshot = server.ask(take_snapshot)
+        return Output(as_document(snapshot), lambda _: frame(snapshot, server.url, height=None))
     server.ask(lambda client: _live(client, session, server.url, every))
     return None
 
@@ -108,23 +108,23 @@ class SnapshotReader:
         return tuple(self._events)
 
 
-def as_document(picture: TopSnapshot) -> dict[str, Any]:
+def as_document(snapshot: TopSnapshot) -> dict[str, Any]:
     return {
-        "at": picture.at.isoformat(),
-        "agents": picture.agents,
-        "holds": picture.holds.holds,
-        "held": picture.holds.total,
-        "usage": picture.usage,
-        "events": picture.events,
+        "at": snapshot.at.isoformat(),
+        "agents": snapshot.agents,
+        "holds": snapshot.holds.holds,
+        "held": snapshot.holds.total,
+        "usage": snapshot.usage,
+        "events": snapshot.events,
     }
 
 
-def frame(picture: TopSnapshot, url: str, height: int | None, trouble: str = "") -> RenderableType:
+def frame(snapshot: TopSnapshot, url: str, height: int | None, trouble: str = "") -> RenderableType:
     """Return the snapshot for a terminal, cut to `height` rows."""
-    room = None if height is None else max(FEWEST_AGENT_ROWS, height - OTHER_ROWS - len(picture.events))
-    parts: list[RenderableType] = [_headline(picture, url, trouble), *_agents(picture, room)]
-    if picture.events:
-        lines = [event_line(event, short=True) for event in picture.events]
+    room = None if height is None else max(MIN_AGENT_ROWS, height - OTHER_ROWS - len(snapshot.events))
+    parts: list[RenderableType] = [_headline(snapshot, url, trouble), *_agents(snapshot, room)]
+    if snapshot.events:
+        lines = [event_line(event, short=True) for event in snapshot.events]
         for line in lines:
             line.no_wrap, line.overflow = True, "ellipsis"
         parts += [Text("\nevents", "bold"), *lines]
@@ -133,29 +133,29 @@ def frame(picture: TopSnapshot, url: str, height: int | None, trouble: str = "")
     return Group(*parts)
 
 
-def _headline(picture: TopSnapshot, url: str, trouble: str) -> Text:
-    asleep = sum(agent.sleeping for agent in picture.agents)
-    total = picture.usage.total
+def _headline(snapshot: TopSnapshot, url: str, trouble: str) -> Text:
+    asleep = sum(agent.sleeping for agent in snapshot.agents)
+    total = snapshot.usage.total
     tokens = f"{total.input_tokens:,} in, {total.output_tokens:,} out"
     line = Text.assemble(
         ("circadia ", "bold"),
-        (f"{url}  {picture.at.astimezone():%H:%M:%S}\n", "dim"),
-        f"agents {len(picture.agents)}, ",
+        (f"{url}  {snapshot.at.astimezone():%H:%M:%S}\n", "dim"),
+        f"agents {len(snapshot.agents)}, ",
         (f"asleep {asleep}", "blue"),
-        f"   held {picture.holds.total}   calls {total.calls:,}   tokens {tokens}   ",
+        f"   held {snapshot.holds.total}   calls {total.calls:,}   tokens {tokens}   ",
         f"cost {dollars(total.cost_usd)}",
     )
     return line.append(f"\n{trouble}", "bold red") if trouble else line.append("\n")
 
 
-def _agents(picture: TopSnapshot, room: int | None) -> list[RenderableType]:
-    usage = {line.key: line for line in picture.usage.usage}
+def _agents(snapshot: TopSnapshot, room: int | None) -> list[RenderableType]:
+    usage = {line.key: line for line in snapshot.usage.usage}
     longest: dict[str, float] = {}
-    for hold in picture.holds.holds:
+    for hold in snapshot.holds.holds:
         longest[hold.reference] = max(longest.get(hold.reference, 0.0), hold.waited_seconds)
-    ordered = sorted(picture.agents, key=lambda agent: (-agent.held, not agent.sleeping, agent.reference))
+    ordered = sorted(snapshot.agents, key=lambda agent: (-agent.held, not agent.sleeping, agent.reference))
     chosen = ordered if room is None else ordered[:room]
-    rows = [_row(agent, usage.get(agent.reference), longest.get(agent.reference), picture.at) for agent in chosen]
+    rows = [_row(agent, usage.get(agent.reference), longest.get(agent.reference), snapshot.at) for agent in chosen]
     columns = ("agent", "state", "for", "held", "longest", "calls", "in", "out", "cost")
     parts: list[RenderableType] = [table(columns, rows, numbers=columns[3:])]
     if len(chosen) < len(ordered):
@@ -176,19 +176,19 @@ def _row(agent: AgentView, used: GroupUsage | None, longest: float | None, now: 
 
 async def _live(client: Client, session: str | None, url: str, every: float) -> None:
     """Draw until a person quits; while the server is away, show the error and keep trying."""
-    camera, screen = SnapshotReader(client, session), Console()
-    picture = await camera.read_snapshot()
+    reader, screen = SnapshotReader(client, session), Console()
+    snapshot = await reader.read_snapshot()
     trouble = ""
     ended = asyncio.Event()
     with _keys(ended), Live(console=screen, screen=screen.is_terminal, auto_refresh=False) as live:
         while not ended.is_set():
-            live.update(frame(picture, url, screen.size.height if screen.is_terminal else None, trouble), refresh=True)
+            live.update(frame(snapshot, url, screen.size.height if screen.is_terminal else None, trouble), refresh=True)
             try:
                 await asyncio.wait_for(ended.wait(), every)
             except TimeoutError:
                 pass
             try:
-                picture, trouble = await camera.read_snapshot(), ""
+                snapshot, trouble = await reader.read_snapshot(), ""
             except (Unreachable, RetryLater) as error:
                 trouble = display_text(error.message)
 

@@ -3,7 +3,7 @@
 import difflib
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Final
 
 import typer
@@ -36,7 +36,7 @@ from circadia.schemas.passes import ChangeView, PassChangeResult, PassDetail, Pa
 app = typer.Typer(cls=NounGroup)
 app.add_typer(bank_status.app)
 
-LOOK_SECONDS: Final = 0.5
+POLL_SECONDS: Final = 0.5
 COLOURS: Final = {
     "succeeded": "green", "no_change": "green", "running": "cyan", "partial": "yellow", "failed": "red",
 }  # fmt: skip
@@ -275,24 +275,21 @@ def _changes_output(result: PassChangeResult, nothing: str) -> Output:
 
 async def _wait_for_pass(client: Client, key: str) -> PassDetail:
     """Return the pass when it has ended; show its progress on a terminal."""
-    clock, last = SystemClock(), ""
+    clock = SystemClock()
     with Console(stderr=True, quiet=not sys.stderr.isatty()).status("waiting for a worker") as line:
         while True:
             details = await client.show_pass(key)
             if details.status not in _OPEN:
                 return details
-            progress = _progress(details)
-            if progress != last:
-                line.update(Text(display_text(progress)))
-                last = progress
-            await clock.sleep(LOOK_SECONDS)
+            line.update(Text(display_text(_progress(details))))
+            await clock.sleep(POLL_SECONDS)
 
 
 def _progress(details: PassView) -> str:
     spent = details.spent
     words = [details.status, details.detail if details.status == "pending" else ""]
     words += [f"episodes to {details.after} of {details.upto}", f"{spent.calls} calls", f"{spent.tokens} tokens"]
-    return " · ".join(word for word in [*words, format_price(spent.tokens, spent.usd), _counts(details.counts)] if word)
+    return " · ".join(word for word in [*words, format_price(spent.tokens, spent.usd), compact(details.counts)] if word)
 
 
 def _generation(view: PassDetail) -> str:
@@ -313,7 +310,7 @@ def _show(view: PassDetail) -> None:
         ("input", f"episodes up to {view.upto}; processed up to {view.after}"),
         ("status", Text(view.status, COLOURS.get(view.status, ""))),
         ("detail", view.detail or None),
-        ("changes", _counts(view.counts) or "none"),
+        ("changes", compact(view.counts) or "none"),
         ("generation", _generation(view)),
         ("cost", f"{spent.calls} calls, {spent.tokens:,} tokens, {format_price(spent.tokens, spent.usd)}"),
     ]
@@ -339,7 +336,7 @@ def _row(each: PassView) -> tuple[object, ...]:
         each.trigger,
         each.by,
         Text(each.status + (" (dry run)" if each.dry_run else ""), COLOURS.get(each.status, "")),
-        _counts(each.counts),
+        compact(each.counts),
         spent.calls,
         f"{spent.tokens:,}",
         format_price(spent.tokens, spent.usd),
@@ -357,7 +354,3 @@ def _run_seconds(each: PassView) -> float:
     if each.status == "running" and each.started_at is not None:
         return each.run_seconds + (SystemClock().now() - each.started_at).total_seconds()
     return each.run_seconds
-
-
-def _counts(counts: Mapping[str, int]) -> str:
-    return compact(dict(counts))

@@ -3,7 +3,7 @@
 import io
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, cast
@@ -254,9 +254,10 @@ def dollars(value: float) -> str:
     return f"${value:,.2f}" if value == 0 or value >= 1 else f"${value:.4f}"
 
 
-def compact(data: dict[str, Any]) -> str:
-    return " ".join(f"{key}={_word(value)}" for key, value in data.items() if value not in (None, "", []))
-
-
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) and " " not in value else json.dumps(value, ensure_ascii=False)
+def compact(data: Mapping[str, Any]) -> str:
+    words = {
+        key: value if isinstance(value, str) and " " not in value else json.dumps(value, ensure_ascii=False)
+        for key, value in data.items()
+        if value not in (None, "", [])
+    }
+    return " ".join(f"{key}={word}" for key, word in words.items())

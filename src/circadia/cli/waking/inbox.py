@@ -79,10 +79,10 @@ def inbox(
 ) -> Output:
     """List the messages in an agent's inbox and count them by state. The operator's token marks none as seen."""
     states = [state.value for state in (DeliveryState if every else (DeliveryState.UNREAD,))]
-    whose, order = full_reference(agent, session), "oldest" if every else "urgent"
+    target, order = full_reference(agent, session), "oldest" if every else "urgent"
     page = server.list_pages(
         lambda client, place, count: client.show_inbox(
-            whose, states=states, words=search, order=order, after=place, limit=count
+            target, states=states, words=search, order=order, after=place, limit=count
         ),
         "messages",
         limit=limit,

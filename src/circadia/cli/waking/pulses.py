@@ -32,11 +32,11 @@ def pulses(
     session: Session = None,
 ) -> Output:
     """List the pulses of an agent, or of all agents in a session, newest first."""
-    targets, home = [full_reference(agent, session)] if agent else [], session or DEFAULT_SESSION
+    targets, session_name = [full_reference(agent, session)] if agent else [], session or DEFAULT_SESSION
 
     async def fetch_pulses(client: Client) -> list[PulseView]:
         rows: list[PulseView] = []
-        for target in targets or [f"{home}:{each.name}" for each in await client.list_agents(home)]:
+        for target in targets or [f"{session_name}:{each.name}" for each in await client.list_agents(session_name)]:
             answer = await gather_pages(
                 lambda place, count, target=target: client.list_pulses(
                     target, status=status and status.value, since=since, before=place, limit=count
@@ -65,9 +65,9 @@ def start(
     session: Session = None,
 ) -> Output:
     """Start a pulse of an agent, if its guardrails admit it."""
-    whose = full_reference(agent, session)
+    target = full_reference(agent, session)
     outcome = server.ask(
-        lambda client: client.start_pulse(whose, reason, timeout_seconds=timeout_seconds, override=override)
+        lambda client: client.start_pulse(target, reason, timeout_seconds=timeout_seconds, override=override)
     )
     return Output(outcome, outcome.summary)
 

@@ -44,7 +44,7 @@ EARLIER: Final = timedelta(days=2)
 """Time before the first replayed request whose requests complete its counts."""
 AT_ONCE: Final = 8
 
-WIDEST = 12
+MAX_MATRIX_TARGETS = 12
 """Maximum number of targets in a matrix; more are printed as a list."""
 _DETAIL_LETTERS = 80
 _COLOURS = {
@@ -346,7 +346,7 @@ def cancel(server: RemoteServer, wake: WakeKey) -> Output:
 def matrix_table(pairs: Sequence[WakePairCounts]) -> Listing:
     """Return a matrix with a row per sender and a column per target, or a list if it would be too wide."""
     targets = sorted({pair.to for pair in pairs})
-    if len(targets) > WIDEST:
+    if len(targets) > MAX_MATRIX_TARGETS:
         rows = [(pair.sender, pair.to, pair.total, _not_granted(pair)) for pair in pairs]
         return table(("from", "to", "asked", "not granted"), rows, numbers=("asked", "not granted"))
     cells = {(pair.sender, pair.to): pair for pair in pairs}
