@@ -129,7 +129,7 @@ class CommandList(LazyGroup):
                 "`circadia restore`.",
             ),
             "import": (
-                "circadia.cli.import_djinnbot.command",
+                "circadia.cli.machine.import_command",
                 "Read a backup or an export into an empty PostgreSQL database; or import another system's "
                 "configuration.",
             ),

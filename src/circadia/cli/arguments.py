@@ -59,7 +59,3 @@ def group_by_session(references: Iterable[str], session: str | None) -> dict[str
         where, name = split_reference(reference, session)
         names.setdefault(where, []).append(name)
     return names
-
-
-def split_list(text: str | None) -> list[str] | None:
-    return None if text is None else [word for word in (part.strip() for part in text.split(",")) if word]

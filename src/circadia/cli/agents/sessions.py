@@ -8,7 +8,6 @@ import typer
 
 from circadia import settings
 from circadia.cli.agents.agents import agent_table
-from circadia.cli.arguments import split_list
 from circadia.cli.connection import RemoteServer
 from circadia.cli.terminal.groups import NounGroup
 from circadia.cli.terminal.output import Output, console, list_output, local_time, note, state_text, table
@@ -87,7 +86,7 @@ def _all_but(preset: object) -> list[str] | None:
     word, _, names = preset.strip().partition(" ") if isinstance(preset, str) else ("", "", "")
     if word != "all-but":
         raise InvalidRequest(f"sleepers: {preset!r} is unknown; write 'all-but a,b', or 'all-but' for all")
-    return split_list(names.strip().removeprefix("[").removesuffix("]"))
+    return [name.strip() for name in names.strip().removeprefix("[").removesuffix("]").split(",") if name.strip()]
 
 
 def _show_created(created: SessionCreated) -> None:

@@ -10,8 +10,8 @@ import yaml
 from rich.console import Console
 from rich.text import Text
 
-from circadia.cli.import_djinnbot.mapping import AgentFolder, AgentMapping, MappedLine, agent_folders, providers_of
 from circadia.cli.machine.database import OldFile, import_file
+from circadia.cli.machine.djinnbot import AgentFolder, AgentMapping, MappedLine, agent_folders, providers_of
 from circadia.cli.machine.serve import Config
 from circadia.cli.terminal.groups import NounGroup
 from circadia.cli.terminal.output import Output, console, display_text, note, shorten, table
