@@ -139,7 +139,7 @@ async def _ours(
                     await running.run_pass(bank)
     finally:
         await store.close()
-    return DreamCostResult(name=name, turns=sum(map(len, talks)), prompts=mind.asked)
+    return DreamCostResult(name=name, turns=sum(map(len, talks)), prompts=mind.prompts)
 
 
 def _parts(turns: Sequence[DialogueTurn], every: int) -> list[Sequence[DialogueTurn]]:

@@ -231,21 +231,22 @@ class ArmRunner:
         self._case = case
         self._prepared = prepared
         self._draw = draw
-        self._asked: dict[Prompt, tuple[ReasonedAnswer | None, EvaluationUsage]] = {}
-        self._judged: dict[Prompt, tuple[SameQuestions | None, EvaluationUsage]] = {}
+        self._answers: dict[Prompt, tuple[ReasonedAnswer | None, EvaluationUsage]] = {}
+        self._verdicts: dict[Prompt, tuple[SameQuestions | None, EvaluationUsage]] = {}
 
-    async def answer(self, arm: Arm, asked: KeyedQuestion) -> tuple[str, EvaluationUsage, UsedAnswer | None]:
+    async def answer(self, arm: Arm, question: KeyedQuestion) -> tuple[str, EvaluationUsage, UsedAnswer | None]:
         """Return the answer, its usage, and the ready answer that was used. Raises UpstreamFailed."""
         context = self._prepared.learned if arm in LEARNED_CONTEXT_ARMS else self._case.context
         used: UsedAnswer | None = None
         judged = EvaluationUsage()
         if arm is Arm.WRONG_HINTS:
-            used = self._pick_wrong_answer(asked)
+            used = self._pick_wrong_answer(question)
         elif arm in READY_ANSWER_ARMS:
-            used, judged = await self._look_up(asked.text, serve=arm is not Arm.HINTS)
+            used, judged = await self._look_up(question.text, serve=arm is not Arm.HINTS)
         if used is not None and used.served:
             return used.ready.answer, judged, used
-        reply, spent = await self._ask(build_answer_prompt(context, asked.text, None if used is None else used.ready))
+        prompt = build_answer_prompt(context, question.text, None if used is None else used.ready)
+        reply, spent = await self._ask(prompt)
         return ("" if reply is None else reply.answer), spent + judged, used
 
     async def _look_up(self, question: str, *, serve: bool) -> tuple[UsedAnswer | None, EvaluationUsage]:
@@ -264,19 +265,19 @@ class ArmRunner:
         return (self._build_used_answer(same[0], served=True) if same else None), spent
 
     async def _judge(self, prompt: Prompt) -> tuple[SameQuestions | None, EvaluationUsage]:
-        if prompt not in self._judged:
-            self._judged[prompt] = await self._asker.ask(prompt, SameQuestions, most_tokens=MAX_OUTPUT_TOKENS)
-        return self._judged[prompt]
+        if prompt not in self._verdicts:
+            self._verdicts[prompt] = await self._asker.ask(prompt, SameQuestions, most_tokens=MAX_OUTPUT_TOKENS)
+        return self._verdicts[prompt]
 
     def _build_used_answer(self, match: Match, *, served: bool) -> UsedAnswer:
         return UsedAnswer(ready=self._prepared.ready[int(match.answer)], served=served, match_kind=match.kind)
 
-    def _pick_wrong_answer(self, asked: KeyedQuestion) -> UsedAnswer | None:
+    def _pick_wrong_answer(self, question: KeyedQuestion) -> UsedAnswer | None:
         """Return a random ready answer that does not match the key, None if there is none."""
-        wrong = [entry for entry in self._prepared.ready if not matches_key(entry.answer, asked.key)]
+        wrong = [entry for entry in self._prepared.ready if not matches_key(entry.answer, question.key)]
         return UsedAnswer(ready=self._draw.choice(wrong), served=False, match_kind=None) if wrong else None
 
     async def _ask(self, prompt: Prompt) -> tuple[ReasonedAnswer | None, EvaluationUsage]:
-        if prompt not in self._asked:
-            self._asked[prompt] = await self._asker.ask(prompt, ReasonedAnswer, most_tokens=ANSWER_TOKENS)
-        return self._asked[prompt]
+        if prompt not in self._answers:
+            self._answers[prompt] = await self._asker.ask(prompt, ReasonedAnswer, most_tokens=ANSWER_TOKENS)
+        return self._answers[prompt]

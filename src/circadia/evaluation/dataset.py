@@ -79,11 +79,11 @@ def dump_cases(cases: Sequence[Case]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def estimate_predictability(asked: KeyedQuestion, context: str) -> float:
+def estimate_predictability(question: KeyedQuestion, context: str) -> float:
     """Return the question's probability; if unknown, the share of its content words in the context."""
-    if asked.likely is not None:
-        return asked.likely
-    content = set(words(asked.text)) - STOP_WORDS
+    if question.likely is not None:
+        return question.likely
+    content = set(words(question.text)) - STOP_WORDS
     return len(content.intersection(words(context))) / len(content) if content else 0.0
 
 

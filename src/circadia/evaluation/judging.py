@@ -117,10 +117,10 @@ def build_erring_judge(pairs: Sequence[QuestionPair], error: float) -> PairJudge
     """Return a scripted judge that knows the labels and errs on this share of the pairs, always the same ones."""
     same = {(pair.second, pair.first): pair.same for pair in pairs}
 
-    async def decide(asked: str, candidate: str) -> bool:
-        digest = hashlib.sha256(f"{asked}\0{candidate}".encode()).digest()
+    async def decide(question: str, candidate: str) -> bool:
+        digest = hashlib.sha256(f"{question}\0{candidate}".encode()).digest()
         errs = int.from_bytes(digest[:4]) / 2**32 < error
-        return same[asked, candidate] is not errs
+        return same[question, candidate] is not errs
 
     return decide
 

@@ -65,7 +65,7 @@ class EvidenceQuestion:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LongConversation:
     turns: Sequence[DialogueTurn]
-    asked: Sequence[EvidenceQuestion]
+    questions: Sequence[EvidenceQuestion]
     name: str = ""
 
 
@@ -85,7 +85,7 @@ def load_conversations(path: Path) -> list[LongConversation]:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             problem = f"there is no {error}" if isinstance(error, KeyError) else str(error)
             raise InvalidRequest(f"{str(path)!r}, conversation {at}: not in LoCoMo's format: {problem}") from error
-    if not any(entry.asked for entry in conversations):
+    if not any(entry.questions for entry in conversations):
         raise InvalidRequest(f"{str(path)!r} has no question whose evidence is among the turns")
     return conversations
 
@@ -111,7 +111,7 @@ def parse_conversation(raw: Mapping[str, Any], name: str = "") -> LongConversati
             kind = KINDS.get(entry.get("category", 0), "")
             answer = str(entry.get("answer", ""))
             questions.append(EvidenceQuestion(question=entry["question"], evidence=evidence, answer=answer, kind=kind))
-    return LongConversation(turns=turns, asked=questions, name=str(raw.get("sample_id", name)))
+    return LongConversation(turns=turns, questions=questions, name=str(raw.get("sample_id", name)))
 
 
 CALLS_A_TURN: Final = 0.5
@@ -132,7 +132,7 @@ class QuestionRecall:
 
 @dataclass(kw_only=True, slots=True)
 class LocomoResults:
-    asked: list[QuestionRecall] = field(default_factory=list[QuestionRecall])
+    recalls: list[QuestionRecall] = field(default_factory=list[QuestionRecall])
     full: dict[str, int] = field(default_factory=dict[str, int])
     """Tokens of each full conversation."""
     turns: dict[str, int] = field(default_factory=dict[str, int])
@@ -172,7 +172,7 @@ async def measure_recall(
 
 def count_steps(talks: Sequence[LongConversation]) -> int:
     """Return how often `measure_recall` calls `advance`."""
-    return sum(len(_split_sittings(talk)) + len(talk.asked) for talk in talks)
+    return sum(len(_split_sittings(talk)) + len(talk.questions) for talk in talks)
 
 
 def _split_sittings(talk: LongConversation) -> list[list[DialogueTurn]]:
@@ -181,7 +181,7 @@ def _split_sittings(talk: LongConversation) -> list[list[DialogueTurn]]:
 
 def _add_usage(watched: RecordingModel | None, to: LocomoResults) -> None:
     if watched is not None:
-        to.calls += len(watched.asked)
+        to.calls += len(watched.prompts)
         to.prompt += sum(used.input_tokens or 0 for used in watched.used)
         to.generated += sum(used.output_tokens or 0 for used in watched.used)
 
@@ -207,9 +207,9 @@ async def _measure_talk(
         to.notes += await tx.notes.count(bank.id)
     to.full[talk.name] = sum(estimate_tokens(turn.indexed_text) + 1 for turn in talk.turns)
     to.turns[talk.name] = len(talk.turns)
-    for question in talk.asked:
+    for question in talk.questions:
         evidence = frozenset(ids[place] for place in question.evidence)
-        to.asked.append(await _measure_question(running, bank, talk.name, question, evidence))
+        to.recalls.append(await _measure_question(running, bank, talk.name, question, evidence))
         advance()
 
 
@@ -223,15 +223,15 @@ async def _remember(running: PassHarness, bank: Bank, turns: Sequence[DialogueTu
 
 
 async def _measure_question(
-    running: PassHarness, bank: Bank, talk: str, asked: EvidenceQuestion, evidence: frozenset[str]
+    running: PassHarness, bank: Bank, talk: str, question: EvidenceQuestion, evidence: frozenset[str]
 ) -> QuestionRecall:
-    """Build the context of a question as the gateway does, with an agent's default budget."""
+    """Build the context of a prepared as the gateway does, with an agent's default budget."""
     policy = AgentPolicy()
-    question = await running.memory.retrieval.prepare_question(asked.question)
+    prepared = await running.memory.retrieval.prepare_question(question.prepared)
     async with running.store.begin_read() as tx:
         present = await tx.banks.get(bank.id)
         context = await running.memory.contexts.build(
-            tx, present or bank, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens
+            tx, present or bank, prepared, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens
         )
         by_layer = {layer: [hit.item.number for hit in context.hits if hit.item.layer is layer] for layer in Layer}
         episodes = await tx.episodes.get_by_numbers(bank.id, by_layer[Layer.EPISODES])
@@ -240,7 +240,7 @@ async def _measure_question(
     behind = shown_ids.union(*(note.evidence for note in notes.values()))
     return QuestionRecall(
         talk=talk,
-        kind=asked.kind,
+        kind=question.kind,
         recall=len(evidence & shown_ids) / len(evidence),
         covered=len(evidence & behind) / len(evidence),
         tokens=estimate_tokens(context.stable) + estimate_tokens(context.fitting),
@@ -249,11 +249,11 @@ async def _measure_question(
 
 def build_locomo_findings(measured: LocomoResults, model: ChatModel | None, command: str, at: datetime) -> Findings:
     talks = list(measured.full)
-    kinds = sorted({score.kind for score in measured.asked if score.kind})
+    kinds = sorted({score.kind for score in measured.recalls if score.kind})
     groups = [
-        *((f"talk {talk}", [score for score in measured.asked if score.talk == talk]) for talk in talks),
-        *((kind, [score for score in measured.asked if score.kind == kind]) for kind in kinds),
-        (ALL, measured.asked),
+        *((f"talk {talk}", [score for score in measured.recalls if score.talk == talk]) for talk in talks),
+        *((kind, [score for score in measured.recalls if score.kind == kind]) for kind in kinds),
+        (ALL, measured.recalls),
     ]
     rows = [_build_row(name, some, measured) for name, some in groups if some]
     turns = max(sum(measured.turns.values()), 1)
@@ -354,7 +354,7 @@ def _build_notes(measured: LocomoResults, model: ChatModel | None) -> list[str]:
         )
     if measured.failed:
         notes.append(f"{measured.failed} of {measured.passes} passes failed or left work undone.")
-    if not measured.asked:
+    if not measured.recalls:
         notes.append("No talk was finished, so there is no recall.")
     return notes
 

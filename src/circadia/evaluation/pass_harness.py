@@ -47,7 +47,7 @@ class RecordingModel:
         self._clock = clock or SystemClock()
         self.name = self._model.name
         self.upstream = self._model.upstream
-        self.asked: list[str] = []
+        self.prompts: list[str] = []
         """What a model would read: rules, data, and the answer's schema."""
         self.used: list[Usage] = []
         """Usage of each answer, as the model reports it."""
@@ -62,7 +62,7 @@ class RecordingModel:
             self.used.append(used)
             return answer, used
         finally:
-            self.asked.append(f"{prompt.rules}\n{prompt.data}\n{answer_schema_json(output).decode()}")
+            self.prompts.append(f"{prompt.rules}\n{prompt.data}\n{answer_schema_json(output).decode()}")
             self.seconds += self._clock.monotonic() - began
             self.cpu_seconds += time.process_time() - spent
 

@@ -159,7 +159,7 @@ def parse_context(context: str) -> ParsedContext | None:
 
 def _parse_for_world(world: World, sentences: list[str]) -> ParsedContext:
     facts: dict[tuple[str, str], str] = {}
-    known: dict[tuple[str, str], str] = {}
+    stated_answers: dict[tuple[str, str], str] = {}
     focus: str | None = None
     for sentence in sentences:
         for pattern in world.fact_sentences:
@@ -169,10 +169,10 @@ def _parse_for_world(world: World, sentences: list[str]) -> ParsedContext:
         for kind in world.kinds:
             stated = kind.answer_template.parse_sentence(sentence)
             if stated is not None:
-                known[kind.name, _question_key(stated)] = stated[_answer_gap(kind)]
+                stated_answers[kind.name, _question_key(stated)] = stated[_answer_gap(kind)]
         if (named := world.focus.parse_sentence(sentence)) is not None:
             focus = named["focus"]
-    return ParsedContext(world=world, facts=facts, stated_answers=known, focus=focus)
+    return ParsedContext(world=world, facts=facts, stated_answers=stated_answers, focus=focus)
 
 
 def _is_fact_sentence(world: World, sentence: str) -> bool:

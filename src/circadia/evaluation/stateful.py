@@ -118,20 +118,20 @@ class StatefulRun:
         )
 
 
-def _parse_sizes(given: str) -> list[int]:
+def _parse_sizes(text: str) -> list[int]:
     try:
-        sizes = sorted({int(size) for size in given.split(",")})
+        sizes = sorted({int(size) for size in text.split(",")})
     except ValueError:
         sizes = [0]
     if sizes[0] < 1 or sizes[-1] > MAX_QUESTIONS:
         raise InvalidRequest(
-            f"--questions must be numbers from 1 to {MAX_QUESTIONS} with commas between them, not {given!r}"
+            f"--questions must be numbers from 1 to {MAX_QUESTIONS} with commas between them, not {text!r}"
         )
     return sizes
 
 
-def _parse_arms(given: str) -> list[Arm]:
-    named = [name.strip() for name in given.split(",")]
+def _parse_arms(text: str) -> list[Arm]:
+    named = [name.strip() for name in text.split(",")]
     unknown = [name for name in named if name not in set(Arm)]
     if unknown:
         raise InvalidRequest(f"no arm {unknown[0]!r}; known: {', '.join(Arm)}")
@@ -143,7 +143,7 @@ def build_stateful_findings(
 ) -> Findings:
     """Return the findings for these numbers of questions a context; `generated` says where the contexts are from."""
     tally, asker, arms, cases = measuring.tally, measuring.asker, measuring.arms, measuring.cases
-    results, parts = compute_arm_results(tally, arms, sizes), compute_bins(tally, arms)
+    results, bins = compute_arm_results(tally, arms, sizes), compute_bins(tally, arms)
     even = compute_break_even(results)
     spent = {**asdict(asker.spent), "estimated": asker.estimated}
     return Findings(
@@ -155,9 +155,9 @@ def build_stateful_findings(
             _size_grid(results),
             *_lookup_grids(results),
             _break_even_grid(even, results),
-            *([_bin_grid(parts, arms)] if parts else []),
+            *([_bin_grid(bins, arms)] if bins else []),
         ],
-        charts=_build_charts(results, parts),
+        charts=_build_charts(results, bins),
         notes=[
             *_build_notes(measuring, results, scripted=scripted, generated=generated),
             f"The run took {spent['calls']:,} calls, {spent['failed']:,} of them failed.",
@@ -171,7 +171,7 @@ def build_stateful_findings(
             "spent": spent,
             "figures": [_build_row(result) for result in results],
             "break_even": [asdict(point) for point in even],
-            "bins": [asdict(part) for part in parts],
+            "bins": [asdict(each) for each in bins],
         },
     )
 
@@ -185,7 +185,7 @@ def _build_row(each: ArmResult) -> dict[str, Any]:
     return {**row, **costs, **generated}
 
 
-def _size_grid(found: Sequence[ArmResult]) -> Grid:
+def _size_grid(results: Sequence[ArmResult]) -> Grid:
     return Grid(
         title="Tokens of a question (hot) and of a context (sleep), cost of a question, and answers",
         columns=[
@@ -198,15 +198,15 @@ def _size_grid(found: Sequence[ArmResult]) -> Grid:
                 *(f"{value:,.0f}" for value in row.sleep), *(f"{row.cost(weight):,.0f}" for weight in WEIGHTS),
                 *(f"{100 * value:.1f}" for value in (row.accuracy, row.hits, row.hints, row.false)),
             ]
-            for row in found
+            for row in results
         ],
     )  # fmt: skip
 
 
-def _lookup_grids(found: Sequence[ArmResult]) -> list[Grid]:
+def _lookup_grids(results: Sequence[ArmResult]) -> list[Grid]:
     """Return the lookups at the largest, last size, if an arm looks anything up."""
-    size = found[-1].questions if found else 0
-    looking = [row for row in found if row.questions == size and row.arm in READY_ANSWER_ARMS - {Arm.WRONG_HINTS}]
+    size = results[-1].questions if results else 0
+    looking = [row for row in results if row.questions == size and row.arm in READY_ANSWER_ARMS - {Arm.WRONG_HINTS}]
     if not looking:
         return []
     question_count = size * looking[0].contexts
@@ -215,18 +215,21 @@ def _lookup_grids(found: Sequence[ArmResult]) -> list[Grid]:
             title=f"Ready answers by how they were found, of {question_count:,} questions",
             columns=["arm", "the same text", "of them false", "similar", "of them false"],
             rows=[
-                [row.arm, *(f"{count:,}" for way in (row.exact, row.meaning) for count in (way.found, way.false))]
+                [
+                    row.arm,
+                    *(f"{count:,}" for lookup in (row.exact, row.meaning) for count in (lookup.found, lookup.false)),
+                ]
                 for row in looking
             ],
         )
     ]
 
 
-def _break_even_grid(even: Sequence[BreakEven], found: Sequence[ArmResult]) -> Grid:
+def _break_even_grid(even: Sequence[BreakEven], results: Sequence[ArmResult]) -> Grid:
     kinds = [(only, weight) for only in (False, True) for weight in WEIGHTS]
     by_place = {(point.arm, point.generated_only, point.weight): point.questions for point in even}
     arms = list(dict.fromkeys(point.arm for point in even))
-    right = {result.arm: result.accuracy for result in found}  # at the largest size, which is the last
+    right = {result.arm: result.accuracy for result in results}  # at the largest size, which is the last
     return Grid(
         title="Break-even: from how many questions a context on an arm is cheaper than none",
         columns=[
@@ -244,9 +247,9 @@ def _break_even_grid(even: Sequence[BreakEven], found: Sequence[ArmResult]) -> G
     )  # fmt: skip
 
 
-def _bin_grid(parts: Sequence[PredictabilityBin], arms: Sequence[Arm]) -> Grid:
-    places = _distinct_ranges(parts)
-    cells = {(part.arm, part.lowest): part for part in parts}
+def _bin_grid(bins: Sequence[PredictabilityBin], arms: Sequence[Arm]) -> Grid:
+    places = _distinct_ranges(bins)
+    cells = {(each.arm, each.lowest): each for each in bins}
     rows: list[list[str]] = []
     for arm in arms:
         row = [str(arm)]
@@ -263,38 +266,38 @@ def _bin_grid(parts: Sequence[PredictabilityBin], arms: Sequence[Arm]) -> Grid:
     )
 
 
-def _distinct_ranges(parts: Sequence[PredictabilityBin]) -> list[PredictabilityBin]:
-    return list({part.lowest: part for part in parts}.values())
+def _distinct_ranges(bins: Sequence[PredictabilityBin]) -> list[PredictabilityBin]:
+    return list({each.lowest: each for each in bins}.values())
 
 
-def _format_range(part: PredictabilityBin) -> str:
-    return f"{part.lowest:g}" if part.lowest == part.highest else f"{part.lowest:g}–{part.highest:g}"
+def _format_range(each: PredictabilityBin) -> str:
+    return f"{each.lowest:g}" if each.lowest == each.highest else f"{each.lowest:g}–{each.highest:g}"
 
 
-def _build_charts(found: Sequence[ArmResult], parts: Sequence[PredictabilityBin]) -> list[Chart]:
-    sizes = list(dict.fromkeys(result.questions for result in found))
-    arms = list(dict.fromkeys(result.arm for result in found))
+def _build_charts(results: Sequence[ArmResult], bins: Sequence[PredictabilityBin]) -> list[Chart]:
+    sizes = list(dict.fromkeys(result.questions for result in results))
+    arms = list(dict.fromkeys(result.arm for result in results))
     charts = [
         Chart(
             name=f"cost-{weight}", title=f"Cost of a question, hot tokens ×{weight}", across="questions a context:",
             places=[str(size) for size in sizes], unit="tokens of a question, with its part of those of sleep",
-            series={arm: [result.cost(weight) for result in found if result.arm is arm] for arm in arms},
+            series={arm: [result.cost(weight) for result in results if result.arm is arm] for arm in arms},
         )
         for weight in reversed(WEIGHTS)
     ]  # fmt: skip
-    if parts:
+    if bins:
         charts.append(
             Chart(
                 name="predictability", title="Hot tokens of a question by how predictable it was",
-                across="predictability", places=[_format_range(part) for part in _distinct_ranges(parts)],
+                across="predictability", places=[_format_range(each) for each in _distinct_ranges(bins)],
                 unit="hot tokens of a question", lines=False,
-                series={arm: [part.hot_tokens for part in parts if part.arm is arm] for arm in arms},
+                series={arm: [each.hot_tokens for each in bins if each.arm is arm] for arm in arms},
             )
         )  # fmt: skip
-    return charts if found else []
+    return charts if results else []
 
 
-def _build_notes(run: ArmComparison, found: Sequence[ArmResult], *, scripted: bool, generated: bool) -> list[str]:
+def _build_notes(run: ArmComparison, results: Sequence[ArmResult], *, scripted: bool, generated: bool) -> list[str]:
     notes = [
         "Cost of a question: its hot tokens, prompt and generated, times the weight, plus its share of the sleep "
         "tokens, which are spent once a context. Repeated prompts are counted in full, without caches.",
@@ -325,6 +328,6 @@ def _build_notes(run: ArmComparison, found: Sequence[ArmResult], *, scripted: bo
         )
     if any(arm in LEARNED_CONTEXT_ARMS | READY_ANSWER_ARMS for arm in run.arms) and Arm.NONE not in run.arms:
         notes.append("Without the arm `none` there is no break-even.")
-    if not found:
+    if not results:
         notes.append("No context was finished, so there are no figures.")
     return notes

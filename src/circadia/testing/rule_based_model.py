@@ -198,8 +198,8 @@ def parse_rows(data: str) -> list[PromptRow]:
         elif row := _ROW.fullmatch(line):
             speech = _SAID.fullmatch(row[3]) if row[1][0] == "e" else None
             speaker, text = (speech[1], speech[2]) if speech else ("", row[3])
-            rests = (row[2] or "").split()
-            rows.append(PromptRow(key=row[1], part=part, day=day, speaker=speaker, text=text, evidence_keys=rests))
+            keys = (row[2] or "").split()
+            rows.append(PromptRow(key=row[1], part=part, day=day, speaker=speaker, text=text, evidence_keys=keys))
     return rows
 
 
@@ -227,9 +227,9 @@ def _build_subject_note(stated: Sequence[tuple[Fact, PromptRow]], new: set[str])
     for group in by_about.values():
         fact, row = group[-1]
         before = [(old, its) for old, its in group if old.value != fact.value]
-        known = next((old.history for old, _ in reversed(group) if old.history), "")
+        history = next((old.history for old, _ in reversed(group) if old.history), "")
         over = f"; before (until {row.day}): {before[-1][0].past_sentence}" if before and row.key in new else ""
-        sentences.append(f"{fact.present_sentence}{over}{known}")
+        sentences.append(f"{fact.present_sentence}{over}{history}")
         ended += [its.key for _, its in before if row.key in new]
     ids = list(dict.fromkeys(row.key for _, row in stated))
     if len(ids) < 2 or new.isdisjoint(ids):
@@ -291,13 +291,13 @@ def build_reflection(data: str) -> ReflectionAnswer:
         for word in {token.casefold() for token in _WORD.findall(row.text)} - STOP_WORDS:
             words.setdefault((row.speaker, word), {}).setdefault(row.day, row)
     often = sorted(words.items(), key=lambda entry: (-len(entry[1]), entry[0]))[:3]
-    known = " ".join(row.text for row in every if row.key[0] == "b")
+    known_beliefs = " ".join(row.text for row in every if row.key[0] == "b")
     beliefs = [
         Belief(
             text=f"{_capitalize(who)} often speaks of {word}.", ids=[row.key for row in days.values()][:10]
         )
         for (who, word), days in often
-        if len(days) > 1 and f" {word}." not in known
+        if len(days) > 1 and f" {word}." not in known_beliefs
     ]  # fmt: skip
     checked = [BeliefCheck(id=row.key, holds=over.isdisjoint(row.evidence_keys)) for row in every if row.key[0] == "b"]
     return ReflectionAnswer(beliefs=beliefs, checked=checked[:6])
@@ -332,9 +332,9 @@ def build_rethink(data: str) -> RethinkAnswer:
 def _build_edit(blocks: Mapping[str, Sequence[str]], fact: Fact, row: PromptRow) -> BlockEdit | None:
     for label, lines in blocks.items():
         for line in lines:
-            for known in find_facts("", line):
-                if (known.subject, known.about) == (fact.subject, fact.about):
-                    same = known.value == fact.value
+            for stated in find_facts("", line):
+                if (stated.subject, stated.about) == (fact.subject, fact.about):
+                    same = stated.value == fact.value
                     return None if same else BlockEdit(
                         label=label, old_text=line, new_text=f"{fact.present_sentence}.", ids=[row.key]
                     )  # fmt: skip

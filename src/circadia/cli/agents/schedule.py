@@ -114,21 +114,21 @@ def _show(answer: ScheduleView) -> None:
         typer.echo(f"{DUE} runs  {SKIPPED} does not run  {LEFT_ALONE} blackout  (each mark is 30 minutes)")
 
 
-def timeline(found: ScheduleView) -> list[Text]:
+def timeline(view: ScheduleView) -> list[Text]:
     """Return a line for each day of the window in the agent's time zone; a mark is half an hour.
 
     A day of 25 hours shows its repeated hour once; a day of 23 hours shows the missing hour as free.
     """
-    zone = load_zone(found.zone)
-    start, end = found.since.astimezone(zone), found.until.astimezone(zone)
+    zone = load_zone(view.zone)
+    start, end = view.since.astimezone(zone), view.until.astimezone(zone)
     marks: dict[tuple[str, int], str] = {}
-    for span in found.spans:
+    for span in view.spans:
         at, over = span.start.astimezone(UTC), span.end.astimezone(UTC)
         while at < over:
             marks[_place(at.astimezone(zone))] = LEFT_ALONE
             at += SLOT - (at - EPOCH) % SLOT
     # An occurrence that runs comes last, so that its mark covers a skipped one.
-    for occurrence in sorted(found.occurrences, key=lambda occurrence: occurrence.runs_at is not None):
+    for occurrence in sorted(view.occurrences, key=lambda occurrence: occurrence.runs_at is not None):
         at = (occurrence.runs_at or occurrence.at).astimezone(zone)
         marks[_place(at)] = SKIPPED if occurrence.runs_at is None else DUE
     lines = [Text(" " * 12 + "".join(f"{hour:02d}    " for hour in range(0, 24, 3)), "dim")]

@@ -17,10 +17,10 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The person who has th
 @app.callback(epilog="Example: circadia tokens")
 def tokens(server: RemoteServer) -> Output:
     """List the tokens of people: operators and viewers."""
-    found = server.ask(lambda client: client.list_tokens())
+    listed = server.ask(lambda client: client.list_tokens())
     return list_output(
-        found,
-        found,
+        listed,
+        listed,
         ("name", "role", "created", "by"),
         lambda token: (token.name, token.role.value, local_time(token.created_at), token.created_by),
         nothing="no person has a token of their own; make one with `circadia tokens add NAME --role viewer`",

@@ -87,11 +87,11 @@ def describe_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(words) or "nothing"
 
 
-def changes_table(found: Sequence[Mapping[str, Any]]) -> Table:
+def changes_table(changes: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(show_edge=False, pad_edge=False)
     for column in ("by", "change", "what", "state"):
         table.add_column(column, overflow="ellipsis", no_wrap=column != "what")
-    for row in found:
+    for row in changes:
         state = str(row["state"])
         after: Mapping[str, Any] = row["after"] or {}
         what = str(after.get("text") or row["why"])
@@ -117,17 +117,17 @@ def comparison_table(columns: Mapping[str, Sequence[DemoAnswer]]) -> Table:
     for column in ("right", "tokens in", "out", "seconds"):
         table.add_column(column, justify="right", no_wrap=True)
     for rows in zip(*columns.values(), strict=True):
-        for at, (way, row) in enumerate(zip(columns, rows, strict=True)):
+        for at, (method, row) in enumerate(zip(columns, rows, strict=True)):
             if not at:
                 table.add_row("", Text(row.question, "bold"))
             table.add_row(
-                way, Text(row.answer[-MAX_TEXT_CHARACTERS:]), "yes" if row.right else "no",
+                method, Text(row.answer[-MAX_TEXT_CHARACTERS:]), "yes" if row.right else "no",
                 f"{row.input_tokens:,}", f"{row.output_tokens:,}", f"{row.seconds:.2f}",
                 end_section=at == len(columns) - 1,
             )  # fmt: skip
-    for way, rows in columns.items():
+    for method, rows in columns.items():
         table.add_row(
-            way, "[dim]mean[/dim]", f"{sum(row.right for row in rows)} of {len(rows)}",
+            method, "[dim]mean[/dim]", f"{sum(row.right for row in rows)} of {len(rows)}",
             f"{sum(row.input_tokens for row in rows) / len(rows):,.0f}",
             f"{sum(row.output_tokens for row in rows) / len(rows):,.0f}",
             f"{sum(row.seconds for row in rows) / len(rows):.2f}",

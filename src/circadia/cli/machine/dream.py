@@ -113,32 +113,32 @@ def status(
             model, _ = build_sleep_models(settings, partial(read_secret, os.environ), clock, stack, os.environ)
             return await asyncio.to_thread(fetch_status, folder, intake, clock, model)
 
-    found = asyncio.run(fetch())
-    state = found.state.model_dump(mode="json", exclude={"sessions", "read", "bank", "refused"})
+    status = asyncio.run(fetch())
+    state = status.state.model_dump(mode="json", exclude={"sessions", "read", "bank", "refused"})
     document = {
-        **state, "next": found.verdict.detail, "due": found.verdict.is_open, "waiting": found.waiting,
-        "entries": found.entries, "files": found.files, "sessions": found.sessions,
-        "excluded": dict(found.excluded), "tokens": found.tokens, "usd": found.usd, "model": found.model,
-        "findings": list(found.findings),
+        **state, "next": status.verdict.detail, "due": status.verdict.is_open, "waiting": status.waiting,
+        "entries": status.entries, "files": status.files, "sessions": status.sessions,
+        "excluded": dict(status.excluded), "tokens": status.tokens, "usd": status.usd, "model": status.model,
+        "findings": list(status.findings),
     }  # fmt: skip
-    return Output(document, lambda _: _show_status(found))
+    return Output(document, lambda _: _show_status(status))
 
 
-def _show_status(found: DreamStatus) -> None:
-    excluded = "; ".join(f"{number} not: {reason}" for reason, number in found.excluded.items())
+def _show_status(status: DreamStatus) -> None:
+    excluded = "; ".join(f"{number} not: {reason}" for reason, number in status.excluded.items())
     rows = [
-        ("switched on", _time(found.state.enabled_at)),
-        ("last dream", _time(found.state.dreamed_at)),
-        ("next dream", "may begin now" if found.verdict.is_open else found.verdict.detail),
-        ("waits for you", found.waiting or "nothing"),
-        ("folder", f"{found.entries} entries in {count_nouns(found.files, 'file')}"),
-        ("will read", count_nouns(found.sessions, "session") + (f" ({excluded})" if excluded else "")),
-        ("will cost", _price(found)),
+        ("switched on", _time(status.state.enabled_at)),
+        ("last dream", _time(status.state.dreamed_at)),
+        ("next dream", "may begin now" if status.verdict.is_open else status.verdict.detail),
+        ("waits for you", status.waiting or "nothing"),
+        ("folder", f"{status.entries} entries in {count_nouns(status.files, 'file')}"),
+        ("will read", count_nouns(status.sessions, "session") + (f" ({excluded})" if excluded else "")),
+        ("will cost", _price(status)),
     ]
-    if found.state.failures:
-        rows.append(("trouble", f"{count_nouns(found.state.failures, 'failed dream')}: {found.state.trouble}"))
+    if status.state.failures:
+        rows.append(("trouble", f"{count_nouns(status.state.failures, 'failed dream')}: {status.state.trouble}"))
     console().print(table(("what", "state"), rows))
-    for finding in found.findings:
+    for finding in status.findings:
         note(display_text(finding))
 
 
@@ -294,8 +294,8 @@ def _time(value: Any) -> str:
     return "never" if value is None else local_time(value)
 
 
-def _price(found: DreamStatus) -> str:
-    if not found.model:
+def _price(status: DreamStatus) -> str:
+    if not status.model:
         return "nothing: no model is configured, so only the folder is checked"
-    usd = "at an unknown price" if found.usd is None else f"about {dollars(found.usd)}"
-    return f"{usd}, {found.tokens:,} tokens of {found.model}"
+    usd = "at an unknown price" if status.usd is None else f"about {dollars(status.usd)}"
+    return f"{usd}, {status.tokens:,} tokens of {status.model}"

@@ -84,11 +84,11 @@ def _accepted_agents(
     return agents, left_out
 
 
-def _fault(folder: AgentFolder, mapping: AgentMapping, taken: Mapping[str, object]) -> str | None:
+def _fault(folder: AgentFolder, mapping: AgentMapping, accepted: Mapping[str, object]) -> str | None:
     if folder.fault is not None:
         return f"the file {folder.fault}"
     name = _name(folder)
-    if name in taken:
+    if name in accepted:
         return f"another agent is called {name!r} too; rename one of their folders"
     try:
         settings_from({"agents": {name: mapping.settings}})

@@ -100,11 +100,11 @@ def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
         json = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
 
     @wraps(command)
-    def wrapper(**given: Any) -> None:
+    def wrapper(**values: Any) -> None:
         if server is not None:
-            given["server"] = server.annotation(**{name: given.pop(name) for name in fields})
-        as_json = given["as_json"] if takes_json else given.pop("as_json", False)
-        output = command(**given)
+            values["server"] = server.annotation(**{name: values.pop(name) for name in fields})
+        as_json = values["as_json"] if takes_json else values.pop("as_json", False)
+        output = command(**values)
         if isinstance(output, Output):
             output.print(as_json=as_json)
 
