@@ -225,9 +225,9 @@ async def _remember(running: PassHarness, bank: Bank, turns: Sequence[DialogueTu
 async def _measure_question(
     running: PassHarness, bank: Bank, talk: str, question: EvidenceQuestion, evidence: frozenset[str]
 ) -> QuestionRecall:
-    """Build the context of a prepared as the gateway does, with an agent's default budget."""
+    """Build the context of a question as the gateway does, with an agent's default budget."""
     policy = AgentPolicy()
-    prepared = await running.memory.retrieval.prepare_question(question.prepared)
+    prepared = await running.memory.retrieval.prepare_question(question.question)
     async with running.store.begin_read() as tx:
         present = await tx.banks.get(bank.id)
         context = await running.memory.contexts.build(
