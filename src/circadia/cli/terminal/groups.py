@@ -93,10 +93,13 @@ def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """
     signature = inspect.signature(command)
     others = dict(signature.parameters)
+    returns_output = signature.return_annotation in (Output, Output | None)
+    if hasattr(command, "__wrapped__") or not (returns_output or "server" in others):
+        return command
     server, json = others.pop("server", None), others.pop("as_json", None)
     fields = {} if server is None else inspect.signature(server.annotation).parameters
     takes_json = json is not None
-    if json is None and signature.return_annotation in (Output, Output | None):
+    if json is None and returns_output:
         json = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
 
     @wraps(command)
