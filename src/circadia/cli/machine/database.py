@@ -1,7 +1,6 @@
 """`circadia backup`, `restore`, `export`, `import` and `migrate`: the whole database, as one file or in place."""
 
 import asyncio
-import importlib
 import logging
 import os
 from collections.abc import Callable, Coroutine, Generator
@@ -18,11 +17,11 @@ from circadia.cli.machine.serve import Config, config_file
 from circadia.cli.terminal.output import Output, list_output, note
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
-from circadia.server import database_files
+from circadia.server import cluster_wiring, database_files
 from circadia.settings import load_settings
-from circadia.stores.sqlite_snapshot import OnProgress
 
 T = TypeVar("T")
+OnProgress = Callable[[int, int], None]
 
 app = typer.Typer()
 
@@ -77,10 +76,8 @@ def migrate(
 ) -> Output:
     """Migrate the database to the schema of this version, and list the migrations that ran."""
     settings = load_settings(config_file(config))
-    # Imported here because the database libraries take a while to load.
-    wiring = importlib.import_module("circadia.server.cluster_wiring")
     with _show_log():
-        work = wiring.migrate_database(settings.server, data_folder(data, os.environ), dry_run=dry_run)
+        work = cluster_wiring.migrate_database(settings.server, data_folder(data, os.environ), dry_run=dry_run)
         revisions = asyncio.run(work)
     return list_output(
         {"migrations": [{"number": each.number, "name": each.name} for each in revisions], "dry_run": dry_run},

@@ -28,6 +28,8 @@ _LATE: Final = frozenset(
         "circadia.memory.transfer.formats",
         "circadia.memory.transfer.lines",
         "circadia.memory.transfer.transcripts",
+        "circadia.server.cluster_wiring",
+        "circadia.server.database_files",
         "circadia.settings",
         "circadia.wake.admission.replay",
     }
