@@ -22,7 +22,7 @@ class LazyGroup(TyperGroup):
     """
 
     sections: ClassVar[Mapping[str, Mapping[str, tuple[str, str]]]]
-    """The commands below each heading of the help: the module with its `app`, and the first line of its help."""
+    """The commands below each heading: the module of `circadia.cli` with its `app`, and the first line of its help."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -48,7 +48,7 @@ class LazyGroup(TyperGroup):
     def load_command(self, name: str) -> Any:
         (module,) = [listed[name][0] for listed in self.sections.values() if name in listed]
         with end_on_interrupt(), quick_imports():
-            group = get_group(_add_options(importlib.import_module(module).app))
+            group = get_group(_add_options(importlib.import_module(f"circadia.cli.{module}").app))
         return group.commands.get(name, group)
 
 
