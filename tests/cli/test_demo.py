@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from circadia.cli.app import app
 from circadia.cli.demo import story
 from circadia.cli.demo.result import AgentTally, LedgerUsage, RunResult, missing, price_list
-from circadia.cli.demo.team import WORKER, environment
+from circadia.cli.demo.run import WORKER, environment
 from circadia.errors import EXIT_STATUS, CircadiaError, InvalidRequest, UpstreamFailed
 from circadia.testing.upstream import MockUpstream
 from tests.cli.terminal import started
