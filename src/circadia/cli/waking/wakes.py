@@ -69,7 +69,7 @@ def wakes(
     session: Session = None,
 ) -> Output:
     """List wake requests with their decision and its reason, newest first."""
-    target, asker = (name and full_reference(name, session) for name in (agent, sender))
+    target, asker = (None if name is None else full_reference(name, session) for name in (agent, sender))
     page = server.list_pages(
         lambda client, place, count: client.list_wakes(
             agent=target, sender=asker, decision=decision and decision.value, since=since, before=place, limit=count
