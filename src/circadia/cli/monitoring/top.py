@@ -5,7 +5,6 @@ import os
 import sys
 import termios
 import tty
-from collections import deque
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from rich.text import Text
 
 from circadia.cli.arguments import OnlySession
 from circadia.cli.connection import RemoteServer
-from circadia.cli.monitoring.events import EventFilter, event_line, fetch_events_after, fetch_newest_events
+from circadia.cli.monitoring.events import event_line
 from circadia.cli.terminal.output import (
     AsJson,
     Output,
@@ -68,44 +67,23 @@ def top(
     as_json: AsJson = False,
 ) -> Output | None:
     """Show agents, held calls, tokens and events live. Press q or Ctrl-C to quit."""
-
-    async def take_snapshot(client: Client) -> TopSnapshot:
-        return await SnapshotReader(client, session).read_snapshot()
-
     if as_json or once or not sys.stdout.isatty():
-        snapshot = server.ask(take_snapshot)
+        snapshot = server.ask(lambda client: read_snapshot(client, session))
         return Output(as_document(snapshot), lambda _: frame(snapshot, server.url, height=None))
     server.ask(lambda client: _live(client, session, server.url, every))
     return None
 
 
-class SnapshotReader:
-    def __init__(self, client: Client, session: str | None) -> None:
-        self._client = client
-        self._session = session
-        self._clock = SystemClock()
-        self._events: deque[EventView] | None = None
-
-    async def read_snapshot(self) -> TopSnapshot:
-        client, session = self._client, self._session
-        names = [session] if session else [session.name for session in await client.list_sessions()]
-        agents, holds, usage, events = await asyncio.gather(
-            asyncio.gather(*(client.list_agents(name) for name in names)),
-            client.list_holds(session=session),
-            client.usage("agent", session=session),
-            self._newest_events(),
-        )
-        flat = [agent for group in agents for agent in group]
-        return TopSnapshot(at=self._clock.now(), agents=flat, holds=holds, usage=usage, events=events)
-
-    async def _newest_events(self) -> Sequence[EventView]:
-        filters = EventFilter(session=self._session)
-        if self._events is None:
-            self._events = deque(await fetch_newest_events(self._client, filters, EVENT_ROWS), maxlen=EVENT_ROWS)
-        else:
-            last = self._events[-1].number if self._events else 0
-            self._events.extend(await fetch_events_after(self._client, filters, last))
-        return tuple(self._events)
+async def read_snapshot(client: Client, session: str | None) -> TopSnapshot:
+    names = [session] if session else [session.name for session in await client.list_sessions()]
+    agents, holds, usage, newest = await asyncio.gather(
+        asyncio.gather(*(client.list_agents(name) for name in names)),
+        client.list_holds(session=session),
+        client.usage("agent", session=session),
+        client.list_events(limit=EVENT_ROWS, order="newest", session=session),
+    )
+    flat = [agent for group in agents for agent in group]
+    return TopSnapshot(at=SystemClock().now(), agents=flat, holds=holds, usage=usage, events=newest[::-1])
 
 
 def as_document(snapshot: TopSnapshot) -> dict[str, Any]:
@@ -176,8 +154,7 @@ def _row(agent: AgentView, used: GroupUsage | None, longest: float | None, now: 
 
 async def _live(client: Client, session: str | None, url: str, every: float) -> None:
     """Draw until a person quits; while the server is away, show the error and keep trying."""
-    reader, screen = SnapshotReader(client, session), Console()
-    snapshot = await reader.read_snapshot()
+    screen, snapshot = Console(), await read_snapshot(client, session)
     trouble = ""
     ended = asyncio.Event()
     with _keys(ended), Live(console=screen, screen=screen.is_terminal, auto_refresh=False) as live:
@@ -188,7 +165,7 @@ async def _live(client: Client, session: str | None, url: str, every: float) -> 
             except TimeoutError:
                 pass
             try:
-                snapshot, trouble = await reader.read_snapshot(), ""
+                snapshot, trouble = await read_snapshot(client, session), ""
             except (Unreachable, RetryLater) as error:
                 trouble = display_text(error.message)
 
