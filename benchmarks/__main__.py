@@ -51,10 +51,11 @@ from benchmarks.report import Report, save, show
 
 app = typer.Typer(add_completion=False)
 
+Run = Callable[[Path], Coroutine[None, None, Report]]
+"""Measures in a folder."""
 
-def benchmarks(
-    quick: bool, data: Path | None = None, *, chosen_on: bool = False
-) -> dict[str, Callable[[Path], Coroutine[None, None, Report]]]:
+
+def benchmarks(quick: bool, data: Path | None = None, *, chosen_on: bool = False) -> dict[str, Run]:
     """Return the benchmarks by name."""
     questions, talks = (data, None) if data is not None and data.suffix == ".jsonl" else (None, data)
     every = (
@@ -62,8 +63,10 @@ def benchmarks(
         idle_fleet, remember, remember_peers, search, search_peers, context, recall, pass_overhead, dream_cost,
         hot_path, answers_lookup, answers_pairs, answers_stale, dream_losses, grounding, startup,
     )  # fmt: skip
-    sized = {each.__name__.removeprefix("benchmarks."): partial(_run_sized, each, quick) for each in every}
-    return sized | {
+    sized: dict[str, Run] = {
+        each.__name__.removeprefix("benchmarks."): partial(_run_sized, each, quick) for each in every
+    }
+    given_data: dict[str, Run] = {
         "recall": lambda folder: recall.run(folder, recall.Size(data=talks, chosen_on=chosen_on)),
         "dream_cost": lambda folder: dream_cost.run(folder, dream_cost.QUICK if quick else dream_cost.Size(data=talks)),
         "answers_pairs": lambda folder: answers_pairs.run(folder, answers_pairs.Size(data=questions)),
@@ -72,6 +75,7 @@ def benchmarks(
         ),
         "grounding": grounding.run,
     }
+    return sized | given_data
 
 
 def _run_sized(benchmark: ModuleType, quick: bool, folder: Path) -> Coroutine[None, None, Report]:

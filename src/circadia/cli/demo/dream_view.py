@@ -77,7 +77,7 @@ class DreamDisplay:
         spent = state.get("spent") or {"calls": 0, "tokens": 0, "seconds": 0.0}
         table.add_section()
         table.add_row("in all", str(spent["calls"]), f"{spent['tokens']:,}", f"{spent['seconds']:.1f}")
-        usd = self._prices.usd(spent["tokens"], 0)
+        usd = self._prices.usd(int(spent["tokens"]), 0)
         cost = "" if usd is None else f"    cost as input tokens of {self._prices.title}: ${usd:.6f}"
         return Group(Text(f"    pass: {state.get('status', 'not started')}", "bold"), table, Text(cost))
 

@@ -97,7 +97,9 @@ def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
     if hasattr(command, "__wrapped__") or not (returns_output or "server" in others):
         return command
     server, json = others.pop("server", None), others.pop("as_json", None)
-    fields = {} if server is None else inspect.signature(server.annotation).parameters
+    fields: Mapping[str, inspect.Parameter] = {}
+    if server is not None:
+        fields = inspect.signature(server.annotation).parameters
     takes_json = json is not None
     if json is None and returns_output:
         json = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
