@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from circadia.evaluation.comparison.arm_prompts import LikelyQuestions, ReasonedAnswer, RewrittenContext
-from circadia.evaluation.synthetic.scripted_model import (
+from circadia.evaluation.arms import LikelyQuestions, ReasonedAnswer, RewrittenContext
+from circadia.evaluation.scripted_model import (
     build_reply,
     build_rewritten_context,
     find_same_questions,

@@ -25,13 +25,13 @@ from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import START, ManualClock
-from circadia.testing.launcher import FakeLauncher
 from circadia.wake.coordination import Coordinations
 from circadia.wake.inbox import MessageReceipt, OutgoingMessage
 from circadia.wake.launchers.base import Launcher
 from circadia.wake.pulse.attempts import WorkerParts
 from circadia.wake.services import WakeServices
 from circadia.wake.worker import WakeWorker
+from tests.wake.fake_launcher import FakeLauncher
 
 LAUNCHED: Mapping[str, object] = {"launcher": "fake", "heartbeat_minutes": None}
 NO_LIMITS: Mapping[str, object] = {

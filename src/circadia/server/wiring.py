@@ -360,7 +360,7 @@ def _register_gauges(
 ) -> None:  # fmt: skip
     metrics.add_gauge("circadia_failed_tokens", "Invalid tokens.", lambda: failed.total)
     metrics.add_gauge("circadia_held_calls", "Calls held now.", lambda: gate.total_held)
-    metrics.add_gauge("circadia_held_bytes", "Bytes of held bodies in memory.", lambda: gate.parking.in_memory)
+    metrics.add_gauge("circadia_held_bytes", "Bytes of held bodies in memory.", lambda: gate.bodies.in_memory)
     metrics.add_gauge("circadia_body_bytes_in_flight", "Bytes of bodies on their way.", lambda: bodies.bytes)
     metrics.add_gauge("circadia_journal_lines", "Lines waiting to be written.", lambda: journal.waiting)
     metrics.add_gauge("circadia_exchanges_waiting", "Exchanges waiting to be stored.", lambda: exchanges.waiting)

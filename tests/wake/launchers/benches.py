@@ -11,10 +11,10 @@ from typing import Final, Protocol
 import psutil
 
 from circadia.ids import PulseId
-from circadia.testing.launcher import FakeLauncher
 from circadia.wake.launchers.base import Launch, Launcher, LaunchFailed, LaunchResult
 from circadia.wake.launchers.callable import CallableLauncher
 from circadia.wake.launchers.subprocess import SubprocessLauncher
+from tests.wake.fake_launcher import FakeLauncher
 
 AGENT: Final = Path(__file__).with_name("agent.sh")
 GRACE_SECONDS: Final = 0.5
