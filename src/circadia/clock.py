@@ -1,6 +1,7 @@
 """The only source of time: the wall clock for timestamps, the monotonic clock for durations."""
 
 import asyncio
+import math
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
@@ -40,6 +41,34 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(max(0.0, seconds))
+
+
+class Every:
+    """Work that is done at most once in `seconds`: due at first, and again that long after `take` or `restart`."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._due_at = -math.inf
+
+    @property
+    def is_due(self) -> bool:
+        return self._clock.monotonic() >= self._due_at
+
+    def take(self) -> bool:
+        """Return whether it is due, and if so start the next pause."""
+        is_due = self.is_due
+        if is_due:
+            self.restart()
+        return is_due
+
+    def restart(self) -> None:
+        """Start a pause now; call it after the work if a failure must be tried again at once."""
+        self._due_at = self._clock.monotonic() + self._seconds
+
+    def end_pause(self) -> None:
+        """Make it due now."""
+        self._due_at = -math.inf
 
 
 async def wait_for_event(clock: Clock, event: asyncio.Event, seconds: float) -> None:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from circadia.agents.chains import ChainPosition
-from circadia.clock import Clock
+from circadia.clock import Clock, Every
 from circadia.errors import CircadiaError
 from circadia.ids import IdSource, PulseId
 from circadia.jobs.due_watch import DueWatch
@@ -39,7 +39,7 @@ BACKLOG: Final = timedelta(hours=1)
 """Age of a deferred wake."""
 POSTED_WITHIN: Final = timedelta(minutes=1)
 """A claim whose post has not ended by then is abandoned; no post takes longer."""
-_SELDOM_SECONDS: Final = 60.0
+_SLOW_CHECK_SECONDS: Final = 60.0
 _AT_ONCE: Final = 500
 _TOLD: Final = (EventType.ALERT, EventType.SESSION_STALLED)
 _READ: Final = (*_TOLD, EventType.PULSE, EventType.WAKE)
@@ -86,7 +86,7 @@ class AlertNotifier:
         self._due = due or DueWatch(clock, store)
         self._last_event = -1
         self._posting: set[asyncio.Task[None]] = set()
-        self._seldom_at = 0.0
+        self._slow_checks = Every(clock, _SLOW_CHECK_SECONDS)
         self._unclaimed: Mapping[PulseId, Pulse] = {}
         """Pulses that nobody had claimed at the last look."""
         self._read_up_to: int | None = None
@@ -102,7 +102,7 @@ class AlertNotifier:
 
     async def step(self) -> None:
         last_event = (await self._due.look()).last_event
-        if last_event == self._last_event and self._clock.monotonic() < self._seldom_at:
+        if last_event == self._last_event and not self._slow_checks.is_due:
             return
         async with self._store.begin_read() as tx:
             if self._read_up_to is None:
@@ -114,8 +114,7 @@ class AlertNotifier:
                 if (alert := await self._alert_from_event(tx, event)) is not None
             ]
             left: Sequence[PendingAlertPost] = ()
-            if self._clock.monotonic() >= self._seldom_at:
-                self._seldom_at = self._clock.monotonic() + _SELDOM_SECONDS
+            if self._slow_checks.take():
                 alerts += await self._backlog_alerts(tx)
                 alerts += await self._launcher_alerts(tx)
                 left = await self._fetch_abandoned(tx)

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from circadia.clock import Clock
+from circadia.clock import Clock, Every
 from circadia.errors import CallerError, Conflict
 from circadia.records.event import EventType
 from circadia.settings.redis_bridge import RedisBridgeSettings
@@ -39,12 +39,12 @@ class InboxReader:
         """Names of agents by their streams, as of the event with the number `_seen`."""
         self._seen: int | None = None
         self._grouped: set[str] = set()
-        self._pending_at = 0.0
+        self._pending_reads = Every(clock, PENDING_SECONDS)
 
     def forget(self) -> None:
         """Look at everything again: the connection was lost, or another process read meanwhile."""
         self._grouped.clear()
-        self._pending_at = 0.0
+        self._pending_reads.end_pause()
 
     async def step(self, client: Any) -> None:
         """Deliver what is there, or wait for an entry for a short time.
@@ -57,10 +57,10 @@ class InboxReader:
         if not self._agents:
             await self._clock.sleep(BLOCK_SECONDS)
             return
-        if self._clock.monotonic() >= self._pending_at:
+        if self._pending_reads.is_due:
             while await self._deliver_entries(client, "0", block=None):
                 pass
-            self._pending_at = self._clock.monotonic() + PENDING_SECONDS
+            self._pending_reads.restart()
         await self._deliver_entries(client, ">", block=BLOCK_SECONDS)
 
     async def _refresh_agents(self) -> None:
