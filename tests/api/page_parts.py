@@ -11,8 +11,7 @@ from typing import Any, Final, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from circadia.records.event import EventType
-from circadia.records.event_data import EventData
-from circadia.records.event_kind import EVENT_DATA
+from circadia.records.event_data import EVENT_DATA, EventData
 from tests.api.test_reference import examples
 from tests.fixtures.documented import find_operation, look_up
 from tests.house.tree import SOURCE

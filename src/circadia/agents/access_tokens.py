@@ -5,9 +5,9 @@ from circadia.agents.registry import require_name
 from circadia.clock import Clock
 from circadia.errors import Conflict, NotFound
 from circadia.ids import hash_token, new_token
-from circadia.records.access_token import AccessRole, AccessToken
 from circadia.records.event import EventType
 from circadia.records.event_data import AccessChange
+from circadia.records.principal import AccessRole, AccessToken
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 from circadia.suggestions import did_you_mean

@@ -28,8 +28,7 @@ from circadia.records.answer import Answer, AnswerBasis
 from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
 from circadia.records.episode import EpisodeKind
-from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import BankHeads, Layer
+from circadia.records.index_entry import BankHeads, Excerpt, Layer
 from circadia.stores.base import Tx
 
 CACHED_ANSWERS: Final = 20_000

@@ -13,7 +13,7 @@ from circadia.mcp_server.caller import Caller
 from circadia.mcp_server.state import state_of
 from circadia.memory.episodes import is_text
 from circadia.memory.uses import build_use
-from circadia.records.end_user import shorten_name
+from circadia.records.conversation import shorten_name
 
 CONTEXT: Final = "circadia://context"
 _KNOWN: Final = ("q", "bank", "user")

@@ -17,8 +17,7 @@ from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.search.terms import stored_terms
 from circadia.records.bank import Bank
 from circadia.records.block import Block
-from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import TEXT, Layer
+from circadia.records.index_entry import TEXT, Excerpt, Layer
 from circadia.stores.base import Tx
 from circadia.visibility import visible_text
 

@@ -1,14 +1,16 @@
 """The data of each kind of event: services record it, and the OpenAPI document describes it by the docstrings."""
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from circadia.records.access_token import AccessRole
 from circadia.records.agent import Cause
 from circadia.records.dream_job import DreamJobStatus, DreamSource
+from circadia.records.event import EventType
 from circadia.records.message import MessageType, Priority
+from circadia.records.principal import AccessRole
 from circadia.records.pulse import PulseKind, PulseStatus
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.records.wake import Decision, WakeSource
@@ -382,3 +384,46 @@ class AnswerTrust(EventData):
     bank: BankName
     bank_id: BankKey
     least_precision: float = Field(description="Least share of right answers.")
+
+
+EVENT_DATA: Final[Mapping[EventType, tuple[type[EventData], ...]]] = {
+    EventType.SESSION_CREATED: (SessionCreation,),
+    EventType.SESSION_CLOSED: (SessionClosing,),
+    EventType.SESSION_STALLED: (SessionStall,),
+    EventType.ACCESS_GRANTED: (AccessChange,),
+    EventType.ACCESS_REVOKED: (AccessChange,),
+    EventType.AGENT_CREATED: (AgentCreation,),
+    EventType.AGENT_CHANGED: (AgentUpdate,),
+    EventType.AGENT_DELETED: (AgentDeletion,),
+    EventType.TOKEN_ROTATED: (TokenRotation,),
+    EventType.SLEEP_START: (SleepChange,),
+    EventType.SLEEP_STOP: (SleepChange,),
+    EventType.HELD: (CallHold,),
+    EventType.ADMITTED: (CallRelease,),
+    EventType.DROPPED: (CallDrop,),
+    EventType.THREAD_CREATED: (ThreadChange,),
+    EventType.THREAD_CLOSED: (ThreadChange,),
+    EventType.PARTICIPANT_ADDED: (ParticipantChange,),
+    EventType.PARTICIPANT_REMOVED: (ParticipantChange,),
+    EventType.MESSAGE: (ThreadMessage,),
+    EventType.UPSTREAM_ERROR: (UpstreamError,),
+    EventType.DIRECT_MESSAGE: (DirectMessage,),
+    EventType.DELIVERY: (DeliveryUpdate,),
+    EventType.WAKE: (WakeVerdict,),
+    EventType.PULSE: (PulseChange,),
+    EventType.ROUTINE: (RoutineOutcome, RoutineUpdate),
+    EventType.COORDINATION: (CoordinationUpdate,),
+    EventType.ALERT: (BudgetAlert, DeadLetterAlert, RoutineAlert, SleepTimeAlert, SleepTimeOverAlert),
+    EventType.BANK_CREATED: (BankLifecycle,),
+    EventType.BANK_CHANGED: (BankUpdate,),
+    EventType.BANK_DELETED: (BankLifecycle,),
+    EventType.BLOCK: (BlockWrite,),
+    EventType.FORGOTTEN: (EpisodeDeletion,),
+    EventType.PASS: (PassChange,),
+    EventType.DREAM: (DreamChange,),
+    EventType.PASSES_PAUSED: (PassSwitch,),
+    EventType.PASSES_RESUMED: (PassSwitch,),
+    EventType.OPERATION_PAUSED: (OperationSuspension,),
+    EventType.ANSWERS_FELL_BACK: (AnswerTrust,),
+    EventType.ANSWERS_TRUSTED: (AnswerTrust,),
+}

@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import Field
 
-from circadia.records.access_token import AccessRole
+from circadia.records.principal import AccessRole
 from circadia.schemas.view import View
 
 ROLE: Final = "An `operator` may do everything; a `viewer` sees everything and changes nothing."

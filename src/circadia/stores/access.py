@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from circadia.records.access_token import AccessToken
+from circadia.records.principal import AccessToken
 
 
 class AccessTokens(Protocol):

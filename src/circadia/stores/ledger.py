@@ -7,12 +7,11 @@ from typing import Protocol
 from circadia.errors import Conflict
 from circadia.ids import AgentId, CallId, ConversationId, PulseId
 from circadia.records.agent import Agent
-from circadia.records.alert import PendingAlertPost
 from circadia.records.call import AgentSpend, Call, UsageGroup, UsagePage
 from circadia.records.conversation import Conversation
+from circadia.records.episode import Provenance
 from circadia.records.event import Event, EventType
-from circadia.records.overview import RecentAlert
-from circadia.records.provenance import Provenance
+from circadia.records.overview import PendingAlertPost, RecentAlert
 from circadia.records.retention import RetentionKind, RetentionPage
 
 

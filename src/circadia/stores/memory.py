@@ -8,8 +8,7 @@ from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.episode import Demotion, Episode
-from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import IndexDelta, IndexEntry, Layer
+from circadia.records.index_entry import Excerpt, IndexDelta, IndexEntry, Layer
 from circadia.records.note import Note, NoteState
 
 Key = TypeVar("Key")

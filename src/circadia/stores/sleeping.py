@@ -5,14 +5,12 @@ from datetime import date, datetime
 from typing import Protocol
 
 from circadia.ids import BankId, CallId, EpisodeId, PassId
-from circadia.records.benefit import Benefit
 from circadia.records.change import Change, ChangeKind, ChangeState
-from circadia.records.due_check import AgentsCheck, DueBanks, DueCheck
+from circadia.records.conversation import OpenTurn
+from circadia.records.due_work import AgentsCheck, DueBanks, DueCheck
 from circadia.records.episode import Demotion
-from circadia.records.open_turn import OpenTurn
-from circadia.records.sleep_call import OperationModelCost, SleepCall, SleepCost
-from circadia.records.sleep_pass import Pass, PassStatus
-from circadia.records.sleep_state import Backlog, SleepState
+from circadia.records.sleep_call import Benefit, OperationModelCost, SleepCall, SleepCost
+from circadia.records.sleep_pass import Backlog, Pass, PassStatus, SleepState
 
 
 class Passes(Protocol):

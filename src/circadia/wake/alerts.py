@@ -19,8 +19,8 @@ from circadia.ids import IdSource, PulseId
 from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.guarded_step import run_guarded
 from circadia.records.agent import Agent
-from circadia.records.alert import BUDGET_SHARE, NO_LAUNCHER, PendingAlertPost
 from circadia.records.event import Event, EventType
+from circadia.records.overview import BUDGET_SHARE, NO_LAUNCHER, PendingAlertPost
 from circadia.records.pulse import Pulse, PulseStatus
 from circadia.records.wake import Decision
 from circadia.stores.base import Store, Tx

@@ -18,7 +18,7 @@ from circadia.memory.banks import NewBank
 from circadia.memory.forgetting import forget
 from circadia.records.agent import MOST_MEASURED, FirstMistake, Name
 from circadia.records.bank import Bank, BankPolicy
-from circadia.records.end_user import shorten_name
+from circadia.records.conversation import shorten_name
 from circadia.records.event import EventType
 from circadia.records.event_data import EpisodeDeletion
 from circadia.schemas.banks import BankList, BankView, ForgottenView

@@ -5,7 +5,7 @@ from pydantic import Field
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body
 from circadia.api.parts import Parts, Who, noun_router
-from circadia.records.access_token import AccessRole
+from circadia.records.principal import AccessRole
 from circadia.schemas.tokens import (
     ROLE,
     AccessTokenCreated,

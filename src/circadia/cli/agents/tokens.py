@@ -8,7 +8,7 @@ from circadia.cli.remote.connection import RemoteServer
 from circadia.cli.terminal.groups import NounGroup
 from circadia.cli.terminal.output import AsJson, console, local_time, note, print_json, print_result, table
 from circadia.client import Client
-from circadia.records.access_token import AccessRole
+from circadia.records.principal import AccessRole
 
 app = typer.Typer(cls=NounGroup)
 

@@ -15,7 +15,7 @@ from circadia.cli.terminal.output import AsJson, display_text, note, print_list,
 from circadia.client import Client
 from circadia.clock import SystemClock
 from circadia.records.bank import CaptureMode
-from circadia.records.end_user import display_alias
+from circadia.records.conversation import display_alias
 from circadia.schemas.banks import BankList, BankView, ForgottenView
 
 app = typer.Typer(cls=NounGroup)

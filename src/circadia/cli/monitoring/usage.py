@@ -11,7 +11,7 @@ from circadia.cli.remote.paging import ALL, gather_pages
 from circadia.cli.remote.reference import OnlyAgent, OnlySession
 from circadia.cli.terminal.output import AsJson, console, dollars, format_duration, note, print_json, table
 from circadia.client import Client
-from circadia.records.end_user import display_alias
+from circadia.records.conversation import display_alias
 from circadia.schemas.usage import UsageLine, UsageReport
 
 app = typer.Typer()

@@ -34,8 +34,8 @@ from circadia.records.answer import (
     SameQuestionVerdict,
 )
 from circadia.records.bank import Bank
-from circadia.records.benefit import Benefit
 from circadia.records.per_call import per_call
+from circadia.records.sleep_call import Benefit
 from circadia.stores.base import Store, Tx
 from circadia.stores.locks import agent_key, bank_key
 

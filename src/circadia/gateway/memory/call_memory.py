@@ -47,7 +47,7 @@ from circadia.memory.uses import UseQueue
 from circadia.records.agent import AgentPolicy
 from circadia.records.answer import LookupOutcome
 from circadia.records.bank import Trust
-from circadia.records.end_user import display_alias
+from circadia.records.conversation import display_alias
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 

@@ -27,8 +27,8 @@ from circadia.memory.capture.fingerprints import (
 from circadia.memory.capture.recorder import Exchange, Utterance
 from circadia.records.agent import Agent
 from circadia.records.bank import Trust
+from circadia.records.episode import Provenance
 from circadia.records.message import Message
-from circadia.records.provenance import Provenance
 from circadia.stores.base import Tx
 from circadia.time_slice import TimeSlice
 

@@ -17,8 +17,7 @@ from circadia.memory.search.terms import question_words
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.episode import Episode
-from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import TEXT, BankHeads, Layer
+from circadia.records.index_entry import TEXT, BankHeads, Excerpt, Layer
 from circadia.records.note import Note
 from circadia.stores.base import Store, Tx
 from circadia.stores.memory import Episodes, Notes

@@ -15,7 +15,7 @@ from circadia.errors import InvalidRequest
 from circadia.memory.episodes import NewEpisode
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.block import Block
-from circadia.records.end_user import LONGEST, shorten_name
+from circadia.records.conversation import LONGEST, shorten_name
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.note import Note, NoteKind
 

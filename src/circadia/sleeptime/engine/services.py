@@ -21,8 +21,7 @@ from circadia.records.event import EventType
 from circadia.records.event_data import PassSwitch
 from circadia.records.note import Note
 from circadia.records.sleep_call import SleepCost
-from circadia.records.sleep_pass import FARTHEST, ONCE, Pass, PassStatus, Trigger
-from circadia.records.sleep_state import Backlog, SleepState
+from circadia.records.sleep_pass import FARTHEST, ONCE, Backlog, Pass, PassStatus, SleepState, Trigger
 from circadia.settings.sleeptime import BudgetSettings, Operation, SleepPolicySettings, SleeptimeSettings
 from circadia.sleeptime.budget.benefit import WINDOW, Balance, compute_balances
 from circadia.sleeptime.budget.model_calls import Limit, Scope, Unit

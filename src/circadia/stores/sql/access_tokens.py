@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sqlalchemy import Column, Index, Row, String, Table, bindparam, delete, select
 
-from circadia.records.access_token import AccessRole, AccessToken
+from circadia.records.principal import AccessRole, AccessToken
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import Instant, metadata
 from circadia.stores.sql.statement import Statement

@@ -7,7 +7,7 @@ from typing import Any, Final
 from sqlalchemy import Row, bindparam, func, select
 
 from circadia.ids import BankId
-from circadia.records.benefit import Benefit
+from circadia.records.sleep_call import Benefit
 from circadia.stores.locks import bank_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.sleep_tables import benefits

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, Select, Text, bindparam, cast, delete, i
 
 from circadia.ids import BankId, EpisodeId
 from circadia.records.bank import Trust
-from circadia.records.end_user import display_alias
+from circadia.records.conversation import display_alias
 from circadia.records.episode import Demotion, Episode, EpisodeKind
 from circadia.records.index_entry import Layer
 from circadia.stores.locks import bank_key

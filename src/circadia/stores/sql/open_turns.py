@@ -6,7 +6,7 @@ from datetime import datetime
 
 from sqlalchemy import BigInteger, Column, Connection, Index, String, Table, bindparam, delete, func, select, update
 
-from circadia.records.open_turn import OpenTurn
+from circadia.records.conversation import OpenTurn
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import Instant, metadata
 from circadia.stores.sql.statement import Statement

@@ -21,7 +21,7 @@ from sqlalchemy import (
 
 from circadia.ids import MessageId
 from circadia.records.bank import Trust
-from circadia.records.provenance import Provenance
+from circadia.records.episode import Provenance
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import NUMBER, Instant, metadata
 from circadia.stores.sql.short_reads import ShortRead
