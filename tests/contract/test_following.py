@@ -12,7 +12,7 @@ from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry
 from circadia.errors import TargetGone, Unauthenticated
 from circadia.ids import hash_token, new_token
-from circadia.jobs.due_watch import DueWatch
+from circadia.jobs.loops import DueWatch
 from circadia.records.agent import Agent, AgentPolicy, Cause
 from circadia.server.memory_wiring import build_memory_services
 from circadia.server.sleeptime_wiring import build_sleeptime

@@ -23,7 +23,7 @@ from circadia.gateway.hold.gate import Gate
 from circadia.gateway.hold.places import HoldPlaces, LocalHoldPlaces, SharedHoldPlaces, file_limit, holds_within
 from circadia.ids import IdSource, MemberId, hash_token
 from circadia.jobs.event_sequencer import EventSequencer
-from circadia.jobs.guarded_step import run_guarded
+from circadia.jobs.loops import run_guarded
 from circadia.records.member import Member, Role
 from circadia.server.basis import ServerBasis
 from circadia.server.drain import Drain

@@ -8,7 +8,7 @@ from circadia.clock import Clock
 from circadia.errors import TargetGone
 from circadia.gateway.accounting.write_behind import WriteBehindQueue
 from circadia.gateway.hold.gate import Gate
-from circadia.jobs.guarded_step import run_guarded
+from circadia.jobs.loops import run_guarded
 from circadia.server.front import DoorRouter
 from circadia.server.membership import Membership
 from circadia.sleeptime.engine.worker import SleepWorker

@@ -8,8 +8,7 @@ from urllib.parse import urlsplit
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from circadia.agents.failed_tokens import CALLER
-from circadia.agents.identity import Identity
+from circadia.agents.identity import CALLER, Identity
 from circadia.api.problems import problem_response
 from circadia.errors import (
     CircadiaError,

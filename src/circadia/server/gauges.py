@@ -1,6 +1,6 @@
 """Registers gauges that read parts of the server on demand, and counts signals."""
 
-from circadia.agents.failed_tokens import FailedTokens
+from circadia.agents.identity import FailedTokens
 from circadia.gateway.accounting.journal import Journal
 from circadia.gateway.hold.bodies import BodySpool
 from circadia.gateway.hold.gate import Gate

@@ -16,7 +16,7 @@ from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.forward_proxy import find_forward_proxy
 from circadia.ids import IdSource
-from circadia.jobs.due_watch import DueWatch
+from circadia.jobs.loops import DueWatch
 from circadia.llm.chat_model import ChatModel, Prompt
 from circadia.llm.model_spec import ModelSpec
 from circadia.llm.models import open_model

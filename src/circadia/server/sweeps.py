@@ -8,8 +8,7 @@ from circadia.agents.sessions import SessionService
 from circadia.agents.waits import Waits
 from circadia.clock import Clock
 from circadia.gateway.accounting.backlog import NAME_PREFIX
-from circadia.jobs.due_watch import DueWatch
-from circadia.jobs.guarded_step import run_guarded
+from circadia.jobs.loops import DueWatch, run_guarded
 from circadia.memory.forgetting import find_expired_episodes, forget_expired_episodes
 from circadia.server.retention import RetentionSweep
 from circadia.settings import Settings

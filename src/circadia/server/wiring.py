@@ -11,10 +11,8 @@ from pathlib import Path
 import aiohttp
 from starlette.types import ASGIApp
 
-from circadia.agents.access_tokens import AccessTokenService
 from circadia.agents.directory import hold_agents
-from circadia.agents.failed_tokens import FailedTokens
-from circadia.agents.identity import Identity
+from circadia.agents.identity import AccessTokenService, FailedTokens, Identity
 from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry, NewAgent
 from circadia.agents.sessions import SessionService
@@ -46,8 +44,8 @@ from circadia.gateway.proxy.answer_writer import AnswerWriter
 from circadia.gateway.proxy.ledger import Ledger
 from circadia.gateway.proxy.relay import Relay
 from circadia.ids import AgentId, RandomIds, hash_token
-from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.event_sequencer import EventSequencer
+from circadia.jobs.loops import DueWatch
 from circadia.llm.prices import listed_models
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.services import MemoryServices

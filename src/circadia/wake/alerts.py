@@ -16,8 +16,7 @@ from circadia.agents.chains import ChainPosition
 from circadia.clock import Clock, Every
 from circadia.errors import CircadiaError
 from circadia.ids import IdSource, PulseId
-from circadia.jobs.due_watch import DueWatch
-from circadia.jobs.guarded_step import run_guarded
+from circadia.jobs.loops import DueWatch, run_guarded
 from circadia.records.agent import Agent
 from circadia.records.event import Event, EventType
 from circadia.records.overview import BUDGET_SHARE, NO_LAUNCHER, PendingAlertPost

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from circadia.clock import Clock, wait_for_event
 from circadia.errors import CallerError, StorageUnavailable
-from circadia.jobs.guarded_step import run_guarded
+from circadia.jobs.loops import run_guarded
 from circadia.settings.redis_bridge import RedisBridgeSettings
 from circadia.stores.base import Store
 from circadia.stores.redis_connection import open_redis, read_messages, wrap_redis_errors
