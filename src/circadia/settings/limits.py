@@ -1,4 +1,4 @@
-"""Sections `defaults` (policy and hold timing) and `limits` (maximum sizes and counts)."""
+"""Sections `defaults` (policy and hold timing), `limits` (maximum sizes and counts) and `fleet` (all agents together)."""
 
 from typing import Literal
 
@@ -85,4 +85,14 @@ class LimitsSettings(Section):
         le=36_500,
         description="Days after which handled deliveries are deleted, with direct messages that nothing refers to; "
         "`null` keeps them forever.",
+    )
+
+
+class FleetSettings(Section):
+    """Limits of all agents together; null means no limit."""
+
+    max_concurrent_pulses: int | None = Field(None, ge=0, description="Maximum number of open pulses.")
+    max_wakes_per_day: int | None = Field(None, ge=0, description="Maximum number of wakes per UTC day.")
+    alert_webhook_url: str | None = Field(
+        None, description="URL that receives alert events, besides the log; one of several servers posts each event."
     )

@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
+import yaml
 from pydantic import ValidationError
 
 from circadia.errors import ConfigError
@@ -18,8 +19,38 @@ from circadia.records.bank import explain_invalid_bank_name
 from circadia.settings.root import Settings
 from circadia.settings.sleeptime import SleepModelSettings
 from circadia.settings.validation_messages import describe_mistakes, find_withdrawn_settings
-from circadia.settings.yaml_parsing import parse_yaml
 from circadia.suggestions import closest
+
+_TRUTH = "tag:yaml.org,2002:bool"
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader, with `true` and `false` as the only booleans.
+
+    YAML 1.1 also takes `off`, `on`, `yes` and `no`; since 1.2 they are words, and `off` is a value of settings.
+    """
+
+    yaml_implicit_resolvers: ClassVar = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != _TRUTH or first in "tTfF"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+def parse_yaml(text: str) -> object:
+    """Parse YAML or JSON.
+
+    Raises:
+        ValueError: the text is not YAML, or holds an impossible date such as 2026-02-30; the message is one line.
+    """
+    try:
+        return yaml.load(text, _Loader)  # noqa: S506 a safe loader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
+        raise ValueError(f"{where}{error.problem}") from error
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from error
+
 
 _logger = logging.getLogger(__name__)
 

@@ -20,8 +20,7 @@ from circadia.records.event import EventType
 from circadia.records.principal import Principal
 from circadia.records.schedule import Blackout, BlackoutPolicy, RecurringBlackout, Routine, load_zone
 from circadia.schemas.schedule import BlackoutView, Occurrence, RoutineRunView, RoutineView, ScheduleView, SpanView
-from circadia.settings.djinnbot import DjinnbotBlackoutSettings
-from circadia.settings.schedule import RoutineSettings
+from circadia.settings.schedule import DjinnbotBlackoutSettings, RoutineSettings
 from circadia.wake.scheduling.planning import BlackoutPeriod, blackouts_between, next_runs, occurrences
 
 router = noun_router("schedule")

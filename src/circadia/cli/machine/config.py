@@ -13,7 +13,7 @@ from circadia.cli.machine.serve import config_file
 from circadia.cli.terminal.output import AsJson, console, display_text, format_setting, print_json, table
 from circadia.records.agent import AgentPolicy
 from circadia.settings import Settings, load_settings
-from circadia.settings.yaml_parsing import parse_yaml
+from circadia.settings.load import parse_yaml
 
 app = typer.Typer(no_args_is_help=True, help="Check and show the configuration.")
 

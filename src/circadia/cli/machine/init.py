@@ -14,8 +14,7 @@ from circadia.cli.machine.serve import DEFAULT_CONFIG, config_file
 from circadia.cli.terminal.output import AsJson, note, print_json
 from circadia.errors import Conflict, InvalidRequest
 from circadia.settings import Settings, load_settings
-from circadia.settings.load import settings_from
-from circadia.settings.yaml_parsing import parse_yaml
+from circadia.settings.load import parse_yaml, settings_from
 
 app = typer.Typer()
 

@@ -11,7 +11,7 @@ from circadia.records.bank import Bank
 from circadia.records.dream_job import OPEN_DREAMS, DreamJob, DreamJobStatus, DreamMode, DreamSource
 from circadia.records.event import EventType
 from circadia.records.event_data import DreamChange
-from circadia.settings.dreams import DreamSettings
+from circadia.settings.sleeptime import DreamSettings
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 from circadia.suggestions import did_you_mean
