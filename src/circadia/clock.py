@@ -1,10 +1,10 @@
-"""The only source of time: the wall clock for timestamps, the monotonic clock for durations."""
+"""The only source of time: the wall clock for timestamps, the monotonic clock for durations, and shares of the event loop."""
 
 import asyncio
 import math
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class Clock(Protocol):
@@ -84,3 +84,26 @@ async def wait_for_event(clock: Clock, event: asyncio.Event, seconds: float) -> 
 def system_milliseconds() -> int:
     """Return the wall clock in milliseconds since 1970, without building a datetime."""
     return time.time_ns() // 1_000_000
+
+
+SHORTEST_SECONDS: Final = 0.004
+"""Minimum length of a slice; a yield costs a whole turn of a busy loop."""
+LONGEST_SECONDS: Final = 0.04
+"""Maximum length of a slice, which is how long a call may wait for its turn."""
+
+
+class TimeSlice:
+    """Yields to other tasks and then works for as long as they did, so that they share a busy loop in halves."""
+
+    def __init__(self) -> None:
+        self._ends = 0.0
+
+    async def yield_at_end(self) -> None:
+        """Let other tasks run if the slice is over; call it between steps of a few milliseconds at most."""
+        clock = asyncio.get_running_loop().time
+        left = clock()
+        if left < self._ends:
+            return
+        await asyncio.sleep(0)
+        back = clock()
+        self._ends = back + min(max(back - left, SHORTEST_SECONDS), LONGEST_SECONDS)

@@ -7,7 +7,7 @@ from typing import Final
 
 from circadia.agents.database_contact import DatabaseContact
 from circadia.agents.registry import require_name
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, LimitReached, NotFound, Unauthenticated
 from circadia.ids import TOKEN_PREFIX, AgentId, hash_token, new_token

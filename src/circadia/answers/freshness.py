@@ -14,7 +14,7 @@ import numpy as np
 from circadia.answers.index import TextVectors
 from circadia.answers.normalization import normalize, only_asks
 from circadia.answers.services import Concern, Validity
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.ids import AnswerId
 from circadia.memory.context import Context, block_terms
 from circadia.memory.embedding.base import MAX_CHARACTERS

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.ids import BankId
 from circadia.memory.episodes import shown_name
 from circadia.memory.search.index import DEPTH, UNEXPLAINED, Question, ScoredRow

@@ -18,9 +18,9 @@ from typing import Any, Final, cast
 
 import uvicorn
 
+from circadia.child_process import PROGRAM_AS_SERVER
 from circadia.clock import SystemClock
 from circadia.errors import StartError
-from circadia.os_user import PROGRAM_AS_SERVER
 from circadia.records.member import Role
 from circadia.server.acceptor import Acceptor
 from circadia.server.folder import keep_admin_token, load_admin_tokens, lock_folder

@@ -7,10 +7,10 @@ from pathlib import Path
 from circadia.agents.registry import AgentRegistry
 from circadia.agents.sessions import SessionService
 from circadia.agents.threads import ThreadService
+from circadia.child_process import OsUser
 from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.ids import IdSource, PulseId
-from circadia.os_user import OsUser
 from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT
 from circadia.records.member import Role

@@ -17,6 +17,7 @@ from circadia.api.memory.banks import User
 from circadia.api.pages import fetch_page
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import named_agent
+from circadia.clock import TimeSlice
 from circadia.errors import NotFound
 from circadia.ids import AgentId, AnswerId
 from circadia.records.agent import Agent, Name
@@ -33,7 +34,6 @@ from circadia.schemas.answers import (
     TestView,
 )
 from circadia.stores.base import Tx
-from circadia.time_slice import TimeSlice
 
 router = noun_router("answers")
 

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 from importlib.metadata import PackageNotFoundError, version
 
+from circadia.child_process import PROGRAM_AS_SERVER, OsUser
 from circadia.cli.doctor.check import Check, fail, ok, warn
 from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.gateway.hold.places import FILES_RESERVE, holds_within
-from circadia.os_user import PROGRAM_AS_SERVER, OsUser
 from circadia.settings import LimitsSettings
 
 FAST_PARTS = ("uvicorn", "uvloop", "httptools", "aiohttp", "sqlalchemy", "mcp")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 import uvloop
 
+from circadia.child_process import forbid_inspection
 from circadia.cli.remote.connection import DEFAULT_URL, TOKEN_FILE
 from circadia.cli.remote.folder import DATA_VARIABLE, Data, data_folder
 from circadia.cli.terminal.lazy_imports import quick_imports
-from circadia.os_user import forbid_inspection
 from circadia.records.member import Role
 from circadia.settings import ConfigFile, Settings, load_settings
 

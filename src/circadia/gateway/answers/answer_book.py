@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Final
 
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import StorageUnavailable
 from circadia.gateway.accounting.backlog import BacklogSpool

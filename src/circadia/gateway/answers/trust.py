@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from circadia.answers.quality import are_answers_trusted, judged_use_limit
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.ids import AgentId, BankId
 from circadia.records.agent import Agent

@@ -7,7 +7,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Final, NamedTuple, Protocol
 
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.ids import AgentId, HoldId
 
 ORDER_SECONDS: Final = 2.0

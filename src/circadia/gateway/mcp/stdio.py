@@ -20,6 +20,7 @@ from mcp_types import SERVER_INFO_META_KEY, DiscoverResult, ProgressToken, Reque
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from circadia.child_process import OsUser
 from circadia.clock import Clock
 from circadia.errors import JSON_RPC_CODE, CircadiaError, ConfigError, RetryLater
 from circadia.gateway.mcp.reply_adapter import TAKEN
@@ -27,7 +28,6 @@ from circadia.gateway.mcp.reply_format import json_event, json_rpc_event
 from circadia.gateway.mcp.sdk import McpSdk
 from circadia.gateway.mcp.slot import ChildSupervisor
 from circadia.ids import AgentId
-from circadia.os_user import OsUser
 from circadia.records.principal import Principal
 from circadia.settings import McpServerSettings
 

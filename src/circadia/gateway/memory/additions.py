@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 import orjson
 
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.gateway.answers.serving import render_hint
 from circadia.gateway.memory.change_notice import render_changes
 from circadia.gateway.memory.wake_notice import render_wake_notice

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Final
 
 from circadia.agents.database_contact import DatabaseContact
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.gateway.accounting.backlog import BacklogSpool

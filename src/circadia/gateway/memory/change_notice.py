@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, cast
 
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.ids import BankId
 from circadia.records.bank import Bank
 from circadia.records.change import ChangeKind

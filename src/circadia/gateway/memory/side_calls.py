@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Final
 
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.gateway.dialects.base import ModelRequest
 from circadia.ids import AgentId

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
+from circadia.caches import Lru
 from circadia.clock import Clock
 from circadia.ids import BankId
-from circadia.lru import Lru
 from circadia.memory.search.columns import Array
 from circadia.memory.search.glance_reader import GlanceReader
 from circadia.memory.search.index import BankIndex, Question, ScoredRow

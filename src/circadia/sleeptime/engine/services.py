@@ -10,7 +10,7 @@ from typing import Final, get_args
 import orjson
 from pydantic import ValidationError
 
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.ids import BankId, EpisodeId, NoteId

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final, cast
 
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.jobs.leased_jobs import BEAT_SECONDS, LEASE_SECONDS
 from circadia.memory.banks import USER
