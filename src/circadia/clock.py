@@ -86,9 +86,9 @@ def system_milliseconds() -> int:
     return time.time_ns() // 1_000_000
 
 
-SHORTEST_SECONDS: Final = 0.004
+SHORTEST_SLICE_SECONDS: Final = 0.004
 """Minimum length of a slice; a yield costs a whole turn of a busy loop."""
-LONGEST_SECONDS: Final = 0.04
+LONGEST_SLICE_SECONDS: Final = 0.04
 """Maximum length of a slice, which is how long a call may wait for its turn."""
 
 
@@ -106,4 +106,4 @@ class TimeSlice:
             return
         await asyncio.sleep(0)
         back = clock()
-        self._ends = back + min(max(back - left, SHORTEST_SECONDS), LONGEST_SECONDS)
+        self._ends = back + min(max(back - left, SHORTEST_SLICE_SECONDS), LONGEST_SLICE_SECONDS)

@@ -13,8 +13,8 @@ from circadia.stores.redis_connection import require_redis_package
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.signals.redis import RedisCarrier
 from circadia.stores.signals.remote import RemoteSignals
-from circadia.wake.redis_bridge.bridge import RedisBridge
-from circadia.wake.redis_bridge.delivery import RedisDelivery
+from circadia.wake.redis_bridge import RedisBridge
+from circadia.wake.redis_inboxes import RedisDelivery
 from circadia.wake.services import WakeServices
 
 

@@ -32,13 +32,11 @@ from circadia.wake.admission.guardrails import FleetLimits
 from circadia.wake.admission.requests import WakeRequests
 from circadia.wake.coordination import Coordinations
 from circadia.wake.inbox import Inbox
-from circadia.wake.launchers.base import Launcher
+from circadia.wake.launchers.base import Launcher, named_environment, program_environment
 from circadia.wake.launchers.callable import CallableLauncher, import_agent_function
 from circadia.wake.launchers.container import ContainerLauncher, ContainerLimits
-from circadia.wake.launchers.environment import named_environment, program_environment
-from circadia.wake.launchers.kubernetes.api import find_cluster
-from circadia.wake.launchers.kubernetes.job import JobTemplate
-from circadia.wake.launchers.kubernetes.launcher import KubernetesLauncher
+from circadia.wake.launchers.kubernetes import JobTemplate, KubernetesLauncher
+from circadia.wake.launchers.kubernetes_api import find_cluster
 from circadia.wake.launchers.subprocess import SubprocessLauncher
 from circadia.wake.launchers.webhook import WebhookLauncher
 from circadia.wake.pulse.attempts import WorkerParts
@@ -49,8 +47,7 @@ from circadia.wake.pulse_starter import PulseStarter
 from circadia.wake.routines import RoutineService
 from circadia.wake.services import WakeServices
 from circadia.wake.sleep_changes import SleepChanges
-from circadia.wake.sleep_control import SleepControl
-from circadia.wake.thread_events import ThreadEventHandler
+from circadia.wake.sleep_control import SleepControl, ThreadEventHandler
 from circadia.wake.wake_rows import WakeRows
 from circadia.wake.worker import WakeWorker
 

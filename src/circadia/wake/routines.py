@@ -16,8 +16,7 @@ from circadia.records.schedule import MAX_SPREAD_SECONDS, Recurrence, Routine, R
 from circadia.records.wake import Decision, Wake, WakeSource
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
-from circadia.wake.admission.idleness import find_idle_reason
-from circadia.wake.admission.requests import WakeRequests
+from circadia.wake.admission.requests import WakeRequests, find_idle_reason
 from circadia.wake.scheduling.planning import (
     SET_BACK,
     RoutineAction,

@@ -10,8 +10,7 @@ from circadia.wake.pulse.transitions import PulseService
 from circadia.wake.pulse_lifecycle import PulseLifecycle
 from circadia.wake.routines import RoutineService
 from circadia.wake.sleep_changes import SleepChanges
-from circadia.wake.sleep_control import SleepControl
-from circadia.wake.thread_events import ThreadEventHandler
+from circadia.wake.sleep_control import SleepControl, ThreadEventHandler
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -28,8 +28,33 @@ from circadia.stores.base import Tx
 from circadia.stores.locks import agent_key
 from circadia.wake.admission.requests import AGEING_SECONDS, FLEET
 from circadia.wake.pulse.attempts import Attempt, WorkerParts
-from circadia.wake.pulse.startable import StartablePulses
 from circadia.wake.pulse.transitions import LeasedPulse
+
+
+class StartablePulses:
+    """The rows of pulses as `LeasedJobs` sees them. A pulse of another launcher stays for a process that has it."""
+
+    def __init__(self, tx: Tx, launchers: Collection[str]) -> None:
+        self._rows = tx.pulses
+        self._launchers = launchers
+
+    async def get(self, pulse_id: PulseId) -> Pulse | None:
+        return await self._rows.get(pulse_id)
+
+    async def has_startable(self, now: datetime) -> bool:
+        return await self._rows.has_startable(now, self._launchers)
+
+    async def claim(
+        self, owner: str, *, now: datetime, until: datetime, limit: int, since: datetime | None = None
+    ) -> Sequence[Pulse]:
+        return await self._rows.claim(owner, self._launchers, now=now, until=until, limit=limit, since=since)
+
+    async def find_claimed(self) -> Sequence[Pulse]:
+        return await self._rows.find_claimed()
+
+    async def renew_leases(self, owner: str, until: datetime) -> None:
+        await self._rows.renew_leases(owner, until)
+
 
 _logger = logging.getLogger(__name__)
 

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from circadia.clock import SystemClock
-from circadia.wake.launchers.kubernetes.api import find_cluster
-from circadia.wake.launchers.kubernetes.job import JobTemplate
-from circadia.wake.launchers.kubernetes.launcher import KubernetesLauncher
+from circadia.wake.launchers.kubernetes import JobTemplate, KubernetesLauncher
+from circadia.wake.launchers.kubernetes_api import find_cluster
 from tests.fixtures.kubernetes_api import IMAGE, NAMESPACE, KubernetesCluster
 from tests.wake.launchers.benches import AGENT, WAIT_SECONDS, ProgramBench
 

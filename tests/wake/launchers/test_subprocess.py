@@ -13,8 +13,7 @@ import uvloop
 
 from circadia.errors import ConfigError
 from circadia.output_tail import Tail
-from circadia.wake.launchers.base import LaunchFailed
-from circadia.wake.launchers.environment import named_environment, program_environment
+from circadia.wake.launchers.base import LaunchFailed, named_environment, program_environment
 from tests.wake.launchers.benches import PULSE, TOKEN, WAIT_SECONDS, SubprocessBench, a_launch, processes, until
 
 TAIL_BYTES = 4 * 2**10

@@ -3,7 +3,7 @@
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import own_agent
 from circadia.schemas.wakes import WakeStatsView
-from circadia.wake.admission.stats import WakeStats, fetch_wake_stats
+from circadia.wake.admission.budgets import WakeStats, fetch_wake_stats
 
 router = noun_router("wake-stats")
 

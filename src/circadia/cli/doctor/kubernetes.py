@@ -9,7 +9,7 @@ from circadia.clock import SystemClock
 from circadia.errors import ConfigError
 from circadia.settings import Settings
 from circadia.settings.launchers import KubernetesLauncherSettings
-from circadia.wake.launchers.kubernetes.api import ApiRefused, ApiUnreachable, ClusterAccess, find_cluster, open_api
+from circadia.wake.launchers.kubernetes_api import ApiRefused, ApiUnreachable, ClusterAccess, find_cluster, open_api
 
 _GRANT = "grant it with a Role, as docs/operations/launch-on-kubernetes.md says"
 

@@ -17,7 +17,7 @@ from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT, Guardrails, OnBlock
 from circadia.records.message import DeliveryState
 from circadia.records.pulse import PulseKind
-from circadia.records.schedule import BlackoutPolicy
+from circadia.records.schedule import BlackoutPolicy, Routine
 from circadia.records.wake import (
     DECISION_MOVES,
     FLEET,
@@ -39,7 +39,6 @@ from circadia.wake.admission.guardrails import (
     WakeDecision,
     check_guardrails,
 )
-from circadia.wake.admission.idleness import find_idle_reason
 from circadia.wake.pulse_starter import PulseStarter
 from circadia.wake.scheduling.blackouts import blackout_at
 from circadia.wake.scheduling.wall_clock import day_bounds
@@ -320,3 +319,12 @@ def remaining_run_seconds(agent: Agent, tally: GuardrailCounts) -> float | None:
 def _aged_priority(wake: Wake, now: datetime) -> int:
     waited = max(0.0, (now - wake.at).total_seconds())
     return wake.priority.rank + int(waited / AGEING_SECONDS)
+
+
+async def find_idle_reason(tx: Tx, agent: Agent, routine: Routine) -> str | None:
+    """Return why a pulse of the routine has nothing to do, or None if it has something."""
+    if agent.coordination.launcher == RESIDENT and not agent.asleep:
+        return "the agent is already awake"
+    if routine.spec.instructions.strip() or await tx.deliveries.count_unread(agent.id):
+        return None
+    return "no instructions and nothing unread"

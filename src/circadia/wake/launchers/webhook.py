@@ -12,8 +12,7 @@ import orjson
 from circadia.clock import Clock
 from circadia.ids import PulseId
 from circadia.output_tail import redact_tail
-from circadia.wake.launchers.base import Launch, LaunchFailed, LaunchResult
-from circadia.wake.launchers.environment import EPOCH, PULSE, prompt_bytes
+from circadia.wake.launchers.base import EPOCH, PULSE, Launch, LaunchFailed, LaunchResult, prompt_bytes, run_shielded
 from circadia.wake.launchers.http_post import (
     ANSWER_BYTES,
     HttpPoster,
@@ -22,7 +21,6 @@ from circadia.wake.launchers.http_post import (
     PostRejected,
     PostResponse,
 )
-from circadia.wake.launchers.shielding import run_shielded
 from circadia.wake.launchers.signature import ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, signature, signing_key
 
 _logger = logging.getLogger(__name__)
