@@ -38,12 +38,10 @@ from circadia.wake.launchers.container import ContainerLauncher, ContainerLimits
 from circadia.wake.launchers.kubernetes import JobTemplate, KubernetesLauncher
 from circadia.wake.launchers.kubernetes_api import find_cluster
 from circadia.wake.launchers.subprocess import SubprocessLauncher
-from circadia.wake.launchers.webhook import WebhookLauncher
+from circadia.wake.launchers.webhook import PulseReports, WebhookLauncher
 from circadia.wake.pulse.attempts import WorkerParts
-from circadia.wake.pulse.reports import PulseReports
 from circadia.wake.pulse.transitions import PulseService
 from circadia.wake.pulse_lifecycle import PulseLifecycle
-from circadia.wake.pulse_starter import PulseStarter
 from circadia.wake.routines import RoutineService
 from circadia.wake.services import WakeServices
 from circadia.wake.sleep_changes import SleepChanges
@@ -59,7 +57,7 @@ def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, events:
     fleet = FleetLimits(
         max_concurrent_pulses=settings.fleet.max_concurrent_pulses, max_wakes_per_day=settings.fleet.max_wakes_per_day
     )
-    requests = WakeRequests(clock, wakes, PulseStarter(rows, sleep), fleet)
+    requests = WakeRequests(clock, wakes, rows, sleep, fleet)
     inbox = Inbox(clock, ids, events, requests, max_message_characters=settings.limits.max_message_characters)
     routines = RoutineService(clock, ids, events, requests)
     pulses = PulseService(clock, events, rows, sleep, inbox)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from circadia.wake.admission.requests import WakeRequests
 from circadia.wake.coordination import Coordinations
 from circadia.wake.inbox import Inbox
-from circadia.wake.pulse.reports import PulseReports
+from circadia.wake.launchers.webhook import PulseReports
 from circadia.wake.pulse.transitions import PulseService
 from circadia.wake.pulse_lifecycle import PulseLifecycle
 from circadia.wake.routines import RoutineService

@@ -125,7 +125,7 @@ class ThreadEventHandler:
         if event not in agent.wake_events:
             return
         ask = build_thread_wake(agent, event, message, by=by)
-        if not (guarded or launched or self._requests.is_draining):
+        if not (guarded or launched or self._sleep.is_draining):
             await self._sleep.change_sleep(tx, agent.id, asleep=False, cause=Cause.EVENT, actor=actor, wake=ask)
             return
         present = await tx.agents.get(agent.id)

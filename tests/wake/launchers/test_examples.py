@@ -13,10 +13,10 @@ import pytest
 from circadia.clock import SystemClock
 from circadia.testing.upstream import MockUpstream
 from circadia.wake.launchers.subprocess import SubprocessLauncher
-from circadia.wake.launchers.webhook import WebhookLauncher
+from circadia.wake.launchers.webhook import PulseReports, WebhookLauncher
 from tests.fixtures.ports import reserved_port
 from tests.wake.launchers.benches import PATH, TOKEN, WAIT_SECONDS, a_launch, until
-from tests.wake.launchers.webhook_bench import LOOPBACK, SECRET, ReportsBoard
+from tests.wake.launchers.webhook_bench import LOOPBACK, SECRET
 
 pytestmark = pytest.mark.spec("WAKE-51")
 
@@ -76,7 +76,7 @@ async def the_receiver() -> AsyncGenerator[WebhookLauncher]:
             await until(listens)
             url = f"http://127.0.0.1:{port}/pulses"
             yield WebhookLauncher(
-                url, secret=SECRET, reports=ReportsBoard(), clock=SystemClock(), allowed_networks=LOOPBACK
+                url, secret=SECRET, reports=PulseReports(), clock=SystemClock(), allowed_networks=LOOPBACK
             )
         finally:
             program.send_signal(signal.SIGTERM)

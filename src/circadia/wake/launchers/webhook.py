@@ -5,7 +5,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 import orjson
 
@@ -35,15 +35,29 @@ agent's first call waits this long.
 """
 
 
-class PulseReportSource(Protocol):
-    """Source of end reports from external programs that do not answer with their end."""
+class PulseReports:
+    """Delivers a report to its run, if that waits in this process.
+
+    The pulse's row has ended by then, so a run in another process finds out at its next heartbeat.
+    """
+
+    def __init__(self) -> None:
+        self._awaited: dict[tuple[PulseId, int], asyncio.Future[LaunchResult]] = {}
 
     async def wait_for_report(self, pulse_id: PulseId, *, epoch: int) -> LaunchResult:
-        """Return the report on this epoch's run; called before the run is requested.
+        """Return the report on this epoch's run; called before the run is requested."""
+        future: asyncio.Future[LaunchResult] = asyncio.get_running_loop().create_future()
+        self._awaited[pulse_id, epoch] = future
+        try:
+            return await future
+        finally:
+            self._awaited.pop((pulse_id, epoch), None)
 
-        A report has ended the pulse by the time that it is returned. One of an earlier epoch must not end a later one.
-        """
-        ...
+    def deliver_report(self, pulse_id: PulseId, epoch: int, ended: LaunchResult) -> None:
+        """Deliver a report that is already stored."""
+        future = self._awaited.get((pulse_id, epoch))
+        if future is not None and not future.done():
+            future.set_result(ended)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +87,7 @@ class WebhookLauncher:
         url: str,
         *,
         secret: str,
-        reports: PulseReportSource,
+        reports: PulseReports,
         clock: Clock,
         allowed_networks: Sequence[str] = (),
         connect_timeout_seconds: float = 10.0,
