@@ -11,6 +11,7 @@ from typing import Final, Protocol
 import psutil
 
 from circadia.ids import PulseId
+from circadia.settings.launchers import SubprocessLauncherSettings
 from circadia.testing.launcher import FakeLauncher
 from circadia.wake.launchers.base import Launch, Launcher, LaunchFailed, LaunchResult
 from circadia.wake.launchers.callable import CallableLauncher
@@ -161,14 +162,14 @@ class SubprocessBench(ProgramBench):
     def with_command(
         self, *command: str, folder: str | None = None, grace_seconds: float = GRACE_SECONDS
     ) -> SubprocessLauncher:
-        return SubprocessLauncher(
-            command,
-            environment=self.basis(),
-            folder=folder,
+        settings = SubprocessLauncherSettings(
+            kind="subprocess",
+            command=command,
+            cwd=folder,
             prompt="file" if self._in_file else "stdin",
-            prompts=self.prompts,
             grace_seconds=grace_seconds,
         )
+        return SubprocessLauncher(settings, command=command, environment=self.basis(), prompts=self.prompts)
 
     def missing(self) -> Launcher:
         return self.with_command("no-such-program-here")

@@ -12,6 +12,7 @@ from circadia.client.webhooks import WebhookReceiver
 from circadia.clock import Clock, SystemClock
 from circadia.errors import Unauthenticated
 from circadia.ids import PulseId
+from circadia.settings.launchers import WebhookLauncherSettings
 from circadia.wake.launchers.base import Launch, Launcher, LaunchResult
 from circadia.wake.launchers.webhook import PulseReports, WebhookLauncher
 from tests.wake.launchers.benches import WAIT_SECONDS, AgentInput, TaskBench
@@ -47,11 +48,12 @@ class WebhookBench:
         return self.posting_to(self.url)
 
     def posting_to(self, url: str, *, clock: Clock | None = None, **more: Any) -> WebhookLauncher:
-        given: dict[str, Any] = {
-            "allowed_networks": LOOPBACK, "grace_seconds": WAIT_SECONDS, "retries": 0, "quiet_seconds": WAIT_SECONDS,
-            **more,
-        }  # fmt: skip
-        return WebhookLauncher(url, secret=SECRET, reports=self.reports, clock=clock or SystemClock(), **given)
+        given: dict[str, Any] = {"allowed_networks": LOOPBACK, "grace_seconds": WAIT_SECONDS, "retries": 0, **more}
+        quiet_seconds = given.pop("quiet_seconds", WAIT_SECONDS)
+        settings = WebhookLauncherSettings(kind="webhook", url=url, secret_env="UNUSED", **given)
+        return WebhookLauncher(
+            settings, secret=SECRET, reports=self.reports, clock=clock or SystemClock(), quiet_seconds=quiet_seconds
+        )
 
     def missing(self) -> Launcher:
         return self.posting_to("http://nobody.invalid/pulses")

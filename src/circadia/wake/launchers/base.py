@@ -1,4 +1,4 @@
-"""The launcher protocol: how to start an agent for one pulse, with which environment, and work that no stop interrupts."""
+"""The launcher protocol: how to start an agent for one pulse, and with which environment."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
@@ -62,6 +62,8 @@ class Launcher(Protocol):
 PULSE: Final = "CIRCADIA_PULSE"
 """Variable with the pulse's id; processes are found by it."""
 EPOCH: Final = "CIRCADIA_EPOCH"
+PROMPT_FILE: Final = "CIRCADIA_PROMPT_FILE"
+"""Variable with the path of the prompt, if the program gets it in a file."""
 _INHERITED: Final = ("PATH", "HOME", "LANG")
 _DEFAULT: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/", "LANG": "C.UTF-8"}
 

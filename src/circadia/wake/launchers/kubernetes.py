@@ -7,13 +7,14 @@ import math
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 
 from circadia.clock import Clock
 from circadia.ids import PulseId
 from circadia.output_tail import redact_tail
+from circadia.settings.launchers import KubernetesLauncherSettings
 from circadia.wake.launchers.base import (
+    PROMPT_FILE,
     Launch,
     LaunchFailed,
     LaunchResult,
@@ -37,7 +38,6 @@ _logger = logging.getLogger(__name__)
 
 EPOCH_LABEL: Final = "circadia/epoch"
 _AGENT_LABEL: Final = "circadia/agent"
-PROMPT_FILE: Final = "CIRCADIA_PROMPT_FILE"
 _PROMPT_KEY: Final = "prompt.txt"
 _PROMPT_FOLDER: Final = "/run/circadia"
 _LONGEST_LABEL: Final = 63
@@ -58,22 +58,6 @@ _REMOVAL_SECONDS: Final = 20.0
 """Time for the cluster to delete an ended pod, beyond its grace period."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobTemplate:
-    """What all Jobs of a launcher share; the settings of the same names document it."""
-
-    image: str
-    command: Sequence[str]
-    service_account: str | None
-    labels: Mapping[str, str]
-    pod: Mapping[str, Any]
-    user: str
-    memory_mebibytes: int
-    cpus: float
-    tmp_mebibytes: int
-    grace_seconds: float
-
-
 def job_name(pulse_id: PulseId, epoch: int) -> str:
     """Return the one name of an attempt's Job and Secret, so that a second creation is refused."""
     return f"circadia-{re.sub('[^a-z0-9]+', '-', pulse_id.lower())}-{epoch}"
@@ -90,12 +74,12 @@ def collect_secret_values(named: Mapping[str, str], launch: Launch) -> dict[str,
     return values
 
 
-def build_job(template: JobTemplate, launch: Launch, values: Mapping[str, bytes]) -> dict[str, Any]:
+def build_job(settings: KubernetesLauncherSettings, launch: Launch, values: Mapping[str, bytes]) -> dict[str, Any]:
     """Return the Job, which refers to the values in the Secret by their names."""
     name = job_name(launch.pulse_id, launch.epoch)
     metadata = {
         "labels": {
-            **template.labels,
+            **settings.labels,
             "app.kubernetes.io/managed-by": "circadia",
             PULSE_LABEL: launch.pulse_id,
             EPOCH_LABEL: str(launch.epoch),
@@ -112,15 +96,15 @@ def build_job(template: JobTemplate, launch: Launch, values: Mapping[str, bytes]
             "backoffLimit": 0,  # the pulse's own attempts repeat it, each with its own token
             "ttlSecondsAfterFinished": _TTL_SECONDS,
             **({} if math.isinf(limit) else {"activeDeadlineSeconds": max(1, math.ceil(limit))}),
-            "template": {"metadata": metadata, "spec": _pod_spec(template, name, values)},
+            "template": {"metadata": metadata, "spec": _pod_spec(settings, name, values)},
         },
     }
 
 
-def _pod_spec(template: JobTemplate, name: str, values: Mapping[str, bytes]) -> dict[str, Any]:
-    user, group = map(int, template.user.split(":"))
-    account = template.service_account
-    resources = {"memory": f"{template.memory_mebibytes}Mi", "cpu": f"{template.cpus:g}"}
+def _pod_spec(settings: KubernetesLauncherSettings, name: str, values: Mapping[str, bytes]) -> dict[str, Any]:
+    user, group = map(int, settings.user.split(":"))
+    account = settings.service_account
+    resources = {"memory": f"{settings.memory_mebibytes}Mi", "cpu": f"{settings.cpus:g}"}
     variables = [
         {"name": variable, "valueFrom": {"secretKeyRef": {"name": name, "key": variable}}}
         for variable in values
@@ -128,9 +112,9 @@ def _pod_spec(template: JobTemplate, name: str, values: Mapping[str, bytes]) -> 
     ]
     prompt = {"secretName": name, "items": [{"key": _PROMPT_KEY, "path": _PROMPT_KEY}], "defaultMode": 0o440}
     return {
-        **template.pod,
+        **settings.pod,
         "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": math.ceil(template.grace_seconds),
+        "terminationGracePeriodSeconds": math.ceil(settings.grace_seconds),
         **({"automountServiceAccountToken": False} if account is None else {"serviceAccountName": account}),
         "securityContext": {
             "runAsUser": user,
@@ -142,8 +126,8 @@ def _pod_spec(template: JobTemplate, name: str, values: Mapping[str, bytes]) -> 
         "containers": [
             {
                 "name": CONTAINER,
-                "image": template.image,
-                **({"command": list(template.command)} if template.command else {}),
+                "image": settings.image,
+                **({"command": list(settings.command)} if settings.command else {}),
                 "env": [*variables, {"name": PROMPT_FILE, "value": f"{_PROMPT_FOLDER}/{_PROMPT_KEY}"}],
                 "resources": {"limits": resources, "requests": resources},
                 "securityContext": {
@@ -160,7 +144,7 @@ def _pod_spec(template: JobTemplate, name: str, values: Mapping[str, bytes]) -> 
         ],
         "volumes": [
             {"name": "pulse", "secret": prompt},
-            {"name": "tmp", "emptyDir": {"sizeLimit": f"{template.tmp_mebibytes}Mi"}},
+            {"name": "tmp", "emptyDir": {"sizeLimit": f"{settings.tmp_mebibytes}Mi"}},
         ],
     }
 
@@ -194,30 +178,28 @@ class KubernetesLauncher:
     def __init__(
         self,
         access: ClusterAccess,
-        template: JobTemplate,
+        settings: KubernetesLauncherSettings,
         *,
         environment: Mapping[str, str],
         clock: Clock,
         secrets: Sequence[str] = (),
-        start_timeout_seconds: float,
     ) -> None:
-        """Store what each start needs; the settings of the same names document it.
+        """Store what each start needs.
 
         Args:
             environment: variables from settings, as `named_environment` returns them.
             secrets: values to mask in details, besides the pulse's token.
         """
         self._access = access
-        self._template = template
+        self._settings = settings
         self._environment = dict(environment)
         self._clock = clock
         self._secrets = tuple(secrets)
-        self._start_timeout_seconds = start_timeout_seconds
         self._pods = PodWatch(access, clock)
 
     async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> LaunchResult:
         values = collect_secret_values(self._environment, launch)
-        job = build_job(self._template, launch, values)
+        job = build_job(self._settings, launch, values)
         name: str = job["metadata"]["name"]
         may_run = False
         try:
@@ -295,13 +277,15 @@ class KubernetesLauncher:
             return pod is not None and (pod.is_running or pod.has_ended or pod.reason in _NEVER_STARTS)
 
         try:
-            async with asyncio.timeout(self._start_timeout_seconds):
+            async with asyncio.timeout(self._settings.start_timeout_seconds):
                 await self._pods.wait_for(name, is_decided)
         except TimeoutError:
             why = pod.explain() if pod else f"the cluster has created no pod; `kubectl describe job {name}` says why"
-            raise LaunchFailed(f"its pod has not started within {self._start_timeout_seconds:g} s: {why}") from None
+            raise LaunchFailed(
+                f"its pod has not started within {self._settings.start_timeout_seconds:g} s: {why}"
+            ) from None
         if pod is not None and pod.reason in (*_NEVER_STARTS, *_NOT_STARTED):
-            raise LaunchFailed(f"{self._template.image!r} cannot be started: {pod.explain()}")
+            raise LaunchFailed(f"{self._settings.image!r} cannot be started: {pod.explain()}")
 
     async def _describe_end(self, api: KubernetesApi, name: str, pod: PodState | None, launch: Launch) -> LaunchResult:
         status, message = (pod.exit_status, pod.message) if pod else (None, "")
@@ -309,7 +293,7 @@ class KubernetesLauncher:
             return LaunchResult(succeeded=True, detail=self._redact(message, launch))
         how = "it ended without an exit status" if status is None else f"exit status {status}"
         if pod is not None and pod.reason == _OUT_OF_MEMORY:
-            how += f", out of its {self._template.memory_mebibytes} MiB of memory ({_OUT_OF_MEMORY})"
+            how += f", out of its {self._settings.memory_mebibytes} MiB of memory ({_OUT_OF_MEMORY})"
         elif pod is not None and pod.reason not in ("", "Error"):
             how += f" ({pod.reason})"
         if pod is not None and pod.is_deleted:
@@ -351,7 +335,7 @@ class KubernetesLauncher:
         except ApiRefused as error:
             if error.status != _NOT_FOUND:
                 raise
-        async with asyncio.timeout(self._template.grace_seconds + _REMOVAL_SECONDS):
+        async with asyncio.timeout(self._settings.grace_seconds + _REMOVAL_SECONDS):
             await self._pods.wait_for(name, lambda pod: pod is None or pod.has_ended)
 
     def _redact(self, text: str, launch: Launch) -> str:

@@ -10,13 +10,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from circadia.child_process import CHUNK_BYTES, ChildProcess, wait_within
 from circadia.ids import PulseId
 from circadia.output_tail import Tail
+from circadia.settings.launchers import SubprocessLauncherSettings
 from circadia.wake.launchers.base import (
     EPOCH,
+    PROMPT_FILE,
     PULSE,
     Launch,
     LaunchFailed,
@@ -35,8 +37,6 @@ _BURST_PAUSE_SECONDS: Final = 0.01
 _PROC: Final = Path("/proc")
 _ROUNDS: Final = 50
 _PAUSE_SECONDS: Final = 0.02
-PROMPT_FILE: Final = "CIRCADIA_PROMPT_FILE"
-"""Environment variable with the path of the prompt when `prompt` is `file`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -249,47 +249,42 @@ class SubprocessLauncher:
     """Starts a program in a new session; exit status 0 means success.
 
     On Linux the processes that it starts are found by their environment and ended with it, even after a kill of this
-    server (see `find_processes` for the limits). Elsewhere only its process group ends, and nothing ends after a kill of
-    the server.
+    server (see `find_processes` for the limits). Elsewhere only its process group ends, and nothing ends after a kill
+    of the server.
     """
 
     kind = "subprocess"
 
     def __init__(
         self,
-        command: Sequence[str],
+        settings: SubprocessLauncherSettings,
         *,
+        command: Sequence[str],
         environment: Mapping[str, str],
-        folder: str | None,
-        prompt: Literal["stdin", "file"],
         prompts: Path,
         secrets: Sequence[str] = (),
-        grace_seconds: float,
     ) -> None:
         """Store what each start needs.
 
         Args:
+            command: the one of the settings, as their user.
             environment: variables besides the pulse's, from `program_environment`.
-            folder: working directory; None is the server's own.
             prompts: folder for prompt files; created when first needed, for this user only.
             secrets: values to mask in details besides the pulse's token, such as those of `env_from`.
-            grace_seconds: time between SIGTERM and SIGKILL.
         """
+        self._settings = settings
         self._command = tuple(command)
         self._environment = dict(environment)
-        self._folder = folder
-        self._prompt = prompt
         self._prompts = prompts
         self._secrets = tuple(secrets)
-        self._grace_seconds = grace_seconds
 
     async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> LaunchResult:
         prompt = prompt_bytes(launch)
         environment = pulse_environment(self._environment, launch)
         tail = Tail((launch.token, *self._secrets))
         child = ProgramRun(launch.pulse_id, launch.epoch, tail)
-        file = self._prompt_path(launch) if self._prompt == "file" else None
-        grace_seconds = self._grace_seconds
+        file = self._prompt_path(launch) if self._settings.prompt == "file" else None
+        grace_seconds = self._settings.grace_seconds
         try:
             await run_shielded(self._start(child, environment, prompt, file))
             await started()
@@ -322,7 +317,7 @@ class SubprocessLauncher:
             environment = {**environment, PROMPT_FILE: str(file)}
             stdin = os.open(os.devnull, os.O_RDONLY)
         try:
-            await child.start(self._command, environment, self._folder, stdin)
+            await child.start(self._command, environment, self._settings.cwd, stdin)
         finally:
             os.close(stdin)
 

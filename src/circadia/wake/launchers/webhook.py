@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -12,6 +12,7 @@ import orjson
 from circadia.clock import Clock
 from circadia.ids import PulseId
 from circadia.output_tail import redact_tail
+from circadia.settings.launchers import WebhookLauncherSettings
 from circadia.wake.launchers.base import EPOCH, PULSE, Launch, LaunchFailed, LaunchResult, prompt_bytes, run_shielded
 from circadia.wake.launchers.http_post import (
     ANSWER_BYTES,
@@ -84,28 +85,23 @@ class WebhookLauncher:
 
     def __init__(
         self,
-        url: str,
+        settings: WebhookLauncherSettings,
         *,
         secret: str,
         reports: PulseReports,
         clock: Clock,
-        allowed_networks: Sequence[str] = (),
-        connect_timeout_seconds: float = 10.0,
-        answer_timeout_seconds: float | None = None,
-        retries: int = 3,
-        retry_max_seconds: float = 30.0,
-        grace_seconds: float = 10.0,
         quiet_seconds: float = QUIET_SECONDS,
     ) -> None:
-        """Take the settings of these names. Raises ConfigError unless the secret is base64 of 24 to 64 bytes."""
-        self._post = HttpPoster(url, allowed_networks=allowed_networks, connect_timeout_seconds=connect_timeout_seconds)
+        """Raises ConfigError unless the secret is base64 of 24 to 64 bytes."""
+        self._post = HttpPoster(
+            settings.url,
+            allowed_networks=settings.allowed_networks,
+            connect_timeout_seconds=settings.connect_timeout_seconds,
+        )
+        self._settings = settings
         self._key = signing_key(secret)
         self._reports = reports
         self._clock = clock
-        self._answer_timeout_seconds = answer_timeout_seconds
-        self._retries = retries
-        self._retry_max_seconds = retry_max_seconds
-        self._grace_seconds = grace_seconds
         self._quiet_seconds = quiet_seconds
 
     async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> LaunchResult:
@@ -151,8 +147,8 @@ class WebhookLauncher:
         Raises:
             LaunchFailed: nothing ran. PostAnswerLost: nobody knows whether something ran.
         """
-        answer_seconds = self._answer_timeout_seconds or timeout_seconds
-        for attempt in range(self._retries + 1):
+        answer_seconds = self._settings.answer_timeout_seconds or timeout_seconds
+        for attempt in range(self._settings.retries + 1):
             pause = _FIRST_PAUSE_SECONDS * 2**attempt
             try:
                 answer = await self._send_once(message, answer_seconds, begin)
@@ -169,8 +165,8 @@ class WebhookLauncher:
                         raise PostAnswerLost(problem)
                     raise LaunchFailed(problem)
                 pause = answer.retry_after_seconds
-            if attempt == self._retries or pause > self._retry_max_seconds:
-                raise LaunchFailed(f"{problem} ({attempt + 1} of {self._retries + 1} tries)")
+            if attempt == self._settings.retries or pause > self._settings.retry_max_seconds:
+                raise LaunchFailed(f"{problem} ({attempt + 1} of {self._settings.retries + 1} tries)")
             await self._clock.sleep(pause)
         raise AssertionError("the last try returns or raises")
 
@@ -199,8 +195,8 @@ class WebhookLauncher:
         content = {"type": "pulse.stop", "pulse": pulse_id, "below_epoch": below_epoch}
         message = _Message(id=f"{pulse_id}-{below_epoch}-stop", body=orjson.dumps(content))
         try:
-            async with asyncio.timeout(self._grace_seconds):
-                await self._post.send(self._headers(message), message.body, self._grace_seconds)
+            async with asyncio.timeout(self._settings.grace_seconds):
+                await self._post.send(self._headers(message), message.body, self._settings.grace_seconds)
         except (PostRejected, PostNotSent, PostAnswerLost, TimeoutError) as error:
             _logger.warning("pulse %s could not be asked to stop: %s", pulse_id, error or "no answer in time")
 
