@@ -29,7 +29,7 @@ from circadia.testing.launcher import FakeLauncher
 from circadia.wake.coordination import Coordinations
 from circadia.wake.inbox import MessageReceipt, OutgoingMessage
 from circadia.wake.launchers.base import Launcher
-from circadia.wake.pulse.attempts import WorkerParts
+from circadia.wake.pulse_attempts import WorkerParts
 from circadia.wake.services import WakeServices
 from circadia.wake.worker import WakeWorker
 

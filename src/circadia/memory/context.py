@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from circadia.caches import BoundedDict
+from circadia.characters import visible_text
 from circadia.ids import BankId
 from circadia.memory.episodes import shown_name
 from circadia.memory.search.index import DEPTH, UNEXPLAINED, Question, ScoredRow
@@ -19,7 +20,6 @@ from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.index_entry import TEXT, Excerpt, Layer
 from circadia.stores.base import Tx
-from circadia.visibility import visible_text
 
 BYTES_A_TOKEN: Final = 3
 """A third of the UTF-8 bytes is more tokens than tokenizers make of English (a quarter), and about as many as of other

@@ -33,9 +33,8 @@ from circadia.server.membership import Membership, build_token_check
 from circadia.server.readiness import Readiness
 from circadia.server.reload import ConfigReloader
 from circadia.settings import Settings
-from circadia.settings.limits import LimitsSettings
 from circadia.settings.root import fingerprint
-from circadia.settings.server import ServerSettings
+from circadia.settings.server import LimitsSettings, ServerSettings
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.stores.base import Store
 from circadia.stores.signals.remote import RemoteSignals

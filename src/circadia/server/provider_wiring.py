@@ -8,7 +8,6 @@ from yarl import URL
 
 from circadia.clock import Clock
 from circadia.errors import ConfigError
-from circadia.forward_proxy import find_forward_proxy
 from circadia.gateway.calls.model_call import Provider
 from circadia.gateway.calls.paths import parse_rules
 from circadia.gateway.calls.upstream import Upstream, provider_headers
@@ -17,6 +16,7 @@ from circadia.gateway.wire.base import Origin
 from circadia.gateway.wire.dialer import tls_context
 from circadia.gateway.wire.pool import ConnectionPool
 from circadia.llm.prices import PriceList
+from circadia.network import find_forward_proxy
 from circadia.records.member import Role
 from circadia.settings import Settings, UpstreamSettings
 

@@ -14,7 +14,6 @@ from circadia.answers.lookup import AnswerLookup
 from circadia.answers.question_drafts import AnswerServices, QuestionDrafter
 from circadia.clock import Clock
 from circadia.errors import ConfigError
-from circadia.forward_proxy import find_forward_proxy
 from circadia.ids import IdSource
 from circadia.jobs.loops import DueWatch
 from circadia.llm.chat_model import ChatModel, Prompt
@@ -23,6 +22,7 @@ from circadia.llm.prices import PriceList
 from circadia.llm.providers import cheap_model, price_warning
 from circadia.llm.usage import Usage
 from circadia.memory.services import MemoryServices
+from circadia.network import find_forward_proxy
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepModelSettings
 from circadia.sleeptime.budget.savings import Savings

@@ -40,9 +40,9 @@ from circadia.wake.launchers.kubernetes import KubernetesLauncher
 from circadia.wake.launchers.kubernetes_api import find_cluster
 from circadia.wake.launchers.subprocess import SubprocessLauncher
 from circadia.wake.launchers.webhook import PulseReports, WebhookLauncher
-from circadia.wake.pulse.attempts import WorkerParts
-from circadia.wake.pulse.transitions import PulseService
+from circadia.wake.pulse_attempts import WorkerParts
 from circadia.wake.pulse_lifecycle import PulseLifecycle
+from circadia.wake.pulse_service import PulseService
 from circadia.wake.routines import RoutineService
 from circadia.wake.services import WakeServices
 from circadia.wake.sleep_changes import SleepChanges

@@ -1,7 +1,10 @@
-"""Section `server`: where Circadia listens and which clients it serves."""
+"""Sections `server` (where it listens), `defaults` (policy and timing), `limits` (sizes and counts) and `fleet` (wakes)."""
+
+from typing import Literal
 
 from pydantic import Field
 
+from circadia.records.agent import AgentPolicy
 from circadia.settings.section import Section
 
 
@@ -46,3 +49,93 @@ class ServerSettings(Section):
     def connections(self) -> int:
         """Most connections to PostgreSQL: besides readers and writers two for people, one for `/readyz` and signals."""
         return self.readers + self.writers + 4
+
+
+class DefaultsSettings(AgentPolicy, Section):
+    """Policy of agents that state none, and the timing of holds."""
+
+    hold_grace_seconds: float = Field(
+        2.0,
+        ge=0,
+        description="How long a held stream or MCP call can still return its real status; then the server sends 200.",
+    )
+    hold_silent_seconds: float | None = Field(
+        None,
+        ge=0,
+        description="How long a held buffered model call stays silent, so that it can return its real status; 120 by "
+        "default, 45 with the profile `reverse_proxy`.",
+    )
+    keep_alive_seconds: float = Field(15.0, gt=0, description="Interval of keep-alive signals to a held caller.")
+    profile: Literal["direct", "reverse_proxy"] = Field(
+        "direct", description="`reverse_proxy` if a proxy cuts silent connections after 60 s."
+    )
+    mcp_wait_answer_seconds: float | None = Field(
+        None,
+        gt=0,
+        description='Time after which Circadia\'s wait tools return "nothing yet, call again". By default 55 s for '
+        "JavaScript clients that request no progress, else never.",
+    )
+    stall_seconds: float = Field(
+        300.0, gt=0, description="Time that all agents of a session must sleep before the event `session_stalled`."
+    )
+
+    def policy(self) -> AgentPolicy:
+        return AgentPolicy.model_validate(dict(self))
+
+    @property
+    def silent_seconds(self) -> float:
+        """Return the effective length of the silent phase."""
+        if self.hold_silent_seconds is not None:
+            return self.hold_silent_seconds
+        return 45.0 if self.profile == "reverse_proxy" else 120.0
+
+
+class LimitsSettings(Section):
+    """Maximum sizes and counts; the server refuses a call over a limit with 429 or 413."""
+
+    max_holds: int = Field(20_000, ge=0, description="Maximum number of held calls, over all gateways.")
+    max_holds_per_agent: int = Field(2_000, ge=0, description="Maximum number of held calls of one agent.")
+    max_held_bytes: int = Field(
+        256 * 2**20, ge=0, description="Maximum size of held bodies in memory; the rest goes to disk."
+    )
+    spill_bytes: int = Field(64 * 2**10, ge=0, description="Size above which a held body goes to disk.")
+    max_spilled_bytes: int = Field(4 * 2**30, ge=0, description="Maximum size of all held bodies on disk.")
+    max_body_bytes_in_flight: int = Field(
+        256 * 2**20,
+        gt=0,
+        description="Maximum size of all bodies that one server reads, parses and sends at once; further calls wait.",
+    )
+    max_model_body_bytes: int = Field(8 * 2**20, gt=0, description="Maximum body size of a model call.")
+    max_mcp_body_bytes: int = Field(4 * 2**20, gt=0, description="Maximum body size of a proxied MCP call.")
+    max_api_body_bytes: int = Field(
+        1 * 2**20, gt=0, description="Maximum body size of a call to REST or to Circadia's MCP tools."
+    )
+    max_answer_bytes: int = Field(
+        64 * 2**20,
+        gt=0,
+        description="Maximum size of a buffered answer from an upstream or MCP server; streams have no limit.",
+    )
+    max_message_characters: int = Field(64_000, gt=0, description="Maximum length of a message in a thread.")
+    max_open_threads_per_agent: int = Field(1_000, ge=0, description="Maximum open threads that one agent created.")
+    max_failed_tokens_per_minute: int | None = Field(
+        60,
+        ge=1,
+        description="Maximum number of invalid tokens from one address; then it gets 429. `null` means no limit.",
+    )
+    keep_handled_days: int | None = Field(
+        90,
+        ge=0,
+        le=36_500,
+        description="Days after which handled deliveries are deleted, with direct messages that nothing refers to; "
+        "`null` keeps them forever.",
+    )
+
+
+class FleetSettings(Section):
+    """Limits of all agents together; null means no limit."""
+
+    max_concurrent_pulses: int | None = Field(None, ge=0, description="Maximum number of open pulses.")
+    max_wakes_per_day: int | None = Field(None, ge=0, description="Maximum number of wakes per UTC day.")
+    alert_webhook_url: str | None = Field(
+        None, description="URL that receives alert events, besides the log; one of several servers posts each event."
+    )

@@ -6,8 +6,8 @@ from circadia.wake.admission.requests import WakeRequests
 from circadia.wake.coordination import Coordinations
 from circadia.wake.inbox import Inbox
 from circadia.wake.launchers.webhook import PulseReports
-from circadia.wake.pulse.transitions import PulseService
 from circadia.wake.pulse_lifecycle import PulseLifecycle
+from circadia.wake.pulse_service import PulseService
 from circadia.wake.routines import RoutineService
 from circadia.wake.sleep_changes import SleepChanges
 from circadia.wake.sleep_control import SleepControl, ThreadEventHandler

@@ -27,8 +27,8 @@ from circadia.records.wake import Decision, Wake
 from circadia.stores.base import Tx
 from circadia.stores.locks import agent_key
 from circadia.wake.admission.requests import AGEING_SECONDS, FLEET
-from circadia.wake.pulse.attempts import Attempt, WorkerParts
-from circadia.wake.pulse.transitions import LeasedPulse
+from circadia.wake.pulse_attempts import Attempt, WorkerParts
+from circadia.wake.pulse_service import LeasedPulse
 
 
 class StartablePulses:

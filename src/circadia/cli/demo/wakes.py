@@ -133,7 +133,7 @@ async def _fleet(folder: Path) -> AsyncGenerator[DemoFleet]:
     # Imported here because the server's libraries take a second to load.
     waking = importlib.import_module("circadia.server.wake_wiring")
     opened = importlib.import_module("circadia.stores.sqlite")
-    parts = importlib.import_module("circadia.wake.pulse.attempts")
+    parts = importlib.import_module("circadia.wake.pulse_attempts")
     workers = importlib.import_module("circadia.wake.worker")
     fleets = importlib.import_module("circadia.cli.demo.fleet")
     signals = importlib.import_module("circadia.stores.signals.local").LocalSignals()

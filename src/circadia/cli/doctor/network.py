@@ -12,8 +12,7 @@ from yarl import URL
 from circadia.cli.doctor.check import Check, fail, ok, warn
 from circadia.cli.doctor.machine import ClockComparison
 from circadia.errors import ConfigError
-from circadia.forward_proxy import find_forward_proxy
-from circadia.network_errors import explain_unreachable, tls_hint
+from circadia.network import explain_unreachable, find_forward_proxy, tls_hint
 from circadia.settings import McpServerSettings, ServerSettings, UpstreamSettings, build_key_header
 
 ANSWER_SECONDS = 8.0

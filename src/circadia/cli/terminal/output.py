@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from circadia.visibility import hidden_positions
+from circadia.characters import hidden_positions
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 

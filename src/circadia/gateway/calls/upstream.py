@@ -10,7 +10,7 @@ from circadia.gateway.calls.headers import parse_seconds, to_caller
 from circadia.gateway.wire.base import Clearance, ConnectFailed, ConnectionBroken, ConnectionStalled, ConnectTimedOut
 from circadia.gateway.wire.connection import ProviderResponse
 from circadia.gateway.wire.pool import ConnectionPool
-from circadia.network_errors import tls_hint
+from circadia.network import tls_hint
 from circadia.settings import UpstreamSettings, build_key_header
 
 _logger = logging.getLogger(__name__)

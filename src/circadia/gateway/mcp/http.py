@@ -9,11 +9,10 @@ from starlette.types import Receive, Scope, Send
 from yarl import URL
 
 from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
-from circadia.forward_proxy import find_forward_proxy
 from circadia.gateway.calls import headers as crossing
 from circadia.gateway.calls.upstream import maskable_secret, sendable_body
 from circadia.gateway.mcp.reply_adapter import TAKEN
-from circadia.network_errors import explain_unreachable, tls_hint
+from circadia.network import explain_unreachable, find_forward_proxy, tls_hint
 from circadia.settings import McpServerSettings
 
 _LONGEST_ERROR: Final = 65_536

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from circadia.visibility import visible_text
+from circadia.characters import visible_text
 
 _UNCOUNTED: Final = "?"
 

@@ -11,7 +11,7 @@ from zlib import error as ZlibError
 import aiohttp
 from yarl import URL
 
-from circadia.network_errors import explain_unreachable, tls_hint
+from circadia.network import explain_unreachable, tls_hint
 
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 _LOCAL_NAT64: Final = IPv6Network("64:ff9b:1::/48")

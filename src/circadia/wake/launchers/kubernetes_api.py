@@ -15,7 +15,7 @@ import orjson
 
 from circadia.clock import Clock
 from circadia.errors import ConfigError
-from circadia.network_errors import explain_unreachable
+from circadia.network import explain_unreachable
 from circadia.wake.launchers.base import run_shielded
 
 _logger = logging.getLogger(__name__)

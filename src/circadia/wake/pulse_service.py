@@ -23,8 +23,8 @@ from circadia.stores.locks import LockKey, agent_key
 from circadia.wake.admission.requests import remaining_run_seconds
 from circadia.wake.inbox import Inbox
 from circadia.wake.launchers.base import LaunchResult
-from circadia.wake.pulse.prompt import build_prompt
 from circadia.wake.pulse_lifecycle import PulseLifecycle, find_launched_run
+from circadia.wake.pulse_prompt import build_prompt
 from circadia.wake.scheduling.wall_clock import day_bounds
 from circadia.wake.sleep_changes import SleepChanges
 

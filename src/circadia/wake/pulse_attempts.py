@@ -15,8 +15,8 @@ from circadia.stores.signals.base import Signals
 from circadia.wake.admission.requests import WakeRequests
 from circadia.wake.inbox import Inbox
 from circadia.wake.launchers.base import Launch, Launcher, LaunchFailed
-from circadia.wake.pulse.transitions import LeasedPulse, PulseService
 from circadia.wake.pulse_lifecycle import PulseLifecycle
+from circadia.wake.pulse_service import LeasedPulse, PulseService
 from circadia.wake.routines import RoutineService
 
 _logger = logging.getLogger(__name__)
