@@ -1,4 +1,4 @@
-"""Characters: fold texts to one spelling to compare them, and find what a reader cannot see, though a model reads it."""
+"""Fold texts to one spelling to compare them, and find characters that a model reads and a person cannot see."""
 
 import re
 import unicodedata

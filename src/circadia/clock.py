@@ -1,4 +1,4 @@
-"""The only source of time: the wall clock for timestamps, the monotonic clock for durations, and shares of the event loop."""
+"""The only source of time: the wall clock for timestamps, the monotonic clock for durations; shares of the loop."""
 
 import asyncio
 import math
@@ -86,9 +86,9 @@ def system_milliseconds() -> int:
     return time.time_ns() // 1_000_000
 
 
-SHORTEST_SLICE_SECONDS: Final = 0.004
+MIN_SLICE_SECONDS: Final = 0.004
 """Minimum length of a slice; a yield costs a whole turn of a busy loop."""
-LONGEST_SLICE_SECONDS: Final = 0.04
+MAX_SLICE_SECONDS: Final = 0.04
 """Maximum length of a slice, which is how long a call may wait for its turn."""
 
 
@@ -106,4 +106,4 @@ class TimeSlice:
             return
         await asyncio.sleep(0)
         back = clock()
-        self._ends = back + min(max(back - left, SHORTEST_SLICE_SECONDS), LONGEST_SLICE_SECONDS)
+        self._ends = back + min(max(back - left, MIN_SLICE_SECONDS), MAX_SLICE_SECONDS)

@@ -51,7 +51,7 @@ class OtherServer:
         self.tier = build_wake_services(settings, self.clock, ids, events)
         memory = build_memory_services(settings, self.clock, ids, events, None)
         self.dreams = build_sleeptime(settings, self.clock, ids, memory)
-        self.registry = AgentRegistry(self.clock, ids, events, AgentPolicy(), self.tier.pulses)
+        self.registry = AgentRegistry(self.clock, ids, events, AgentPolicy(), self.tier.pulses.on_agent_deleted)
 
     async def sleep(self, ada: Agent, *, asleep: bool) -> None:
         async with self.store.begin_write() as tx:

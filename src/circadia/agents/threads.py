@@ -40,7 +40,7 @@ class ThreadService:
         clock: Clock,
         ids: IdSource,
         events: EventLog,
-        happenings: ThreadEventListener,
+        event_listener: ThreadEventListener,
         *,
         max_message_characters: int,
         max_open_threads_per_agent: int,
@@ -48,7 +48,7 @@ class ThreadService:
         self._clock = clock
         self._ids = ids
         self._events = events
-        self._happenings = happenings
+        self._event_listener = event_listener
         self._max_characters = max_message_characters
         self._max_open_threads = max_open_threads_per_agent
 
@@ -119,7 +119,7 @@ class ThreadService:
             raise NotFound(f"{agent.reference!r} takes no part in thread {thread.name!r}")
         await self._record_participant(tx, EventType.PARTICIPANT_REMOVED, session, thread, agent, by=principal.name)
         if await tx.threads.count_open_of_agent(agent.id) == 0:
-            await self._happenings.on_event(tx, agent, SleepEvent.REMOVED_FROM_LAST_THREAD, by=principal.name)
+            await self._event_listener.on_event(tx, agent, SleepEvent.REMOVED_FROM_LAST_THREAD, by=principal.name)
         return agent
 
     async def close(
@@ -141,7 +141,7 @@ class ThreadService:
             self._events.signal(tx, "conversation", participant.agent_id)
             agent = await tx.agents.get(participant.agent_id)
             if agent is not None and await tx.threads.count_open_of_agent(agent.id) == 0:
-                await self._happenings.on_event(tx, agent, SleepEvent.LAST_THREAD_CLOSED, by=by)
+                await self._event_listener.on_event(tx, agent, SleepEvent.LAST_THREAD_CLOSED, by=by)
         return closed
 
     async def send(
@@ -186,7 +186,7 @@ class ThreadService:
         await tx.messages.add(message, [(agent_id, agent_id in mentioned_ids) for agent_id in others], missed=missed)
         await self._events.record(tx, EventType.MESSAGE, _event_data(thread, message), session=session.name)
         for agent in mentioned:
-            await self._happenings.on_event(tx, agent, WakeEvent.MENTIONED, by=message.sender, message=message)
+            await self._event_listener.on_event(tx, agent, WakeEvent.MENTIONED, by=message.sender, message=message)
         for agent_id in participants:
             self._signal_delivery(tx, agent_id)
         return message
@@ -232,7 +232,7 @@ class ThreadService:
         events += [WakeEvent.ADDED_TO_THREAD_FIRST_TIME] if joined.first_ever else []
         events += [WakeEvent.FIRST_TIME_IN_THREAD] if joined.first_in_thread else []
         for event in events:
-            await self._happenings.on_event(tx, agent, event, by=by)
+            await self._event_listener.on_event(tx, agent, event, by=by)
         return True
 
     async def _resolve_sender(self, tx: Tx, principal: Principal, session: Session, sender: str | None) -> Agent | None:

@@ -26,7 +26,7 @@ LEASE_SECONDS: Final = 15.0
 BEAT_SECONDS: Final = LEASE_SECONDS / 3
 RETRY_SECONDS: Final = 1.0
 """Pause before a result is written again after a database failure."""
-MOST_FAILURES: Final = 5
+MAX_FAILURES: Final = 5
 """Tries to write a result at a database that answers; one is enough if it cannot store a value."""
 UNSTORABLE: Final = "its result cannot be stored; see the log"
 
@@ -264,10 +264,10 @@ async def write_result(
             _logger.warning("the result of %s is not written yet: %s", name, error)
         except Exception as error:
             _logger.exception("the result of %s is not written", name)
-            failures += MOST_FAILURES if isinstance(error, InvalidRequest) else 1
+            failures += MAX_FAILURES if isinstance(error, InvalidRequest) else 1
         if is_last_try():
             return None
-        if failures >= MOST_FAILURES:
+        if failures >= MAX_FAILURES:
             if has_given_up:
                 return None
             _logger.error("the result of %s is given up; the job fails", name)

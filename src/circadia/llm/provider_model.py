@@ -41,7 +41,7 @@ from circadia.llm.schemas import answer_schema
 from circadia.llm.usage import Usage
 from circadia.settings import build_key_header
 
-LARGEST_BYTES: Final = 4_000_000
+MAX_RESPONSE_BYTES: Final = 4_000_000
 """Size of an unpacked response: many times the longest expected answer, reasoning included."""
 _OF_THE_WIRE: Final = frozenset(("content-encoding", "content-length", "transfer-encoding"))
 
@@ -51,7 +51,7 @@ class ResponseTooLarge(httpx2.TransportError):
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
-    """Reads whole responses of at most `LARGEST_BYTES`."""
+    """Reads whole responses of at most `MAX_RESPONSE_BYTES`."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
         self._inner = inner
@@ -63,8 +63,8 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         try:
             async for part in answer.aiter_bytes():
                 read += part
-                if len(read) > LARGEST_BYTES:
-                    raise ResponseTooLarge(f"the answer is larger than {LARGEST_BYTES} bytes")
+                if len(read) > MAX_RESPONSE_BYTES:
+                    raise ResponseTooLarge(f"the answer is larger than {MAX_RESPONSE_BYTES} bytes")
         finally:
             await answer.aclose()
         headers = [(name, value) for name, value in answer.headers.multi_items() if name not in _OF_THE_WIRE]
@@ -82,7 +82,7 @@ _TOOL: Final = "answer"
 _FENCED: Final = re.compile(r"```(?:json)?\s*\n(.*?)\n\s*```", re.DOTALL | re.IGNORECASE)
 _MALFORMED_ANSWER_ERRORS: Final = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
 """What the library raises over an answer that lacks an expected part, such as a choice or the usage."""
-_MOST_TOKENS: Final = 10**12
+_MAX_CREDIBLE_TOKENS: Final = 10**12
 """More than any call can use: a larger count is wrong."""
 _CREDENTIALS: Final = ("authorization", "x-api-key", "openai-organization", "openai-project")
 """Headers that an SDK takes from the environment or from its placeholder."""
@@ -228,7 +228,7 @@ def _convert_usage(usage: RequestUsage) -> Usage | None:
     details = usage.details
     thought = details.get("reasoning_tokens", details.get("thinking_tokens"))
     counted = (usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens, thought or 0)
-    if not usage.input_tokens or max(usage.input_tokens, *counted) > _MOST_TOKENS:
+    if not usage.input_tokens or max(usage.input_tokens, *counted) > _MAX_CREDIBLE_TOKENS:
         return None
     return Usage(
         input_tokens=usage.input_tokens,
@@ -250,7 +250,7 @@ def build_answer_error(error: AgentRunError) -> ModelAnswerError:
     A refused or unsent request costs nothing; the cost is unknown if the answer was lost on the way or broke off.
     """
     if _is_too_large(error):
-        return ModelAnswerError(f"the answer was larger than {LARGEST_BYTES} bytes")
+        return ModelAnswerError(f"the answer was larger than {MAX_RESPONSE_BYTES} bytes")
     if isinstance(error, ModelHTTPError):
         status = error.status_code
         cause = f"the provider answered with status {status}{_advice(error)}"

@@ -46,9 +46,9 @@ def merge_end_users(before: str | None, now: str | None) -> str | None:
     return SEVERAL if before is not None and now is not None and before != now else before if now is None else now
 
 
-LONGEST: Final = 200
+MAX_NAME_LENGTH: Final = 200
 """Maximum length of a stored name in characters."""
-LONGEST_SHOWN: Final = 64
+MAX_SHOWN_LENGTH: Final = 64
 """Longest name that is displayed as is; a longer one is a key, such as `user_<64 digits>_account_` of Claude's SDKs."""
 _DIGEST: Final = re.compile(r"~[0-9a-f]{32}\Z")
 
@@ -58,15 +58,15 @@ def shorten_name(name: str | None) -> str | None:
 
     Each entry point applies it once. A name in the form of its result is shortened too, so it cannot collide with one.
     """
-    if name is None or (len(name) <= LONGEST and "\0" not in name and not _DIGEST.search(name)):
+    if name is None or (len(name) <= MAX_NAME_LENGTH and "\0" not in name and not _DIGEST.search(name)):
         return name
     digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-    return f"{name[: LONGEST - 40].replace(chr(0), '')}~{digest}"
+    return f"{name[: MAX_NAME_LENGTH - 40].replace(chr(0), '')}~{digest}"
 
 
 def display_alias(name: str) -> str:
     """Return an end user's name for tables and notes; a long one becomes `user-` and 60 bits of its hash."""
-    if len(name) <= LONGEST_SHOWN:
+    if len(name) <= MAX_SHOWN_LENGTH:
         return name
     digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=10).digest()
     return f"user-{b32encode(digest).decode().lower()[:12]}"

@@ -79,7 +79,7 @@ def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, events:
 def build_agent_services(
     settings: Settings, clock: Clock, ids: IdSource, events: EventLog, tier: WakeServices
 ) -> tuple[AgentRegistry, ThreadService, SessionService]:
-    registry = AgentRegistry(clock, ids, events, settings.defaults.policy(), tier.pulses)
+    registry = AgentRegistry(clock, ids, events, settings.defaults.policy(), tier.pulses.on_agent_deleted)
     threads = ThreadService(
         clock,
         ids,

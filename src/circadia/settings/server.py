@@ -1,4 +1,4 @@
-"""Sections `server` (where it listens), `defaults` (policy and timing), `limits` (sizes and counts) and `fleet` (wakes)."""
+"""Sections `server`, `defaults` (policy and hold timing), `limits` (sizes and counts) and `fleet` (all agents)."""
 
 from typing import Literal
 

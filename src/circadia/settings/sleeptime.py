@@ -23,7 +23,7 @@ OwnOperation = Annotated[str, StringConstraints(pattern=r"^own_[a-z0-9_]{1,40}$"
 When = Literal["idle", "coding", "nightly", "weekly", "manual"]
 """A preset of triggers (SLEEP-05)."""
 
-MOST: Final = 10**9
+MAX_COUNT: Final = 10**9
 """Largest count, and number of dollars or seconds."""
 YEAR_MINUTES: Final = 365 * 24 * 60
 MONTH_SECONDS: Final = 30 * 86_400
@@ -33,10 +33,10 @@ MONTH_SECONDS: Final = 30 * 86_400
 class SpendSettings(Section):
     """Limits of one window; a missing key means no limit."""
 
-    calls: int | None = Field(None, ge=0, le=MOST, description="Model calls, including failed ones.")
-    tokens: int | None = Field(None, ge=0, le=MOST, description="Input and output tokens.")
-    usd: float | None = Field(None, ge=0, le=MOST, description="US dollars, at list prices.")
-    seconds: float | None = Field(None, ge=0, le=MOST, description="Seconds of model time.")
+    calls: int | None = Field(None, ge=0, le=MAX_COUNT, description="Model calls, including failed ones.")
+    tokens: int | None = Field(None, ge=0, le=MAX_COUNT, description="Input and output tokens.")
+    usd: float | None = Field(None, ge=0, le=MAX_COUNT, description="US dollars, at list prices.")
+    seconds: float | None = Field(None, ge=0, le=MAX_COUNT, description="Seconds of model time.")
 
 
 class BudgetSettings(Section):
@@ -115,7 +115,7 @@ class SleepPolicySettings(Section):
         60.0, ge=0, le=MONTH_SECONDS, description="Time without a turn that makes a bank idle."
     )
     frequency_turns: Count = Field(
-        5, ge=0, le=MOST, description="Completed turns that make a pass due before the bank is idle; 0: never."
+        5, ge=0, le=MAX_COUNT, description="Completed turns that make a pass due before the bank is idle; 0: never."
     )
     max_lag_minutes: Measure = Field(
         60.0,
@@ -143,7 +143,9 @@ class SleepPolicySettings(Section):
         description="Time since the last pass after which one is due, if there is work. With `conversations`, both "
         "conditions must hold.",
     )
-    conversations: Count = Field(None, ge=1, le=MOST, description="Conversations with new turns that make a pass due.")
+    conversations: Count = Field(
+        None, ge=1, le=MAX_COUNT, description="Conversations with new turns that make a pass due."
+    )
     schedules: tuple[SleepScheduleSettings, ...] = Field((), description="Times at which a pass begins anyway.")
     passes_per_hour: int = Field(12, ge=0, description="Maximum number of passes per hour.")
     review: bool = Field(False, description="Proposals of passes wait for a person's review.")

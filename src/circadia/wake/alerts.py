@@ -40,8 +40,8 @@ POSTED_WITHIN: Final = timedelta(minutes=1)
 """A claim whose post has not ended by then is abandoned; no post takes longer."""
 _SLOW_CHECK_SECONDS: Final = 60.0
 _AT_ONCE: Final = 500
-_TOLD: Final = (EventType.ALERT, EventType.SESSION_STALLED)
-_READ: Final = (*_TOLD, EventType.PULSE, EventType.WAKE)
+_REPORTED: Final = (EventType.ALERT, EventType.SESSION_STALLED)
+_READ: Final = (*_REPORTED, EventType.PULSE, EventType.WAKE)
 _FAILED: Final = {status.value for status in (PulseStatus.FAILED, PulseStatus.TIMED_OUT, PulseStatus.INTERRUPTED)}
 
 AlertPoster = Callable[[Mapping[str, object]], Coroutine[Any, Any, None]]
@@ -184,8 +184,8 @@ class AlertNotifier:
         return self._build_alert(event, cause, {"failures": failures, "last": data.get("detail")})
 
     async def _budget_alert(self, tx: Tx, event: Event, agent: Agent) -> Alert | None:
-        limits, fleet_most = agent.coordination.wake_guardrails, self._fleet_wakes_per_day or 0
-        tally = await fetch_tally(tx, agent, self._clock.now(), place=ChainPosition(), fleet_wakes_most=fleet_most)
+        limits, max_fleet_wakes = agent.coordination.wake_guardrails, self._fleet_wakes_per_day or 0
+        tally = await fetch_tally(tx, agent, self._clock.now(), place=ChainPosition(), fleet_wakes_most=max_fleet_wakes)
         budgets = (
             ("wakes_today", tally.wakes_today, "max_wakes_per_day", limits.max_wakes_per_day),
             (
@@ -260,7 +260,7 @@ def _first_of_each(events: Sequence[Event]) -> Collection[Event]:
     """Return possible alerts: one pulse and one wake event per agent, since only its present state is reported."""
     first_events: dict[object, Event] = {}
     for event in events:
-        is_alert = event.type in _TOLD
+        is_alert = event.type in _REPORTED
         failed = event.type is EventType.PULSE and event.data.get("status") in _FAILED
         admitted = event.type is EventType.WAKE and event.data.get("decision") == Decision.ADMITTED.value
         if is_alert or failed or admitted:

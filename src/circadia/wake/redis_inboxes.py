@@ -89,7 +89,7 @@ class RedisDelivery:
 
     async def deliver(self, entry: InboxEntry) -> MessageReceipt:
         """Store the entry as a message; an entry that is stored already changes nothing. Raises CallerError."""
-        return await self._send(entry.fields.get("from", ""), _build_letter(entry))
+        return await self._send(entry.fields.get("from", ""), _build_outgoing(entry))
 
     async def wake(self, call: WakeCall, entry: InboxEntry | None) -> Wake | None:
         """Ask for a wake; return the request, or the one that the message of `entry` has made. Raises CallerError."""
@@ -97,14 +97,14 @@ class RedisDelivery:
         if receipt is not None and receipt.wake is not None:
             return receipt.wake
         if receipt is None and call.message is not None:
-            letter = OutgoingMessage(to=call.agent, content=call.message, wake=call.reason)
-            return (await self._send(call.sender, letter)).wake
-        home, sender = await self._find_sender(call.sender)
+            outgoing = OutgoingMessage(to=call.agent, content=call.message, wake=call.reason)
+            return (await self._send(call.sender, outgoing)).wake
+        session, sender = await self._find_sender(call.sender)
         key = None if entry is None else f"redis wake {call.agent} {entry.id}"
         async with self._store.begin_write() as tx:
             principal = Principal(agent=sender)
-            await hold_agents(tx, principal, home, [call.agent], *([] if key is None else [request_key(key)]))
-            target = await find_agent(tx, home, call.agent)
+            await hold_agents(tx, principal, session, [call.agent], *([] if key is None else [request_key(key)]))
+            target = await find_agent(tx, session, call.agent)
             ask = NewWake(
                 target=target,
                 source=WakeSource.AGENT,
@@ -118,21 +118,21 @@ class RedisDelivery:
             )
             return await self._requests.ask(tx, ask)
 
-    async def _send(self, name: str, letter: OutgoingMessage) -> MessageReceipt:
-        home, sender = await self._find_sender(name)
+    async def _send(self, name: str, outgoing: OutgoingMessage) -> MessageReceipt:
+        session, sender = await self._find_sender(name)
         if sender is None:
-            letter = replace(letter, sender=build_external_sender(name))
+            outgoing = replace(outgoing, sender=build_external_sender(name))
         async with self._store.begin_write() as tx:
-            return await self._inbox.send(tx, Principal(agent=sender), home, letter)
+            return await self._inbox.send(tx, Principal(agent=sender), session, outgoing)
 
     async def _find_sender(self, name: str) -> tuple[Session, Agent | None]:
         """Return the session, and the sender if it is one of its agents; hold neither."""
         async with self._store.begin_read() as tx:
-            home = await find_session(tx, _OPERATOR, self._session)
-            return home, await tx.agents.get_by_name(home.id, name)
+            session = await find_session(tx, _OPERATOR, self._session)
+            return session, await tx.agents.get_by_name(session.id, name)
 
 
-def _build_letter(entry: InboxEntry) -> OutgoingMessage:
+def _build_outgoing(entry: InboxEntry) -> OutgoingMessage:
     fields = entry.fields
     content = fields.get("message", "")
     if subject := fields.get("subject"):

@@ -29,7 +29,7 @@ from circadia.wake.wake_rows import NewWake
 
 HEARTBEAT: Final = "heartbeat"
 """Default routine of a launched agent: it runs only if messages wait."""
-MOST_ROUTINES: Final = 100
+MAX_ROUTINES: Final = 100
 """Limit per agent."""
 FILE_ROUTINES: Final = "routines"
 """Key in an agent's settings that holds the routines of the file as last read."""
@@ -47,8 +47,8 @@ class RoutineService:
         names = [spec.name for spec in specs]
         if len(set(names)) != len(names):
             raise InvalidRequest("two routines have the same name; give each its own name")
-        if len(specs) > MOST_ROUTINES:
-            raise InvalidRequest(f"an agent may have {MOST_ROUTINES} routines, got {len(specs)}")
+        if len(specs) > MAX_ROUTINES:
+            raise InvalidRequest(f"an agent may have {MAX_ROUTINES} routines, got {len(specs)}")
         specs = specs or _heartbeat_specs(agent)
         names = [spec.name for spec in specs]
         now = self._clock.now()

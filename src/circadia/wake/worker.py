@@ -60,7 +60,7 @@ _logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_CAME_TO_NOTHING: Final = (Decision.REFUSED, Decision.EXPIRED, Decision.CANCELLED)
+_ENDED_WITHOUT_PULSE: Final = (Decision.REFUSED, Decision.EXPIRED, Decision.CANCELLED)
 AT_ONCE: Final = 100
 
 
@@ -310,9 +310,9 @@ class WakeWorker:
             if newcomers:  # their keys would come out of order
                 return newcomers
             for wake in await self._parts.requests.reconsider(tx, agent, wakes):
-                if wake.decision in _CAME_TO_NOTHING and wake.sender_id is not None:
+                if wake.decision in _ENDED_WITHOUT_PULSE and wake.sender_id is not None:
                     await self._notify_sender(tx, wake, wake.sender_id)
-                if agent is not None and wake.decision in _CAME_TO_NOTHING:
+                if agent is not None and wake.decision in _ENDED_WITHOUT_PULSE:
                     await self._parts.routines.record_skip(tx, agent, wake)
         return frozenset()
 

@@ -21,7 +21,9 @@ from circadia.records.principal import Principal
 from circadia.records.schedule import Blackout, BlackoutPolicy, RecurringBlackout, Routine, load_zone
 from circadia.schemas.schedule import BlackoutView, Occurrence, RoutineRunView, RoutineView, ScheduleView, SpanView
 from circadia.settings.schedule import DjinnbotBlackoutSettings, RoutineSettings
-from circadia.wake.scheduling.planning import BlackoutPeriod, blackouts_between, next_runs, occurrences
+from circadia.wake.scheduling.blackouts import BlackoutPeriod, blackouts_between
+from circadia.wake.scheduling.planning import next_runs
+from circadia.wake.scheduling.recurrence import occurrences
 
 router = noun_router("schedule")
 

@@ -34,7 +34,7 @@ PROMPT: Final = "CIRCADIA_PROMPT"
 GATEWAY_SOCKET: Final = "CIRCADIA_GATEWAY_SOCKET"
 """Environment variable with the path of the gateway's socket, in a container without a network."""
 _SOCKET_IN_CONTAINER: Final = "/circadia/gateway.sock"
-_LONGEST_VARIABLE_BYTES: Final = 96 * 2**10
+_MAX_VARIABLE_BYTES: Final = 96 * 2**10
 """The kernel takes 128 KiB per variable, name included (execve(2))."""
 _MEBIBYTE: Final = 2**20
 _KILLED_STATUS: Final = 137
@@ -76,7 +76,7 @@ class ContainerLauncher:
         prompt = prompt_bytes(launch)
         environment = pulse_environment(self._environment, launch)
         if self._settings.prompt == "env":
-            if len(prompt) > _LONGEST_VARIABLE_BYTES:
+            if len(prompt) > _MAX_VARIABLE_BYTES:
                 raise LaunchFailed(f"a prompt of {len(prompt)} bytes is too long for the environment; use stdin")
             environment[PROMPT] = launch.prompt
         name = f"circadia-{launch.pulse_id}-{launch.epoch}"

@@ -40,8 +40,8 @@ EPOCH_LABEL: Final = "circadia/epoch"
 _AGENT_LABEL: Final = "circadia/agent"
 _PROMPT_KEY: Final = "prompt.txt"
 _PROMPT_FOLDER: Final = "/run/circadia"
-_LONGEST_LABEL: Final = 63
-_LARGEST_SECRET_BYTES: Final = 2**20
+_MAX_LABEL_LENGTH: Final = 63
+_MAX_SECRET_BYTES: Final = 2**20
 """`MaxSecretSize` of Kubernetes."""
 _TTL_SECONDS: Final = 3600
 """After so long the cluster deletes an ended Job that no server is left to delete."""
@@ -69,7 +69,7 @@ def collect_secret_values(named: Mapping[str, str], launch: Launch) -> dict[str,
     values = {name: value.encode("utf-8", "surrogateescape") for name, value in environment.items()}
     values[_PROMPT_KEY] = prompt_bytes(launch)
     size = sum(map(len, values.values()))
-    if size > _LARGEST_SECRET_BYTES:
+    if size > _MAX_SECRET_BYTES:
         raise LaunchFailed(f"prompt and environment have {size} bytes, and a Secret holds 1 MiB; send shorter messages")
     return values
 
@@ -164,7 +164,7 @@ def build_secret(job: Mapping[str, Any], uid: str, values: Mapping[str, bytes]) 
 
 def _label_value(text: str) -> str:
     """Return text that a label can hold; the annotation holds the whole."""
-    return re.sub(r"[^A-Za-z0-9_.-]", "_", text)[:_LONGEST_LABEL].strip("_.-")
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", text)[:_MAX_LABEL_LENGTH].strip("_.-")
 
 
 class KubernetesLauncher:

@@ -34,7 +34,7 @@ _CALL: Final = aiohttp.ClientTimeout(total=20.0)
 _WATCH_SECONDS: Final = 120
 """The server ends a watch after so long. A connection that died without a sign is noticed little later."""
 _WATCH: Final = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=_WATCH_SECONDS + 30.0)
-_LONGEST_LINE_BYTES: Final = 2**21
+_MAX_LINE_BYTES: Final = 2**21
 """etcd stores at most 1.5 MiB for an object."""
 PULSE_LABEL: Final = "circadia/pulse"
 CONTAINER: Final = "agent"
@@ -42,7 +42,7 @@ _JOB_LABEL: Final = "job-name"
 """The Job controller sets it on each pod."""
 _EXPIRED: Final = 410
 _FIRST_PAUSE_SECONDS: Final = 0.25
-_LONGEST_PAUSE_SECONDS: Final = 10.0
+_MAX_PAUSE_SECONDS: Final = 10.0
 
 
 class ApiRefused(Exception):
@@ -233,13 +233,13 @@ async def open_api(access: ClusterAccess, clock: Clock) -> AsyncGenerator[Kubern
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=tls, force_close=True),
         cookie_jar=aiohttp.DummyCookieJar(),
-        read_bufsize=_LONGEST_LINE_BYTES,
+        read_bufsize=_MAX_LINE_BYTES,
     ) as http:
         yield KubernetesApi(http, access, clock)
 
 
 def retry_pause(tries: int) -> float:
-    return min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(tries, 10))
+    return min(_MAX_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(tries, 10))
 
 
 async def _refusal(response: aiohttp.ClientResponse) -> ApiRefused:
