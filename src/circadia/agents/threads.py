@@ -164,7 +164,9 @@ class ThreadService:
             Forbidden: a forged sender, or one who takes no part.
             Conflict: the thread is closed.
         """
-        self._require_sendable(thread, content)
+        require_content(content, self._max_characters)
+        if thread.status is ThreadStatus.CLOSED:
+            raise Conflict(f"thread {thread.name!r} is closed; open another")
         named = mentions if sender is None else [*mentions, sender]
         participants = await self._hold_participants(tx, principal, session, thread, named)
         speaker = await self._resolve_sender(tx, principal, session, sender)
@@ -198,14 +200,6 @@ class ThreadService:
         participants = {participant.agent_id: participant for participant in await tx.threads.participants(thread.id)}
         await hold_agents(tx, principal, session, named, *map(agent_key, participants))
         return participants
-
-    def _require_sendable(self, thread: Thread, content: str) -> None:
-        if not content.strip():
-            raise InvalidRequest("a message needs content")
-        if len(content) > self._max_characters:
-            raise InvalidRequest(f"a message may have {self._max_characters} characters, this one has {len(content)}")
-        if thread.status is ThreadStatus.CLOSED:
-            raise Conflict(f"thread {thread.name!r} is closed; open another")
 
     async def require_reader(self, tx: Tx, principal: Principal, thread: Thread) -> None:
         """Raise Forbidden unless the principal is the operator or a participant of the thread, open or closed."""
@@ -276,6 +270,14 @@ class ThreadService:
         data = ParticipantChange(thread=thread.id, thread_name=thread.name, participant=agent.reference, by=by)
         await self._events.record(tx, kind, data, session=session.name, agent=agent.reference)
         await tx.sessions.touch(session.id, self._clock.now())
+
+
+def require_content(content: str, max_characters: int) -> None:
+    """Raise InvalidRequest unless this can be a message."""
+    if not content.strip():
+        raise InvalidRequest("a message needs content")
+    if len(content) > max_characters:
+        raise InvalidRequest(f"a message may have {max_characters} characters, this one has {len(content)}")
 
 
 def _event_data(thread: Thread, message: Message) -> ThreadMessage:

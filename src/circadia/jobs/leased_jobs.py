@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from circadia.clock import Clock, wait_for_event
+from circadia.clock import Clock, Every, wait_for_event
 from circadia.errors import Conflict, InvalidRequest, StorageUnavailable
 from circadia.jobs.loops import run_guarded
 from circadia.records.pulse import Pulse
@@ -94,7 +94,7 @@ class LeasedJobs(Generic[R]):
         self._owner = owner
         self._alone = alone
         self._bell = asyncio.Event()
-        self._beat_at = 0.0
+        self._renewals = Every(clock, BEAT_SECONDS)
         self._unanswered: datetime | None = None
         """End of the leases of the first claim whose answer was lost: the next claim takes its rows."""
         self._claimed_until: datetime | None = None
@@ -187,10 +187,8 @@ class LeasedJobs(Generic[R]):
 
     async def renew_leases(self) -> None:
         """Renew the leases of this process, and stop the jobs that it has lost."""
-        now = self._clock.monotonic()
-        if not self.running or now < self._beat_at:
+        if not self.running or not self._renewals.take():
             return
-        self._beat_at = now + BEAT_SECONDS
         watched = set(self.running)  # one that begins meanwhile may be claimed after the rows are read
         async with self._store.begin_write() as tx:
             await self._rows(tx).renew_leases(self._owner, self._clock.now() + timedelta(seconds=LEASE_SECONDS))

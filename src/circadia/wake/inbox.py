@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from circadia.agents.chains import ChainPosition, fetch_place
 from circadia.agents.directory import find_agent_by_reference, hold_agents
+from circadia.agents.threads import require_content
 from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import AgentId, IdSource, MessageId, ThreadId
@@ -84,7 +85,9 @@ class Inbox:
             Forbidden: the sender may not reach it, or may not override.
             Conflict: the agent is disabled, or the key belongs to another message.
         """
-        self._require_sendable(outgoing)
+        require_content(outgoing.content, self._max_characters)
+        if outgoing.key is not None and not 0 < len(outgoing.key) <= MAX_KEY_CHARACTERS:
+            raise InvalidRequest(f"an idempotency key has 1 to {MAX_KEY_CHARACTERS} characters")
         if outgoing.override is not None and not principal.is_operator:
             raise Forbidden("only the operator lets a wake pass its guardrails; leave `override` out")
         key = self._key(principal, outgoing.key)
@@ -192,16 +195,6 @@ class Inbox:
             states = ", ".join(sorted({delivery.state.value for delivery in deliveries}))
             raise Conflict(f"message {message_id!r} is {states}; only a dead letter of a present agent is requeued")
         return agents, wakes
-
-    def _require_sendable(self, outgoing: OutgoingMessage) -> None:
-        if not outgoing.content.strip():
-            raise InvalidRequest("a message needs content")
-        if len(outgoing.content) > self._max_characters:
-            raise InvalidRequest(
-                f"a message may have {self._max_characters} characters, this one has {len(outgoing.content)}"
-            )
-        if outgoing.key is not None and not 0 < len(outgoing.key) <= MAX_KEY_CHARACTERS:
-            raise InvalidRequest(f"an idempotency key has 1 to {MAX_KEY_CHARACTERS} characters")
 
     def _require_reader(self, principal: Principal, target: Agent) -> None:
         if principal.agent is not None and principal.agent.id == target.id:

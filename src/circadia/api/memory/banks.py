@@ -22,8 +22,8 @@ from circadia.records.conversation import shorten_name
 from circadia.records.event import EventType
 from circadia.records.event_data import EpisodeDeletion
 from circadia.schemas.banks import BankList, BankView, ForgottenView
+from circadia.settings.load import describe_mistakes
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.settings.validation_messages import describe_mistakes
 from circadia.stores.base import Tx
 from circadia.suggestions import did_you_mean
 
