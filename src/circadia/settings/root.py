@@ -11,10 +11,15 @@ from pydantic import Field, model_validator
 from circadia.settings.answers import AnswersSettings
 from circadia.settings.launchers import LauncherSettings, SubprocessLauncherSettings
 from circadia.settings.memory import BankSettings, MemorySettings
-from circadia.settings.redis_bridge import RedisBridgeSettings
 from circadia.settings.schedule import AgentSettings
 from circadia.settings.section import RedisUrl, Section
-from circadia.settings.server import DefaultsSettings, FleetSettings, LimitsSettings, ServerSettings
+from circadia.settings.server import (
+    DefaultsSettings,
+    FleetSettings,
+    LimitsSettings,
+    RedisBridgeSettings,
+    ServerSettings,
+)
 from circadia.settings.sleeptime import DreamSettings, SleeptimeSettings
 from circadia.settings.upstreams import McpServerSettings, UpstreamSettings
 

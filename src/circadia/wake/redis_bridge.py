@@ -20,7 +20,7 @@ from circadia.errors import CallerError, StorageUnavailable
 from circadia.jobs.loops import run_guarded
 from circadia.records.event import Event, EventType
 from circadia.records.pulse import PULSE_MOVES, PulseStatus
-from circadia.settings.redis_bridge import RedisBridgeSettings
+from circadia.settings.server import RedisBridgeSettings
 from circadia.stores.base import Store
 from circadia.stores.redis_connection import open_redis, read_messages, wrap_redis_errors
 from circadia.stores.signals.base import Signals

@@ -21,7 +21,7 @@ from circadia.records.message import MessageType, Priority, build_external_sende
 from circadia.records.principal import Principal
 from circadia.records.session import Session
 from circadia.records.wake import Wake, WakeReason, WakeSource
-from circadia.settings.redis_bridge import RedisBridgeSettings
+from circadia.settings.server import RedisBridgeSettings
 from circadia.stores.base import Store
 from circadia.stores.locks import request_key
 from circadia.stores.redis_connection import wrap_redis_errors
