@@ -4,18 +4,18 @@ from circadia.clock import Every
 from circadia.testing.clock import ManualClock
 
 
-async def test_work_is_due_at_first_and_again_after_its_pause() -> None:
+def test_work_is_due_at_first_and_again_after_its_pause() -> None:
     clock = ManualClock()
     every = Every(clock, 30.0)
     assert every.take()
     assert not every.take()
-    await clock.advance(29.0)
+    clock.advance(29.0)
     assert not every.is_due
-    await clock.advance(1.0)
+    clock.advance(1.0)
     assert every.take()
 
 
-async def test_work_that_failed_stays_due_until_its_pause_is_started() -> None:
+def test_work_that_failed_stays_due_until_its_pause_is_started() -> None:
     clock = ManualClock()
     every = Every(clock, 30.0)
     assert every.is_due

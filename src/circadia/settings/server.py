@@ -1,5 +1,6 @@
-"""Sections `server`, `defaults` (policy and hold timing), `limits` (sizes and counts), `fleet` (all agents) and
-`redis_bridge` (programs that talk to agents over Redis, by default with DjinnBot's names).
+"""Sections `server`, `defaults` (policy and hold timing), `limits` (sizes and counts) and `fleet` (all agents together).
+
+Section `redis_bridge`: programs that talk to agents over Redis, by default with DjinnBot's names.
 """
 
 from typing import Annotated, Literal
