@@ -190,7 +190,7 @@ class ThreadService:
         for agent in mentioned:
             await self._event_listener.on_event(tx, agent, WakeEvent.MENTIONED, by=message.sender, message=message)
         for agent_id in participants:
-            self._signal_delivery(tx, agent_id)
+            self._events.signal(tx, "delivery", agent_id)
         return message
 
     async def _hold_participants(
@@ -208,9 +208,6 @@ class ThreadService:
         parts = await tx.threads.participants(thread.id)
         if principal.agent is None or all(part.agent_id != principal.agent.id for part in parts):
             raise Forbidden(f"{principal.name!r} takes no part in thread {thread.name!r}; ask to be added")
-
-    def _signal_delivery(self, tx: Tx, agent_id: AgentId) -> None:
-        self._events.signal(tx, "delivery", agent_id)
 
     async def _require_open_part(self, tx: Tx, principal: Principal, thread: Thread) -> None:
         await self.require_reader(tx, principal, thread)

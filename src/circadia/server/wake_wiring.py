@@ -46,7 +46,7 @@ from circadia.wake.pulse_service import PulseService
 from circadia.wake.routines import RoutineService
 from circadia.wake.services import WakeServices
 from circadia.wake.sleep_changes import SleepChanges
-from circadia.wake.sleep_control import SleepControl, ThreadEventHandler
+from circadia.wake.sleep_control import SleepControl
 from circadia.wake.wake_rows import WakeRows
 from circadia.wake.worker import WakeWorker
 
@@ -71,7 +71,6 @@ def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, events:
         pulses=pulses,
         routines=routines,
         coordinations=Coordinations(clock, events, routines, pulses, {RESIDENT, *settings.launchers}),
-        thread_events=ThreadEventHandler(sleep, requests),
         reports=PulseReports(),
     )
 
@@ -84,7 +83,7 @@ def build_agent_services(
         clock,
         ids,
         events,
-        tier.thread_events,
+        tier.control,
         max_message_characters=settings.limits.max_message_characters,
         max_open_threads_per_agent=settings.limits.max_open_threads_per_agent,
     )

@@ -90,7 +90,8 @@ class Inbox:
             raise InvalidRequest(f"an idempotency key has 1 to {MAX_KEY_CHARACTERS} characters")
         if outgoing.override is not None and not principal.is_operator:
             raise Forbidden("only the operator lets a wake pass its guardrails; leave `override` out")
-        key = self._key(principal, outgoing.key)
+        sender_id = principal.agent.id if principal.agent else principal.name
+        key = None if outgoing.key is None else f"{sender_id} {outgoing.key}"
         await hold_agents(tx, principal, session, [outgoing.to], *([] if key is None else [request_key(key)]))
         target = await find_agent_by_reference(tx, principal, session, outgoing.to)
         self._require_reader(principal, target)
@@ -219,11 +220,6 @@ class Inbox:
         if not same:
             raise Conflict(f"the key {outgoing.key!r} belongs to another message or wake reason; use a new key")
         return MessageReceipt(message=known, to=target, place=place, wake=wake)
-
-    def _key(self, principal: Principal, key: str | None) -> str | None:
-        if key is None:
-            return None
-        return f"{principal.agent.id if principal.agent else principal.name} {key}"
 
     async def _store_message(
         self,

@@ -10,7 +10,7 @@ from circadia.wake.pulse_lifecycle import PulseLifecycle
 from circadia.wake.pulse_service import PulseService
 from circadia.wake.routines import RoutineService
 from circadia.wake.sleep_changes import SleepChanges
-from circadia.wake.sleep_control import SleepControl, ThreadEventHandler
+from circadia.wake.sleep_control import SleepControl
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,5 +23,4 @@ class WakeServices:
     pulses: PulseService
     routines: RoutineService
     coordinations: Coordinations
-    thread_events: ThreadEventHandler
     reports: PulseReports

@@ -33,7 +33,10 @@ class SleepOutcome:
 
 
 class SleepControl:
-    """Puts agents to sleep and wakes them: it opens a gate, or starts a pulse of an agent that must be launched."""
+    """Puts agents to sleep and wakes them: it opens a gate, or starts a pulse of an agent that must be launched.
+
+    It listens to the events of threads.
+    """
 
     def __init__(self, sleep: SleepChanges, requests: WakeRequests) -> None:
         self._sleep = sleep
@@ -73,48 +76,14 @@ class SleepControl:
         wake = await self._requests.ask(tx, ask)
         return SleepOutcome(agent=agent, pulse_id=wake.pulse_id)
 
-
-async def _build_ask(tx: Tx, principal: Principal, target: Agent) -> NewWake:
-    return NewWake(
-        target=target,
-        source=WakeSource.PERSON if principal.agent is None else WakeSource.AGENT,
-        sender=principal.agent,
-        by=principal.name,
-        reason=BY_HAND,
-        place=await fetch_place(tx, principal),
-    )
-
-
-async def list_wakers(tx: Tx, agent: Agent) -> Sequence[str]:
-    """Return what can wake the agent besides a person: events, messages, and its routines with their next time."""
-    wakers = [event.value for event in sorted(agent.wake_events)]
-    if not agent.coordination.wakes_enabled:
-        return wakers
-    wakers.append("wake_agent")
-    if agent.coordination.wake_on_high_priority:
-        wakers.append("message_agent with priority high or urgent")
-    routines = [routine for routine in await tx.routines.find_by_agent(agent.id) if routine.spec.enabled]
-    return wakers + [
-        f"routine {routine.name} at {routine.next_at.isoformat(timespec='seconds')}"
-        for routine in routines
-        if routine.next_at is not None
-    ]
-
-
-class ThreadEventHandler:
-    """Turns guarded wake events into wake requests; other events change the sleep state directly.
-
-    For an agent that must be launched, an open gate has no effect, so the event requests a pulse whatever the policy
-    says (WAKE-56). While the server stops it becomes a waiting request too (WAKE-55).
-    """
-
-    def __init__(self, sleep: SleepChanges, requests: WakeRequests) -> None:
-        self._sleep = sleep
-        self._requests = requests
-
     async def on_event(
         self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str, message: Message | None = None
     ) -> None:
+        """Change the sleep state at once, or ask for a wake if the event is guarded (WAKE-07).
+
+        For an agent that must be launched, an open gate has no effect, so the event requests a pulse whatever the
+        policy says (WAKE-56). While the server stops it becomes a waiting request too (WAKE-55).
+        """
         guarded = agent.coordination.guard_thread_events
         launched = agent.coordination.launcher != RESIDENT
         actor = f"{event.value} by {by}"
@@ -141,3 +110,30 @@ class ThreadEventHandler:
         session_name, colon, name = by.rpartition(":")
         session = await tx.sessions.get_by_name(session_name if colon else "default")
         return None if session is None else await tx.agents.get_by_name(session.id, name)
+
+
+async def _build_ask(tx: Tx, principal: Principal, target: Agent) -> NewWake:
+    return NewWake(
+        target=target,
+        source=WakeSource.PERSON if principal.agent is None else WakeSource.AGENT,
+        sender=principal.agent,
+        by=principal.name,
+        reason=BY_HAND,
+        place=await fetch_place(tx, principal),
+    )
+
+
+async def list_wakers(tx: Tx, agent: Agent) -> Sequence[str]:
+    """Return what can wake the agent besides a person: events, messages, and its routines with their next time."""
+    wakers = [event.value for event in sorted(agent.wake_events)]
+    if not agent.coordination.wakes_enabled:
+        return wakers
+    wakers.append("wake_agent")
+    if agent.coordination.wake_on_high_priority:
+        wakers.append("message_agent with priority high or urgent")
+    routines = [routine for routine in await tx.routines.find_by_agent(agent.id) if routine.spec.enabled]
+    return wakers + [
+        f"routine {routine.name} at {routine.next_at.isoformat(timespec='seconds')}"
+        for routine in routines
+        if routine.next_at is not None
+    ]

@@ -10,7 +10,6 @@ never both end a pulse.
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
@@ -29,6 +28,11 @@ from circadia.stores.locks import agent_key
 from circadia.wake.admission.requests import AGEING_SECONDS, FLEET
 from circadia.wake.pulse_attempts import Attempt, WorkerParts
 from circadia.wake.pulse_service import LeasedPulse
+
+T = TypeVar("T")
+
+_ENDED_WITHOUT_PULSE: Final = (Decision.REFUSED, Decision.EXPIRED, Decision.CANCELLED)
+AT_ONCE: Final = 100
 
 
 class StartablePulses:
@@ -54,14 +58,6 @@ class StartablePulses:
 
     async def renew_leases(self, owner: str, until: datetime) -> None:
         await self._rows.renew_leases(owner, until)
-
-
-_logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-_ENDED_WITHOUT_PULSE: Final = (Decision.REFUSED, Decision.EXPIRED, Decision.CANCELLED)
-AT_ONCE: Final = 100
 
 
 class WakeWorker:
@@ -95,8 +91,8 @@ class WakeWorker:
             parts.store,
             lambda tx: StartablePulses(tx, parts.launchers),
             self._put_back,
-            self._hold_agents,
-            self._fail,
+            lambda tx, pulse: parts.pulses.hold_agents(tx, pulse.id),
+            lambda tx, pulse, detail: parts.pulses.end(tx, pulse, PulseStatus.FAILED, detail),
             name="the wake worker",
             owner=owner,
             alone=alone,
@@ -234,15 +230,9 @@ class WakeWorker:
         async with self._parts.store.begin_write() as tx:
             await self._parts.routines.replan(tx, routine)
 
-    async def _hold_agents(self, tx: Tx, pulse: Pulse) -> None:
-        await self._parts.pulses.hold_agents(tx, pulse.id)
-
     async def _put_back(self, tx: Tx, pulse: Pulse) -> None:
         await self._parts.pulses.requeue(tx, pulse, "its process died", died=True)
         tx.after_commit(lambda: self._start_clearing(pulse))
-
-    async def _fail(self, tx: Tx, pulse: Pulse, detail: str) -> Pulse:
-        return await self._parts.pulses.end(tx, pulse, PulseStatus.FAILED, detail)
 
     def _start_clearing(self, pulse: Pulse) -> None:
         clearing = asyncio.create_task(self._clear(pulse))

@@ -283,7 +283,8 @@ class SubprocessLauncher:
         environment = pulse_environment(self._environment, launch)
         tail = Tail((launch.token, *self._secrets))
         child = ProgramRun(launch.pulse_id, launch.epoch, tail)
-        file = self._prompt_path(launch) if self._settings.prompt == "file" else None
+        in_file = self._settings.prompt == "file"
+        file = self._prompts.absolute() / f"{launch.pulse_id}.{launch.epoch}.txt" if in_file else None
         grace_seconds = self._settings.grace_seconds
         try:
             await run_shielded(self._start(child, environment, prompt, file))
@@ -320,9 +321,6 @@ class SubprocessLauncher:
             await child.start(self._command, environment, self._settings.cwd, stdin)
         finally:
             os.close(stdin)
-
-    def _prompt_path(self, launch: Launch) -> Path:
-        return self._prompts.absolute() / f"{launch.pulse_id}.{launch.epoch}.txt"
 
 
 def _open_unnamed_file(prompt: bytes) -> int:
