@@ -139,8 +139,8 @@ class AlertNotifier:
             await self._store_claims(tx, new)
         return fresh, (*to_post, *new)
 
-    async def _store_claims(self, tx: Tx, told: Sequence[PendingAlertPost]) -> None:
-        for post in told:
+    async def _store_claims(self, tx: Tx, posts: Sequence[PendingAlertPost]) -> None:
+        for post in posts:
             await tx.alerts.record_alert(
                 post.cause, post.subject, post.told_at, None if self._post is None else post.body
             )

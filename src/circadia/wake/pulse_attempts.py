@@ -39,19 +39,19 @@ class WorkerParts:
 class Attempt:
     """One attempt at a taken pulse; `pulse` is its row as this process last wrote it."""
 
-    def __init__(self, parts: WorkerParts, taken: LeasedPulse, launcher: Launcher) -> None:
+    def __init__(self, parts: WorkerParts, leased: LeasedPulse, launcher: Launcher) -> None:
         self._parts = parts
-        self._taken = taken
+        self._leased = leased
         self._launcher = launcher
-        self.pulse = taken.pulse
+        self.pulse = leased.pulse
 
     async def run(self) -> tuple[PulseStatus, str]:
         """Run the agent; return status and redacted detail. Raises StorageUnavailable if its start was not written."""
         status, detail = await self._run_launcher()
-        return status, redact_tail(detail, (self._taken.token,))
+        return status, redact_tail(detail, (self._leased.token,))
 
     async def _run_launcher(self) -> tuple[PulseStatus, str]:
-        limit = self._taken.timeout_seconds
+        limit = self._leased.timeout_seconds
         bound = asyncio.timeout(limit)
         try:
             if self.pulse.epoch > 1:  # an earlier attempt began
@@ -77,14 +77,14 @@ class Attempt:
         self.pulse = started
 
     def _build_launch(self, timeout_seconds: float) -> Launch:
-        pulse = self._taken.pulse
+        pulse = self._leased.pulse
         return Launch(
             pulse_id=pulse.id,
             attempt=pulse.attempt,
             epoch=pulse.epoch,
             agent=pulse.agent,
-            prompt=self._taken.prompt,
-            token=self._taken.token,
-            environment=self._parts.environment(self._taken.agent, self._taken.token, pulse.id),
+            prompt=self._leased.prompt,
+            token=self._leased.token,
+            environment=self._parts.environment(self._leased.agent, self._leased.token, pulse.id),
             timeout_seconds=timeout_seconds,
         )

@@ -360,8 +360,8 @@ class WakeWorker:
             return
         self._jobs.start(pulse.id, self._run(leased))
 
-    async def _run(self, taken: LeasedPulse) -> None:
-        attempt = Attempt(self._parts, taken, self._parts.launchers[taken.pulse.launcher])
+    async def _run(self, leased: LeasedPulse) -> None:
+        attempt = Attempt(self._parts, leased, self._parts.launchers[leased.pulse.launcher])
         try:
             status, detail = await attempt.run()
         except asyncio.CancelledError:
@@ -370,7 +370,7 @@ class WakeWorker:
         except StorageUnavailable as error:
             await asyncio.shield(self._requeue_interrupted(attempt.pulse, error.message))
             return
-        await asyncio.shield(self._end(taken, attempt.pulse, status, detail))
+        await asyncio.shield(self._end(leased, attempt.pulse, status, detail))
 
     async def _requeue_interrupted(self, pulse: Pulse, detail: str, *, stopped: bool = False) -> None:
         """Put the pulse back, unless its end or the loss of its lease was the interruption."""
@@ -380,10 +380,10 @@ class WakeWorker:
 
         await self._jobs.write_result(pulse, requeue, at_once=stopped)
 
-    async def _end(self, taken: LeasedPulse, pulse: Pulse, status: PulseStatus, detail: str) -> None:
+    async def _end(self, leased: LeasedPulse, pulse: Pulse, status: PulseStatus, detail: str) -> None:
         async def end(tx: Tx, present: Pulse) -> Pulse:
             if status is PulseStatus.SUCCEEDED and present.status is PulseStatus.STARTING:
                 present = await self._parts.pulses.mark_started(tx, present)  # its launcher did not report the start
             return await self._parts.pulses.end(tx, present, status, detail)
 
-        await self._jobs.write_result(pulse, end, keys=taken.keys)
+        await self._jobs.write_result(pulse, end, keys=leased.keys)

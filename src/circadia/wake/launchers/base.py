@@ -69,23 +69,27 @@ _DEFAULT: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/", "LANG": 
 
 
 def named_environment(
-    where: str, own: Mapping[str, str], given: Mapping[str, str], taken: Sequence[str], kept_back: Collection[str] = ()
+    where: str,
+    own: Mapping[str, str],
+    stated: Mapping[str, str],
+    inherited: Sequence[str],
+    withheld: Collection[str] = (),
 ) -> dict[str, str]:
-    """Return `given` and the variables of `own` that `taken` names.
+    """Return `stated` and the variables of `own` that `inherited` names.
 
-    `where` is the settings path for messages; `kept_back` names variables that no agent may get: the providers' keys,
+    `where` is the settings path for messages; `withheld` names variables that no agent may get: the providers' keys,
     the database's address, the operator's token.
 
     Raises:
         ConfigError: a variable is not set, or is kept back.
     """
-    for name in (*given, *taken):
-        if name in kept_back:
+    for name in (*stated, *inherited):
+        if name in withheld:
             raise ConfigError(f"{where}: {name!r} is a secret of this server, which no agent may get; remove it")
-    for name in taken:
+    for name in inherited:
         if name not in own:
             raise ConfigError(f"{where}.env_from: the environment variable {name!r} is not set; set it or remove it")
-    return {**{name: own[name] for name in taken}, **given}
+    return {**{name: own[name] for name in inherited}, **stated}
 
 
 def program_environment(own: Mapping[str, str], named: Mapping[str, str]) -> dict[str, str]:
