@@ -40,7 +40,7 @@ from circadia.wake.launchers.kubernetes import KubernetesLauncher
 from circadia.wake.launchers.kubernetes_api import find_cluster
 from circadia.wake.launchers.subprocess import SubprocessLauncher
 from circadia.wake.launchers.webhook import PulseReports, WebhookLauncher
-from circadia.wake.pulse_attempts import WorkerParts
+from circadia.wake.pulse_attempts import WorkerContext
 from circadia.wake.pulse_lifecycle import PulseLifecycle
 from circadia.wake.pulse_service import PulseService
 from circadia.wake.routines import RoutineService
@@ -116,14 +116,13 @@ def build_wake_worker(basis: ServerBasis, tier: WakeServices) -> WakeWorker:
         for name, file_launcher in (settings.launchers.items() if basis.role is not Role.GATEWAY else ())
         if (launcher := _build_launcher(name, file_launcher, context)) is not None
     }
-    parts = WorkerParts(
-        store=basis.store, signals=basis.signals, requests=tier.requests, rows=tier.rows, pulses=tier.pulses,
-        routines=tier.routines, inbox=tier.inbox, launchers=launchers,
+    worker_context = WorkerContext(
+        store=basis.store, signals=basis.signals, wakes=tier, launchers=launchers,
         environment=_environment_builder(settings, basis.address),
     )  # fmt: skip
     return WakeWorker(
         clock,
-        parts,
+        worker_context,
         owner=basis.ids.new("exe"),
         alone=settings.server.database_url is None,
         leads=basis.leads,

@@ -133,7 +133,7 @@ async def _fleet(folder: Path) -> AsyncGenerator[DemoFleet]:
     # Imported here because the server's libraries take a second to load.
     waking = importlib.import_module("circadia.server.wake_wiring")
     opened = importlib.import_module("circadia.stores.sqlite")
-    parts = importlib.import_module("circadia.wake.pulse_attempts")
+    attempts = importlib.import_module("circadia.wake.pulse_attempts")
     workers = importlib.import_module("circadia.wake.worker")
     fleets = importlib.import_module("circadia.cli.demo.fleet")
     signals = importlib.import_module("circadia.stores.signals.local").LocalSignals()
@@ -142,18 +142,14 @@ async def _fleet(folder: Path) -> AsyncGenerator[DemoFleet]:
     try:
         tier, agents = await fleets.fleet(store, clock, EventLog(clock, signals), waking, _FLEET)
         await _routines(store, tier, agents)
-        worker_parts = parts.WorkerParts(
+        context = attempts.WorkerContext(
             store=store,
             signals=signals,
-            requests=tier.requests,
-            rows=tier.rows,
-            pulses=tier.pulses,
-            routines=tier.routines,
-            inbox=tier.inbox,
+            wakes=tier,
             launchers={"demo": DemoLauncher(clock)},
             environment=_no_environment,
         )
-        worker = workers.WakeWorker(clock, worker_parts, owner="demo", alone=True)
+        worker = workers.WakeWorker(clock, context, owner="demo", alone=True)
         yield DemoFleet(store=store, clock=clock, tier=tier, worker=worker, agents=agents)
         await worker.drain(0)
     finally:
