@@ -11,8 +11,7 @@ from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, LimitReached, NotFound, Unauthenticated
 from circadia.ids import TOKEN_PREFIX, AgentId, hash_token, new_token
-from circadia.records.event import EventType
-from circadia.records.event_data import AccessChange
+from circadia.records.event import AccessChange, EventType
 from circadia.records.principal import AccessRole, AccessToken, Principal
 from circadia.stores.base import Store, Tx
 from circadia.stores.event_log import EventLog

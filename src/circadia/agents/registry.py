@@ -10,8 +10,7 @@ from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, IdSource, hash_token, new_token
 from circadia.records.agent import RESERVED, Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
 from circadia.records.bank import explain_invalid_bank_name
-from circadia.records.event import EventType
-from circadia.records.event_data import AgentCreation, AgentDeletion, AgentUpdate, EventData, TokenRotation
+from circadia.records.event import AgentCreation, AgentDeletion, AgentUpdate, EventData, EventType, TokenRotation
 from circadia.records.session import Session
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog

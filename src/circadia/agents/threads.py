@@ -10,8 +10,7 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import AgentId, IdSource, MessageId, ThreadId
 from circadia.records.agent import Agent, SleepEvent, WakeEvent
-from circadia.records.event import EventType
-from circadia.records.event_data import ParticipantChange, ThreadChange, ThreadMessage
+from circadia.records.event import EventType, ParticipantChange, ThreadChange, ThreadMessage
 from circadia.records.message import Message
 from circadia.records.principal import OPERATOR, Principal
 from circadia.records.session import Session

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Union
 
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 
-from circadia.records.event_data import EVENT_DATA
+from circadia.records.event import EVENT_DATA
 from circadia.schemas.events import EventView
 
 

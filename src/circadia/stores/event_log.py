@@ -5,8 +5,7 @@ from datetime import datetime
 from functools import partial
 
 from circadia.clock import Clock
-from circadia.records.event import Event, EventType
-from circadia.records.event_data import EVENT_DATA, EventData
+from circadia.records.event import EVENT_DATA, Event, EventData, EventType
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 

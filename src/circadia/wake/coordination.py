@@ -17,8 +17,7 @@ from circadia.records.coordination import (
     build_coordination,
     flatten_coordination,
 )
-from circadia.records.event import EventType
-from circadia.records.event_data import CoordinationUpdate
+from circadia.records.event import CoordinationUpdate, EventType
 from circadia.records.schedule import check_blackouts, load_zone
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog

@@ -13,8 +13,7 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import AgentId, IdSource, MessageId, ThreadId
 from circadia.records.agent import Agent
-from circadia.records.event import EventType
-from circadia.records.event_data import DeliveryUpdate, DirectMessage, EventData
+from circadia.records.event import DeliveryUpdate, DirectMessage, EventData, EventType
 from circadia.records.message import Delivery, DeliveryState, Message, MessageType, Priority
 from circadia.records.principal import Principal
 from circadia.records.session import Session

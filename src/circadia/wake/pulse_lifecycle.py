@@ -10,8 +10,7 @@ from circadia.ids import AgentId, IdSource, PulseId
 from circadia.jobs.leased_jobs import fetch_claimed
 from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT
-from circadia.records.event import EventType
-from circadia.records.event_data import PulseChange
+from circadia.records.event import EventType, PulseChange
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseKind, PulseStatus
 from circadia.records.wake import Wake
 from circadia.stores.base import Tx

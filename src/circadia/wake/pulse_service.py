@@ -12,8 +12,7 @@ from circadia.jobs.leased_jobs import LEASE_SECONDS
 from circadia.memory.capture.attribution import prompt_provenance
 from circadia.records.agent import Agent, Cause, SleepEvent
 from circadia.records.coordination import RESIDENT
-from circadia.records.event import EventType
-from circadia.records.event_data import DeadLetterAlert
+from circadia.records.event import DeadLetterAlert, EventType
 from circadia.records.message import Delivery, DeliveryState
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
 from circadia.records.wake import Wake, WakeSource

@@ -9,8 +9,7 @@ from circadia.errors import Conflict, InvalidRequest
 from circadia.ids import IdSource, RoutineId
 from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT, Setting, SettingSource
-from circadia.records.event import EventType
-from circadia.records.event_data import RoutineAlert, RoutineOutcome, RoutineUpdate
+from circadia.records.event import EventType, RoutineAlert, RoutineOutcome, RoutineUpdate
 from circadia.records.message import Priority
 from circadia.records.schedule import MAX_SPREAD_SECONDS, Recurrence, Routine, RoutineSpec
 from circadia.records.wake import Decision, Wake, WakeSource

@@ -9,8 +9,7 @@ from circadia.errors import TargetGone
 from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent, Cause, WakeEvent
 from circadia.records.coordination import RESIDENT
-from circadia.records.event import EventType
-from circadia.records.event_data import SleepChange
+from circadia.records.event import EventType, SleepChange
 from circadia.records.message import Delivery
 from circadia.records.pulse import Pulse, PulseKind, PulseStatus
 from circadia.records.wake import Wake

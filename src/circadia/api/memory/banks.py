@@ -19,8 +19,7 @@ from circadia.memory.forgetting import forget
 from circadia.records.agent import MOST_MEASURED, FirstMistake, Name
 from circadia.records.bank import Bank, BankPolicy
 from circadia.records.conversation import shorten_name
-from circadia.records.event import EventType
-from circadia.records.event_data import EpisodeDeletion
+from circadia.records.event import EpisodeDeletion, EventType
 from circadia.schemas.banks import BankList, BankView, ForgottenView
 from circadia.settings.load import describe_mistakes
 from circadia.settings.sleeptime import SleepPolicySettings

@@ -9,8 +9,7 @@ from circadia.clock import Clock
 from circadia.ids import AgentId, BankId
 from circadia.records.agent import Agent
 from circadia.records.bank import Bank
-from circadia.records.event import EventType
-from circadia.records.event_data import AnswerTrust
+from circadia.records.event import AnswerTrust, EventType
 from circadia.settings.answers import AnswersSettings
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog

@@ -15,8 +15,7 @@ from circadia.gateway.proxy.relayed_call import RelayedCall
 from circadia.ids import CallId, IdSource
 from circadia.llm.usage import Usage
 from circadia.records.call import Call, CallStatus
-from circadia.records.event import EventType
-from circadia.records.event_data import UpstreamError
+from circadia.records.event import EventType, UpstreamError
 from circadia.telemetry.traces import Traces, end_call_span
 
 READY: Final = "ready"

@@ -17,8 +17,7 @@ from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.bank import Bank
 from circadia.records.change import Change
 from circadia.records.episode import Episode
-from circadia.records.event import EventType
-from circadia.records.event_data import PassSwitch
+from circadia.records.event import EventType, PassSwitch
 from circadia.records.note import Note
 from circadia.records.sleep_call import SleepCost
 from circadia.records.sleep_pass import FARTHEST, ONCE, Backlog, Pass, PassStatus, SleepState, Trigger
