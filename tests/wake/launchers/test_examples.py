@@ -34,7 +34,9 @@ def gateway(upstream: MockUpstream) -> Mapping[str, str]:
 
 def launcher_of(program: str, folder: Path) -> SubprocessLauncher:
     command = (sys.executable, str(ROOT / "examples" / program))
-    settings = SubprocessLauncherSettings(kind="subprocess", command=command, cwd=str(folder), grace_seconds=1.0)
+    settings = SubprocessLauncherSettings.model_validate({
+        "kind": "subprocess", "command": command, "cwd": str(folder), "grace_seconds": 1.0,
+    })  # fmt: skip
     environment = {"PATH": PATH, "HOME": str(folder), "LANG": "C.UTF-8"}
     return SubprocessLauncher(settings, command=command, environment=environment, prompts=folder / "prompts")
 
@@ -72,7 +74,9 @@ async def the_receiver() -> AsyncGenerator[WebhookLauncher]:
         try:
             await until(listens)
             url = f"http://127.0.0.1:{port}/pulses"
-            settings = WebhookLauncherSettings(kind="webhook", url=url, secret_env="UNUSED", allowed_networks=LOOPBACK)
+            settings = WebhookLauncherSettings.model_validate({
+                "kind": "webhook", "url": url, "secret_env": "UNUSED", "allowed_networks": LOOPBACK,
+            })  # fmt: skip
             yield WebhookLauncher(settings, secret=SECRET, reports=PulseReports(), clock=SystemClock())
         finally:
             program.send_signal(signal.SIGTERM)
