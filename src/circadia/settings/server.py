@@ -1,4 +1,4 @@
-"""Sections `server`, `defaults` (policy and hold timing), `limits` (sizes and counts) and `fleet` (all agents together).
+"""Sections `server`, `defaults` (policy and hold timing), `limits` (sizes and counts) and `fleet` (all agents).
 
 Section `redis_bridge`: programs that talk to agents over Redis, by default with DjinnBot's names.
 """
