@@ -45,7 +45,7 @@ from circadia.stores.signals.remote import RemoteSignals
 from circadia.stores.sql_store import SqlStore
 from circadia.wake.admission.budgets import fetch_budgets
 from circadia.wake.inbox import OutgoingMessage
-from circadia.wake.pulse.startable import StartablePulses
+from circadia.wake.worker import StartablePulses
 
 TARGETS: Final = 16
 """Agents that each writer wakes by turns: so many that the last pulse of each has ended."""

@@ -10,8 +10,7 @@ from typing import Any
 
 import aiohttp
 
-from circadia.agents.access_tokens import AccessTokenService
-from circadia.agents.identity import Identity
+from circadia.agents.identity import AccessTokenService, Identity
 from circadia.agents.presence import Presence
 from circadia.agents.sign_in import SignIn
 from circadia.agents.sleep_confirmation import SleepConfirmer

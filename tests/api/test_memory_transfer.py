@@ -11,7 +11,7 @@ from circadia.api import banks
 from circadia.ids import NoteId
 from circadia.records.bank import Trust
 from circadia.records.block import BlockSpan
-from circadia.records.end_user import shorten_name
+from circadia.records.conversation import shorten_name
 from circadia.records.note import Note, NoteKind
 from circadia.testing.clock import START
 from tests.api.service import ADMIN, Answer, Service

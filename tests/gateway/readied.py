@@ -12,7 +12,7 @@ from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import AnswerId, RandomIds
 from circadia.records.answer import Answer, AnswerBasis, AnswerFrame, AnswerUse
 from circadia.records.bank import Bank
-from circadia.records.benefit import Benefit
+from circadia.records.sleep_call import Benefit
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, BoundAgentServer, asking, bound
 
 ASKED = "What does Ann like to drink in the morning?"

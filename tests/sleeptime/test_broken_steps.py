@@ -12,8 +12,7 @@ from circadia.memory.blocks import BlockAuthor
 from circadia.records.bank import Bank
 from circadia.records.change import Change
 from circadia.records.event import EventType
-from circadia.records.sleep_pass import PassStatus, Trigger
-from circadia.records.sleep_state import SleepState
+from circadia.records.sleep_pass import PassStatus, SleepState, Trigger
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, PassContext, Step
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.stand import Stand

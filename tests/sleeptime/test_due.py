@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from circadia.ids import BankId
-from circadia.records.sleep_pass import PassBlocker, Trigger
-from circadia.records.sleep_state import Backlog, Leftover, SleepState
+from circadia.records.sleep_pass import Backlog, Leftover, PassBlocker, SleepState, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.triggers.due import ActivityEnd, BankSleepStatus, decide_pass
 

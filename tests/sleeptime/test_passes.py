@@ -16,8 +16,7 @@ from circadia.llm.usage import Usage
 from circadia.memory.episodes import NewEpisode
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
-from circadia.records.sleep_pass import Pass, PassStatus, Trigger
-from circadia.records.sleep_state import Leftover
+from circadia.records.sleep_pass import Leftover, Pass, PassStatus, Trigger
 from circadia.sleeptime.budget.model_calls import Limit, PassModelClient, PassPreempted, Scope, Unit
 from circadia.sleeptime.engine.pass_runner import PassOutcome, PassRunner
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step

@@ -5,8 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from circadia.ids import PulseId
-from circadia.wake.launchers.base import Launch, LaunchFailed, LaunchResult
-from circadia.wake.launchers.environment import prompt_bytes
+from circadia.wake.launchers.base import Launch, LaunchFailed, LaunchResult, prompt_bytes
 
 SUCCEEDED = LaunchResult(succeeded=True)
 

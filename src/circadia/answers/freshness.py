@@ -14,7 +14,7 @@ import numpy as np
 from circadia.answers.index import TextVectors
 from circadia.answers.normalization import normalize, only_asks
 from circadia.answers.services import Concern, Validity
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.ids import AnswerId
 from circadia.memory.context import Context, block_terms
 from circadia.memory.embedding.base import MAX_CHARACTERS
@@ -28,8 +28,7 @@ from circadia.records.answer import Answer, AnswerBasis
 from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
 from circadia.records.episode import EpisodeKind
-from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import BankHeads, Layer
+from circadia.records.index_entry import BankHeads, Excerpt, Layer
 from circadia.stores.base import Tx
 
 CACHED_ANSWERS: Final = 20_000

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from circadia.folding import to_ascii_digits
+from circadia.characters import to_ascii_digits
 from circadia.memory.search.languages import languages
 
 _QUOTED: Final = re.compile(

@@ -14,10 +14,10 @@ from circadia.answers.freshness import AnswerFreshness, fetch_rests
 from circadia.answers.index import AnswerIndex, TextVectors
 from circadia.answers.normalization import MAX_CHARACTERS
 from circadia.answers.services import MISS, CheckedMatch, KnownVerdicts, LookupResult, Match, Validity, no_verdicts
+from circadia.caches import Lru
 from circadia.clock import Clock
 from circadia.errors import UpstreamFailed
 from circadia.ids import AnswerId, BankId
-from circadia.lru import Lru
 from circadia.memory.context import Context
 from circadia.memory.search.retrieval import Retrieval
 from circadia.records.answer import Answer, AnswerableQuestion, AnswerBasis, AnswerScope, LookupOutcome

@@ -31,7 +31,6 @@ from circadia.schemas.answers import (
     TestView,
 )
 from circadia.stores.base import Tx
-from circadia.time_slice import TimeSlice
 
 router = noun_router("answers")
 

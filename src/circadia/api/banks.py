@@ -26,7 +26,6 @@ from circadia.records.event import EventType
 from circadia.records.event_data import EpisodeDeletion
 from circadia.schemas.banks import BankList, BankView, ForgottenView, ImportedView
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.settings.validation_messages import describe_mistakes
 from circadia.stores.base import Tx
 from circadia.suggestions import did_you_mean
 

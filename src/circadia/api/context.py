@@ -8,8 +8,7 @@ import orjson
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.routing import APIRoute
 
-from circadia.agents.access_tokens import AccessTokenService
-from circadia.agents.identity import Identity
+from circadia.agents.identity import AccessTokenService, Identity
 from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry
 from circadia.agents.sessions import SessionService

@@ -16,8 +16,7 @@ from circadia.errors import ConfigError, InvalidRequest, StartError
 from circadia.evaluation.scripted_model import ScriptedEvalModel
 from circadia.llm import local, local_weights
 from circadia.llm.chat_model import ChatModel
-from circadia.llm.model_spec import ModelSpec
-from circadia.llm.models import open_model
+from circadia.llm.models import ModelSpec, open_model
 from circadia.llm.providers import cheap_model
 from circadia.settings import Settings
 

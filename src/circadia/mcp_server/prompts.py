@@ -12,7 +12,7 @@ from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.mcp_server.caller import Caller
 from circadia.mcp_server.tools.dreams import MAX_INSTRUCTIONS, request_dream
 from circadia.memory.episodes import is_text
-from circadia.records.end_user import shorten_name
+from circadia.records.conversation import shorten_name
 from circadia.records.sleep_pass import Pass, PassBlocker, Trigger
 from circadia.sleeptime.triggers.pass_lifecycle import NewPass
 from circadia.suggestions import did_you_mean

@@ -13,8 +13,7 @@ from circadia.memory.episodes import is_text
 from circadia.memory.redaction import redact
 from circadia.records.bank import Bank
 from circadia.records.block import Block, BlockSpan
-from circadia.records.event import EventType
-from circadia.records.event_data import BlockWrite
+from circadia.records.event import BlockWrite, EventType
 from circadia.records.principal import Principal
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog

@@ -9,7 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
+from circadia.characters import visible_text
 from circadia.ids import BankId
 from circadia.memory.episodes import shown_name
 from circadia.memory.search.index import DEPTH, UNEXPLAINED, Question, ScoredRow
@@ -17,10 +18,8 @@ from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.search.terms import stored_terms
 from circadia.records.bank import Bank
 from circadia.records.block import Block
-from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import TEXT, Layer
+from circadia.records.index_entry import TEXT, Excerpt, Layer
 from circadia.stores.base import Tx
-from circadia.visibility import visible_text
 
 BYTES_A_TOKEN: Final = 3
 """A third of the UTF-8 bytes is more tokens than tokenizers make of English (a quarter), and about as many as of other

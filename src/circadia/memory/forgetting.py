@@ -10,8 +10,7 @@ from circadia.ids import EpisodeId, NoteId
 from circadia.memory.blocks import remove_episodes
 from circadia.records.bank import Bank
 from circadia.records.block import Block
-from circadia.records.event import EventType
-from circadia.records.event_data import EpisodeDeletion
+from circadia.records.event import EpisodeDeletion, EventType
 from circadia.records.index_entry import Layer
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog

@@ -13,8 +13,8 @@ from typing import Any, Final
 from circadia.clock import wait_for_event
 from circadia.errors import CircadiaError, Conflict, NotFound
 from circadia.ids import DreamId
-from circadia.jobs.guarded_step import run_guarded
-from circadia.jobs.result_writer import UNSTORABLE, write_result
+from circadia.jobs.leased_jobs import UNSTORABLE, write_result
+from circadia.jobs.loops import run_guarded
 from circadia.memory.services import MemoryServices
 from circadia.memory.transfer.copying import copy_bank
 from circadia.records.dream_job import OPEN_DREAMS, DreamJob, DreamJobStatus, DreamMode, DreamSource

@@ -12,11 +12,9 @@ from pydantic import BaseModel
 
 from circadia.clock import Clock
 from circadia.errors import ConfigError
-from circadia.forward_proxy import find_forward_proxy
 from circadia.ids import IdSource
 from circadia.llm.chat_model import ChatModel, Prompt
-from circadia.llm.model_spec import ModelSpec
-from circadia.llm.models import open_model
+from circadia.llm.models import ModelSpec, open_model
 from circadia.llm.prices import PriceList
 from circadia.llm.providers import cheap_model, price_warning
 from circadia.llm.usage import Usage

@@ -161,14 +161,11 @@ class SubprocessBench(ProgramBench):
     def with_command(
         self, *command: str, folder: str | None = None, grace_seconds: float = GRACE_SECONDS
     ) -> SubprocessLauncher:
-        return SubprocessLauncher(
-            command,
-            environment=self.basis(),
-            folder=folder,
-            prompt="file" if self._in_file else "stdin",
-            prompts=self.prompts,
-            grace_seconds=grace_seconds,
-        )
+        prompt = "file" if self._in_file else "stdin"
+        settings = SubprocessLauncherSettings.model_validate({
+            "kind": "subprocess", "command": command, "cwd": folder, "prompt": prompt, "grace_seconds": grace_seconds,
+        })  # fmt: skip
+        return SubprocessLauncher(settings, command=command, environment=self.basis(), prompts=self.prompts)
 
     def missing(self) -> Launcher:
         return self.with_command("no-such-program-here")

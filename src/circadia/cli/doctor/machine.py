@@ -12,7 +12,6 @@ from importlib.metadata import PackageNotFoundError, version
 from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.gateway.hold.places import FILES_RESERVE, holds_within
-from circadia.os_user import PROGRAM_AS_SERVER, OsUser
 from circadia.settings import LimitsSettings
 
 FAST_PARTS = ("uvicorn", "uvloop", "httptools", "aiohttp", "sqlalchemy", "mcp")

@@ -15,7 +15,7 @@ from circadia.errors import ConfigError, StorageUnavailable
 from circadia.records.member import Member, find_conflicts
 from circadia.server.folder import DATABASE_FILE
 from circadia.settings import Settings
-from circadia.settings.fingerprint import fingerprint
+from circadia.settings.root import fingerprint
 from circadia.settings.server import ServerSettings
 
 LOW_FREE_BYTES = 2**30

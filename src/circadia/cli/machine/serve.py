@@ -14,7 +14,6 @@ import uvloop
 
 from circadia.cli.connection import DATA_VARIABLE, DEFAULT_URL, TOKEN_FILE, Data, data_folder
 from circadia.cli.terminal.lazy_imports import quick_imports
-from circadia.os_user import forbid_inspection
 from circadia.records.member import Role
 from circadia.settings import ConfigFile, Settings, load_settings, parse_yaml
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import NotFound, StorageUnavailable
 from circadia.gateway.accounting.write_behind import BacklogSpool, WriteBehindQueue

@@ -8,8 +8,7 @@ from circadia.gateway.accounting.write_behind import BacklogSpool, WriteBehindQu
 from circadia.records.agent import Agent
 from circadia.records.call import Call
 from circadia.records.conversation import Conversation
-from circadia.records.event import Event, EventType
-from circadia.records.event_data import EventData
+from circadia.records.event import Event, EventData, EventType
 from circadia.stores.base import Store, Tx
 from circadia.stores.event_log import EventLog
 

@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Final
 
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import StorageUnavailable
 from circadia.gateway.accounting.write_behind import BacklogSpool, WriteBehindQueue
@@ -32,8 +32,8 @@ from circadia.records.answer import (
     SameQuestionVerdict,
 )
 from circadia.records.bank import Bank
-from circadia.records.benefit import Benefit
 from circadia.records.per_call import per_call
+from circadia.records.sleep_call import Benefit
 from circadia.stores.base import Store, Tx
 from circadia.stores.locks import agent_key, bank_key
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from circadia.answers.normalization import normalize
 from circadia.answers.services import Match
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.gateway.accounting.journal import Journal

@@ -18,7 +18,7 @@ from typing import Final
 from circadia.answers.normalization import only_asks
 from circadia.answers.quality import are_answers_trusted, judged_use_limit
 from circadia.answers.services import MISS, AnswerFinder, LookupResult, no_verdicts
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.gateway.answers.judging import JudgeLimits

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 from circadia.clock import Clock, wait_for_event
 from circadia.errors import CircadiaError, LimitReached, StorageUnavailable
 from circadia.ids import AgentId, MemberId
-from circadia.jobs.guarded_step import run_guarded
+from circadia.jobs.loops import run_guarded
 from circadia.records.agent import Agent
 from circadia.settings import LimitsSettings
 from circadia.stores.base import Store

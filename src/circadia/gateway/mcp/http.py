@@ -9,7 +9,6 @@ from starlette.types import Receive, Scope, Send
 from yarl import URL
 
 from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
-from circadia.forward_proxy import find_forward_proxy
 from circadia.gateway.calls import headers as crossing
 from circadia.gateway.calls.upstream import maskable_secret, sendable_body
 from circadia.gateway.mcp.messages import TAKEN

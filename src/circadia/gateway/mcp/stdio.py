@@ -21,12 +21,12 @@ from mcp_types import SERVER_INFO_META_KEY, DiscoverResult, ProgressToken, Reque
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from circadia.child_process import OsUser
 from circadia.clock import Clock
 from circadia.errors import JSON_RPC_CODE, CircadiaError, ConfigError, RetryLater
 from circadia.gateway.mcp.child import ChildSupervisor
 from circadia.gateway.mcp.messages import TAKEN, json_event, json_rpc_event
 from circadia.ids import AgentId
-from circadia.os_user import OsUser
 from circadia.records.principal import Principal
 from circadia.settings import McpServerSettings
 

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 import orjson
 
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.gateway.answers.serving import render_hint
 from circadia.gateway.payload.prompt import RequestPrompt
 from circadia.ids import AnswerId, BankId

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Final
 
 from circadia.agents.database_contact import DatabaseContact
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.gateway.accounting.write_behind import BacklogSpool, WriteBehindQueue
@@ -39,7 +39,7 @@ from circadia.memory.uses import UseQueue
 from circadia.records.agent import AgentPolicy
 from circadia.records.answer import LookupOutcome
 from circadia.records.bank import Trust
-from circadia.records.end_user import display_alias
+from circadia.records.conversation import display_alias
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 

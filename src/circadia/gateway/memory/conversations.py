@@ -25,8 +25,7 @@ from circadia.gateway.payload.prompt import NewUtterance, RequestPrompt
 from circadia.ids import AgentId, ConversationId, IdSource
 from circadia.memory.uses import BankUse
 from circadia.records.agent import Agent
-from circadia.records.conversation import SEVERAL, Conversation, merge_end_users
-from circadia.records.end_user import shorten_name
+from circadia.records.conversation import SEVERAL, Conversation, merge_end_users, shorten_name
 from circadia.records.per_call import per_call
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import CONNECTION, Signals

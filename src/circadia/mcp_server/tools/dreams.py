@@ -9,7 +9,7 @@ from circadia.mcp_server.caller import Caller
 from circadia.mcp_server.tool import ANSWER_CHARACTERS, Arguments, ToolResult, tool
 from circadia.mcp_server.tools.memory import as_text
 from circadia.records.dream_job import DreamJob, DreamSource
-from circadia.settings.dreams import DreamSettings
+from circadia.settings.sleeptime import DreamSettings
 
 MAX_INSTRUCTIONS: Final = 10_000
 """Maximum length in characters, as in the other interfaces."""

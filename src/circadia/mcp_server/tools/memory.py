@@ -20,7 +20,7 @@ from circadia.memory.uses import build_use
 from circadia.records.agent import Cause
 from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
-from circadia.records.end_user import shorten_name
+from circadia.records.conversation import shorten_name
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.stores.base import Tx
 

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
-from circadia.folding import fold_text
+from circadia.characters import fold_text
 
 PASSAGE: Final = 10
 """Letters of a hashed passage. Of 430 turns of talks, none was taken for another text in 2 MB of them."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from circadia.bounded_dict import BoundedDict
-from circadia.clock import Clock
+from circadia.caches import BoundedDict
+from circadia.clock import Clock, TimeSlice
 from circadia.ids import BankId, EpisodeId
 from circadia.memory.banks import BankService
 from circadia.memory.capture.importance import importance, is_content
@@ -20,7 +20,6 @@ from circadia.records.bank import Bank, CaptureMode, Trust
 from circadia.records.episode import EpisodeKind
 from circadia.stores.base import Tx
 from circadia.stores.locks import LockKey, bank_key
-from circadia.time_slice import TimeSlice
 
 RETRY: Final = timedelta(hours=1)
 """A conversation that starts with the same words within this time is a retry, unless the speaker has said something

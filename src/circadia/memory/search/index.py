@@ -32,9 +32,8 @@ from circadia.memory.search.question import UNEXPLAINED, Question, ScoredRow
 from circadia.memory.search.row_table import NONE, RowTable
 from circadia.memory.search.terms import QUESTION
 from circadia.memory.search.vectors import Vectors
-from circadia.records.end_user import display_alias
-from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import BankHeads, IndexEntry, Layer
+from circadia.records.conversation import display_alias
+from circadia.records.index_entry import BankHeads, Excerpt, IndexEntry, Layer
 
 # The constants were tuned with `benchmarks/recall.py` on other conversations than it measures.
 MEANING: Final = 0.3

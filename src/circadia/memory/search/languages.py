@@ -15,7 +15,7 @@ import numpy as np
 import Stemmer
 from py3langid import langid
 
-from circadia.folding import fold_text
+from circadia.characters import fold_text
 
 LIKELY: Final = 0.05
 """Least probability of a language."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
+from circadia.caches import Lru
 from circadia.clock import Clock
 from circadia.ids import BankId
-from circadia.lru import Lru
 from circadia.memory.search.columns import Array
 from circadia.memory.search.glance_reader import GlanceReader
 from circadia.memory.search.index import BankIndex, Question, ScoredRow
@@ -17,8 +17,7 @@ from circadia.memory.search.terms import question_words
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.episode import Episode
-from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import TEXT, BankHeads, Layer
+from circadia.records.index_entry import TEXT, BankHeads, Excerpt, Layer
 from circadia.records.note import Note
 from circadia.stores.base import Episodes, Notes, Store, Tx
 

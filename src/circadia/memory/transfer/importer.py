@@ -18,8 +18,7 @@ from circadia.memory.transfer.lines import AnyLine, BankLine, BlockLine, EndLine
 from circadia.records.bank import Bank, BankPolicy
 from circadia.records.block import Block, BlockSpan
 from circadia.records.episode import Demotion
-from circadia.records.event import EventType
-from circadia.records.event_data import BankUpdate, ImportedRows
+from circadia.records.event import BankUpdate, EventType, ImportedRows
 from circadia.records.note import Note
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog

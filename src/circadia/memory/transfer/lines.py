@@ -15,7 +15,7 @@ from circadia.errors import InvalidRequest
 from circadia.memory.episodes import NewEpisode
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.block import Block
-from circadia.records.end_user import LONGEST, shorten_name
+from circadia.records.conversation import MAX_NAME_LENGTH, shorten_name
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.note import Note, NoteKind
 
@@ -30,7 +30,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 def _bounded_name(name: str | None) -> str | None:
     """Return an end user's name, shortened if the export was edited by hand; exports have bounded names."""
-    return name if name is None or len(name) <= LONGEST else shorten_name(name)
+    return name if name is None or len(name) <= MAX_NAME_LENGTH else shorten_name(name)
 
 
 EndUser = Annotated[str | None, Field(max_length=1000), AfterValidator(_bounded_name)]

@@ -16,7 +16,7 @@ from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerScope
 from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
-from circadia.records.end_user import display_alias
+from circadia.records.conversation import display_alias
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.sleeptime.answers.phrasing import ExpectedQuestion, Predictions, accept_questions
 from circadia.sleeptime.grounding.source_check import collect_sources

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from circadia.answers.cleanup import drop_ready_answers
 from circadia.answers.conditional_write import write_if_unchanged
 from circadia.answers.question_drafts import AnticipatedAnswer
+from circadia.characters import visible_text
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.memory.redaction import redact
 from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerUse, DropReason, MatchKind
@@ -23,7 +24,6 @@ from circadia.sleeptime.answers.answer_run import AnswerRun, is_usable_answer
 from circadia.sleeptime.budget.model_calls import OverBudget
 from circadia.sleeptime.proposals.prompts import build_file_prompt
 from circadia.stores.base import Tx
-from circadia.visibility import visible_text
 
 MOST: Final = 5
 """Uses sampled by one pass."""

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from circadia.records.benefit import Benefit
-from circadia.records.sleep_call import SleepCost
+from circadia.records.sleep_call import Benefit, SleepCost
 
 WINDOW: Final = timedelta(days=14)
 """Time that is told."""

@@ -32,13 +32,12 @@ from circadia.llm.prices import PriceList
 from circadia.llm.usage import Usage
 from circadia.memory.context import beginning, estimate_tokens, excerpt_tokens
 from circadia.memory.uses import BankUse, UseMarks, UseQueue
-from circadia.records.benefit import Benefit
 from circadia.records.block import Block
 from circadia.records.call import Call, CallStatus
 from circadia.records.episode import Episode
-from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import Layer
+from circadia.records.index_entry import Excerpt, Layer
 from circadia.records.note import Note, NoteKind
+from circadia.records.sleep_call import Benefit
 from circadia.stores.base import Store, Tx
 
 _logger = logging.getLogger(__name__)

@@ -14,10 +14,9 @@ from typing import Final
 
 from circadia.clock import Clock
 from circadia.ids import BankId
-from circadia.jobs.guarded_step import run_guarded
+from circadia.jobs.loops import run_guarded
 from circadia.records.bank import Bank
-from circadia.records.event import EventType
-from circadia.records.event_data import SleepTimeAlert, SleepTimeOverAlert
+from circadia.records.event import EventType, SleepTimeAlert, SleepTimeOverAlert
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.stores.base import Store, Tx
 from circadia.stores.locks import ALERTS_KEY, bank_key

@@ -15,10 +15,9 @@ from typing import Final, cast
 from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.ids import AgentId, BankId
-from circadia.jobs.due_watch import DueWatch
-from circadia.jobs.guarded_step import run_guarded
+from circadia.jobs.loops import DueWatch, run_guarded
 from circadia.memory.banks import USER
-from circadia.records.due_check import AgentsCheck, DueBanks, DueCheck
+from circadia.records.due_work import AgentsCheck, DueBanks, DueCheck
 from circadia.records.pulse import PULSE_MOVES, PulseStatus
 from circadia.records.sleep_pass import PassBlocker
 from circadia.settings.sleeptime import SleeptimeSettings

@@ -23,8 +23,7 @@ from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.change import FORGOTTEN, Change, ChangeState
 from circadia.records.episode import Episode
-from circadia.records.sleep_pass import Pass, PassStatus
-from circadia.records.sleep_state import Leftover
+from circadia.records.sleep_pass import Leftover, Pass, PassStatus
 from circadia.sleeptime.budget.model_calls import OverBudget, PassModelClient, PassPreempted
 from circadia.sleeptime.engine.bank_reader import CachedBankReader
 from circadia.sleeptime.engine.operation_threads import OperationThreads

@@ -10,19 +10,17 @@ from typing import Final, get_args
 import orjson
 from pydantic import ValidationError
 
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.bank import Bank
 from circadia.records.change import Change
 from circadia.records.episode import Episode
-from circadia.records.event import EventType
-from circadia.records.event_data import PassSwitch
+from circadia.records.event import EventType, PassSwitch
 from circadia.records.note import Note
 from circadia.records.sleep_call import SleepCost
-from circadia.records.sleep_pass import FARTHEST, ONCE, Pass, PassStatus, Trigger
-from circadia.records.sleep_state import Backlog, SleepState
+from circadia.records.sleep_pass import FARTHEST, ONCE, Backlog, Pass, PassStatus, SleepState, Trigger
 from circadia.settings.sleeptime import BudgetSettings, Operation, SleepPolicySettings, SleeptimeSettings
 from circadia.sleeptime.budget.benefit import WINDOW, Balance, compute_balances
 from circadia.sleeptime.budget.model_calls import Limit, Scope, Unit

@@ -13,8 +13,8 @@ from typing import Final
 from circadia.answers.cleanup import forget_expired
 from circadia.clock import Clock
 from circadia.ids import PassId
-from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.leased_jobs import LeasedJobs
+from circadia.jobs.loops import DueWatch
 from circadia.records.sleep_pass import Pass, PassBlocker, PassStatus, Trigger
 from circadia.sleeptime.engine.pass_decider import LOOK_SECONDS, PassDecider
 from circadia.sleeptime.engine.pass_tasks import RESUME_SECONDS, ActivePass, PassTasks, SleepParts

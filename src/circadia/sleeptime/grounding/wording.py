@@ -11,11 +11,11 @@ from contextlib import suppress
 from ipaddress import ip_address
 from typing import Final
 
+from circadia.characters import visible_text
 from circadia.ids import EpisodeId
 from circadia.memory.redaction import redact
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
-from circadia.visibility import visible_text
 
 _POSES: Final = re.compile(
     r"(?im)"

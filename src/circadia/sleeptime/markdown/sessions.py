@@ -22,8 +22,7 @@ from circadia.memory.transfer.formats import detect_transcript, read_turns
 from circadia.memory.transfer.import_format import ImportFormat
 from circadia.memory.transfer.transcripts import TRUST, Speaker, TranscriptFacts, TranscriptTurn, build_episode
 from circadia.records.bank import Trust
-from circadia.records.episode import EpisodeKind
-from circadia.records.provenance import Provenance
+from circadia.records.episode import EpisodeKind, Provenance
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER
 
 logger = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from circadia.caches import Lru
 from circadia.ids import BankId
-from circadia.lru import Lru
 from circadia.records.bank import Bank
 from circadia.records.note import Note
 from circadia.stores.base import Tx

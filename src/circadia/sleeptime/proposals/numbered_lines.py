@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
+from circadia.characters import visible_text
 from circadia.ids import EpisodeId
 from circadia.memory.context import estimate_tokens
 from circadia.memory.episodes import shown_name
@@ -17,7 +18,6 @@ from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding.relative_dates import add_dates, local_time
 from circadia.sleeptime.grounding.wording import one_line
-from circadia.visibility import visible_text
 
 LONGEST: Final = 800
 """Characters of an episode in a prompt; the rest is mostly pasted text."""

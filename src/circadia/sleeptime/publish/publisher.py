@@ -15,8 +15,7 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, NotFound
 from circadia.records.bank import Bank
 from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
-from circadia.records.sleep_pass import Pass
-from circadia.records.sleep_state import Leftover
+from circadia.records.sleep_pass import Leftover, Pass
 from circadia.sleeptime.grounding.change_rules import source_ids_of
 from circadia.sleeptime.publish.effects import NOTE, Effects, SourceRows
 from circadia.stores.base import Tx

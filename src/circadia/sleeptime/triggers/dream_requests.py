@@ -9,9 +9,8 @@ from circadia.errors import Conflict, NotFound
 from circadia.ids import DreamId, IdSource
 from circadia.records.bank import Bank
 from circadia.records.dream_job import OPEN_DREAMS, DreamJob, DreamJobStatus, DreamMode, DreamSource
-from circadia.records.event import EventType
-from circadia.records.event_data import DreamChange
-from circadia.settings.dreams import DreamSettings
+from circadia.records.event import DreamChange, EventType
+from circadia.settings.sleeptime import DreamSettings
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 from circadia.suggestions import did_you_mean

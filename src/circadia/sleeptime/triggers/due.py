@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
-from circadia.records.sleep_pass import FARTHEST, PassBlocker, Trigger
-from circadia.records.sleep_state import Backlog, SleepState
+from circadia.records.sleep_pass import FARTHEST, Backlog, PassBlocker, SleepState, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings
 
 QUIET_SECONDS: Final = 60.0

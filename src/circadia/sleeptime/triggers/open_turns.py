@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final, cast
 
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.jobs.leased_jobs import BEAT_SECONDS, LEASE_SECONDS
 from circadia.memory.banks import USER
-from circadia.records.open_turn import OpenTurn
+from circadia.records.conversation import OpenTurn
 from circadia.sleeptime.triggers.due import LONGEST_REPLY_SECONDS
 from circadia.stores.base import Store, Tx
 

@@ -16,8 +16,7 @@ from circadia.errors import Conflict
 from circadia.ids import IdSource, PassId
 from circadia.jobs.leased_jobs import LEASE_SECONDS, fetch_claimed
 from circadia.records.bank import Bank
-from circadia.records.event import EventType
-from circadia.records.event_data import PassChange
+from circadia.records.event import EventType, PassChange
 from circadia.records.sleep_pass import PASS_MOVES, Pass, PassStatus, Trigger
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog

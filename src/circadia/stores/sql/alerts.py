@@ -5,8 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import JSON, Column, Index, String, Table, bindparam, delete, null, select, update
 
-from circadia.records.alert import PendingAlertPost
-from circadia.records.overview import RecentAlert
+from circadia.records.overview import PendingAlertPost, RecentAlert
 from circadia.stores.locks import ALERTS_KEY
 from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.row_mapping import build_reader

@@ -11,7 +11,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, or_, select, true, update
 
 from circadia.ids import BankId
-from circadia.records.due_check import AgentsCheck, DueBanks, DueCheck
+from circadia.records.due_work import AgentsCheck, DueBanks, DueCheck
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.noun import Noun

@@ -32,7 +32,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import TSQUERY, TSVECTOR
 
-from circadia.folding import fold_text
+from circadia.characters import fold_text
 from circadia.ids import AgentId
 from circadia.stores.sql.schema import deliveries, messages
 from circadia.stores.sql.statement import Statement

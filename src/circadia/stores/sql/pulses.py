@@ -54,7 +54,7 @@ CLAIMS: Final = JobClaims(
     pending=PulseStatus.PENDING.value,
     taken=(PulseStatus.STARTING.value, PulseStatus.RUNNING.value),
     first=(pulses.c.created_at, pulses.c.id),
-    farthest=timedelta(minutes=1),  # longer than any retry delay (`wake/pulse/transitions.py`)
+    farthest=timedelta(minutes=1),  # longer than any retry delay (`wake/pulse_service.py`)
     kind=pulses.c.launcher,
     read=_read_pulse,
 )

@@ -25,8 +25,7 @@ from sqlalchemy import (
 
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.episode import Episode
-from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import TEXT, IndexEntry, Layer
+from circadia.records.index_entry import TEXT, Excerpt, IndexEntry, Layer
 from circadia.records.note import Note
 from circadia.stores.sql.due_checks import queue_check
 from circadia.stores.sql.memory_tables import banks

@@ -26,7 +26,7 @@ from sqlalchemy import (
 from circadia.ids import BankId, EpisodeId
 from circadia.records.bank import Trust
 from circadia.records.episode import Demotion, EpisodeKind
-from circadia.records.sleep_state import Backlog, Leftover, SleepState
+from circadia.records.sleep_pass import Backlog, Leftover, SleepState
 from circadia.stores.locks import bank_key
 from circadia.stores.sql.due_checks import queue_check
 from circadia.stores.sql.memory_tables import banks, episodes, notes

@@ -12,25 +12,18 @@ from circadia.records.agent import Agent
 from circadia.records.pulse import PulseStatus
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
-from circadia.wake.admission.requests import WakeRequests
-from circadia.wake.inbox import Inbox
 from circadia.wake.launchers.base import Launch, Launcher, LaunchFailed
-from circadia.wake.pulse.transitions import LeasedPulse, PulseService
-from circadia.wake.pulse_lifecycle import PulseLifecycle
-from circadia.wake.routines import RoutineService
+from circadia.wake.pulse_service import LeasedPulse
+from circadia.wake.services import WakeServices
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WorkerParts:
+class WorkerContext:
     store: Store
     signals: Signals
-    requests: WakeRequests
-    rows: PulseLifecycle
-    pulses: PulseService
-    routines: RoutineService
-    inbox: Inbox
+    wakes: WakeServices
     launchers: Mapping[str, Launcher]
     environment: Callable[[Agent, str, PulseId], Mapping[str, str]]
     """Builds the environment of a launched agent from its token and pulse."""
@@ -39,19 +32,19 @@ class WorkerParts:
 class Attempt:
     """One attempt at a taken pulse; `pulse` is its row as this process last wrote it."""
 
-    def __init__(self, parts: WorkerParts, taken: LeasedPulse, launcher: Launcher) -> None:
-        self._parts = parts
-        self._taken = taken
+    def __init__(self, context: WorkerContext, leased: LeasedPulse, launcher: Launcher) -> None:
+        self._context = context
+        self._leased = leased
         self._launcher = launcher
-        self.pulse = taken.pulse
+        self.pulse = leased.pulse
 
     async def run(self) -> tuple[PulseStatus, str]:
         """Run the agent; return status and redacted detail. Raises StorageUnavailable if its start was not written."""
         status, detail = await self._run_launcher()
-        return status, redact_tail(detail, (self._taken.token,))
+        return status, redact_tail(detail, (self._leased.token,))
 
     async def _run_launcher(self) -> tuple[PulseStatus, str]:
-        limit = self._taken.timeout_seconds
+        limit = self._leased.timeout_seconds
         bound = asyncio.timeout(limit)
         try:
             if self.pulse.epoch > 1:  # an earlier attempt began
@@ -72,19 +65,19 @@ class Attempt:
         return PulseStatus.SUCCEEDED if ended.succeeded else PulseStatus.FAILED, ended.detail
 
     async def _mark_started(self) -> None:
-        async with self._parts.store.begin_write() as tx:
-            started = await self._parts.pulses.mark_started(tx, self.pulse)
+        async with self._context.store.begin_write() as tx:
+            started = await self._context.wakes.pulses.mark_started(tx, self.pulse)
         self.pulse = started
 
     def _build_launch(self, timeout_seconds: float) -> Launch:
-        pulse = self._taken.pulse
+        pulse = self._leased.pulse
         return Launch(
             pulse_id=pulse.id,
             attempt=pulse.attempt,
             epoch=pulse.epoch,
             agent=pulse.agent,
-            prompt=self._taken.prompt,
-            token=self._taken.token,
-            environment=self._parts.environment(self._taken.agent, self._taken.token, pulse.id),
+            prompt=self._leased.prompt,
+            token=self._leased.token,
+            environment=self._context.environment(self._leased.agent, self._leased.token, pulse.id),
             timeout_seconds=timeout_seconds,
         )

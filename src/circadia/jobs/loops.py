@@ -1,14 +1,34 @@
-"""The look for due work, which all sweeps of a process share."""
+"""What background loops share: a step that may fail, and the look for due work."""
 
 import asyncio
+import logging
 import math
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 from circadia.clock import Clock
+from circadia.errors import CircadiaError, Conflict
 from circadia.records.due_work import DueWork
 from circadia.records.wake import FLEET
 from circadia.stores.base import Store
+
+_logger = logging.getLogger(__name__)
+
+
+async def run_guarded(name: str, step: Callable[[], Awaitable[None]]) -> bool:
+    """Run the step, log its failure under `name`, and return whether it succeeded."""
+    try:
+        await step()
+    except Conflict as error:  # another process was first
+        _logger.debug("%s: %s", name, error)
+    except CircadiaError as error:
+        _logger.warning("%s waits: %s", name, error)
+    except Exception:  # the next try may pass, and nobody else does this work
+        _logger.exception("%s failed in a step", name)
+    else:
+        return True
+    return False
+
 
 TICK_SECONDS: Final = 1.0
 """The longest delay that a lost signal causes."""

@@ -1,9 +1,14 @@
-"""Explain why a network address cannot be reached, to whoever configured it."""
+"""The way to other hosts: the forward proxy, and why an address cannot be reached."""
 
 import os
 import socket
 import ssl
+from collections.abc import Mapping
 from typing import Final
+
+from yarl import URL
+
+from circadia.errors import ConfigError
 
 _NAMES_DIFFER: Final = (62, 64)
 """For a host name and for an IP address (X509_V_ERR_* in OpenSSL's x509_vfy.h, like those below)."""
@@ -51,3 +56,31 @@ def _explain_certificate(error: ssl.SSLCertVerificationError) -> str:
         return "its certificate is for another name; use the name that it is for"
     reason = error.verify_message
     return f"its certificate is not trusted here ({reason}); name a file with the signer's certificate in SSL_CERT_FILE"
+
+
+def find_forward_proxy(url: str, environment: Mapping[str, str]) -> URL | None:
+    """Return the proxy for an https URL, with its user and password; None if there is none or `NO_PROXY` has the host.
+
+    The lower-case variables count before the others, as with curl. Raises ConfigError; it does not repeat the value.
+    """
+    target = URL(url)
+    named = environment.get("https_proxy") or environment.get("HTTPS_PROXY")
+    if target.scheme != "https" or not named:
+        return None
+    if _is_bypassed(target, environment.get("no_proxy") or environment.get("NO_PROXY") or ""):
+        return None
+    try:
+        proxy = URL(named if "://" in named else f"http://{named}")
+        if proxy.scheme != "http" or not proxy.raw_host:
+            raise ValueError("another scheme, or no host")
+    except ValueError:
+        message = "HTTPS_PROXY is not the address of an HTTP proxy; write http://HOST:PORT, or unset it"
+        raise ConfigError(message) from None
+    return proxy.origin().with_user(proxy.user).with_password(proxy.password) if proxy.user else proxy.origin()
+
+
+def _is_bypassed(target: URL, listed: str) -> bool:
+    """Return whether a list of names covers the host: a name alone or with a port, its subdomains, or `*` for all."""
+    places = f".{target.raw_host}", f".{target.raw_host}:{target.port}"
+    names = (name.strip().lower().removeprefix(".") for name in listed.split(","))
+    return any(name == "*" or any(place.endswith(f".{name}") for place in places) for name in names if name)

@@ -1,21 +1,24 @@
-"""The part of the Kubernetes API that Jobs need: calls that repeat what may succeed later, and watches."""
+"""The part of the Kubernetes API that Jobs need: calls that repeat what may succeed later, and a watch of all pods."""
 
 import asyncio
+import logging
 import ssl
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, Self, cast
 
 import aiohttp
 import orjson
 
 from circadia.clock import Clock
 from circadia.errors import ConfigError
-from circadia.network_errors import explain_unreachable
-from circadia.wake.launchers.shielding import run_shielded
+from circadia.network import explain_unreachable
+from circadia.wake.launchers.base import run_shielded
+
+_logger = logging.getLogger(__name__)
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where each pod has the token, the certificates and the namespace of its service account."""
@@ -31,10 +34,15 @@ _CALL: Final = aiohttp.ClientTimeout(total=20.0)
 _WATCH_SECONDS: Final = 120
 """The server ends a watch after so long. A connection that died without a sign is noticed little later."""
 _WATCH: Final = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=_WATCH_SECONDS + 30.0)
-_LONGEST_LINE_BYTES: Final = 2**21
+_MAX_LINE_BYTES: Final = 2**21
 """etcd stores at most 1.5 MiB for an object."""
+PULSE_LABEL: Final = "circadia/pulse"
+CONTAINER: Final = "agent"
+_JOB_LABEL: Final = "job-name"
+"""The Job controller sets it on each pod."""
+_EXPIRED: Final = 410
 _FIRST_PAUSE_SECONDS: Final = 0.25
-_LONGEST_PAUSE_SECONDS: Final = 10.0
+_MAX_PAUSE_SECONDS: Final = 10.0
 
 
 class ApiRefused(Exception):
@@ -225,13 +233,13 @@ async def open_api(access: ClusterAccess, clock: Clock) -> AsyncGenerator[Kubern
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=tls, force_close=True),
         cookie_jar=aiohttp.DummyCookieJar(),
-        read_bufsize=_LONGEST_LINE_BYTES,
+        read_bufsize=_MAX_LINE_BYTES,
     ) as http:
         yield KubernetesApi(http, access, clock)
 
 
 def retry_pause(tries: int) -> float:
-    return min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(tries, 10))
+    return min(_MAX_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(tries, 10))
 
 
 async def _refusal(response: aiohttp.ClientResponse) -> ApiRefused:
@@ -253,3 +261,144 @@ def _parse_object(content: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError:
         return {}
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PodState:
+    """The state of a Job's pod, by its agent's container: others, such as a service mesh's, may outlive it."""
+
+    is_running: bool
+    has_ended: bool
+    is_deleted: bool
+    """It is gone, or is being deleted."""
+    is_gone: bool
+    exit_status: int | None = None
+    reason: str = ""
+    message: str = ""
+
+    @classmethod
+    def parse(cls, pod: Mapping[str, Any], *, is_gone: bool) -> Self:
+        status: Mapping[str, Any] = pod.get("status", {})
+        containers = [each for each in status.get("containerStatuses", []) if each.get("name") == CONTAINER]
+        state: Mapping[str, Any] = containers[0].get("state", {}) if containers else {}
+        ended: Mapping[str, Any] = state.get("terminated", {})
+        pending = [each for each in status.get("conditions", []) if each.get("status") == "False"]
+        unscheduled = [each for each in pending if each.get("type") == "PodScheduled"]
+        source = ended or state.get("waiting") or (unscheduled[0] if unscheduled else status)
+        return cls(
+            is_running="running" in state,
+            has_ended=bool(ended) or is_gone or status.get("phase") in ("Succeeded", "Failed"),
+            is_deleted=is_gone or "deletionTimestamp" in pod["metadata"],
+            is_gone=is_gone,
+            exit_status=ended.get("exitCode"),
+            reason=str(source.get("reason") or ""),
+            message=str(source.get("message") or ""),
+        )
+
+    def explain(self) -> str:
+        return ": ".join(part for part in (self.reason, self.message.strip()) if part)
+
+
+class PodWatch:
+    """Keeps the state of each pod while it is open for a Job; Jobs that overlap share one watch."""
+
+    def __init__(self, access: ClusterAccess, clock: Clock) -> None:
+        self._access = access
+        self._clock = clock
+        self._jobs: list[str] = []
+        self._pods: dict[str, PodState] = {}
+        self._is_listed = False
+        self._changed = asyncio.Event()
+        self._problem: ApiRefused | ApiUnreachable | None = None
+        self._watching: asyncio.Task[None] | None = None
+
+    @asynccontextmanager
+    async def open(self, job: str) -> AsyncGenerator[None]:
+        """Watch until the block ends. Raises ApiRefused or ApiUnreachable if pods cannot be listed."""
+        if self._watching is None or self._watching.done():
+            self._pods, self._is_listed, self._problem = {}, False, None
+            self._watching = asyncio.create_task(self._watch_until_refused())
+            self._watching.add_done_callback(lambda _: self._notify())
+        self._jobs.append(job)
+        try:
+            try:
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    await self._wait_until(lambda: self._is_listed)
+            except TimeoutError:
+                raise self._problem or ApiUnreachable("the Kubernetes API has not listed its pods in time") from None
+            yield
+        finally:
+            self._jobs.remove(job)
+            if job not in self._jobs and job in self._pods and self._pods[job].is_gone:
+                del self._pods[job]
+            if not self._jobs:
+                self._watching.cancel()
+                await asyncio.gather(self._watching, return_exceptions=True)
+
+    async def wait_for(self, job: str, is_met: Callable[[PodState | None], bool]) -> PodState | None:
+        """Return the state of an open Job's pod once it meets the condition; None until there is one.
+
+        Raises ApiRefused if pods cannot be watched any more.
+        """
+        await self._wait_until(lambda: is_met(self._pods.get(job)))
+        return self._pods.get(job)
+
+    async def _wait_until(self, is_met: Callable[[], bool]) -> None:
+        while not is_met():
+            if self._watching is not None and self._watching.done():
+                self._watching.result()  # raises what ended it
+            await self._changed.wait()
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _watch_until_refused(self) -> None:
+        tries = 0
+        version = ""
+        async with open_api(self._access, self._clock) as api:
+            while True:
+                pause = retry_pause(0)
+                try:
+                    version = version or await self._list(api)
+                    async for event in api.watch(self._access.path("pods"), self._query(resourceVersion=version)):
+                        tries = 0
+                        version = event["object"]["metadata"]["resourceVersion"]
+                        if event["type"] != "BOOKMARK":
+                            self._store(event["object"], is_gone=event["type"] == "DELETED")
+                except (ApiRefused, ApiUnreachable) as error:
+                    pause = max(retry_pause(tries), error.retry_after_seconds)
+                    if isinstance(error, ApiRefused) and error.status == _EXPIRED:
+                        version = ""
+                    elif error.is_transient:
+                        self._problem = error
+                        _logger.warning("pods are not watched: %s; trying again in %g s", error, pause)
+                    else:
+                        raise
+                    tries += 1
+                await self._clock.sleep(pause)
+
+    async def _list(self, api: KubernetesApi) -> str:
+        """Replace all states, and return the version from which to watch."""
+        answer = await api.call("GET", self._access.path("pods"), query=self._query(), patience_seconds=0)
+        unlisted, self._pods = self._pods, {}
+        for pod in answer.get("items", []):
+            self._store(pod, is_gone=False)
+        for job in unlisted.keys() - self._pods.keys():
+            if job in self._jobs:
+                self._pods[job] = replace(
+                    unlisted[job], is_running=False, has_ended=True, is_deleted=True, is_gone=True
+                )
+        self._is_listed = True
+        self._notify()
+        return str(answer["metadata"]["resourceVersion"])
+
+    def _store(self, pod: Mapping[str, Any], *, is_gone: bool) -> None:
+        job = pod["metadata"].get("labels", {}).get(_JOB_LABEL, "")
+        self._pods[job] = PodState.parse(pod, is_gone=is_gone)
+        if is_gone and job not in self._jobs:
+            del self._pods[job]
+        self._notify()
+
+    def _query(self, **more: str) -> dict[str, str]:
+        return {"labelSelector": PULSE_LABEL, **more}

@@ -1,7 +1,10 @@
 """Launcher that runs a pulse as a Job of a Kubernetes cluster."""
 
 import asyncio
+import base64
 import logging
+import math
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -9,21 +12,39 @@ from typing import Any, Final
 from circadia.clock import Clock
 from circadia.ids import PulseId
 from circadia.output_tail import redact_tail
-from circadia.wake.launchers.base import Launch, LaunchFailed, LaunchResult
-from circadia.wake.launchers.kubernetes.api import ApiRefused, ApiUnreachable, ClusterAccess, KubernetesApi, open_api
-from circadia.wake.launchers.kubernetes.job import (
-    EPOCH_LABEL,
-    PULSE_LABEL,
-    JobTemplate,
-    build_job,
-    build_secret,
-    collect_secret_values,
+from circadia.settings.launchers import KubernetesLauncherSettings
+from circadia.wake.launchers.base import (
+    PROMPT_FILE,
+    Launch,
+    LaunchFailed,
+    LaunchResult,
+    prompt_bytes,
+    pulse_environment,
+    run_shielded,
 )
-from circadia.wake.launchers.kubernetes.pods import PodState, PodWatch
-from circadia.wake.launchers.shielding import run_shielded
+from circadia.wake.launchers.kubernetes_api import (
+    CONTAINER,
+    PULSE_LABEL,
+    ApiRefused,
+    ApiUnreachable,
+    ClusterAccess,
+    KubernetesApi,
+    PodState,
+    PodWatch,
+    open_api,
+)
 
 _logger = logging.getLogger(__name__)
 
+EPOCH_LABEL: Final = "circadia/epoch"
+_AGENT_LABEL: Final = "circadia/agent"
+_PROMPT_KEY: Final = "prompt.txt"
+_PROMPT_FOLDER: Final = "/run/circadia"
+_MAX_LABEL_LENGTH: Final = 63
+_MAX_SECRET_BYTES: Final = 2**20
+"""`MaxSecretSize` of Kubernetes."""
+_TTL_SECONDS: Final = 3600
+"""After so long the cluster deletes an ended Job that no server is left to delete."""
 _NEVER_STARTS: Final = (
     "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError",
 )  # fmt: skip
@@ -37,6 +58,115 @@ _REMOVAL_SECONDS: Final = 20.0
 """Time for the cluster to delete an ended pod, beyond its grace period."""
 
 
+def job_name(pulse_id: PulseId, epoch: int) -> str:
+    """Return the one name of an attempt's Job and Secret, so that a second creation is refused."""
+    return f"circadia-{re.sub('[^a-z0-9]+', '-', pulse_id.lower())}-{epoch}"
+
+
+def collect_secret_values(named: Mapping[str, str], launch: Launch) -> dict[str, bytes]:
+    """Return the prompt and the environment. Raises LaunchFailed if they do not fit into one Secret."""
+    environment = pulse_environment(named, launch)
+    values = {name: value.encode("utf-8", "surrogateescape") for name, value in environment.items()}
+    values[_PROMPT_KEY] = prompt_bytes(launch)
+    size = sum(map(len, values.values()))
+    if size > _MAX_SECRET_BYTES:
+        raise LaunchFailed(f"prompt and environment have {size} bytes, and a Secret holds 1 MiB; send shorter messages")
+    return values
+
+
+def build_job(settings: KubernetesLauncherSettings, launch: Launch, values: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return the Job, which refers to the values in the Secret by their names."""
+    name = job_name(launch.pulse_id, launch.epoch)
+    metadata = {
+        "labels": {
+            **settings.labels,
+            "app.kubernetes.io/managed-by": "circadia",
+            PULSE_LABEL: launch.pulse_id,
+            EPOCH_LABEL: str(launch.epoch),
+            _AGENT_LABEL: _label_value(launch.agent),
+        },
+        "annotations": {_AGENT_LABEL: launch.agent},
+    }
+    limit = launch.timeout_seconds
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, **metadata},
+        "spec": {
+            "backoffLimit": 0,  # the pulse's own attempts repeat it, each with its own token
+            "ttlSecondsAfterFinished": _TTL_SECONDS,
+            **({} if math.isinf(limit) else {"activeDeadlineSeconds": max(1, math.ceil(limit))}),
+            "template": {"metadata": metadata, "spec": _pod_spec(settings, name, values)},
+        },
+    }
+
+
+def _pod_spec(settings: KubernetesLauncherSettings, name: str, values: Mapping[str, bytes]) -> dict[str, Any]:
+    user, group = map(int, settings.user.split(":"))
+    account = settings.service_account
+    resources = {"memory": f"{settings.memory_mebibytes}Mi", "cpu": f"{settings.cpus:g}"}
+    variables = [
+        {"name": variable, "valueFrom": {"secretKeyRef": {"name": name, "key": variable}}}
+        for variable in values
+        if variable != _PROMPT_KEY
+    ]
+    prompt = {"secretName": name, "items": [{"key": _PROMPT_KEY, "path": _PROMPT_KEY}], "defaultMode": 0o440}
+    return {
+        **settings.pod,
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": math.ceil(settings.grace_seconds),
+        **({"automountServiceAccountToken": False} if account is None else {"serviceAccountName": account}),
+        "securityContext": {
+            "runAsUser": user,
+            "runAsGroup": group,
+            "fsGroup": group,
+            "runAsNonRoot": user != 0,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [
+            {
+                "name": CONTAINER,
+                "image": settings.image,
+                **({"command": list(settings.command)} if settings.command else {}),
+                "env": [*variables, {"name": PROMPT_FILE, "value": f"{_PROMPT_FOLDER}/{_PROMPT_KEY}"}],
+                "resources": {"limits": resources, "requests": resources},
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "readOnlyRootFilesystem": True,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+                "terminationMessagePolicy": "FallbackToLogsOnError",
+                "volumeMounts": [
+                    {"name": "pulse", "mountPath": _PROMPT_FOLDER, "readOnly": True},
+                    {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - of the container
+                ],
+            }
+        ],
+        "volumes": [
+            {"name": "pulse", "secret": prompt},
+            {"name": "tmp", "emptyDir": {"sizeLimit": f"{settings.tmp_mebibytes}Mi"}},
+        ],
+    }
+
+
+def build_secret(job: Mapping[str, Any], uid: str, values: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return the Secret of the Job that was created with this uid; the cluster deletes both together."""
+    metadata = job["metadata"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": metadata["name"], "uid": uid}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": metadata["name"], "labels": metadata["labels"], "ownerReferences": [owner]},
+        "immutable": True,
+        "data": {name: base64.b64encode(value).decode("ascii") for name, value in values.items()},
+    }
+
+
+def _label_value(text: str) -> str:
+    """Return text that a label can hold; the annotation holds the whole."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", text)[:_MAX_LABEL_LENGTH].strip("_.-")
+
+
 class KubernetesLauncher:
     """Creates one Job for each attempt at a pulse, follows its pod, and deletes it; exit status 0 means success.
 
@@ -48,30 +178,28 @@ class KubernetesLauncher:
     def __init__(
         self,
         access: ClusterAccess,
-        template: JobTemplate,
+        settings: KubernetesLauncherSettings,
         *,
         environment: Mapping[str, str],
         clock: Clock,
         secrets: Sequence[str] = (),
-        start_timeout_seconds: float,
     ) -> None:
-        """Store what each start needs; the settings of the same names document it.
+        """Store what each start needs.
 
         Args:
             environment: variables from settings, as `named_environment` returns them.
             secrets: values to mask in details, besides the pulse's token.
         """
         self._access = access
-        self._template = template
+        self._settings = settings
         self._environment = dict(environment)
         self._clock = clock
         self._secrets = tuple(secrets)
-        self._start_timeout_seconds = start_timeout_seconds
         self._pods = PodWatch(access, clock)
 
     async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> LaunchResult:
         values = collect_secret_values(self._environment, launch)
-        job = build_job(self._template, launch, values)
+        job = build_job(self._settings, launch, values)
         name: str = job["metadata"]["name"]
         may_run = False
         try:
@@ -149,13 +277,15 @@ class KubernetesLauncher:
             return pod is not None and (pod.is_running or pod.has_ended or pod.reason in _NEVER_STARTS)
 
         try:
-            async with asyncio.timeout(self._start_timeout_seconds):
+            async with asyncio.timeout(self._settings.start_timeout_seconds):
                 await self._pods.wait_for(name, is_decided)
         except TimeoutError:
             why = pod.explain() if pod else f"the cluster has created no pod; `kubectl describe job {name}` says why"
-            raise LaunchFailed(f"its pod has not started within {self._start_timeout_seconds:g} s: {why}") from None
+            raise LaunchFailed(
+                f"its pod has not started within {self._settings.start_timeout_seconds:g} s: {why}"
+            ) from None
         if pod is not None and pod.reason in (*_NEVER_STARTS, *_NOT_STARTED):
-            raise LaunchFailed(f"{self._template.image!r} cannot be started: {pod.explain()}")
+            raise LaunchFailed(f"{self._settings.image!r} cannot be started: {pod.explain()}")
 
     async def _describe_end(self, api: KubernetesApi, name: str, pod: PodState | None, launch: Launch) -> LaunchResult:
         status, message = (pod.exit_status, pod.message) if pod else (None, "")
@@ -163,7 +293,7 @@ class KubernetesLauncher:
             return LaunchResult(succeeded=True, detail=self._redact(message, launch))
         how = "it ended without an exit status" if status is None else f"exit status {status}"
         if pod is not None and pod.reason == _OUT_OF_MEMORY:
-            how += f", out of its {self._template.memory_mebibytes} MiB of memory ({_OUT_OF_MEMORY})"
+            how += f", out of its {self._settings.memory_mebibytes} MiB of memory ({_OUT_OF_MEMORY})"
         elif pod is not None and pod.reason not in ("", "Error"):
             how += f" ({pod.reason})"
         if pod is not None and pod.is_deleted:
@@ -205,7 +335,7 @@ class KubernetesLauncher:
         except ApiRefused as error:
             if error.status != _NOT_FOUND:
                 raise
-        async with asyncio.timeout(self._template.grace_seconds + _REMOVAL_SECONDS):
+        async with asyncio.timeout(self._settings.grace_seconds + _REMOVAL_SECONDS):
             await self._pods.wait_for(name, lambda pod: pod is None or pod.has_ended)
 
     def _redact(self, text: str, launch: Launch) -> str:

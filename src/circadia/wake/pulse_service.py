@@ -12,8 +12,7 @@ from circadia.jobs.leased_jobs import LEASE_SECONDS
 from circadia.memory.capture.attribution import prompt_provenance
 from circadia.records.agent import Agent, Cause, SleepEvent
 from circadia.records.coordination import RESIDENT
-from circadia.records.event import EventType
-from circadia.records.event_data import DeadLetterAlert
+from circadia.records.event import DeadLetterAlert, EventType
 from circadia.records.message import Delivery, DeliveryState
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
 from circadia.records.wake import Wake, WakeSource
@@ -23,8 +22,8 @@ from circadia.stores.locks import LockKey, agent_key
 from circadia.wake.admission.requests import remaining_run_seconds
 from circadia.wake.inbox import Inbox
 from circadia.wake.launchers.base import LaunchResult
-from circadia.wake.pulse.prompt import build_prompt
 from circadia.wake.pulse_lifecycle import PulseLifecycle, find_launched_run
+from circadia.wake.pulse_prompt import build_prompt
 from circadia.wake.scheduling.wall_clock import day_bounds
 from circadia.wake.sleep_changes import SleepChanges
 
@@ -32,9 +31,9 @@ ATTEMPTS: Final = 4
 """Starts of a pulse: the first, and three after interruptions (WAKE-23)."""
 BACK_OFF_SECONDS: Final = 5.0
 """Pause before the second start; it doubles for each later one."""
-LEAST_SECONDS: Final = 1.0
+MIN_ATTEMPT_SECONDS: Final = 1.0
 """Shortest limit of an attempt, used when no minutes are left: it ends as timed out."""
-_MOST_SHOWN: Final = 200
+_MAX_SHOWN_MESSAGES: Final = 200
 """Unread messages that a prompt considers."""
 
 
@@ -247,7 +246,7 @@ class PulseService:
         if number == len(waking):
             return waking, number
         elsewhere = await self._fetch_messages_of_others(tx, pulse)
-        unread = await tx.deliveries.fetch_inbox(pulse.agent_id, urgent_first=True, limit=_MOST_SHOWN)
+        unread = await tx.deliveries.fetch_inbox(pulse.agent_id, urgent_first=True, limit=_MAX_SHOWN_MESSAGES)
         return [delivery for delivery in unread if delivery.message.id not in elsewhere], number - len(elsewhere)
 
     async def _fetch_messages_of_others(self, tx: Tx, pulse: Pulse) -> frozenset[MessageId]:
@@ -327,7 +326,7 @@ def _bound_run_seconds(pulse: Pulse, wakes: Sequence[Wake], spare: float | None)
     """Return the limit of an attempt: earlier ones and parallel pulses may have used minutes left at admission."""
     if spare is None or any(wake.overridden_by for wake in wakes):
         return pulse.timeout_seconds
-    spare = max(LEAST_SECONDS, spare)
+    spare = max(MIN_ATTEMPT_SECONDS, spare)
     return min(pulse.timeout_seconds or spare, spare)
 
 

@@ -1,6 +1,6 @@
 """The mapping behind what is known again without being asked."""
 
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 
 
 def test_one_entry_too_many_drops_the_one_that_was_written_longest_ago() -> None:
