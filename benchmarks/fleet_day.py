@@ -30,7 +30,7 @@ from circadia.server.sweeps import PAGE
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sql_store import SqlStore
-from circadia.testing import ManualClock
+from circadia.testing.clock import ManualClock
 from circadia.wake.worker import AT_ONCE
 
 BEGIN: Final = datetime(2026, 3, 2, tzinfo=UTC)

@@ -21,7 +21,8 @@ from circadia.gateway.hold.reply import RESOLUTION_SECONDS
 from circadia.server import wiring
 from circadia.server.app import Listener, bind_socket, reachable_address
 from circadia.settings import Settings, settings_from
-from circadia.testing import ManualClock, MockUpstream
+from circadia.testing.clock import ManualClock
+from circadia.testing.upstream import MockUpstream
 from circadia.wake.launchers.base import Launch
 
 SATURDAY: Final = datetime(2026, 3, 7, tzinfo=UTC)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from circadia import Client
+from circadia.client.calls import Client
 from circadia.cli.demo.worker import DemoAgent, Specialist, open_clients
 
 

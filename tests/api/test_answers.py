@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from circadia import Client
+from circadia.client.calls import Client
 from circadia.answers.freshness import fetch_bank_state
 from circadia.errors import InvalidRequest, NotFound
 from circadia.gateway.answers.judging import JudgeLimits

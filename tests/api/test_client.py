@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import circadia
-from circadia import CircadiaError, Client
+from circadia import CircadiaError
+from circadia.client.calls import Client
 from circadia.api.app import openapi_document
 from circadia.errors import (
     HTTP_STATUS,

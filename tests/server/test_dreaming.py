@@ -10,7 +10,7 @@ import pytest
 from circadia.errors import ConfigError
 from circadia.server.sleeptime_wiring import build_sleep_models, explain_missing_model
 from circadia.settings.load import settings_from
-from circadia.testing import ManualClock
+from circadia.testing.clock import ManualClock
 
 OPENAI = {"base_url": "https://api.openai.com", "key_env": "KEY"}
 OWN = {"base_url": "http://127.0.0.1:9000"}

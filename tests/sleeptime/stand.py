@@ -24,7 +24,7 @@ from circadia.sleeptime.publish.publisher import PageProgress, Publisher
 from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
-from circadia.testing import ManualClock
+from circadia.testing.clock import ManualClock
 from tests.wake.fleet import CountedIds, SettableClock
 
 

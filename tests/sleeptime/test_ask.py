@@ -15,7 +15,7 @@ from circadia.records.call import UsageGroup
 from circadia.records.sleep_call import SleepCost
 from circadia.sleeptime.budget.model_calls import Limit, OverBudget, PassModelClient, PendingQuestions, Scope, Unit
 from circadia.stores.base import Store
-from circadia.testing import ManualClock
+from circadia.testing.clock import ManualClock
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.contract.sleep_rows import banks_of, sleep_pass
 from tests.full_disk import FullDiskStore

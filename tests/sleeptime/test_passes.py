@@ -20,7 +20,7 @@ from circadia.records.sleep_pass import Leftover, Pass, PassStatus, Trigger
 from circadia.sleeptime.budget.model_calls import Limit, PassModelClient, PassPreempted, Scope, Unit
 from circadia.sleeptime.engine.pass_runner import PassOutcome, PassRunner
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
-from circadia.testing import ManualClock
+from circadia.testing.clock import ManualClock
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.stand import Stand
 

@@ -11,7 +11,7 @@ from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.proposals import related_rows
 from circadia.sleeptime.proposals.related_rows import RelatedIndex
-from circadia.testing import ManualClock
+from circadia.testing.clock import ManualClock
 
 TEXT = "harbour kettle violin garden tunnel pepper ladder marble quartz saddle lantern anchor basket copper"
 WORDS = TEXT.split()

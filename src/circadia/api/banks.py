@@ -21,9 +21,9 @@ from circadia.memory.transfer.export import export_lines
 from circadia.memory.transfer.importer import read_lines
 from circadia.records.agent import MOST_COUNTED, MOST_MEASURED, FirstMistake, Name
 from circadia.records.bank import Bank, BankPolicy
-from circadia.records.end_user import shorten_name
+from circadia.records.conversation import shorten_name
 from circadia.records.event import EventType
-from circadia.records.event_data import EpisodeDeletion
+from circadia.records.event import EpisodeDeletion
 from circadia.schemas.banks import BankList, BankView, ForgottenView, ImportedView
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.stores.base import Tx

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, TypeAdapter, create_model
 from starlette.routing import BaseRoute
 
 from circadia.api.guard import MEDIA_TYPE, Problem
-from circadia.records.event_kind import EVENT_DATA
+from circadia.records.event import EVENT_DATA
 from circadia.schemas.events import EventGap, EventView
 from circadia.settings.server import ServerSettings
 from circadia.settings.sleeptime import SleepPolicySettings

@@ -31,7 +31,7 @@ from circadia.schemas.wakes import (
 from circadia.stores.base import Tx
 from circadia.stores.locks import request_key
 from circadia.wake.admission.budgets import Budgets, describe_decision, fetch_budgets, retry_at
-from circadia.wake.admission.stats import WakeStats, fetch_wake_stats
+from circadia.wake.admission.budgets import WakeStats, fetch_wake_stats
 from circadia.wake.inbox import OutgoingMessage
 from circadia.wake.wake_rows import NewWake
 

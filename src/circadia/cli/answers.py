@@ -26,7 +26,7 @@ from circadia.cli.terminal.output import (
 )
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
-from circadia.records.end_user import display_alias
+from circadia.records.conversation import display_alias
 from circadia.schemas.answers import AnswerStats, AnswerView, TestView
 
 app = typer.Typer(cls=NounGroup)

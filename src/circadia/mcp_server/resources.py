@@ -16,7 +16,7 @@ from circadia.mcp_server.tools.threads import seen_thread
 from circadia.memory.episodes import is_text
 from circadia.memory.uses import build_use
 from circadia.records.agent import Agent
-from circadia.records.end_user import shorten_name
+from circadia.records.conversation import shorten_name
 from circadia.records.message import Message
 from circadia.records.session import Session
 from circadia.records.thread import Thread

@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from pydantic import AliasChoices, Field
 
-from circadia.records.access_token import AccessRole
+from circadia.records.principal import AccessRole
 from circadia.records.member import Role
 from circadia.records.wake import Decision
 from circadia.schemas.view import View

@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from circadia.clock import Clock, SystemClock
 from circadia.errors import StartError, StorageUnavailable
-from circadia.os_user import PROGRAM_AS_SERVER
+from circadia.child_process import PROGRAM_AS_SERVER
 from circadia.records.member import Role
 from circadia.server.context import build_url
 from circadia.server.folder import keep_admin_token, load_admin_tokens, lock_folder

@@ -19,15 +19,15 @@ from circadia.errors import ConfigError, StartError, StorageUnavailable
 from circadia.gateway.hold.places import HoldPlaces, LocalHoldPlaces, SharedHoldPlaces, file_limit, holds_within
 from circadia.gateway.model_call.hold import Gate
 from circadia.ids import IdSource, MemberId, hash_token
-from circadia.jobs.guarded_step import run_guarded
+from circadia.jobs.loops import run_guarded
 from circadia.records.member import Member, Role
 from circadia.server.context import ServerContext, build_url, read_secret
 from circadia.server.folder import DATABASE_FILE, lock_folder
 from circadia.server.membership import Membership, build_token_check
 from circadia.server.reload import ConfigReloader
 from circadia.settings import Settings
-from circadia.settings.fingerprint import fingerprint
-from circadia.settings.limits import LimitsSettings
+from circadia.settings.root import fingerprint
+from circadia.settings.server import LimitsSettings
 from circadia.settings.section import require_redis_url
 from circadia.settings.server import ServerSettings
 from circadia.sleeptime.engine.worker import SleepWorker
@@ -41,8 +41,8 @@ from circadia.stores.sql.migrate import Revision, find_missing, list_revisions
 from circadia.stores.sql.revision import ConnectionFacts, SchemaRow, find_damage, sqlite_revision
 from circadia.stores.sql_store import SqlStore
 from circadia.stores.sqlite import open_sqlite
-from circadia.wake.redis_bridge.bridge import RedisBridge
-from circadia.wake.redis_bridge.delivery import RedisDelivery
+from circadia.wake.redis_bridge import RedisBridge
+from circadia.wake.redis_inboxes import RedisDelivery
 from circadia.wake.services import WakeServices
 from circadia.wake.worker import WakeWorker
 

@@ -12,7 +12,7 @@ from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.gateway.accounting.write_behind import BacklogSpool
 from circadia.ids import IdSource, MemberId
-from circadia.jobs.due_watch import DueWatch
+from circadia.jobs.loops import DueWatch
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.records.member import Role
 from circadia.server.membership import Membership

@@ -8,7 +8,7 @@ from yarl import URL
 
 from circadia.answers.lookup import AnswerLookup
 from circadia.errors import ConfigError
-from circadia.forward_proxy import find_forward_proxy
+from circadia.network import find_forward_proxy
 from circadia.gateway.accounting.journal import Journal
 from circadia.gateway.answers.answer_book import ENTRIES, AnswerBook
 from circadia.gateway.answers.judging import JudgeLimits, ModelJudge

@@ -10,7 +10,7 @@ from circadia.errors import TargetGone
 from circadia.gateway.accounting.write_behind import WriteBehindQueue
 from circadia.gateway.mcp.stdio import StdioServers
 from circadia.gateway.model_call.hold import Gate
-from circadia.jobs.guarded_step import run_guarded
+from circadia.jobs.loops import run_guarded
 from circadia.mcp_server.app import McpServer
 from circadia.records.member import Role
 from circadia.server.context import ServerContext

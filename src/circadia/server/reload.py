@@ -14,7 +14,7 @@ from circadia.records.principal import Principal
 from circadia.records.session import DEFAULT_SESSION, Session
 from circadia.server.context import ServerContext, read_secret
 from circadia.settings import ConfigFile, Settings, load_settings
-from circadia.settings.fingerprint import fingerprint
+from circadia.settings.root import fingerprint
 from circadia.stores.base import Tx
 from circadia.stores.locks import START_KEY
 from circadia.wake.services import WakeServices

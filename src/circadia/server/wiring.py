@@ -11,9 +11,9 @@ from pathlib import Path
 import aiohttp
 from starlette.types import ASGIApp
 
-from circadia.agents.access_tokens import AccessTokenService
+from circadia.agents.identity import AccessTokenService
 from circadia.agents.database_contact import DatabaseContact
-from circadia.agents.failed_tokens import FailedTokens
+from circadia.agents.identity import FailedTokens
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry
@@ -44,7 +44,7 @@ from circadia.gateway.model_call.hold import Gate
 from circadia.gateway.model_call.prepare import Preparation
 from circadia.gateway.model_call.record import Ledger
 from circadia.ids import RandomIds, hash_token
-from circadia.jobs.due_watch import DueWatch
+from circadia.jobs.loops import DueWatch
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.llm.prices import PriceList, listed_models
 from circadia.mcp_server.app import McpContext, McpServer

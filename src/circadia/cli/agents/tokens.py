@@ -7,7 +7,7 @@ import typer
 from circadia.cli.connection import RemoteServer
 from circadia.cli.terminal.groups import NounGroup
 from circadia.cli.terminal.output import Output, list_output, local_time
-from circadia.records.access_token import AccessRole
+from circadia.records.principal import AccessRole
 
 app = typer.Typer(cls=NounGroup)
 

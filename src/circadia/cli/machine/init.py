@@ -16,7 +16,7 @@ from circadia.errors import Conflict, InvalidRequest
 from circadia.settings import Settings, load_settings
 from circadia.settings.load import settings_from
 from circadia.settings.upstreams import Api
-from circadia.settings.yaml_parsing import parse_yaml
+from circadia.settings.load import parse_yaml
 
 app = typer.Typer()
 

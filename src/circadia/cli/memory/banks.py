@@ -28,12 +28,12 @@ from circadia.cli.terminal.output import (
 from circadia.client import Client
 from circadia.clock import SystemClock
 from circadia.records.bank import CaptureMode, Trust
-from circadia.records.end_user import display_alias
+from circadia.records.conversation import display_alias
 from circadia.records.index_entry import Layer
 from circadia.records.note import NoteState
 from circadia.schemas.banks import BankView, ForgottenView
-from circadia.schemas.search import ContextView, HitList
-from circadia.schemas.sleeptime import NoteDetail, NoteView
+from circadia.schemas.banks import ContextView, HitList
+from circadia.schemas.passes import NoteDetail, NoteView
 
 app = typer.Typer(cls=NounGroup)
 app.add_typer(transfer.app)

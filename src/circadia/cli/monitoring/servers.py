@@ -7,7 +7,7 @@ import typer
 
 from circadia.cli.connection import RemoteServer
 from circadia.cli.terminal.output import Output, console, local_time, note, table
-from circadia.schemas.cluster import Cluster
+from circadia.schemas.fleet import Cluster
 
 app = typer.Typer()
 

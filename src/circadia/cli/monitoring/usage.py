@@ -9,7 +9,7 @@ import typer
 from circadia.cli.arguments import OnlyAgent, OnlySession
 from circadia.cli.connection import ALL_ROWS, RemoteServer
 from circadia.cli.terminal.output import Output, console, dollars, format_duration, note, table
-from circadia.records.end_user import display_alias
+from circadia.records.conversation import display_alias
 from circadia.schemas.fleet import UsageLine, UsageReport
 
 app = typer.Typer()

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from circadia.errors import CircadiaError, InvalidRequest
-from circadia.visibility import hidden_positions
+from circadia.characters import hidden_positions
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 

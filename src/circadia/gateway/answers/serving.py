@@ -32,7 +32,7 @@ from circadia.records.agent import Agent, AgentPolicy
 from circadia.records.answer import Answer, AnswerFrame, AnswerMode, AnswerScope, LookupOutcome, MatchKind
 from circadia.records.bank import Bank
 from circadia.records.event import EventType
-from circadia.records.event_data import AnswerTrust
+from circadia.records.event import AnswerTrust
 from circadia.records.per_call import per_call
 from circadia.settings.answers import AnswersSettings
 from circadia.stores.base import NotASingleRead, Tx

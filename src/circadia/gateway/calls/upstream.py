@@ -15,7 +15,7 @@ from circadia.gateway.wire.base import Clearance, ConnectFailed, ConnectionBroke
 from circadia.gateway.wire.connection import ProviderResponse
 from circadia.gateway.wire.pool import ConnectionPool
 from circadia.llm.prices import PriceList
-from circadia.network_errors import tls_hint
+from circadia.network import tls_hint
 from circadia.records.agent import Agent
 from circadia.records.per_call import per_call
 from circadia.settings import UpstreamSettings, build_key_header

@@ -36,7 +36,7 @@ from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.triggers.pass_lifecycle import TOPIC
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
-from circadia.visibility import visible_text
+from circadia.characters import visible_text
 
 FORM: Final = 1
 """Version of the form of a text; a change of what the same ids are rendered to needs another."""

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import Final, TypeVar, cast
 
 from circadia.agents.database_contact import DatabaseContact
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import StorageUnavailable
 from circadia.gateway.accounting.journal import Journal

@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from circadia.agents.presence import Presence, PresenceCell
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import CallDropped, CircadiaError, NotFound, StillAsleep, TargetGone
 from circadia.gateway.accounting.journal import Journal
@@ -27,7 +27,7 @@ from circadia.ids import AgentId, HoldId, IdSource
 from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT
 from circadia.records.event import EventType
-from circadia.records.event_data import CallDrop, CallHold, CallRelease, HeldCallData
+from circadia.records.event import CallDrop, CallHold, CallRelease, HeldCallData
 from circadia.stores.base import Tx
 
 _logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import Final
 
 from circadia.agents.access import require_upstream
 from circadia.agents.identity import Identity
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import Forbidden, StorageUnavailable
 from circadia.gateway.accounting.budget import require_model

@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlalchemy import Column, Index, String, Table, bindparam, delete, select
 
-from circadia.records.access_token import AccessToken
+from circadia.records.principal import AccessToken
 from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import Instant, metadata

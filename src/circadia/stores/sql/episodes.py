@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from sqlalchemy import Connection, Select, Text, bindparam, cast, insert, literal_column, select, update
 
 from circadia.ids import BankId, EpisodeId
-from circadia.records.end_user import display_alias
+from circadia.records.conversation import display_alias
 from circadia.records.episode import Demotion, Episode
 from circadia.records.index_entry import Layer
 from circadia.stores.locks import bank_key

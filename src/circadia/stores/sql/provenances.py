@@ -19,7 +19,7 @@ from sqlalchemy import (
     select,
 )
 
-from circadia.records.provenance import Provenance
+from circadia.records.episode import Provenance
 from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import NUMBER, Instant, metadata

@@ -7,7 +7,7 @@ from typing import Final
 from sqlalchemy import bindparam, func, insert, select, update
 
 from circadia.ids import BankId, CallId, PassId
-from circadia.records.benefit import Benefit
+from circadia.records.sleep_call import Benefit
 from circadia.records.call import CallStatus
 from circadia.records.sleep_call import FORGOTTEN, OperationModelCost, SleepCall, SleepCost
 from circadia.stores.locks import FLEET_KEY, LockKey, bank_key
