@@ -23,8 +23,7 @@ from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.server.memory_wiring import build_memory_services
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepPolicySettings, SleeptimeSettings
-from circadia.sleeptime.answers.phrasing import Predictions
-from circadia.sleeptime.answers.verdicts import QuestionVerdicts
+from circadia.sleeptime.answers.prediction import Predictions, QuestionVerdicts
 from circadia.sleeptime.engine.pass_tasks import SleepParts
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker

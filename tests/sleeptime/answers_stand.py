@@ -36,9 +36,8 @@ from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.server.memory_wiring import build_memory_services
 from circadia.settings import Settings, UpstreamSettings
 from circadia.settings.answers import AnswersSettings
-from circadia.sleeptime.answers.phrasing import PredictedQuestion, Predictions
+from circadia.sleeptime.answers.prediction import PredictedQuestion, Predictions, QuestionVerdicts
 from circadia.sleeptime.answers.sampling import SameAnswerVerdict
-from circadia.sleeptime.answers.verdicts import QuestionVerdicts
 from circadia.sleeptime.budget.model_calls import Limit, PassModelClient, PassPreempted, PendingQuestions
 from circadia.sleeptime.engine.pass_runner import PassOutcome, PassRunner
 from circadia.sleeptime.operations.precompute import Precompute

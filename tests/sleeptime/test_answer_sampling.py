@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from circadia.answers.quality import are_answers_trusted
+from circadia.answers.services import are_answers_trusted
 from circadia.ids import AgentId, AnswerId, BankId
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.memory.blocks import BlockAuthor, BlockUpdate

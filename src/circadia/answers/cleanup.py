@@ -1,11 +1,16 @@
-"""Drops ready answers that have expired, are void, or exceed the limits (ANS-05)."""
+"""Drops ready answers that have expired, are void, or exceed the limits, and writes about valid ones (ANS-05).
+
+An answer is never validated inside the writing transaction. Validation may take as long as loading an index, and all
+other writers would wait; and uncommitted rows must not get into an index.
+"""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from circadia.answers.freshness import fetch_bank_state
 from circadia.answers.question_drafts import AnswerServices
-from circadia.answers.services import Validity
+from circadia.answers.services import AnswerValidator, Validity
 from circadia.ids import AnswerId, BankId
 from circadia.records.answer import Answer, AnswerDay, DropReason
 from circadia.records.bank import Bank
@@ -17,6 +22,8 @@ PAGE: Final = 100
 NEW: Final = timedelta(hours=1)
 """Age up to which an unused answer is worth asking a judge about."""
 _BYTES: Final = 1_000_000
+TRIES: Final = 5
+"""Attempts while the bank keeps changing in between; then nothing is written."""
 
 
 class CleanupResult(NamedTuple):
@@ -104,3 +111,36 @@ async def _check_validity(tx: Tx, bank: Bank, answer: Answer, readying: AnswerSe
     if agent is None or agent.deleted_at is not None:
         return Validity("its agent is gone")
     return await readying.validator.validity(tx, bank, answer)
+
+
+async def write_if_unchanged(
+    store: Store,
+    bank_id: BankId,
+    validator: AnswerValidator,
+    found: Callable[[Tx, Bank], Awaitable[Answer | None]],
+    write: Callable[[Tx, Bank, Answer], Awaitable[bool]],
+    *,
+    in_doubt: bool = False,
+) -> bool:
+    """Write about the answer that `found` returns if it is valid at the write; return the result of `write`.
+
+    With `in_doubt`, an answer in doubt counts as valid.
+    """
+    for _ in range(TRIES):
+        async with store.begin_read() as tx:
+            bank = await tx.banks.get(bank_id)
+            answer = None if bank is None else await found(tx, bank)
+            if bank is None or answer is None:
+                return False
+            validity = await validator.validity(tx, bank, answer)
+            if validity.void or (validity.doubt and not in_doubt):
+                return False
+            before = await fetch_bank_state(tx, bank)
+        async with store.begin_write() as tx:
+            bank = await tx.banks.get(bank_id)
+            answer = None if bank is None else await found(tx, bank)
+            if bank is None or answer is None:
+                return False
+            if await fetch_bank_state(tx, bank) == before:
+                return await write(tx, bank, answer)
+    return False

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from circadia.answers.index import TextVectors
-from circadia.answers.normalization import normalize, only_asks
+from circadia.answers.question_text import normalize, only_asks
 from circadia.answers.services import Concern, Validity
 from circadia.bounded_dict import BoundedDict
 from circadia.ids import AnswerId
@@ -20,8 +20,8 @@ from circadia.memory.context import Context, block_terms
 from circadia.memory.embedding.base import MAX_CHARACTERS
 from circadia.memory.episodes import searched_text
 from circadia.memory.search.columns import Array
+from circadia.memory.search.index import Question
 from circadia.memory.search.later_rows import NEAR, VOID_WEIGHT, ChangeThresholds, LaterRow
-from circadia.memory.search.question import Question
 from circadia.memory.search.retrieval import BankChanges, Retrieval
 from circadia.memory.search.terms import question_stems, question_terms
 from circadia.records.answer import Answer, AnswerBasis

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from circadia.answers.freshness import AnswerFreshness, fetch_rests
 from circadia.answers.index import AnswerIndex, TextVectors
-from circadia.answers.normalization import MAX_CHARACTERS
+from circadia.answers.question_text import MAX_CHARACTERS
 from circadia.answers.services import MISS, CheckedMatch, KnownVerdicts, LookupResult, Match, Validity, no_verdicts
 from circadia.clock import Clock
 from circadia.errors import UpstreamFailed

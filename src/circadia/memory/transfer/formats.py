@@ -1,4 +1,8 @@
-"""Detect the format of a file, and convert it to lines of an import (MEM-16)."""
+"""Detect the format of a file, and convert it to lines of an import (MEM-16).
+
+The plain format is JSON Lines of `{"at": …, "speaker": …, "text": …, "session": …}`. Its speakers `assistant`, `tool`
+and `program` have the trust of an agent or a tool; each other speaker is a person.
+"""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,17 +19,55 @@ from circadia.memory.transfer.codex import LINE_KINDS, read_codex_line
 from circadia.memory.transfer.import_format import ImportFormat
 from circadia.memory.transfer.lines import head_line, new_episode_line
 from circadia.memory.transfer.openclaw import DAY, read_openclaw_line, read_openclaw_notes
-from circadia.memory.transfer.plain import read_plain_line
 from circadia.memory.transfer.transcripts import (
     LineReader,
+    Speaker,
     TranscriptFacts,
     TranscriptTurn,
+    as_list,
+    as_mapping,
+    as_name,
+    parse_time,
     read_episodes,
     read_transcript,
+    split_text,
+    user_text,
 )
-from circadia.memory.transfer.values import as_list, as_mapping, as_name, parse_time, split_text
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
+
+_SPEAKERS: Final[Mapping[str, Speaker]] = {speaker.value: speaker for speaker in Speaker}
+LONGEST_LINE: Final = 64 * 2**20
+"""Bytes of a transcript line, which may contain pictures; a mem0 or LangMem document may have four times as many."""
+_DETECTION_LINES: Final = 20
+_CLAUDE_CODE_KEYS: Final = frozenset({"sessionId", "uuid", "leafUuid"})
+"""Each line of a transcript of Claude Code has one of these keys."""
+_LONGEST_OWN_LINE: Final = 900_000
+"""Bytes of a line of our own format, which must fit into a call."""
+
+
+def read_plain_line(line: Mapping[str, Any], number: int, facts: TranscriptFacts) -> Iterator[TranscriptTurn]:
+    """Yield the turn of a line. Raises InvalidRequest: its text is not text, or its time cannot be read."""
+    if "text" not in line or "speaker" not in line:
+        facts.unknown_lines += 1
+        return
+    name, text = as_name(line["speaker"]), line["text"]
+    if name is None or not isinstance(text, str):
+        raise InvalidRequest(f"line {number}: `speaker` and `text` must be texts, and `speaker` not empty")
+    speaker = _SPEAKERS.get(name, Speaker.PERSON)
+    session = as_name(line.get("session")) or facts.session
+    parts = (session, name, str(line.get("at")), text)
+    if spoken := user_text(text):
+        yield TranscriptTurn(
+            line=number,
+            speaker=speaker,
+            text=spoken,
+            at=parse_time(line.get("at"), number),
+            conversation=session,
+            key="plain:" + hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:40],
+            kind=EpisodeKind.TOOL if speaker is Speaker.TOOL else EpisodeKind.TURN,
+            name=name,
+        )
 
 
 def langmem_entries(document: object) -> Sequence[object] | None:
@@ -104,19 +146,12 @@ def _extra_metadata(entry: Mapping[str, Any]) -> dict[str, object]:
     return {key: value for key, value in extra.items() if value and len(str(value)) <= 4_000}
 
 
-LONGEST_LINE: Final = 64 * 2**20
-"""Bytes of a transcript line, which may contain pictures; a mem0 or LangMem document may have four times as many."""
-_DETECTION_LINES: Final = 20
-_CLAUDE_CODE_KEYS: Final = frozenset({"sessionId", "uuid", "leafUuid"})
-"""Each line of a transcript of Claude Code has one of these keys."""
 _LINE_READERS: Final[Mapping[ImportFormat, LineReader]] = {
     ImportFormat.CLAUDE_CODE: read_claude_code_line,
     ImportFormat.CODEX: read_codex_line,
     ImportFormat.OPENCLAW: read_openclaw_line,
     ImportFormat.PLAIN: read_plain_line,
 }
-_LONGEST_OWN_LINE: Final = 900_000
-"""Bytes of a line of our own format, which must fit into a call."""
 
 
 def detect_format(file: Path) -> ImportFormat:

@@ -1,4 +1,7 @@
-"""Import lines into a bank: a call adds all of its lines or none, and skips what the bank has already (MEM-16)."""
+"""Import lines into a bank: a call adds all of its lines or none, and skips what the bank has already (MEM-16).
+
+A copy of a bank is made so too, without a file between.
+"""
 
 import hashlib
 from collections.abc import Collection, Sequence
@@ -14,14 +17,23 @@ from circadia.memory.blocks import require_valid_version
 from circadia.memory.episodes import CLOCK_SKEW, MAX_CHARACTERS, EpisodeService, NewEpisode, is_text, searched_text
 from circadia.memory.redaction import redact
 from circadia.memory.search.terms import stored_terms
-from circadia.memory.transfer.lines import AnyLine, BankLine, BlockLine, EndLine, EpisodeLine, NoteLine, read_line
+from circadia.memory.transfer.lines import (
+    AnyLine,
+    BankLine,
+    BlockLine,
+    EndLine,
+    EpisodeLine,
+    NoteLine,
+    export_lines,
+    read_line,
+)
 from circadia.records.bank import Bank, BankPolicy
 from circadia.records.block import Block, BlockSpan
 from circadia.records.episode import Demotion
 from circadia.records.event import EventType
 from circadia.records.event_data import BankUpdate, ImportedRows
 from circadia.records.note import Note
-from circadia.stores.base import Tx
+from circadia.stores.base import Store, Tx
 from circadia.stores.event_log import EventLog
 
 MAX_LINES: Final = 1_000
@@ -262,3 +274,31 @@ def _require_text(**texts: str | None) -> None:
     for what, text in texts.items():
         if text is not None and not is_text(text):
             raise InvalidRequest(f"the {what} is not text: it has a NUL or a lone surrogate")
+
+
+async def copy_bank(store: Store, importer: BankImporter, clock: Clock, name: str, copy: str, *, by: str) -> None:
+    """Copy all rows that the bank has now into the bank `copy`, which is made if it is missing.
+
+    Passes over the copy begin only when asked for. What the copy has already is skipped, so an interrupted call may be
+    repeated.
+
+    Raises:
+        NotFound: there is no bank `name`.
+    """
+    number = 1
+    async with store.begin_read() as source:
+        bank = await source.banks.get_by_name(name)
+        if bank is None:
+            raise NotFound(f"no bank {name!r}")
+        async for body in export_lines(source, bank, clock.now()):
+            lines = read_lines(body, number)
+            number += len(lines)
+            async with store.begin_write() as tx:
+                await importer.add_lines(tx, copy, [(place, _for_copy(line, name)) for place, line in lines], by=by)
+
+
+def _for_copy(line: AnyLine, name: str) -> AnyLine:
+    if not isinstance(line, BankLine):
+        return line
+    policy = line.policy.model_copy(update={"sleeptime": {**line.policy.sleeptime, "when": "manual"}})
+    return line.model_copy(update={"policy": policy, "description": f"a dream over {name}"})

@@ -1,11 +1,12 @@
-"""The export format: JSON Lines, each with its `type` (MEM-16).
+"""The export format: JSON Lines, each with its `type`, and its writer (MEM-16).
 
 The first line is the bank, the last line counts the lines before it. Vectors and word hashes are left out, since the
 importing server computes them.
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import fields
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal, cast
 
 import orjson
@@ -18,6 +19,7 @@ from circadia.records.block import Block
 from circadia.records.end_user import LONGEST, shorten_name
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.note import Note, NoteKind
+from circadia.stores.base import Tx
 
 VERSION: Final = 1
 """The version that is written, and the only one that is read."""
@@ -26,6 +28,7 @@ _MOST_SOURCES: Final = 10_000
 
 Id = Annotated[str, Field(pattern=_ID)]
 Share = Annotated[float, Field(ge=0, le=1)]
+READ_AT_ONCE: Final = 500
 
 
 def _bounded_name(name: str | None) -> str | None:
@@ -249,3 +252,24 @@ def end_line(lines: int) -> bytes:
 
 def _dump_line(line: Mapping[str, object]) -> bytes:
     return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE, default=dict)
+
+
+async def export_lines(tx: Tx, bank: Bank, at: datetime) -> AsyncGenerator[bytes]:
+    """Yield the lines of a bank: itself, episodes, notes (also retired ones), and all versions of blocks."""
+    yield bank_line(bank, at)
+    lines = 1
+    after = 0
+    while episodes := await tx.episodes.find_all(bank.id, after=after, limit=READ_AT_ONCE):
+        after = episodes[-1].number
+        lines += len(episodes)
+        yield b"".join(map(episode_line, episodes))
+    after = 0
+    while notes := await tx.notes.find_all(bank.id, after=after, limit=READ_AT_ONCE, retired=True):
+        after = notes[-1].number
+        lines += len(notes)
+        yield b"".join(map(note_line, notes))
+    for label in await tx.blocks.labels(bank.id):
+        history = await tx.blocks.history(bank.id, label)
+        lines += len(history)
+        yield b"".join(map(block_line, history))
+    yield end_line(lines)

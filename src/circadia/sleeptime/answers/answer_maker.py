@@ -5,19 +5,23 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from circadia.answers.cleanup import PAGE, drop_excess_answers
-from circadia.answers.conditional_write import write_if_unchanged
-from circadia.answers.frames import AgentFrames
+from circadia.answers.cleanup import PAGE, drop_excess_answers, write_if_unchanged
 from circadia.answers.question_drafts import AnticipatedAnswer, QuestionDraft
 from circadia.ids import AgentId, AnswerId
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerDay, AnswerFrame
 from circadia.records.bank import Bank
-from circadia.sleeptime.answers.answer_run import AnswerRun, is_usable_answer
-from circadia.sleeptime.answers.phrasing import ExpectedQuestion
-from circadia.sleeptime.answers.prediction import QuestionMaterial, fetch_material, predict_questions
-from circadia.sleeptime.answers.verdicts import QuestionVerdict, judge_questions, keep_question
+from circadia.sleeptime.answers.answer_run import AgentFrames, AnswerRun, is_usable_answer
+from circadia.sleeptime.answers.prediction import (
+    ExpectedQuestion,
+    QuestionMaterial,
+    QuestionVerdict,
+    fetch_material,
+    judge_questions,
+    keep_question,
+    predict_questions,
+)
 from circadia.sleeptime.budget.model_calls import OverBudget, PassPreempted
 from circadia.stores.base import Tx
 

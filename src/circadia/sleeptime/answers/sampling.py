@@ -11,8 +11,7 @@ from typing import Final
 
 from pydantic import BaseModel, Field
 
-from circadia.answers.cleanup import drop_ready_answers
-from circadia.answers.conditional_write import write_if_unchanged
+from circadia.answers.cleanup import drop_ready_answers, write_if_unchanged
 from circadia.answers.question_drafts import AnticipatedAnswer
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.memory.redaction import redact

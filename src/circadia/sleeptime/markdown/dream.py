@@ -32,17 +32,15 @@ from circadia.sleeptime.grounding.source_check import check_grounding
 from circadia.sleeptime.grounding.wording import check_wording
 from circadia.sleeptime.markdown import history, publication
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, RETIRED_FOLDER, hash_contents
-from circadia.sleeptime.markdown.diary import append_to_diary
-from circadia.sleeptime.markdown.dream_report import NO_COST, DreamOutcome, DreamReport, count_nouns
+from circadia.sleeptime.markdown.dream_report import NO_COST, DreamOutcome, DreamReport, append_to_diary, count_nouns
 from circadia.sleeptime.markdown.dream_state import DreamState, failure_changes, load_state, save_state
 from circadia.sleeptime.markdown.edits import read_as_entry
-from circadia.sleeptime.markdown.folder_bank import FolderBank, note_text
+from circadia.sleeptime.markdown.folder_bank import FolderBank, FolderSnapshot, note_text, take_snapshot
 from circadia.sleeptime.markdown.folder_lock import FolderLock, lock_memory_folder
 from circadia.sleeptime.markdown.folder_plan import FolderPlan, FolderPlanner
-from circadia.sleeptime.markdown.folder_snapshot import FolderSnapshot, take_snapshot
 from circadia.sleeptime.markdown.git_repository import FileVersions
 from circadia.sleeptime.markdown.publication import PublicationResult
-from circadia.sleeptime.markdown.session_intake import SessionCounts, SessionIntake
+from circadia.sleeptime.markdown.sessions import SessionCounts, SessionIntake
 from circadia.sleeptime.markdown.splitting import whole_name
 from circadia.sleeptime.markdown.upkeep import FolderUpkeep, propose_upkeep
 from circadia.sleeptime.operations.consolidate import Consolidate

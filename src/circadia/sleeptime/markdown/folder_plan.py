@@ -29,7 +29,7 @@ from circadia.sleeptime.markdown.edits import (
 from circadia.sleeptime.markdown.entries import Document, MarkdownBlock, parse_entries
 from circadia.sleeptime.markdown.folder_bank import note_text
 from circadia.sleeptime.proposals import projected_notes
-from circadia.sleeptime.proposals.related_rows import RelatedIndex
+from circadia.sleeptime.proposals.similarity import RelatedIndex
 
 LEARNED: Final = PurePosixPath("learned.md")
 """The file of facts that are about nothing in the folder."""

@@ -17,8 +17,15 @@ from circadia.errors import CircadiaError, Conflict
 from circadia.sleeptime.grounding.relative_dates import first_open_date
 from circadia.sleeptime.markdown.edits import Edit, EntryAddition, EntryRemoval, apply_edits, retired_entry
 from circadia.sleeptime.markdown.entries import BOM, Document, MarkdownBlock, parse_entries
-from circadia.sleeptime.markdown.index_lines import IndexLine, find_index_lines, render_index_line, title_of
-from circadia.sleeptime.markdown.links import find_links, render_link, resolve_link
+from circadia.sleeptime.markdown.links import (
+    IndexLine,
+    find_index_lines,
+    find_links,
+    render_index_line,
+    render_link,
+    resolve_link,
+    title_of,
+)
 from circadia.sleeptime.markdown.memory_folder import (
     MAX_FILE_BYTES,
     MEMORY_NAMES,

@@ -21,8 +21,8 @@ from circadia.sleeptime.proposals.changes import add_note, retire_note
 from circadia.sleeptime.proposals.numbered_lines import NumberedLines, estimate_line_tokens
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
 from circadia.sleeptime.proposals.prompts import build_prompt
-from circadia.sleeptime.proposals.related_rows import RelatedIndex
 from circadia.sleeptime.proposals.segments import Segment, split_segments
+from circadia.sleeptime.proposals.similarity import RelatedIndex
 
 MOST_EPISODES: Final = 50
 """SLEEP-20, `recent_window`: new episodes of a step."""

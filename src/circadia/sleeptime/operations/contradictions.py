@@ -23,7 +23,7 @@ from circadia.sleeptime.proposals.changes import add_note, demote, flag, retire_
 from circadia.sleeptime.proposals.numbered_lines import NumberedLines, ReferencedRows
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
 from circadia.sleeptime.proposals.prompts import build_prompt
-from circadia.sleeptime.proposals.related_rows import RelatedIndex
+from circadia.sleeptime.proposals.similarity import RelatedIndex
 
 PAIRS: Final = 12
 """Pairs of notes that one question compares."""

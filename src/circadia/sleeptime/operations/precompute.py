@@ -13,7 +13,6 @@ from datetime import timedelta
 from typing import Final
 
 from circadia.answers.cleanup import clean_up
-from circadia.answers.frames import AgentFrames, fetch_recently_asked_agents
 from circadia.errors import UpstreamFailed
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.records.answer import AnswerDay
@@ -22,7 +21,7 @@ from circadia.records.change import Change
 from circadia.records.sleep_pass import Trigger
 from circadia.settings.answers import AnswersSettings
 from circadia.sleeptime.answers.answer_maker import AnswerMaker
-from circadia.sleeptime.answers.answer_run import AnswerRun
+from circadia.sleeptime.answers.answer_run import AgentFrames, AnswerRun, fetch_recently_asked_agents
 from circadia.sleeptime.answers.doubts import settle_doubts
 from circadia.sleeptime.answers.sampling import AnswerSampler
 from circadia.sleeptime.budget.model_calls import OverBudget, PassPreempted

@@ -19,7 +19,7 @@ from circadia.sleeptime.proposals.changes import add_note, retire_note
 from circadia.sleeptime.proposals.numbered_lines import NumberedLines
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
 from circadia.sleeptime.proposals.prompts import build_prompt
-from circadia.sleeptime.proposals.related_rows import RelatedIndex
+from circadia.sleeptime.proposals.similarity import RelatedIndex
 
 EACH: Final = 10
 """New notes that trigger a reflection."""

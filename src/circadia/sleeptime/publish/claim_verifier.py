@@ -16,7 +16,7 @@ from circadia.memory.search.terms import question_terms
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.records.note import NoteKind
-from circadia.sleeptime.budget.benefit import VERIFY
+from circadia.sleeptime.budget.savings import VERIFY
 from circadia.sleeptime.grounding.change_rules import source_ids_of
 from circadia.sleeptime.grounding.quotations import is_extract
 from circadia.sleeptime.grounding.wording import one_line
