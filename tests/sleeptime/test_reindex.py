@@ -6,7 +6,7 @@ from circadia.errors import UpstreamFailed
 from circadia.memory.embedding.background import BackgroundEmbedder
 from circadia.records.sleep_pass import PassStatus
 from circadia.sleeptime.budget.model_calls import PassPreempted
-from circadia.sleeptime.engine.pass_tasks import SleepParts
+from circadia.sleeptime.engine.pass_runner import SleepParts
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.operations.registry import choose_operations
 from circadia.sleeptime.operations.reindex import Reindex

@@ -16,7 +16,7 @@ from circadia.records.note import NoteKind
 from circadia.records.session import Session, SessionStatus
 from circadia.records.sleep_pass import Pass, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings, SleeptimeSettings
-from circadia.sleeptime.engine.pass_tasks import SleepParts
+from circadia.sleeptime.engine.pass_runner import SleepParts
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.proposals.changes import add_note

@@ -7,7 +7,7 @@ importing server computes them.
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import fields
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal, cast, get_args
 
 import orjson
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -167,39 +167,11 @@ def head_line(name: str) -> bytes:
 
 
 def bank_line(bank: Bank, at: AwareDatetime) -> bytes:
-    return _dump_line(
-        {
-            "type": "bank",
-            "version": VERSION,
-            "name": bank.name,
-            "description": bank.description,
-            "template": bank.template,
-            "end_user": bank.end_user,
-            "policy": bank.policy.model_dump(),
-            "exported_at": at,
-        }
-    )
+    return _row_line(BankLine, bank, version=VERSION, policy=bank.policy.model_dump(), exported_at=at)
 
 
 def episode_line(episode: Episode) -> bytes:
-    return _dump_line(
-        {
-            "type": "episode",
-            "id": episode.id,
-            "at": episode.at,
-            "speaker": episode.speaker,
-            "text": episode.text,
-            "trust": episode.trust,
-            "kind": episode.kind,
-            "conversation": episode.conversation,
-            "importance": episode.importance,
-            "metadata": episode.metadata,
-            "incomplete": episode.incomplete,
-            "key": episode.key,
-            "repeats": episode.repeats,
-            "stale": episode.stale,
-        }
-    )
+    return _row_line(EpisodeLine, episode)
 
 
 def new_episode_line(new: NewEpisode) -> bytes:
@@ -207,43 +179,19 @@ def new_episode_line(new: NewEpisode) -> bytes:
 
 
 def note_line(note: Note) -> bytes:
-    return _dump_line(
-        {
-            "type": "note",
-            "id": note.id,
-            "kind": note.kind,
-            "at": note.at,
-            "text": note.text,
-            "trust": note.trust,
-            "importance": note.importance,
-            "evidence": note.evidence,
-            "pass_id": note.pass_id,
-            "created_at": note.created_at,
-            "retired_at": note.retired_at,
-            "used_at": note.created_at if note.returned and note.used_at is None else note.used_at,
-        }
-    )
+    used_at = note.created_at if note.returned and note.used_at is None else note.used_at
+    return _row_line(NoteLine, note, used_at=used_at)
 
 
 def block_line(block: Block) -> bytes:
-    return _dump_line(
-        {
-            "type": "block",
-            "label": block.label,
-            "version": block.version,
-            "parent": block.parent,
-            "value": block.value,
-            "description": block.description,
-            "limit": block.limit,
-            "pinned": block.pinned,
-            "read_only": block.read_only,
-            "deleted": block.deleted,
-            "spans": block.spans,
-            "by": block.by,
-            "why": block.why,
-            "at": block.at,
-        }
-    )
+    return _row_line(BlockLine, block)
+
+
+def _row_line(line: type[ExportLine], row: object, **others: object) -> bytes:
+    """Return a row as a line: the fields of the line's model, some of them with other values."""
+    kind, *names = line.model_fields.items()
+    values = {name: others[name] if name in others else getattr(row, name) for name, _ in names}
+    return _dump_line({"type": get_args(kind[1].annotation)[0], **values})
 
 
 def end_line(lines: int) -> bytes:

@@ -12,15 +12,18 @@ from typing import Final
 
 from circadia.answers.cleanup import forget_expired
 from circadia.clock import Clock
+from circadia.errors import NotFound, StorageUnavailable
 from circadia.ids import PassId
 from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.leased_jobs import LeasedJobs
+from circadia.records.bank import Bank
 from circadia.records.sleep_pass import Pass, PassBlocker, PassStatus, Trigger
 from circadia.sleeptime.engine.pass_decider import LOOK_SECONDS, PassDecider
-from circadia.sleeptime.engine.pass_tasks import RESUME_SECONDS, ActivePass, PassTasks, SleepParts
+from circadia.sleeptime.engine.pass_runner import SleepParts
+from circadia.sleeptime.engine.pass_tasks import RESUME_SECONDS, ActivePass, PassTasks
 from circadia.sleeptime.engine.services import binding_of, names_of
 from circadia.sleeptime.triggers.due import PassDecision
-from circadia.sleeptime.triggers.pass_lifecycle import TOPIC
+from circadia.sleeptime.triggers.pass_lifecycle import TOPIC, NewPass
 from circadia.stores.base import Tx
 from circadia.stores.locks import bank_key
 
@@ -31,6 +34,8 @@ GATHER_SECONDS: Final = 0.1
 PAUSED_SECONDS: Final = 10.0
 """Interval between checks of a pass whose bank is paused."""
 FORGET_SECONDS: Final = 3600.0
+IDLE_SECONDS: Final = 60.0
+"""A pass that the worker has not begun, or gone on with, after so long will not run."""
 
 
 class SleepWorker:
@@ -87,6 +92,40 @@ class SleepWorker:
         async with asyncio.TaskGroup() as all_three:
             for work in (self._work, self._watch_forever, self._share_turns):
                 all_three.create_task(work())
+
+    async def run_one_pass(self, bank: Bank, new: NewPass) -> Pass:
+        """Request a pass, or go on with an open one, and run it to its end: for folders, which have no running worker.
+
+        Raises:
+            StorageUnavailable: it does not run; the log says why.
+        """
+        store, ended = self._parts.store, asyncio.Event()
+
+        def on_signal(key: str, data: Mapping[str, object]) -> None:
+            if key == bank.id and data["ended"]:
+                ended.set()
+
+        stop_listening = self._parts.signals.listen(TOPIC, on_signal)
+        try:
+            async with store.begin_write() as tx:
+                run = await tx.passes.get_open(bank.id) or await self._tier.request_pass(tx, bank, new)
+            tasks = [asyncio.ensure_future(work) for work in (ended.wait(), self.run())]
+            try:
+                while not ended.is_set():
+                    done, _ = await asyncio.wait(tasks, timeout=IDLE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                    if not ended.is_set() and (done or not self._running):
+                        raise StorageUnavailable(f"pass {run.id!r} does not run; the log says why; try again")
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            stop_listening()
+        async with store.begin_read() as tx:
+            done = await tx.passes.get(run.id)
+        if done is None:
+            raise NotFound(f"pass {run.id!r} is gone")
+        return done
 
     async def _watch_forever(self) -> None:
         """Watch the running passes, however long the decisions on all banks take (SLEEP-04, SLEEP-10)."""

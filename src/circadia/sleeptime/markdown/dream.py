@@ -24,7 +24,6 @@ from circadia.records.episode import Episode
 from circadia.records.sleep_call import SleepCost
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.sleeptime.engine.one_pass import run_one_pass
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.grounding.change_rules import Rule, source_ids_of
@@ -51,7 +50,6 @@ from circadia.sleeptime.publish.publisher import CEILING_NOTES, CEILING_SHARE
 from circadia.sleeptime.triggers.pass_lifecycle import NewPass
 from circadia.stores.base import Store
 from circadia.stores.locks import bank_key
-from circadia.stores.signals.base import Signals
 
 BY: Final = "circadia dream"
 FOLDER_POLICY: Final = BankPolicy(sleeptime={"when": "manual", "review": True, "max_rethinks": 0})
@@ -86,14 +84,13 @@ class Dream:
     """Dreams over one folder, by one process at a time. Its methods raise Conflict while another process dreams."""
 
     def __init__(
-        self, root: Path, clock: Clock, ids: IdSource, store: Store, signals: Signals, tier: SleeptimeService,
-        worker: SleepWorker, bank: FolderBank, pinned: PinnedTexts,
+        self, root: Path, clock: Clock, ids: IdSource, store: Store, tier: SleeptimeService, worker: SleepWorker,
+        bank: FolderBank, pinned: PinnedTexts,
     ) -> None:  # fmt: skip
         self._root = root
         self._clock = clock
         self._ids = ids
         self._store = store
-        self._signals = signals
         self._tier = tier
         self._worker = worker
         self._bank = bank
@@ -247,7 +244,7 @@ class Dream:
                     raise Conflict(f"the last dream was interrupted: finish it first, {with_what}, and no dry run")
                 await self._tier.cancel(tx, bank, begun, by=BY)
         new = NewPass(trigger=Trigger.HAND, by=BY, instructions=instructions, dry_run=dry, review=True)
-        return await run_one_pass(self._store, self._signals, self._tier, self._worker, bank, new)
+        return await self._worker.run_one_pass(bank, new)
 
     async def _has_backlog(self, bank: Bank) -> bool:
         """Return whether no pass has read some of the entries or turns; what has failed is tried again."""
