@@ -56,8 +56,8 @@ async def main(place: str) -> None:
     rows = PassLifecycle(clock, ids, memory.events)
     tier = SleeptimeService(clock, memory.events, settings, rows, Publisher(clock, Effects(clock, memory)))
     parts = SleepParts(
-        store=store, signals=signals, ids=ids, tier=tier, operations=does, retrieval=memory.retrieval,
-        mind=ScriptedChatModel(reading),
+        store=store, signals=signals, ids=ids, sleeptime=tier, operations=does, retrieval=memory.retrieval,
+        model=ScriptedChatModel(reading),
     )  # fmt: skip
     # What a killed process had taken is taken over at once, instead of after its lease: it is alone.
     worker = SleepWorker(clock, parts, owner=ids.new("exe"), alone=True)

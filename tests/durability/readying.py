@@ -100,15 +100,15 @@ def worker(store: Store, provider: Provider) -> SleepWorker:
     tier = SleeptimeService(clock, memory.events, settings, rows, Publisher(clock, Effects(clock, memory)))
     lookup = AnswerLookup(clock, memory.retrieval, BundledEmbedder(), given.answers)
     readying = AnswerServices(
-        ahead=GatewayAnswerDrafter(clock, store, memory, lookup, {"mock": provider}),
+        drafter=GatewayAnswerDrafter(clock, store, memory, lookup, {"mock": provider}),
         settings=given.answers,
         clock=clock,
         ids=ids,
         validator=lookup,
     )
     parts = SleepParts(
-        store=store, signals=signals, ids=ids, tier=tier, operations=does, retrieval=memory.retrieval,
-        mind=ScriptedChatModel(foreseen), readying=readying,
+        store=store, signals=signals, ids=ids, sleeptime=tier, operations=does, retrieval=memory.retrieval,
+        model=ScriptedChatModel(foreseen), answer_services=readying,
     )  # fmt: skip
     # What a killed process had taken is taken over at once, instead of after its lease: it is alone.
     return SleepWorker(clock, parts, owner=ids.new("exe"), alone=True)

@@ -226,10 +226,18 @@ class Hall:
         asking = None
         if mind is not None:
             asking = PassModelClient(
-                self.clock, self.ids, self.store, mind, run, self.limits, stop=stop, flying=self.flying, alone=True
+                self.clock,
+                self.ids,
+                self.store,
+                mind,
+                run,
+                self.limits,
+                stop=stop,
+                open_questions=self.flying,
+                alone=True,
             )
         operations = [Precompute()] if mind is not None else []
-        running = PassRunner(self.clock, self.parts(readying=self.readying()), operations, asking, go_on)
+        running = PassRunner(self.clock, self.parts(answer_services=self.readying()), operations, asking, go_on)
         outcome = await running.run_pass(run, self.bank)
         async with self.store.begin_write() as tx:
             ended = replace(outcome.run, status=outcome.status, ended_at=self.clock.now(), detail=outcome.detail)
@@ -243,14 +251,14 @@ class Hall:
         publisher = Publisher(self.clock, Effects(self.clock, self.memory))
         tier = SleeptimeService(self.clock, self.memory.events, settings, rows, publisher)
         return SleepParts(
-            store=self.store, signals=signals, ids=self.ids, tier=tier, operations=lambda _, __, ___: [],
+            store=self.store, signals=signals, ids=self.ids, sleeptime=tier, operations=lambda _, __, ___: [],
             retrieval=self.memory.retrieval, **more,
         )  # fmt: skip
 
     def readying(self) -> AnswerServices:
         """Return what a new process would make answers ready with."""
         return AnswerServices(
-            ahead=GatewayAnswerDrafter(self.clock, self.store, self.memory, self.lookup, {"mock": self.provider}),
+            drafter=GatewayAnswerDrafter(self.clock, self.store, self.memory, self.lookup, {"mock": self.provider}),
             validator=self._answer_lookup(), settings=self.settings, clock=self.clock, ids=self.ids,
         )  # fmt: skip
 

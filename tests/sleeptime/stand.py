@@ -91,7 +91,7 @@ class Stand:
         rows = PassLifecycle(self.clock, self.ids, EventLog(self.clock, signals))
         tier = SleeptimeService(self.clock, self.memory.events, settings, rows, self.publisher)
         return SleepParts(
-            store=self.store, signals=signals, ids=self.ids, tier=tier, operations=lambda _, __, ___: [],
+            store=self.store, signals=signals, ids=self.ids, sleeptime=tier, operations=lambda _, __, ___: [],
             retrieval=self.memory.retrieval, **more,
         )  # fmt: skip
 

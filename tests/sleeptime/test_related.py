@@ -46,8 +46,8 @@ def test_what_is_near_to_several_is_what_is_near_to_any_of_them(
     there = RelatedIndex([note(at, text) for at, text in enumerate(some(1, many))])
     asked = [said(at, text) for at, text in enumerate([*some(2, 4), "", "nobody knows zebras"])]
     for least in (0.0, 0.2, 0.5):
-        alone = {row.id for each in asked for row in there.find_nearest([each], many, least=least)}
-        assert {row.id for row in there.find_nearest(asked, many, least=least)} == alone
+        alone = {row.id for each in asked for row in there.find_nearest([each], many, min_similarity=least)}
+        assert {row.id for row in there.find_nearest(asked, many, min_similarity=least)} == alone
 
 
 def test_rows_that_came_since_are_found_as_if_all_were_looked_at_anew() -> None:
@@ -69,8 +69,8 @@ def test_many_are_looked_for_at_once_as_each_alone(most_cells: int, monkeypatch:
     asked = [*rows[:15], *strangers, *(said(number, text) for number, text in enumerate(some(6, 12), 1))]
     near = RelatedIndex(rows)
     for least in (0.0, 0.3):
-        assert near.find_nearest_each(asked, 3, least=least) == [
-            near.find_nearest([one], 3, least=least) for one in asked
+        assert near.find_nearest_each(asked, 3, min_similarity=least) == [
+            near.find_nearest([one], 3, min_similarity=least) for one in asked
         ]
     assert any(near.find_nearest_each(asked, 3))
     assert list(RelatedIndex[Note]([]).find_nearest_each(asked, 3)) == [()] * len(asked)

@@ -89,8 +89,8 @@ class Tier:
             return self.does if model else []
 
         parts = SleepParts(
-            store=self.stand.store, signals=self.signals, ids=self.stand.ids, tier=self.tier, operations=operations,
-            retrieval=self.stand.memory.retrieval, mind=self.mind, traces=self.traces,
+            store=self.stand.store, signals=self.signals, ids=self.stand.ids, sleeptime=self.tier,
+            operations=operations, retrieval=self.stand.memory.retrieval, model=self.mind, traces=self.traces,
         )  # fmt: skip
         worker = SleepWorker(clock or self.stand.clock, parts, owner=owner, alone=alone)
         self.stand.workers.append(worker)

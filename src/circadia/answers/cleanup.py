@@ -33,21 +33,21 @@ class CleanupResult(NamedTuple):
 
 
 async def clean_up(
-    bank: Bank, store: Store, readying: AnswerServices, go_on: Callable[[], Awaitable[None]]
+    bank: Bank, store: Store, answer_services: AnswerServices, yield_to_calls: Callable[[], Awaitable[None]]
 ) -> CleanupResult:
-    """Drop expired and void answers page by page, then those over the limits; await `go_on` before each page."""
+    """Drop expired and void answers page by page, then those over the limits; `yield_to_calls` before each page."""
     dropped = 0
     uncertain: dict[AnswerId, Validity] = {}
     after: AnswerId | None = None
     while True:
-        await go_on()
-        now = readying.clock.now()
+        await yield_to_calls()
+        now = answer_services.clock.now()
         async with store.begin_read() as tx:
             present = await tx.banks.get(bank.id)
             page = [] if present is None else list(await tx.answers.find_live(bank.id, after=after, limit=PAGE))
             expired = [answer.id for answer in page if answer.expires_at <= now]
             live = [] if present is None else [answer for answer in page if answer.id not in expired]
-            checked = [(answer, await _check_validity(tx, bank, answer, readying)) for answer in live]
+            checked = [(answer, await _check_validity(tx, bank, answer, answer_services)) for answer in live]
         void = [answer.id for answer, validity in checked if validity.void]
         uncertain |= {answer.id: validity for answer, validity in checked if _is_worth_asking(answer, validity, now)}
         if expired or void:
@@ -58,7 +58,7 @@ async def clean_up(
             break
         after = page[-1].id
     async with store.begin_write() as tx:
-        dropped += len(await drop_excess_answers(tx, bank.id, readying.settings, readying.clock.now()))
+        dropped += len(await drop_excess_answers(tx, bank.id, answer_services.settings, answer_services.clock.now()))
     return CleanupResult(dropped, uncertain)
 
 
@@ -106,11 +106,11 @@ def _is_worth_asking(answer: Answer, validity: Validity, now: datetime) -> bool:
     return not validity.void and bool(validity.concerns) and (answer.uses > 0 or answer.made_at > now - NEW)
 
 
-async def _check_validity(tx: Tx, bank: Bank, answer: Answer, readying: AnswerServices) -> Validity:
+async def _check_validity(tx: Tx, bank: Bank, answer: Answer, answer_services: AnswerServices) -> Validity:
     agent = await tx.agents.get(answer.scope.agent_id)
     if agent is None or agent.deleted_at is not None:
         return Validity("its agent is gone")
-    return await readying.validator.validity(tx, bank, answer)
+    return await answer_services.validator.validity(tx, bank, answer)
 
 
 async def write_if_unchanged(

@@ -152,8 +152,8 @@ class BlockService:
         latest = await tx.blocks.get_latest(bank.id, label)
         if latest is None or latest.deleted:
             labels = [block.label for block in await tx.blocks.find_all(bank.id)]
-            there = f"; there are {', '.join(map(repr, labels))}" if labels else "; it has none yet"
-            raise NotFound(f"no block {label!r} in bank {bank.name!r}{there}")
+            existing = f"; there are {', '.join(map(repr, labels))}" if labels else "; it has none yet"
+            raise NotFound(f"no block {label!r} in bank {bank.name!r}{existing}")
         return latest
 
     async def delete(

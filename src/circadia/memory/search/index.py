@@ -59,7 +59,7 @@ SPEAKER: Final = 0.1
 """Score of a turn whose speaker is named in the question."""
 WAITING_BYTES: Final = 100
 """Size of a row that waits for its vector."""
-LEAST: Final = 1e-9
+MIN_DIVISOR: Final = 1e-9
 """Divisor in place of zero."""
 
 
@@ -214,9 +214,9 @@ class BankIndex:
                 numbers, rows = self._rows.numbers_and_rows(layer)
                 known.append(rows[: int(numbers.searchsorted(head, "right"))])
                 first = int(numbers.searchsorted(last, "right"))
-                there = self._rows["weight"][rows[first:]] > 0  # 0 is a row retired since
-                later.append(rows[first:][there])
-                keys += [(layer, number) for number in numbers[first:][there].tolist()]
+                is_active = self._rows["weight"][rows[first:]] > 0  # 0 is a row retired since
+                later.append(rows[first:][is_active])
+                keys += [(layer, number) for number in numbers[first:][is_active].tolist()]
             if not keys:
                 return NO_ROWS
             base = np.concatenate(known)
@@ -253,7 +253,7 @@ class BankIndex:
             weight, here = rarity(len(base), count), mask[rows]  # never `NONE`, the extra row
             had += weight * here
             total_weights += weight * (1 if count else np.where(here, 1, unknown))
-        return had / np.maximum(total_weights, LEAST)
+        return had / np.maximum(total_weights, MIN_DIVISOR)
 
     def _add(self, layer: Layer, rows: Sequence[IndexEntry]) -> None:
         first = len(self)

@@ -30,7 +30,7 @@ PAGE: Final = 5_000
 """Rows read at once."""
 WAITING: Final = 500
 """How many of the newest and of the oldest rows without a vector each search checks."""
-FEW: Final = 50
+ROWS_IN_LOOP: Final = 50
 """Rows that are added in the event loop; more would block it."""
 ROWS_FOR_THREAD: Final = 20_000
 """Number of rows from which a search runs in a thread."""
@@ -265,7 +265,7 @@ class Retrieval:
             bank.id,
             after=dict(index.last) if searched else {},
             waiting={layer: index.unembedded_numbers(layer, WAITING) for layer in Layer} if searched else {},
-            limit=FEW,
+            limit=ROWS_IN_LOOP,
             seen=held.embedded,
         )
         if bank.demotions > held.demotions:
@@ -277,9 +277,9 @@ class Retrieval:
             held.block_bytes = sum(BLOCK_BYTES * (1 + len(block.spans)) + len(block.value) for block in held.blocks)
         for layer, rows in _layers(tx):
             index.add_vectors(layer, news.vectors.get(layer, {}))
-            page, limit = news.entries.get(layer, ()), FEW
+            page, limit = news.entries.get(layer, ()), ROWS_IN_LOOP
             while page:
-                if len(page) <= FEW:
+                if len(page) <= ROWS_IN_LOOP:
                     index.add(layer, page)
                 else:
                     await asyncio.to_thread(index.add, layer, page)

@@ -126,7 +126,9 @@ class BankImporter:
         new = NewBank(name=name, description=first.description, policy=policy, template=template, end_user=user)
         return await self._banks.create(tx, new, by=by)
 
-    async def _add_episode(self, tx: Tx, bank: Bank, line: EpisodeLine, ids: "_IdMapping", taken: ImportCounts) -> None:
+    async def _add_episode(
+        self, tx: Tx, bank: Bank, line: EpisodeLine, ids: "_IdMapping", counts: ImportCounts
+    ) -> None:
         key = line.key if line.key is not None or line.id is not None else _idempotency_key(line)
         text = redact(line.text) if line.id is None else line.text  # without an id it was never stored
         new = NewEpisode(
@@ -139,7 +141,7 @@ class BankImporter:
         if existing is not None and existing.text != line.text:
             raise Conflict(f"episode {line.id!r} of bank {bank.name!r} has another text; episodes are never rewritten")
         if existing is not None or (key is not None and await tx.episodes.get_by_key(bank.id, key) is not None):
-            taken.known += 1
+            counts.known += 1
             return
         stale: list[Demotion] = []
         for mark in line.stale:
@@ -148,12 +150,12 @@ class BankImporter:
             stale.append(Demotion(by=mark.by, reason=mark.reason, evidence=evidence, at=mark.at, weight=mark.weight))
         added = await self._episodes.append(tx, bank, new, episode_id=episode_id, repeats=line.repeats, stale=stale)
         ids.add(added.id)
-        taken.episodes += 1
+        counts.episodes += 1
 
-    async def _add_note(self, tx: Tx, bank: Bank, line: NoteLine, ids: "_IdMapping", taken: ImportCounts) -> None:
+    async def _add_note(self, tx: Tx, bank: Bank, line: NoteLine, ids: "_IdMapping", counts: ImportCounts) -> None:
         note_id = NoteId(ids.local_id(line.id))
         if await tx.notes.get(bank.id, note_id) is not None:
-            taken.known += 1
+            counts.known += 1
             return
         evidence = tuple(EpisodeId(ids.local_id(source_id)) for source_id in dict.fromkeys(line.evidence))
         lost = next((episode_id for episode_id in evidence if episode_id not in ids.own), None)
@@ -173,9 +175,9 @@ class BankImporter:
             )
         )  # fmt: skip
         ids.add(note_id)
-        taken.notes += 1
+        counts.notes += 1
 
-    async def _add_block(self, tx: Tx, bank: Bank, line: BlockLine, ids: "_IdMapping", taken: ImportCounts) -> None:
+    async def _add_block(self, tx: Tx, bank: Bank, line: BlockLine, ids: "_IdMapping", counts: ImportCounts) -> None:
         spans = tuple(
             BlockSpan(
                 start=span.start, end=span.end, episodes=tuple(EpisodeId(ids.local_id(one)) for one in span.episodes)
@@ -190,7 +192,7 @@ class BankImporter:
         history = await tx.blocks.history(bank.id, line.label)
         existing = next((block for block in history if block.version == line.version), None)
         if existing is not None and (existing.at, existing.by, existing.parent) == (line.at, line.by, line.parent):
-            taken.known += 1
+            counts.known += 1
             return
         if existing is not None:
             raise Conflict(f"block {line.label!r} of bank {bank.name!r} has another version {line.version}")
@@ -204,7 +206,7 @@ class BankImporter:
                 deleted=line.deleted, spans=spans, by=line.by, why=line.why, at=line.at,
             )
         )  # fmt: skip
-        taken.versions += 1
+        counts.versions += 1
 
     def _require_past(self, *times: datetime | None) -> None:
         now = self._clock.now()
@@ -216,10 +218,10 @@ class BankImporter:
 class _IdMapping:
     """Maps the ids in the lines to ids in the bank."""
 
-    def __init__(self, bank: BankId, homes: dict[str, BankId]) -> None:
+    def __init__(self, bank: BankId, bank_ids: dict[str, BankId]) -> None:
         self._bank = bank
-        self._homes = homes
-        self.own = {row_id for row_id, home in homes.items() if home == bank}
+        self._bank_ids = bank_ids
+        self.own = {row_id for row_id, bank_id in bank_ids.items() if bank_id == bank}
 
     @classmethod
     async def load(cls, tx: Tx, bank: BankId, lines: Numbered) -> "_IdMapping":
@@ -245,11 +247,11 @@ class _IdMapping:
 
     def local_id(self, given: str) -> str:
         other = _derived_id(self._bank, given)
-        is_taken = self._homes.get(given, self._bank) != self._bank
+        is_taken = self._bank_ids.get(given, self._bank) != self._bank
         return other if is_taken or other in self.own else given
 
     def add(self, new: str) -> None:
-        self._homes[new] = self._bank
+        self._bank_ids[new] = self._bank
         self.own.add(new)
 
 

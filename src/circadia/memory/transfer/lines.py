@@ -24,7 +24,7 @@ from circadia.stores.base import Tx
 VERSION: Final = 1
 """The version that is written, and the only one that is read."""
 _ID: Final = r"^[A-Za-z0-9_-]{1,80}$"
-_MOST_SOURCES: Final = 10_000
+_MAX_SOURCES: Final = 10_000
 
 Id = Annotated[str, Field(pattern=_ID)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -97,7 +97,7 @@ class NoteLine(ExportLine):
     text: str
     trust: Trust
     importance: Share | None = None
-    evidence: Annotated[list[Id], Field(min_length=1, max_length=_MOST_SOURCES)]
+    evidence: Annotated[list[Id], Field(min_length=1, max_length=_MAX_SOURCES)]
     pass_id: str | None = Field(None, max_length=200)
     created_at: AwareDatetime
     retired_at: AwareDatetime | None = None
@@ -107,7 +107,7 @@ class NoteLine(ExportLine):
 class SpanPart(ExportLine):
     start: int = Field(ge=0)
     end: int = Field(ge=0)
-    episodes: Annotated[list[Id], Field(max_length=_MOST_SOURCES)]
+    episodes: Annotated[list[Id], Field(max_length=_MAX_SOURCES)]
 
 
 class BlockLine(ExportLine):
@@ -121,7 +121,7 @@ class BlockLine(ExportLine):
     pinned: bool = True
     read_only: bool = False
     deleted: bool = False
-    spans: Annotated[list[SpanPart], Field(max_length=_MOST_SOURCES)] = []
+    spans: Annotated[list[SpanPart], Field(max_length=_MAX_SOURCES)] = []
     by: str = Field(max_length=1000)
     why: str = Field("", max_length=10_000)
     at: AwareDatetime

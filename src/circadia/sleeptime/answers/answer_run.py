@@ -31,7 +31,7 @@ class AgentFrames:
 
 
 async def fetch_recently_asked_agents(
-    tx: Tx, bank: Bank, ahead: QuestionDrafter, now: datetime
+    tx: Tx, bank: Bank, drafter: QuestionDrafter, now: datetime
 ) -> Sequence[AgentFrames]:
     """Return the bank's agents that answers are made for, the most recently asked first."""
     agents: dict[AgentId, Agent] = {}
@@ -43,7 +43,7 @@ async def fetch_recently_asked_agents(
         if stale or len(frames[scope.agent_id]) == SCOPES:
             continue
         frame = await tx.answers.get_frame(bank.id, scope)
-        agent = None if frame is None else await ahead.find_agent(tx, bank, frame)
+        agent = None if frame is None else await drafter.find_agent(tx, bank, frame)
         if frame is not None and agent is not None:
             agents[scope.agent_id] = agent
             frames[scope.agent_id].append(frame)
@@ -56,10 +56,10 @@ async def fetch_recently_asked_agents(
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnswerRun:
     bank: Bank
-    ground: PassContext
-    readying: AnswerServices
+    context: PassContext
+    answer_services: AnswerServices
     ask: AskAnyModel
-    run: Pass
+    sleep_pass: Pass
 
 
 def is_usable_answer(answered: AnticipatedAnswer) -> bool:

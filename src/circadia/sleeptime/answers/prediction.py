@@ -47,7 +47,7 @@ LONGEST: Final = 400
 """Characters of a turn."""
 LONGEST_BLOCK: Final = 2_000
 """Characters of a block."""
-MOST: Final = 20
+MAX_QUESTIONS: Final = 20
 """Questions that one prompt asks for."""
 TOKENS_EACH: Final = 200
 NOBODY: Final = "user"
@@ -181,8 +181,8 @@ def build_prediction_prompt(
 
 
 async def predict_questions(
-    found: QuestionMaterial, agent: Agent, ready: Sequence[Answer], readying: AnswerServices, ask: AskAnyModel, *,
-    instructions: str, own: PassId,
+    found: QuestionMaterial, agent: Agent, ready: Sequence[Answer], answer_services: AnswerServices,
+    ask: AskAnyModel, *, instructions: str, own: PassId,
 ) -> Sequence[ExpectedQuestion]:  # fmt: skip
     """Return the accepted predictions, the likeliest first. Raises ModelAnswerError, OverBudget, PassPreempted.
 
@@ -190,7 +190,7 @@ async def predict_questions(
     """
     if not found.turns and not found.blocks:
         return ()
-    most = min(readying.settings.questions, MOST)
+    most = min(answer_services.settings.questions, MAX_QUESTIONS)
     known = [answer for answer in ready if answer.pass_id != own and answer.phrasings]
     prompt = build_prediction_prompt(found, agent, known, instructions=instructions, most=most)
     answer = await ask(prompt, Predictions, most_tokens=200 + TOKENS_EACH * most)

@@ -54,7 +54,7 @@ AT_ONCE: Final = 100
 """Uses processed with one look at the database; episodes are read 500 at a time."""
 LINES: Final = 100
 """Last calls of an agent to fit the seconds of a token from."""
-FEWEST: Final = 10
+MIN_STREAMED_CALLS: Final = 10
 """Fewest streamed calls for that fit."""
 FRESH: Final = timedelta(minutes=10)
 """How long the rates of an agent are cached."""
@@ -290,7 +290,7 @@ def fit_seconds_per_token(lines: Sequence[Call], upstream: str | None, model: st
         if call.streamed and call.upstream == upstream and model is not None and call.model.startswith(model)
         and call.input_tokens is not None and call.first_token_seconds is not None
     ]  # fmt: skip
-    if len(points) < FEWEST:
+    if len(points) < MIN_STREAMED_CALLS:
         return 0.0
     try:
         return max(0.0, linear_regression(*zip(*points, strict=True)).slope)

@@ -63,21 +63,21 @@ class SleepParts:
     store: Store
     signals: Signals
     ids: IdSource
-    tier: SleeptimeService
+    sleeptime: SleeptimeService
     operations: Operations
     rules: Sequence[Rule] = ()
     verify: ClaimVerifier | None = None
     """Judges changes of banks whose policy asks for it."""
     retrieval: Retrieval
-    mind: ChatModel | None = None
+    model: ChatModel | None = None
     """The tier's model; none for passes that ask no model."""
-    minds: Callable[[str], ChatModel] | None = None
+    models: Callable[[str], ChatModel] | None = None
     """Returns another model of the tier's upstream by name, for operations that have their own."""
     embed: Callable[[], Awaitable[None]] | None = None
     """Makes missing vectors; none if searches use words alone."""
     wakes: WakeRequests | None = None
     """Wakes the sleep-time agents that banks name; none if agents are not woken."""
-    readying: AnswerServices | None = None
+    answer_services: AnswerServices | None = None
     """Makes ready answers; none if they are off."""
     traces: Traces = field(default_factory=Traces)
 
@@ -94,7 +94,7 @@ class PassOutcome:
 
 
 class PassRunner:
-    """Runs one pass. `go_on` returns when the next step may begin, and raises PassPreempted if a call is waiting."""
+    """Runs one pass; `yield_to_calls` returns when a step may begin, and raises PassPreempted if a call is waiting."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class PassRunner:
         parts: SleepParts,
         operations: Sequence[Operation],
         asking: PassModelClient | None,
-        go_on: Callable[[], Awaitable[None]],
+        yield_to_calls: Callable[[], Awaitable[None]],
         *,
         verify: ClaimVerifier | None = None,
         threads: OperationThreads | None = None,
@@ -113,7 +113,7 @@ class PassRunner:
         self._store = parts.store
         self._operations = operations
         self._asking = asking
-        self._go_on = go_on
+        self._yield_to_calls = yield_to_calls
         self._verify = verify
         self._threads = threads or OperationThreads()
         self._away = False
@@ -152,8 +152,8 @@ class PassRunner:
         if run.dry_run:
             return run
         context = PassContext(
-            store=self._store, now=self._clock.now(), go_on=self._go_on, embed=self._parts.embed,
-            run=run, readying=self._parts.readying,
+            store=self._store, now=self._clock.now(), yield_to_calls=self._yield_to_calls, embed=self._parts.embed,
+            run=run, answer_services=self._parts.answer_services,
         )  # fmt: skip
         silent = self._asking is None or self._away
         counts = dict(run.counts)
@@ -171,10 +171,12 @@ class PassRunner:
                     raise Conflict(f"pass {run.id!r} was taken over or has ended")
         return now
 
-    async def _close_operation(self, operation: ClosingOperation, bank: Bank, ground: PassContext) -> Mapping[str, int]:
+    async def _close_operation(
+        self, operation: ClosingOperation, bank: Bank, context: PassContext
+    ) -> Mapping[str, int]:
         """Close one operation; if it fails, what was published stays, and the others still close."""
         try:
-            return await operation.close(bank, ground)
+            return await operation.close(bank, context)
         except (PassPreempted, Conflict, StorageUnavailable):
             raise
         except Exception as error:  # the boundary of operations, which may be anybody's code
@@ -211,13 +213,13 @@ class PassRunner:
             steps, again = await self._plan_steps(operation, view, replace_from)
             left += again
             for step in steps:
-                await self._go_on()
+                await self._yield_to_calls()
                 with self._parts.traces.step_span(operation.name, len(step.episodes)) as span:
                     changes, again = await self._run_step(operation, step, view, replace_from, span)
                     span.set_attribute("circadia.step.changes", len(changes))
                 left += again
                 view = replace(view, proposed=(*view.proposed, *changes))
-        await self._go_on()
+        await self._yield_to_calls()
         if self._silent and not self._answered and replace_from is None:  # the provider is at fault, not this step
             raise _ProviderUnavailable(self._silent)
         view = replace(view, proposed=view.proposed[earlier:])
@@ -232,15 +234,15 @@ class PassRunner:
             leftovers = sorted(
                 {(span.first, span.last): span for span in (*others, *left)}.values(), key=_first_episode
             )
-            done = PageProgress(upto=upto, leftovers=leftovers, seen=None if self._again else watermark, full=full)
-            return await self._parts.tier.publisher.publish(tx, run, bank, proposed, done, wrong)
+            done = PageProgress(upto=upto, leftovers=leftovers, watermark=None if self._again else watermark, full=full)
+            return await self._parts.sleeptime.publisher.publish(tx, run, bank, proposed, done, wrong)
 
     async def _check_rules(self, view: PageContext) -> Sequence[str]:
         wrong: list[str] = []
         for part in split_changes(view.proposed) if self._parts.rules else ():
             rows = await view.look.fetch_episodes({key for change in part for key in source_ids_of(change)})
             wrong += await self._threads.find_violations(part, rows, self._parts.rules)
-            await self._go_on()
+            await self._yield_to_calls()
         return wrong
 
     async def _verify_claims(
@@ -265,7 +267,7 @@ class PassRunner:
             at, judged or [mark_missing_verdict(change) for change in written.proposed], strict=True
         ):
             changes[number], reasons[number] = change, refusal_reason(change)
-        await self._go_on()
+        await self._yield_to_calls()
         return changes, reasons, again
 
     async def _build_view(
@@ -277,7 +279,7 @@ class PassRunner:
         """
         async with self._store.begin_read() as tx:
             present = await tx.banks.get(bank.id) or bank
-            notes = await self._parts.tier.notebook.fetch_newest(tx, present)
+            notes = await self._parts.sleeptime.notebook.fetch_newest(tx, present)
             blocks, state = await tx.blocks.find_all(bank.id), await tx.sleep_states.get(bank.id)
             stale = await tx.sleep_states.find_stale(bank.id, 0 if full else state.demotions)
             staged = await tx.passes.find_changes(run.id, state=ChangeState.STAGED) if "staged" in run.counts else ()
@@ -386,10 +388,10 @@ class _OperationAsk:
         self._asking = asking
         self._operation = operation
 
-    async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int, mind: ChatModel | None = None) -> T:
+    async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int, model: ChatModel | None = None) -> T:
         if self._asking is None:
             raise ModelAnswerError("there is no model")
-        return await self._asking.ask(self._operation, prompt, output, most_tokens=most_tokens, mind=mind)
+        return await self._asking.ask(self._operation, prompt, output, most_tokens=most_tokens, model=model)
 
 
 def _first_episode(leftover: Leftover) -> int:

@@ -75,17 +75,17 @@ class PassTasks:
         self._alone = alone
         self._parts = parts
         self._jobs = jobs
-        self._tier = parts.tier
-        self._flying: PendingQuestions = {}
+        self._sleeptime = parts.sleeptime
+        self._open_questions: PendingQuestions = {}
         # A pass runs one step at a time, so no more threads can be busy.
-        self._threads = ThreadPoolExecutor(self._tier.settings.max_concurrent_passes, thread_name_prefix="pass")
+        self._threads = ThreadPoolExecutor(self._sleeptime.settings.max_concurrent_passes, thread_name_prefix="pass")
 
     async def close(self) -> None:
         """Cancel all questions: no pass runs any more."""
-        flying = tuple(self._flying.values())
-        for task in flying:
+        open_questions = tuple(self._open_questions.values())
+        for task in open_questions:
             task.cancel()
-        await asyncio.gather(*flying, return_exceptions=True)
+        await asyncio.gather(*open_questions, return_exceptions=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def run_to_end(self, each: ActivePass) -> None:
@@ -123,15 +123,15 @@ class PassTasks:
 
     async def _run_pass(self, each: ActivePass) -> PassOutcome:
         parts, run, bank = self._parts, each.run, each.bank
-        policy = self._tier.policy(bank)
-        operations = parts.operations(policy, parts.mind is not None, run.operations)
+        policy = self._sleeptime.policy(bank)
+        operations = parts.operations(policy, parts.model is not None, run.operations)
         asking = None
-        if parts.mind is not None:
-            named, stated = parts.minds, policy.operations.items()
+        if parts.model is not None:
+            named, stated = parts.models, policy.operations.items()
             others = {} if named is None else {name: named(entry.model) for name, entry in stated if entry.model}
             asking = PassModelClient(
-                self._clock, parts.ids, parts.store, parts.mind, run, self._tier.limits(bank), others=others,
-                stop=each.stop, flying=self._flying, traces=parts.traces, alone=self._alone,
+                self._clock, parts.ids, parts.store, parts.model, run, self._sleeptime.limits(bank), others=others,
+                stop=each.stop, open_questions=self._open_questions, traces=parts.traces, alone=self._alone,
                 bank=bank.name,
             )  # fmt: skip
         verify = parts.verify if policy.verify == "model" else None
@@ -150,15 +150,15 @@ class PassTasks:
 
     async def _requeue(self, tx: Tx, bank: Bank, run: Pass, why: str, *, yields: bool = False) -> Pass:
         """Requeue the pass until it is due again, or until a quiet time if its trigger fires only once."""
-        idle = self._tier.policy(bank).idle_seconds
+        idle = self._sleeptime.policy(bank).idle_seconds
         quiet = LONGEST_QUIET_SECONDS if idle is None else min(idle, LONGEST_QUIET_SECONDS)
         seconds = max(quiet, RESUME_SECONDS) if yields and run.trigger in ONCE else RESUME_SECONDS
-        return await self._tier.rows.requeue(tx, bank, run, why, seconds=seconds)
+        return await self._sleeptime.rows.requeue(tx, bank, run, why, seconds=seconds)
 
     async def _end_pass(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> Pass:
-        ended = await self._tier.rows.end(tx, bank, run, status, detail)
+        ended = await self._sleeptime.rows.end(tx, bank, run, status, detail)
         if self._parts.wakes is not None:
-            await wake_sleeptime_agent(self._parts.wakes, tx, bank, self._tier.policy(bank), ended)
+            await wake_sleeptime_agent(self._parts.wakes, tx, bank, self._sleeptime.policy(bank), ended)
         return ended
 
     async def _write_result(self, each: ActivePass, act: Callable[[Tx, Pass], Awaitable[Pass]]) -> None:

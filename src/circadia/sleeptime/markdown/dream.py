@@ -63,7 +63,7 @@ _OF_FILES: Final = (ChangeKind.ADD_NOTE, ChangeKind.RETIRE_NOTE)
 def choose_folder_operations(policy: SleepPolicySettings, model: bool, wanted: Sequence[str]) -> Sequence[Operation]:
     """Return the operations of a dream; without a model only equal entries are found (DREAM-25)."""
     operations: Sequence[Operation] = (
-        Consolidate(prompt="memory_folder", fewest_sources=1), Contradictions(), Dedupe(),
+        Consolidate(prompt="memory_folder", min_sources=1), Contradictions(), Dedupe(),
     )  # fmt: skip
     return [each for each in operations if (model or not each.asks) and policy.is_operation_enabled(each.name)]
 
@@ -84,14 +84,14 @@ class Dream:
     """Dreams over one folder, by one process at a time. Its methods raise Conflict while another process dreams."""
 
     def __init__(
-        self, root: Path, clock: Clock, ids: IdSource, store: Store, tier: SleeptimeService, worker: SleepWorker,
+        self, root: Path, clock: Clock, ids: IdSource, store: Store, sleeptime: SleeptimeService, worker: SleepWorker,
         bank: FolderBank, pinned: PinnedTexts,
     ) -> None:  # fmt: skip
         self._root = root
         self._clock = clock
         self._ids = ids
         self._store = store
-        self._tier = tier
+        self._sleeptime = sleeptime
         self._worker = worker
         self._bank = bank
         self._pinned = pinned
@@ -221,13 +221,13 @@ class Dream:
             visible = [change.number for change in staged]  # what remains is about turns
         if visible:
             async with self._store.begin_write(bank_key(bank.id)) as tx:
-                await self._tier.accept(tx, bank, run, visible)
+                await self._sleeptime.accept(tx, bank, run, visible)
         return bool(found)
 
     async def _refuse(self, bank: Bank, run: Pass, numbers: Collection[int]) -> None:
         if numbers:
             async with self._store.begin_write(bank_key(bank.id)) as tx:
-                await self._tier.refuse(tx, run, numbers, by=BY)
+                await self._sleeptime.refuse(tx, run, numbers, by=BY)
 
     async def _run_pass(self, bank: Bank, mode: DreamMode, instructions: str) -> Pass:
         """Run a pass, or go on with an interrupted one of the same kind.
@@ -242,7 +242,7 @@ class Dream:
                 if not begun.dry_run and await tx.passes.find_changes(begun.id, state=ChangeState.STAGED):
                     with_what = f"with the instructions {begun.instructions!r}" if begun.instructions else "as it was"
                     raise Conflict(f"the last dream was interrupted: finish it first, {with_what}, and no dry run")
-                await self._tier.cancel(tx, bank, begun, by=BY)
+                await self._sleeptime.cancel(tx, bank, begun, by=BY)
         new = NewPass(trigger=Trigger.HAND, by=BY, instructions=instructions, dry_run=dry, review=True)
         return await self._worker.run_one_pass(bank, new)
 
@@ -251,7 +251,7 @@ class Dream:
         async with self._store.begin_write(bank_key(bank.id)) as tx:
             state = await tx.sleep_states.get(bank.id)
             if state.leftovers:
-                await self._tier.resume(tx, bank, by=BY)
+                await self._sleeptime.resume(tx, bank, by=BY)
             return bool(state.leftovers) or (await tx.sleep_states.fetch_backlog(bank.id, state.cursor)).episodes > 0
 
     async def _find_staged_pass(self, bank: Bank) -> Pass | None:

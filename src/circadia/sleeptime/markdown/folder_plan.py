@@ -37,7 +37,7 @@ _NEW_FILE: Final = (
     b"---\nname: learned\ndescription: Facts from sessions, on no subject of another file\ntype: project\n---\n"
 )
 _REPLACED: Final = "a newer entry says what holds"
-ALIKE: Final = 0.12
+MIN_SIMILARITY: Final = 0.12
 """Cosine above which two notes are on the same subject, as in `operations/consolidate.py`."""
 
 
@@ -150,7 +150,9 @@ class FolderPlanner:
             draft.gone.setdefault(path, []).append(kept)
 
     def _place_new(self, new: Sequence[Change], draft: _Draft) -> None:
-        near = RelatedIndex(self._notes).find_nearest_each([_draft_note(change) for change in new], 3, least=ALIKE)
+        near = RelatedIndex(self._notes).find_nearest_each(
+            [_draft_note(change) for change in new], 3, min_similarity=MIN_SIMILARITY
+        )
         for change, notes in zip(new, near, strict=True):
             path, headings = self._find_home(notes)
             draft.placed.add(change.target)

@@ -43,7 +43,7 @@ from circadia.sleeptime.markdown.splitting import (
     whole_name,
 )
 
-MOST_FINDINGS: Final = 1_000
+MAX_FINDINGS: Final = 1_000
 SHORTEST_REPEATED: Final = 20
 """Fewest characters of a text that is reported if several places have it."""
 _DAY_NAME: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?!\d)")
@@ -154,7 +154,7 @@ class _UpkeepRun:
         )
 
     def _report(self, path: PurePosixPath, line: int | None, message: str) -> None:
-        if len(self._findings) < MOST_FINDINGS:
+        if len(self._findings) < MAX_FINDINGS:
             self._findings.append(FolderFinding(path=path, line=line, message=message))
         else:
             self._omitted += 1

@@ -137,22 +137,22 @@ class RelatedIndex(Generic[Row]):
         weights = np.repeat(self._weight, self._count)
         self._lengths = np.sqrt(np.bincount(self._having, weights=weights, minlength=len(rows)))
 
-    def find_nearest(self, asked: Iterable[Episode | Note], most: int, *, least: float = 0.0) -> Sequence[Row]:
-        """Return up to `most` rows nearest to any of `asked`, without these; `least` is the minimum cosine."""
+    def find_nearest(self, asked: Iterable[Episode | Note], most: int, *, min_similarity: float = 0.0) -> Sequence[Row]:
+        """Return up to `most` rows nearest to any of `asked`, without these; `min_similarity` is the minimum cosine."""
         asked = list(asked)
         best = np.zeros(len(self._rows))
         for _, scores in self._score_batches(asked):
             best = np.maximum(best, scores.max(axis=0))
-        return self._select_nearest(best, {row.id for row in asked}, most, least)
+        return self._select_nearest(best, {row.id for row in asked}, most, min_similarity)
 
     def find_nearest_each(
-        self, asked: Sequence[Episode | Note], most: int, *, least: float = 0.0
+        self, asked: Sequence[Episode | Note], most: int, *, min_similarity: float = 0.0
     ) -> Sequence[Sequence[Row]]:
         """Return the result of `find_nearest` for each row alone, in a fraction of the time."""
         nearest: list[Sequence[Row]] = [()] * len(asked)
         for first, scores in self._score_batches(asked):
             for at, row in enumerate(scores, first):
-                nearest[at] = self._select_nearest(row, {asked[at].id}, most, least)
+                nearest[at] = self._select_nearest(row, {asked[at].id}, most, min_similarity)
         return nearest
 
     def _score_batches(self, asked: Sequence[Episode | Note]) -> Iterator[tuple[int, Array]]:
@@ -161,8 +161,8 @@ class RelatedIndex(Generic[Row]):
         for at in range(0, len(asked) if self._rows else 0, at_once):
             yield at, self._scores([_subject_terms(row) for row in asked[at : at + at_once]])
 
-    def _select_nearest(self, scores: Array, same: set[str], most: int, least: float) -> Sequence[Row]:
-        near_enough = np.flatnonzero((scores > 0) & (scores >= least))
+    def _select_nearest(self, scores: Array, same: set[str], most: int, min_similarity: float) -> Sequence[Row]:
+        near_enough = np.flatnonzero((scores > 0) & (scores >= min_similarity))
         order: list[int] = near_enough[np.argsort(-scores[near_enough], kind="stable")].tolist()
         near = (at for at in order if self._rows[at].id not in same)
         return [self._rows[at] for at, _ in zip(near, range(most), strict=False)]

@@ -51,9 +51,9 @@ class AppliedChange:
 class SourceRows:
     """The sources of one publication's changes, read once for all of them."""
 
-    homes: Mapping[EpisodeId, BankId]
+    bank_ids: Mapping[EpisodeId, BankId]
     """The bank of each existing source."""
-    there: set[NoteId]
+    existing_note_ids: set[NoteId]
     """Ids of notes to add that exist already; it grows with each added note."""
     new: dict[NoteId, Note]
     """Added notes that are not written yet."""
@@ -79,23 +79,23 @@ class Effects:
         }
 
     async def fetch_source_rows(self, tx: Tx, changes: Sequence[Change]) -> SourceRows:
-        homes: dict[EpisodeId, BankId] = {}
+        bank_ids: dict[EpisodeId, BankId] = {}
         for part in _split_batches(list(dict.fromkeys(key for change in changes for key in source_ids_of(change)))):
-            homes |= await tx.episodes.find_bank_ids(part)
+            bank_ids |= await tx.episodes.find_bank_ids(part)
             await asyncio.sleep(0)  # a writer may block the event loop, which others need
-        there: set[NoteId] = set()
+        existing_note_ids: set[NoteId] = set()
         for part in _split_batches([NoteId(change.target) for change in changes if change.kind is ChangeKind.ADD_NOTE]):
-            there |= (await tx.notes.find_bank_ids(part)).keys()
+            existing_note_ids |= (await tx.notes.find_bank_ids(part)).keys()
             await asyncio.sleep(0)
-        return SourceRows(homes=homes, there=there, new={})
+        return SourceRows(bank_ids=bank_ids, existing_note_ids=existing_note_ids, new={})
 
-    async def apply(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
+    async def apply(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> AppliedChange:
         """Apply a change if the bank still allows it; `flush_notes` completes the added notes."""
-        return await self._apply[change.kind](tx, bank, change, footing)
+        return await self._apply[change.kind](tx, bank, change, source_rows)
 
-    async def flush_notes(self, tx: Tx, bank: Bank, footing: SourceRows) -> None:
-        new = list(footing.new.values())
-        footing.new.clear()
+    async def flush_notes(self, tx: Tx, bank: Bank, source_rows: SourceRows) -> None:
+        new = list(source_rows.new.values())
+        source_rows.new.clear()
         for at in range(0, len(new), WRITTEN_AT_ONCE):
             await tx.notes.add_all(new[at : at + WRITTEN_AT_ONCE])
             await asyncio.sleep(0)
@@ -106,15 +106,15 @@ class Effects:
         """Undo a change; return why that fails, empty if it does not."""
         return await self._undo[change.kind](tx, bank, change)
 
-    async def _add_note(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
+    async def _add_note(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> AppliedChange:
         after = _after(change)
         evidence = tuple(source_ids_of(change))
-        strangers = [episode_id for episode_id in evidence if footing.homes.get(episode_id) != bank.id]
-        if strangers:
+        unknown_ids = [episode_id for episode_id in evidence if source_rows.bank_ids.get(episode_id) != bank.id]
+        if unknown_ids:
             return AppliedChange(
-                change=change, why_not=f"{len(strangers)} of its sources are not in this bank any more"
+                change=change, why_not=f"{len(unknown_ids)} of its sources are not in this bank any more"
             )
-        if NoteId(change.target) in footing.there:
+        if NoteId(change.target) in source_rows.existing_note_ids:
             return AppliedChange(change=change, why_not="there is this note already")
         at = datetime.fromisoformat(str(after["at"]))
         note = Note(
@@ -132,8 +132,8 @@ class Effects:
             created_at=self._clock.now(),
             terms=projected_notes.note_terms(str(after["text"])),
         )
-        footing.there.add(note.id)
-        footing.new[note.id] = note
+        source_rows.existing_note_ids.add(note.id)
+        source_rows.new[note.id] = note
         return AppliedChange(change=change)
 
     async def _drop_note(self, tx: Tx, bank: Bank, change: Change) -> str:
@@ -141,13 +141,13 @@ class Effects:
         await tx.notes.retire(NoteId(change.target), self._clock.now())
         return ""
 
-    async def _retire_note(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
-        if change.target in footing.new:
-            await self.flush_notes(tx, bank, footing)
+    async def _retire_note(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> AppliedChange:
+        if change.target in source_rows.new:
+            await self.flush_notes(tx, bank, source_rows)
         note = await tx.notes.get(bank.id, NoteId(change.target))
         if note is None or note.retired_at is not None:
             return AppliedChange(change=change, why_not="there is no such note any more")
-        if not await _is_note_present(tx, bank, str(_after(change).get("instead", "")), footing):
+        if not await _is_note_present(tx, bank, str(_after(change).get("instead", "")), source_rows):
             return AppliedChange(change=change, why_not="its replacement does not exist")
         await tx.notes.retire(note.id, self._clock.now())
         return AppliedChange(change=change)
@@ -161,9 +161,9 @@ class Effects:
         await tx.notes.retire(NoteId(change.target), None)
         return ""
 
-    async def _demote_episode(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
+    async def _demote_episode(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> AppliedChange:
         after = _after(change)
-        if not await _is_note_present(tx, bank, str(after["evidence"]), footing):
+        if not await _is_note_present(tx, bank, str(after["evidence"]), source_rows):
             return AppliedChange(change=change, why_not="the note with the evidence does not exist")
         try:
             new = await self._memory.episodes.demote(
@@ -183,7 +183,7 @@ class Effects:
             return error.message
         return ""
 
-    async def _write_block(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
+    async def _write_block(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> AppliedChange:
         """Write a block, merged with what others wrote since the pass read it (SLEEP-30)."""
         before, after = change.before or {}, _after(change)
         latest = await tx.blocks.get_latest(bank.id, change.target)
@@ -233,7 +233,7 @@ class Effects:
             return error.message
         return f"{left}; the others are taken back" if left else ""
 
-    async def _add_flag(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
+    async def _add_flag(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> AppliedChange:
         return AppliedChange(change=change)  # the row is the flag
 
     async def _remove_flag(self, tx: Tx, bank: Bank, change: Change) -> str:
@@ -245,9 +245,9 @@ def _split_batches(ids: Sequence[K]) -> Iterator[Sequence[K]]:
         yield ids[start : start + READ_AT_ONCE]
 
 
-async def _is_note_present(tx: Tx, bank: Bank, key: str, footing: SourceRows) -> bool:
+async def _is_note_present(tx: Tx, bank: Bank, key: str, source_rows: SourceRows) -> bool:
     """Return whether the named note exists and is not retired; true if the key names no note."""
-    if not key.startswith(NOTE) or key in footing.new:
+    if not key.startswith(NOTE) or key in source_rows.new:
         return True
     note = await tx.notes.get(bank.id, NoteId(key))
     return note is not None and note.retired_at is None
