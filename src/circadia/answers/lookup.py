@@ -140,10 +140,6 @@ class AnswerLookup:
         self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, conversation: str | None = None,
         verdicts: KnownVerdicts = no_verdicts,
     ) -> LookupResult:  # fmt: skip
-        """Return the result for a question in a reading transaction in which `bank` was read.
-
-        A call waits at most 200 ms for an index to load; then it is a miss with `loading` set.
-        """
         if not bank.answers or not question.strip() or len(question) > MAX_CHARACTERS or not _is_text(question):
             return MISS
         try:

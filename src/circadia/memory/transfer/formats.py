@@ -78,28 +78,19 @@ def langmem_entries(document: object) -> Sequence[object] | None:
 
 
 def read_langmem(entries: Sequence[object]) -> Iterator[NewEpisode]:
-    """Yield items as facts, trusted like an agent because a model worded them; a changed item is a new fact.
-
-    Raises InvalidRequest: an entry is not an item; the message names its place.
-    """
+    """Yield items as facts. Raises InvalidRequest: an entry is not an item; the message names its place."""
     for number, raw_entry in enumerate(entries, 1):
         item = as_mapping(raw_entry)
         value, key = item.get("value"), item.get("key")
         if not isinstance(value, dict) or not isinstance(key, str):
             raise InvalidRequest(f"entry {number} is not an item of a store: it needs `key` and `value`")
         namespace = [str(part) for part in as_list(item.get("namespace"))]
-        at = parse_time(item.get("updated_at") or item.get("created_at"), number)
-        for part in split_text(redact(_item_text(as_mapping(item["value"])))):
-            digest = hashlib.sha256("\0".join((*namespace, key, part)).encode("utf-8", "surrogatepass")).hexdigest()
-            yield NewEpisode(
-                text=part,
-                speaker=(as_name(namespace[-1]) if namespace else None) or "langmem",  # LangMem puts the user last
-                trust=Trust.AGENT,
-                at=at,
-                kind=EpisodeKind.FACT,
-                metadata={"source": "langmem", "namespace": "/".join(namespace)[:1000], "item": key[:200]},
-                key=f"langmem:{digest[:40]}",
-            )
+        yield from _facts(
+            "langmem", _item_text(as_mapping(item["value"])), "\0".join((*namespace, key, "")),
+            speaker=(as_name(namespace[-1]) if namespace else None) or "langmem",  # LangMem puts the user last
+            at=parse_time(item.get("updated_at") or item.get("created_at"), number),
+            metadata={"source": "langmem", "namespace": "/".join(namespace)[:1000], "item": key[:200]},
+        )  # fmt: skip
 
 
 def _item_text(value: Mapping[str, Any]) -> str:
@@ -116,28 +107,27 @@ def mem0_entries(document: object) -> Sequence[object] | None:
 
 
 def read_mem0(entries: Sequence[object]) -> Iterator[NewEpisode]:
-    """Yield memories as facts, trusted like an agent because a model worded them; a changed memory is a new fact.
-
-    Raises InvalidRequest: an entry is not a memory; the message names its place.
-    """
+    """Yield memories as facts. Raises InvalidRequest: an entry is not a memory; the message names its place."""
     for number, raw_entry in enumerate(entries, 1):
         entry = as_mapping(raw_entry)
         text, identity = entry.get("memory"), entry.get("id")
         if not isinstance(text, str) or not isinstance(identity, str):
             raise InvalidRequest(f"entry {number} is not a memory of mem0: it needs `id` and `memory`")
-        at = parse_time(entry.get("updated_at") or entry.get("created_at"), number)
-        for part in split_text(redact(text)):
-            digest = hashlib.sha256(f"{identity} {part}".encode("utf-8", "surrogatepass")).hexdigest()
-            yield NewEpisode(
-                text=part,
-                speaker=as_name(entry.get("user_id")) or as_name(entry.get("agent_id")) or "mem0",
-                trust=Trust.AGENT,
-                at=at,
-                kind=EpisodeKind.FACT,
-                conversation=as_name(entry.get("run_id")),
-                metadata={"source": "mem0", "mem0_id": identity[:200], **_extra_metadata(entry)},
-                key=f"mem0:{digest[:40]}",
-            )
+        yield from _facts(
+            "mem0", text, f"{identity} ",
+            speaker=as_name(entry.get("user_id")) or as_name(entry.get("agent_id")) or "mem0",
+            at=parse_time(entry.get("updated_at") or entry.get("created_at"), number),
+            conversation=as_name(entry.get("run_id")),
+            metadata={"source": "mem0", "mem0_id": identity[:200], **_extra_metadata(entry)},
+        )  # fmt: skip
+
+
+def _facts(source: str, text: str, identity: str, **fields: Any) -> Iterator[NewEpisode]:
+    """Yield a memory as facts, trusted like an agent because a model worded it; a changed memory is a new fact."""
+    for part in split_text(redact(text)):
+        digest = hashlib.sha256(f"{identity}{part}".encode("utf-8", "surrogatepass")).hexdigest()
+        key = f"{source}:{digest[:40]}"
+        yield NewEpisode(text=part, trust=Trust.AGENT, kind=EpisodeKind.FACT, key=key, **fields)
 
 
 def _extra_metadata(entry: Mapping[str, Any]) -> dict[str, object]:

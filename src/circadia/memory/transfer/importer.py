@@ -14,7 +14,7 @@ from circadia.errors import CircadiaError, Conflict, InvalidRequest, NotFound
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.memory.banks import BankService, NewBank
 from circadia.memory.blocks import require_valid_version
-from circadia.memory.episodes import CLOCK_SKEW, MAX_CHARACTERS, EpisodeService, NewEpisode, is_text, searched_text
+from circadia.memory.episodes import CLOCK_SKEW, MAX_CHARACTERS, EpisodeService, NewEpisode, require_text, searched_text
 from circadia.memory.redaction import redact
 from circadia.memory.search.terms import stored_terms
 from circadia.memory.transfer.lines import (
@@ -122,7 +122,7 @@ class BankImporter:
         ):
             template = user = None  # a copy under another name does not belong to the user
         policy = BankPolicy.model_validate(dict(first.policy))
-        _require_text(description=first.description, template=template, end_user=user)
+        require_text(description=first.description, template=template, end_user=user)
         new = NewBank(name=name, description=first.description, policy=policy, template=template, end_user=user)
         return await self._banks.create(tx, new, by=by)
 
@@ -145,7 +145,7 @@ class BankImporter:
             return
         stale: list[Demotion] = []
         for mark in line.stale:
-            _require_text(by=mark.by, reason=mark.reason, evidence=mark.evidence)
+            require_text(by=mark.by, reason=mark.reason, evidence=mark.evidence)
             evidence = ids.local_id(mark.evidence)
             stale.append(Demotion(by=mark.by, reason=mark.reason, evidence=evidence, at=mark.at, weight=mark.weight))
         added = await self._episodes.append(tx, bank, new, episode_id=episode_id, repeats=line.repeats, stale=stale)
@@ -161,7 +161,7 @@ class BankImporter:
         lost = next((episode_id for episode_id in evidence if episode_id not in ids.own), None)
         if lost is not None:
             raise InvalidRequest(f"the note rests on episode {lost!r}, which bank {bank.name!r} does not have")
-        _require_text(text=line.text, pass_id=line.pass_id)
+        require_text(text=line.text, pass_id=line.pass_id)
         if not line.text.strip() or len(line.text) > MAX_CHARACTERS:
             raise InvalidRequest(f"a note has 1 to {MAX_CHARACTERS} characters")
         self._require_past(line.at, line.created_at, line.retired_at, line.used_at)
@@ -184,7 +184,7 @@ class BankImporter:
             )
             for span in line.spans
         )
-        _require_text(value=line.value, description=line.description, by=line.by, why=line.why)
+        require_text(value=line.value, description=line.description, by=line.by, why=line.why)
         require_valid_version(line.label, line.value, line.limit)
         if not all(0 <= span.start < span.end <= len(line.value) for span in spans):
             raise InvalidRequest(f"the spans of block {line.label!r} must lie in its text")
@@ -270,12 +270,6 @@ def _idempotency_key(line: EpisodeLine) -> str:
     at = "" if line.at is None else line.at.isoformat()
     parts = (line.conversation or "", line.speaker, at, line.text)
     return "line:" + hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:40]
-
-
-def _require_text(**texts: str | None) -> None:
-    for what, text in texts.items():
-        if text is not None and not is_text(text):
-            raise InvalidRequest(f"the {what} is not text: it has a NUL or a lone surrogate")
 
 
 async def copy_bank(store: Store, importer: BankImporter, clock: Clock, name: str, copy: str, *, by: str) -> None:

@@ -12,7 +12,7 @@ from circadia.llm.chat_model import ModelAnswerError
 from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerDay, AnswerFrame
 from circadia.records.bank import Bank
-from circadia.sleeptime.answers.answer_run import AgentFrames, AnswerRun, is_usable_answer
+from circadia.sleeptime.answers.answer_run import AnswerRun, is_usable_answer
 from circadia.sleeptime.answers.prediction import (
     ExpectedQuestion,
     QuestionMaterial,
@@ -44,13 +44,13 @@ class AnswerMaker:
         self._silent: set[str] = set()
         self.made = 0
 
-    async def answer_for_agent(self, asked: AgentFrames, most: int) -> None:
+    async def answer_for_agent(self, agent: Agent, frames: Sequence[AnswerFrame], most: int) -> None:
         """Answer up to `most` expected questions of an agent. Raises OverBudget, PassPreempted, ModelAnswerError."""
         left = most
-        for at, frame in enumerate(asked.frames):
-            share = -(-left // (len(asked.frames) - at))
+        for at, frame in enumerate(frames):
+            share = -(-left // (len(frames) - at))
             if share and frame.upstream not in self._silent:
-                left -= await self._answer_in_scope(asked.agent, frame, share)
+                left -= await self._answer_in_scope(agent, frame, share)
 
     async def _answer_in_scope(self, agent: Agent, frame: AnswerFrame, share: int) -> int:
         """Answer the expected questions of one scope; return how many were tried.

@@ -23,17 +23,13 @@ SCOPES: Final = 3
 """Scopes of an agent to use, those with the newest calls."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AgentFrames:
-    agent: Agent
-    frames: Sequence[AnswerFrame]
-    """The frames of its scopes, the one with the most questions first."""
-
-
 async def fetch_recently_asked_agents(
     tx: Tx, bank: Bank, drafter: QuestionDrafter, now: datetime
-) -> Sequence[AgentFrames]:
-    """Return the bank's agents that answers are made for, the most recently asked first."""
+) -> Sequence[tuple[Agent, Sequence[AnswerFrame]]]:
+    """Return the bank's agents that answers are made for, the most recently asked first, with their frames.
+
+    The frame of the scope with the most questions comes first.
+    """
     agents: dict[AgentId, Agent] = {}
     frames: defaultdict[AgentId, list[AnswerFrame]] = defaultdict(list)
     newest: dict[tuple[AgentId, str], datetime] = {}
@@ -47,10 +43,7 @@ async def fetch_recently_asked_agents(
         if frame is not None and agent is not None:
             agents[scope.agent_id] = agent
             frames[scope.agent_id].append(frame)
-    return [
-        AgentFrames(agent=agent, frames=sorted(frames[key], key=lambda frame: -frame.asked))
-        for key, agent in agents.items()
-    ]
+    return [(agent, sorted(frames[key], key=lambda frame: -frame.asked)) for key, agent in agents.items()]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -64,6 +64,8 @@ class Scope(StrEnum):
 
 
 class Unit(StrEnum):
+    """What a limit counts: a field of `SleepCost`."""
+
     CALLS = "calls"
     TOKENS = "tokens"
     NANOUSD = "nanousd"
@@ -280,14 +282,15 @@ class PassModelClient:
             id=call_id, pass_id=self._run.id, bank_id=self._run.bank_id, operation=operation, key=key, at=now,
             lease_until=now + timedelta(seconds=LEASE_SECONDS),
         )  # fmt: skip
+        needs = {
+            Unit.CALLS: 1, Unit.TOKENS: line.reserved_tokens, Unit.NANOUSD: line.reserved_nanousd, Unit.SECONDS: 0.0,
+        }  # fmt: skip
         async with self._store.begin_write() as tx:
             for limit in self._limits:
                 if limit.operation not in (None, operation):
                     continue
-                spent, needed = (
-                    _spent_in_unit(limit.unit, await self._fetch_spending(tx, limit, operation, now)),
-                    _needed_in_unit(limit.unit, line),
-                )
+                spent: float = getattr(await self._fetch_spending(tx, limit, operation, now), limit.unit)
+                needed = needs[limit.unit]
                 if spent + needed > limit.most or (limit.unit is Unit.SECONDS and spent >= limit.most):
                     raise OverBudget(limit, alone=needed > limit.most)
             await tx.calls.add([line])
@@ -338,18 +341,3 @@ def _key(model: ChatModel, operation: str, prompt: Prompt, output: type[BaseMode
     for part in (model.upstream, model.name, operation, prompt.rules, prompt.data, str(most_tokens)):
         digest.update(b"\0" + part.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
-
-
-def _spent_in_unit(unit: Unit, spent: SleepCost) -> float:
-    return {
-        Unit.CALLS: spent.calls,
-        Unit.TOKENS: spent.tokens,
-        Unit.NANOUSD: spent.nanousd,
-        Unit.SECONDS: spent.seconds,
-    }[unit]
-
-
-def _needed_in_unit(unit: Unit, line: Call) -> float:
-    return {Unit.CALLS: 1, Unit.TOKENS: line.reserved_tokens, Unit.NANOUSD: line.reserved_nanousd, Unit.SECONDS: 0.0}[
-        unit
-    ]

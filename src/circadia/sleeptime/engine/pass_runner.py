@@ -231,9 +231,8 @@ class PassRunner:
             others = [leftover for leftover in state.leftovers if (leftover.first, leftover.last) != place]
             if replace_from is not None and page and page[-1].number < replace_from.last:
                 others.append(replace(replace_from, first=page[-1].number + 1))
-            leftovers = sorted(
-                {(span.first, span.last): span for span in (*others, *left)}.values(), key=_first_episode
-            )
+            spans = {(span.first, span.last): span for span in (*others, *left)}
+            leftovers = sorted(spans.values(), key=lambda span: span.first)
             done = PageProgress(upto=upto, leftovers=leftovers, watermark=None if self._again else watermark, full=full)
             return await self._parts.sleeptime.publisher.publish(tx, run, bank, proposed, done, wrong)
 
@@ -392,7 +391,3 @@ class _OperationAsk:
         if self._asking is None:
             raise ModelAnswerError("there is no model")
         return await self._asking.ask(self._operation, prompt, output, most_tokens=most_tokens, model=model)
-
-
-def _first_episode(leftover: Leftover) -> int:
-    return leftover.first

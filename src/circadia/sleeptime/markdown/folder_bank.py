@@ -53,12 +53,6 @@ class FolderEntry:
     is_pinned: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EntryCounts:
-    added: int = 0
-    removed: int = 0
-
-
 def note_text(text: str) -> str:
     """Return an entry's text as its note has it: without the secrets that redaction knows (DREAM-13)."""
     return redact(text)
@@ -80,7 +74,7 @@ class FolderBank:
                 bank = await self._memory.banks.change(tx, bank, by=SPEAKER, policy=policy)
             return bank
 
-    async def take_in_entries(self, bank: Bank, entries: Sequence[FolderEntry]) -> EntryCounts:
+    async def take_in_entries(self, bank: Bank, entries: Sequence[FolderEntry]) -> None:
         """Make the notes those of the files: entries by others become notes, and notes without an entry retire."""
         wanted = {
             text: entry
@@ -97,7 +91,6 @@ class FolderBank:
             async with self._store.begin_write() as tx:
                 for note in part:
                     await self._retire_note(tx, bank, note)
-        return EntryCounts(added=len(added), removed=len(removed))
 
     async def take_in_turns(self, bank: Bank, turns: Iterable[NewEpisode]) -> int:
         """Store the turns that the bank does not have; return how many are new."""

@@ -374,7 +374,7 @@ class SessionIntake:
         scan = await asyncio.to_thread(self.scan, state)
         turns = 0
         for session in scan.new:
-            said = await asyncio.to_thread(_gather_all, [session], state)
+            said = await asyncio.to_thread(list, gather(session, state.read.get(session.id, 0)))
             turns += await bank_of.take_in_turns(bank, said)
         read = {**state.read, **{session.id: session.last_line for session in scan.new}}
         return SessionCounts(sessions=len(scan.new), turns=turns, marks={**scan.marks, "read": read})
@@ -392,7 +392,3 @@ class SessionIntake:
                 f"{str(self._transcripts)!r} has sessions of several projects ({names}); choose one with --project"
             )
         return sessions
-
-
-def _gather_all(sessions: Sequence[TranscriptSession], state: DreamState) -> Sequence[NewEpisode]:
-    return [turn for session in sessions for turn in gather(session, state.read.get(session.id, 0))]

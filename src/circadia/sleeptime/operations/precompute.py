@@ -15,13 +15,14 @@ from typing import Final
 from circadia.answers.cleanup import clean_up
 from circadia.errors import UpstreamFailed
 from circadia.llm.chat_model import ModelAnswerError
-from circadia.records.answer import AnswerDay
+from circadia.records.agent import Agent
+from circadia.records.answer import AnswerDay, AnswerFrame
 from circadia.records.bank import Bank
 from circadia.records.change import Change
 from circadia.records.sleep_pass import Trigger
 from circadia.settings.answers import AnswersSettings
 from circadia.sleeptime.answers.answer_maker import AnswerMaker
-from circadia.sleeptime.answers.answer_run import AgentFrames, AnswerRun, fetch_recently_asked_agents
+from circadia.sleeptime.answers.answer_run import AnswerRun, fetch_recently_asked_agents
 from circadia.sleeptime.answers.doubts import settle_doubts
 from circadia.sleeptime.answers.sampling import AnswerSampler
 from circadia.sleeptime.budget.model_calls import OverBudget, PassPreempted
@@ -90,13 +91,13 @@ async def _make_answers(run: AnswerRun, counts: Counter[str]) -> None:
         agents = await _fetch_agents(run)
         await sampling.judge()
         most = count_affordable_questions(run.answer_services.settings, await _fetch_days(run)) if agents else 0
-        for agent in agents:
-            await making.answer_for_agent(agent, most)
+        for agent, frames in agents:
+            await making.answer_for_agent(agent, frames, most)
     finally:
         counts.update(answers=making.made, answers_judged=sampling.done)
 
 
-async def _fetch_agents(run: AnswerRun) -> Sequence[AgentFrames]:
+async def _fetch_agents(run: AnswerRun) -> Sequence[tuple[Agent, Sequence[AnswerFrame]]]:
     async with run.context.store.begin_read() as tx:
         bank = await tx.banks.get(run.bank.id)
         now = run.answer_services.clock.now()

@@ -56,9 +56,8 @@ class Rethink:
     name = "rethink"
     asks = True
 
-    def __init__(self, *, max_rethinks: int = MAX_RETHINKS, label: str = LABEL) -> None:
+    def __init__(self, *, max_rethinks: int = MAX_RETHINKS) -> None:
         self._most = max_rethinks
-        self._label = label
 
     def plan(self, view: PageContext) -> Sequence[Step]:
         """Return one step if there are notes that the blocks do not reflect, or that an edited block is about."""
@@ -106,11 +105,11 @@ class Rethink:
     def _writable(self, view: PageContext) -> Sequence[Block]:
         """Return the blocks that a pass may write, or a new one if there is none."""
         writable = [block for block in view.blocks if not block.read_only]
-        if writable or any(block.label == self._label for block in view.blocks):
+        if writable or any(block.label == LABEL for block in view.blocks):
             return writable
         return [
             Block(
-                bank_id=view.bank.id, label=self._label, version=0, parent=None, value="", limit=DEFAULT_LIMIT,
+                bank_id=view.bank.id, label=LABEL, version=0, parent=None, value="", limit=DEFAULT_LIMIT,
                 description="What was learned so far", by="", at=view.now,
             )
         ]  # fmt: skip

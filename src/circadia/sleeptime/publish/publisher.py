@@ -153,9 +153,9 @@ class Publisher:
 
     async def _apply(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> Change:
         done = await self._effects.apply(tx, bank, change, source_rows)
-        if done.why_not:
-            return self._with_state(done.change, ChangeState.REFUSED, done.why_not)
-        return self._with_state(done.change, ChangeState.PUBLISHED, done.change.why)
+        if isinstance(done, str):
+            return self._with_state(change, ChangeState.REFUSED, done)
+        return self._with_state(done, ChangeState.PUBLISHED, done.why)
 
     async def _retirement_limit(self, tx: Tx, bank: Bank) -> int:
         """Return how many notes this pass may retire; more wait for a person."""
