@@ -152,7 +152,7 @@ class PassRunner:
         if run.dry_run:
             return run
         context = PassContext(
-            store=self._store, now=self._clock.now(), yield_to_calls=self._yield_to_calls, embed=self._parts.embed,
+            store=self._store, yield_to_calls=self._yield_to_calls, embed=self._parts.embed,
             run=run, answer_services=self._parts.answer_services,
         )  # fmt: skip
         silent = self._asking is None or self._away

@@ -36,8 +36,6 @@ class BankSleepStatus:
     busy: bool
     begun: int
     """Passes that began within the last hour."""
-    begun_at: datetime | None = None
-    """When the first of those began."""
     fleet_begun: int = 0
     """Passes over all banks that began within the last hour."""
     fleet_limit: int = 600
@@ -83,85 +81,84 @@ _Sign = tuple[Trigger, datetime | None, str]
 """A trigger, when it fires (none if only an event can bring that), and its description then."""
 
 
-def decide_pass(policy: SleepPolicySettings, known: BankSleepStatus, now: datetime) -> PassDecision:
-    closed = _find_closed_gate(policy, known, now)
+def decide_pass(policy: SleepPolicySettings, status: BankSleepStatus, now: datetime) -> PassDecision:
+    closed = _find_closed_gate(policy, status, now)
     if closed is not None:
         return closed
-    signs = _list_signs(policy, known, now)
+    signs = _list_signs(policy, status, now)
     fired = [sign for sign in signs if sign[1] is not None and sign[1] <= now]
-    since = known.replying_since
+    since = status.replying_since
     reply_ends = None if since is None else since + timedelta(seconds=LONGEST_REPLY_SECONDS)
     for trigger, _, words in fired:
         if trigger is Trigger.LAG or reply_ends is None or reply_ends <= now:
-            full = trigger is Trigger.SCHEDULE and known.full
+            full = trigger is Trigger.SCHEDULE and status.full
             return PassDecision(trigger=trigger, gate=None, detail=words, at=None, full=full)
     if fired:
         return _closed_verdict(PassBlocker.REPLYING, f"an answer is under way; {fired[0][2]}", reply_ends)
-    at = min((at for at in (*(at for _, at, _ in signs), known.next_at) if at is not None), default=None)
-    if known.backlog.episodes:
-        return _closed_verdict(PassBlocker.NOBODY_DUE, _describe_backlog(policy, known.backlog, at), at)
+    at = min((at for at in (*(at for _, at, _ in signs), status.next_at) if at is not None), default=None)
+    if status.backlog.episodes:
+        return _closed_verdict(PassBlocker.NOBODY_DUE, _describe_backlog(policy, status.backlog, at), at)
     nothing = "nothing was said since the last pass"
-    if policy.documents and known.edited_at is not None:
+    if policy.documents and status.edited_at is not None:
         return _closed_verdict(PassBlocker.NOBODY_DUE, f"{nothing}; a block was written by somebody else", at)
     return _closed_verdict(PassBlocker.EMPTY, nothing, at)
 
 
-def _find_closed_gate(policy: SleepPolicySettings, known: BankSleepStatus, now: datetime) -> PassDecision | None:
+def _find_closed_gate(policy: SleepPolicySettings, status: BankSleepStatus, now: datetime) -> PassDecision | None:
     """Return the first gate that is closed whatever the triggers say."""
-    state = known.state
+    state = status.state
     if not policy.enabled:
         return _closed_verdict(PassBlocker.DISABLED, "sleep-time compute is switched off for this bank")
     if state.paused_by is not None:
         return _closed_verdict(PassBlocker.PAUSED, f"paused by {state.paused_by}")
-    if known.busy:
+    if status.busy:
         return _closed_verdict(PassBlocker.BUSY, "a pass of this bank has not ended")
     if state.not_before is not None and now < state.not_before <= now + FARTHEST:
         return _closed_verdict(PassBlocker.BACK_OFF, f"{state.failures} passes failed in a row", state.not_before)
-    if known.begun >= policy.passes_per_hour:
-        again = None if known.begun_at is None else known.begun_at + timedelta(hours=1)
-        return _closed_verdict(PassBlocker.PASSES, f"{known.begun} passes have begun within the hour", again)
-    if known.fleet_begun >= known.fleet_limit:
+    if status.begun >= policy.passes_per_hour:
+        return _closed_verdict(PassBlocker.PASSES, f"{status.begun} passes have begun within the hour")
+    if status.fleet_begun >= status.fleet_limit:
         return _closed_verdict(
-            PassBlocker.PASSES, f"{known.fleet_begun} passes over all banks have begun within the hour"
+            PassBlocker.PASSES, f"{status.fleet_begun} passes over all banks have begun within the hour"
         )
     return None
 
 
-def _list_signs(policy: SleepPolicySettings, known: BankSleepStatus, now: datetime) -> Sequence[_Sign]:
+def _list_signs(policy: SleepPolicySettings, status: BankSleepStatus, now: datetime) -> Sequence[_Sign]:
     """Return the enabled triggers, in order of precedence."""
-    backlog = known.backlog
+    backlog = status.backlog
     oldest, newest = backlog.oldest_at, backlog.newest_at
     if oldest is not None and newest is not None:
-        signs = _list_turn_signs(policy, known, oldest, newest, now)
-    elif any(not left.is_quarantined for left in known.state.leftovers) and policy.idle_seconds is not None:
+        signs = _list_turn_signs(policy, status, oldest, newest, now)
+    elif any(not left.is_quarantined for left in status.state.leftovers) and policy.idle_seconds is not None:
         signs = [(Trigger.IDLE, now, "what failed before is tried again")]
     else:
         signs = []
-    scheduled: _Sign = (Trigger.SCHEDULE, known.scheduled_at, f"its hour came at {known.scheduled_at}")
-    stale_at = now if policy.stale_share and known.stale >= policy.stale_share else None
-    stale: _Sign = (Trigger.STALE, stale_at, f"{known.stale:.0%} of the bank has gone stale since the last pass")
-    activity_times = [instant for instant in (newest, known.turn_at, known.edited_at) if instant is not None]
+    scheduled: _Sign = (Trigger.SCHEDULE, status.scheduled_at, f"its hour came at {status.scheduled_at}")
+    stale_at = now if policy.stale_share and status.stale >= policy.stale_share else None
+    stale: _Sign = (Trigger.STALE, stale_at, f"{status.stale:.0%} of the bank has gone stale since the last pass")
+    activity_times = [instant for instant in (newest, status.turn_at, status.edited_at) if instant is not None]
     quiet = QUIET_SECONDS if policy.idle_seconds is None else policy.idle_seconds
     edited = None
-    if policy.documents and known.edited_at is not None:
-        edited = now if known.asleep else max(activity_times) + timedelta(seconds=quiet)
+    if policy.documents and status.edited_at is not None:
+        edited = now if status.asleep else max(activity_times) + timedelta(seconds=quiet)
     return [scheduled, *signs, stale, (Trigger.DOCUMENT, edited, "a block was written by somebody else")]
 
 
 def _list_turn_signs(
-    policy: SleepPolicySettings, known: BankSleepStatus, oldest: datetime, newest: datetime, now: datetime
+    policy: SleepPolicySettings, status: BankSleepStatus, oldest: datetime, newest: datetime, now: datetime
 ) -> Sequence[_Sign]:
     """Return the triggers that need a new turn."""
-    backlog, lag, idle = known.backlog, policy.max_lag_minutes, policy.idle_seconds
-    full = "was too long for its model" if known.filled >= 1 else f"filled {known.filled:.0%} of its model's context"
-    end = known.ended
+    backlog, lag, idle = status.backlog, policy.max_lag_minutes, policy.idle_seconds
+    full = "was too long for its model" if status.filled >= 1 else f"filled {status.filled:.0%} of its model's context"
+    end = status.ended
     before_end = policy.at_end and end is not None and oldest <= end.at + timedelta(seconds=LATE_SECONDS)
-    overflows = policy.overflow_share and known.filled >= policy.overflow_share
+    overflows = policy.overflow_share and status.filled >= policy.overflow_share
     completed = policy.frequency_turns and backlog.turns >= policy.frequency_turns
     matters = policy.importance and backlog.importance >= policy.importance
     return [
-        *([] if known.once is None else [(known.once, now, "it was begun for that")]),
-        (Trigger.ASLEEP, now if policy.asleep and known.asleep else None, "all its agents sleep"),
+        *([] if status.once is None else [(status.once, now, "it was begun for that")]),
+        (Trigger.ASLEEP, now if policy.asleep and status.asleep else None, "all its agents sleep"),
         (
             Trigger.LAG,
             oldest + timedelta(minutes=lag) if lag else None,
@@ -175,7 +172,7 @@ def _list_turn_signs(
         (Trigger.OVERFLOW, now if overflows else None, f"a call {full}"),
         (
             Trigger.IDLE,
-            None if idle is None else max(newest, known.turn_at or newest) + timedelta(seconds=idle),
+            None if idle is None else max(newest, status.turn_at or newest) + timedelta(seconds=idle),
             f"nothing was said for {idle or 0:g} s",
         ),
         (Trigger.CADENCE, now if completed else None, f"{backlog.turns} turns were completed"),
@@ -186,21 +183,21 @@ def _list_turn_signs(
         ),
         (
             Trigger.EVERY,
-            _interval_due_at(policy, known, oldest, now),
+            _interval_due_at(policy, status, oldest, now),
             f"{backlog.conversations} conversations have something new since the last pass",
         ),
     ]
 
 
 def _interval_due_at(
-    policy: SleepPolicySettings, known: BankSleepStatus, oldest: datetime, now: datetime
+    policy: SleepPolicySettings, status: BankSleepStatus, oldest: datetime, now: datetime
 ) -> datetime | None:
     """Return when the interval since the last pass ends, if enough conversations have new turns."""
-    if known.backlog.conversations < (policy.conversations or 0):
+    if status.backlog.conversations < (policy.conversations or 0):
         return None
     if policy.every_hours is None:
         return now if policy.conversations else None
-    return min(known.rested_at or oldest, oldest) + timedelta(hours=policy.every_hours)
+    return min(status.rested_at or oldest, oldest) + timedelta(hours=policy.every_hours)
 
 
 def _describe_backlog(policy: SleepPolicySettings, backlog: Backlog, at: datetime | None) -> str:
