@@ -27,9 +27,8 @@ from circadia.records.end_user import display_alias
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.sleeptime.grounding.source_check import Sources, collect_sources, describe_ungrounded_claims
 from circadia.sleeptime.grounding.wording import find_addresses, one_line, refang, unfit_reason
-from circadia.sleeptime.proposals.numbered_lines import NumberedLines
 from circadia.sleeptime.proposals.operation import AskAnyModel
-from circadia.sleeptime.proposals.prompts import build_file_prompt
+from circadia.sleeptime.proposals.prompts import NumberedLines, build_file_prompt
 from circadia.stores.base import Tx
 
 _MAX_CHARACTERS: Final = 300

@@ -28,10 +28,16 @@ from circadia.sleeptime.budget.model_calls import Limit, Scope, Unit
 from circadia.sleeptime.budget.savings import WINDOW, Balance, compute_balances
 from circadia.sleeptime.proposals.notebook import Notebook
 from circadia.sleeptime.publish.publisher import Publisher
-from circadia.sleeptime.triggers.due import ActivityEnd, BankSleepStatus, PassDecision, decide_pass, describe_triggers
+from circadia.sleeptime.triggers.due import (
+    ActivityEnd,
+    BankSleepStatus,
+    PassDecision,
+    ScheduleHours,
+    decide_pass,
+    describe_triggers,
+)
 from circadia.sleeptime.triggers.open_turns import MAX_BANKS, BankBinding, OpenTurnTracker
 from circadia.sleeptime.triggers.pass_lifecycle import NewPass, PassLifecycle
-from circadia.sleeptime.triggers.schedule_hours import ScheduleHours
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 from circadia.suggestions import did_you_mean

@@ -18,9 +18,8 @@ from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, retire_note
-from circadia.sleeptime.proposals.numbered_lines import NumberedLines, estimate_line_tokens
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.proposals.prompts import build_prompt
+from circadia.sleeptime.proposals.prompts import NumberedLines, build_prompt, estimate_line_tokens
 from circadia.sleeptime.proposals.segments import Segment, split_segments
 from circadia.sleeptime.proposals.similarity import RelatedIndex
 

@@ -16,9 +16,8 @@ from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.operations.dedupe import is_repeat_demotion
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, retire_note
-from circadia.sleeptime.proposals.numbered_lines import NumberedLines
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.proposals.prompts import build_prompt
+from circadia.sleeptime.proposals.prompts import NumberedLines, build_prompt
 from circadia.sleeptime.proposals.similarity import RelatedIndex
 
 EACH: Final = 10

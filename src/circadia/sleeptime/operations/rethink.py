@@ -22,9 +22,8 @@ from circadia.sleeptime.grounding.relative_dates import add_dates_from_sources, 
 from circadia.sleeptime.grounding.wording import one_line, unfit_reason_for_block
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import write_block
-from circadia.sleeptime.proposals.numbered_lines import NumberedLines
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.proposals.prompts import build_prompt
+from circadia.sleeptime.proposals.prompts import NumberedLines, build_prompt
 
 MAX_RETHINKS: Final = 10
 """SLEEP-27: maximum edits of a pass."""

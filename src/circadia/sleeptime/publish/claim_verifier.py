@@ -20,9 +20,8 @@ from circadia.sleeptime.budget.savings import VERIFY
 from circadia.sleeptime.grounding.change_rules import source_ids_of
 from circadia.sleeptime.grounding.quotations import is_extract
 from circadia.sleeptime.grounding.wording import one_line
-from circadia.sleeptime.proposals.numbered_lines import NumberedLines
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.proposals.prompts import build_fixed_prompt
+from circadia.sleeptime.proposals.prompts import NumberedLines, build_fixed_prompt
 
 MAX_CLAIMS: Final = 40
 """Claims of a question; a page seldom has more."""
