@@ -19,6 +19,7 @@ from circadia.errors import UpstreamFailed
 from circadia.ids import AnswerId, BankId
 from circadia.lru import Lru
 from circadia.memory.context import Context
+from circadia.memory.episodes import is_text
 from circadia.memory.search.retrieval import Retrieval
 from circadia.records.answer import Answer, AnswerableQuestion, AnswerBasis, AnswerScope, LookupOutcome
 from circadia.records.bank import Bank
@@ -140,7 +141,7 @@ class AnswerLookup:
         self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, conversation: str | None = None,
         verdicts: KnownVerdicts = no_verdicts,
     ) -> LookupResult:  # fmt: skip
-        if not bank.answers or not question.strip() or len(question) > MAX_CHARACTERS or not _is_text(question):
+        if not bank.answers or not question.strip() or len(question) > MAX_CHARACTERS or not is_text(question):
             return MISS
         try:
             index = await self._index(tx, bank, scope, CALL_WAIT_SECONDS)
@@ -300,14 +301,6 @@ class AnswerLookup:
             _logger.warning("ready answers are unavailable for now: %s", error)
             raise
         return _LoadedVectors(vectors=vectors, freshness=AnswerFreshness(self._retrieval, vectors, self._words.name))
-
-
-def _is_text(question: str) -> bool:
-    try:
-        question.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 async def _load_index(scope: _ScopeIndex, empty: AnswerIndex) -> None:
