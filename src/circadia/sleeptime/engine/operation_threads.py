@@ -120,27 +120,29 @@ class _ThreadAsk:
 
 
 class _ThreadBankReader:
-    def __init__(self, here: _EventLoopBridge, look: BankReader) -> None:
+    def __init__(self, here: _EventLoopBridge, reader: BankReader) -> None:
         self._here = here
-        self._look = look
+        self._reader = reader
 
     @property
     def cached_episodes(self) -> Mapping[EpisodeId, Episode]:
-        return self._look.cached_episodes
+        return self._reader.cached_episodes
 
     async def fetch_episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
         known = self.cached_episodes
         if all(episode_id in known for episode_id in ids):
             return {episode_id: known[episode_id] for episode_id in ids}
-        return await self._here.run_in_loop(self._look.fetch_episodes(ids))
+        return await self._here.run_in_loop(self._reader.fetch_episodes(ids))
 
     async def search_related(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
         return (
-            await self._here.run_in_loop(self._look.search_related(texts, before=before, limit=limit)) if texts else []
+            await self._here.run_in_loop(self._reader.search_related(texts, before=before, limit=limit))
+            if texts
+            else []
         )
 
     async def fetch_note_uses(self, first: int) -> Mapping[int, datetime]:
-        return await self._here.run_in_loop(self._look.fetch_note_uses(first))
+        return await self._here.run_in_loop(self._reader.fetch_note_uses(first))
 
 
 class CachedBankReader:

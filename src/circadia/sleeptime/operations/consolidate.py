@@ -101,8 +101,8 @@ class Consolidate:
         for part in parts:
             lines.add_heading("Said now")
             lines.add_episodes(part.episodes)
-        most = max(400, ANSWER_TOKENS * len(step.episodes))
-        answer = await ask(build_prompt(self._prompt, view, lines.text), ConsolidationAnswer, most_tokens=most)
+        max_tokens = max(400, ANSWER_TOKENS * len(step.episodes))
+        answer = await ask(build_prompt(self._prompt, view, lines.text), ConsolidationAnswer, most_tokens=max_tokens)
         return await self._build_changes(view, parts, lines, answer, {note.text for note in projected})
 
     async def _build_changes(
@@ -170,7 +170,7 @@ def _build_step(parts: Sequence[Segment]) -> Step:
 
 
 async def _fetch_earlier_episodes(
-    view: PageContext, parts: Sequence[Segment], notes: Sequence[Note], most: int
+    view: PageContext, parts: Sequence[Segment], notes: Sequence[Note], limit: int
 ) -> Sequence[Episode]:
     """Return earlier episodes on the same subject that the shown notes do not cover."""
     noted_ids = {key for note in notes for key in note.evidence}
@@ -178,7 +178,7 @@ async def _fetch_earlier_episodes(
     earlier: dict[str, Episode] = {}
     texts = [" ".join(episode.text for episode in part.episodes)[:SEARCH_CHARACTERS] for part in parts]
     for words, rows in zip(
-        texts, await view.look.search_related(texts, before=before, limit=max(2, most // len(parts))), strict=True
+        texts, await view.look.search_related(texts, before=before, limit=max(2, limit // len(parts))), strict=True
     ):
         noted_episodes = [episode for episode in rows if episode.id in noted_ids]
         unnoted = (
@@ -190,7 +190,7 @@ async def _fetch_earlier_episodes(
         for episode in rows:
             if episode.id not in covered and not episode.stale and estimate_tokens(episode.text) > SHORT:
                 earlier[episode.id] = episode
-    return sorted(earlier.values(), key=lambda episode: episode.number)[:most]
+    return sorted(earlier.values(), key=lambda episode: episode.number)[:limit]
 
 
 @lru_cache(maxsize=CACHED_NOTES)

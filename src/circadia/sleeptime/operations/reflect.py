@@ -173,7 +173,7 @@ def _stale_lines(view: PageContext, rows: Iterable[Episode], sheet: NumberedLine
     return lines
 
 
-def _select_evidence(notes: Sequence[Note], most: int) -> Iterator[EpisodeId]:
+def _select_evidence(notes: Sequence[Note], limit: int) -> Iterator[EpisodeId]:
     for note in notes:
         ids = sorted(note.evidence)
-        yield from (ids if len(ids) <= most else [*ids[: most // 2], *ids[most // 2 - most :]])
+        yield from (ids if len(ids) <= limit else [*ids[: limit // 2], *ids[limit // 2 - limit :]])

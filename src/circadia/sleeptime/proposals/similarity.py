@@ -137,46 +137,48 @@ class RelatedIndex(Generic[Row]):
         weights = np.repeat(self._weight, self._count)
         self._lengths = np.sqrt(np.bincount(self._having, weights=weights, minlength=len(rows)))
 
-    def find_nearest(self, asked: Iterable[Episode | Note], most: int, *, min_similarity: float = 0.0) -> Sequence[Row]:
-        """Return up to `most` rows nearest to any of `asked`, without these; `min_similarity` is the minimum cosine."""
-        asked = list(asked)
+    def find_nearest(
+        self, queries: Iterable[Episode | Note], limit: int, *, min_similarity: float = 0.0
+    ) -> Sequence[Row]:
+        """Return up to `limit` rows nearest to any of `queries`, without these; `min_similarity` is the minimum cosine."""
+        queries = list(queries)
         best = np.zeros(len(self._rows))
-        for _, scores in self._score_batches(asked):
+        for _, scores in self._score_batches(queries):
             best = np.maximum(best, scores.max(axis=0))
-        return self._select_nearest(best, {row.id for row in asked}, most, min_similarity)
+        return self._select_nearest(best, {row.id for row in queries}, limit, min_similarity)
 
     def find_nearest_each(
-        self, asked: Sequence[Episode | Note], most: int, *, min_similarity: float = 0.0
+        self, queries: Sequence[Episode | Note], limit: int, *, min_similarity: float = 0.0
     ) -> Sequence[Sequence[Row]]:
         """Return the result of `find_nearest` for each row alone, in a fraction of the time."""
-        nearest: list[Sequence[Row]] = [()] * len(asked)
-        for first, scores in self._score_batches(asked):
+        nearest: list[Sequence[Row]] = [()] * len(queries)
+        for first, scores in self._score_batches(queries):
             for at, row in enumerate(scores, first):
-                nearest[at] = self._select_nearest(row, {asked[at].id}, most, min_similarity)
+                nearest[at] = self._select_nearest(row, {queries[at].id}, limit, min_similarity)
         return nearest
 
-    def _score_batches(self, asked: Sequence[Episode | Note]) -> Iterator[tuple[int, Array]]:
+    def _score_batches(self, queries: Sequence[Episode | Note]) -> Iterator[tuple[int, Array]]:
         """Yield batches: the index of the first row, and the cosines of the batch with all indexed rows."""
         at_once = max(1, CELLS // max(1, len(self._rows)))
-        for at in range(0, len(asked) if self._rows else 0, at_once):
-            yield at, self._scores([_subject_terms(row) for row in asked[at : at + at_once]])
+        for at in range(0, len(queries) if self._rows else 0, at_once):
+            yield at, self._scores([_subject_terms(row) for row in queries[at : at + at_once]])
 
-    def _select_nearest(self, scores: Array, same: set[str], most: int, min_similarity: float) -> Sequence[Row]:
+    def _select_nearest(self, scores: Array, same: set[str], limit: int, min_similarity: float) -> Sequence[Row]:
         near_enough = np.flatnonzero((scores > 0) & (scores >= min_similarity))
         order: list[int] = near_enough[np.argsort(-scores[near_enough], kind="stable")].tolist()
         near = (at for at in order if self._rows[at].id not in same)
-        return [self._rows[at] for at, _ in zip(near, range(most), strict=False)]
+        return [self._rows[at] for at, _ in zip(near, range(limit), strict=False)]
 
-    def _scores(self, asked: Sequence[Array]) -> Array:
+    def _scores(self, queries: Sequence[Array]) -> Array:
         """Return the cosine of each query, given by its terms, with each row."""
-        terms, rows = np.concatenate(asked), len(self._rows)
-        whose = np.repeat(np.arange(len(asked)), [len(row_terms) for row_terms in asked])
+        terms, rows = np.concatenate(queries), len(self._rows)
+        whose = np.repeat(np.arange(len(queries)), [len(row_terms) for row_terms in queries])
         at = np.searchsorted(self._terms, terms)
         known = at < len(self._terms)
         known[known] = self._terms[at[known]] == terms[known]
-        unknown = np.bincount(whose[~known], minlength=len(asked)) * self._squared_rarity(np.zeros(1))[0]
+        unknown = np.bincount(whose[~known], minlength=len(queries)) * self._squared_rarity(np.zeros(1))[0]
         at, whose = at[known], whose[known]
-        squares = list(_segment_sums(self._weight[at], np.searchsorted(whose, np.arange(len(asked) + 1))))
+        squares = list(_segment_sums(self._weight[at], np.searchsorted(whose, np.arange(len(queries) + 1))))
         lengths = np.sqrt(squares + unknown)
         telling = self._weight[at] > 0
         at, whose = at[telling], whose[telling]
@@ -184,9 +186,9 @@ class RelatedIndex(Generic[Row]):
         ends = np.cumsum(count)
         having = self._having[np.arange(count.sum()) + np.repeat(self._begin[at] - (ends - count), count)]
         cells = having + np.repeat(whose * rows, count)
-        shared = np.bincount(cells, weights=np.repeat(self._weight[at], count), minlength=len(asked) * rows)
+        shared = np.bincount(cells, weights=np.repeat(self._weight[at], count), minlength=len(queries) * rows)
         by_length = np.outer(np.where(lengths > 0, lengths, 1), np.where(self._lengths > 0, self._lengths, 1))
-        return shared.reshape(len(asked), rows) / by_length
+        return shared.reshape(len(queries), rows) / by_length
 
     def _squared_rarity(self, having: Array) -> Array:
         """Return the squared weight of words by the number of rows that have them."""
