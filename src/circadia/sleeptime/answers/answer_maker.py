@@ -45,7 +45,7 @@ class AnswerMaker:
         self.made = 0
 
     async def answer_for_agent(self, agent: Agent, frames: Sequence[AnswerFrame], max_questions: int) -> None:
-        """Answer up to `max_questions` expected questions of an agent. Raises OverBudget, PassPreempted, ModelAnswerError."""
+        """Answer up to so many expected questions of an agent. Raises OverBudget, PassPreempted, ModelAnswerError."""
         left = max_questions
         for at, frame in enumerate(frames):
             share = -(-left // (len(frames) - at))

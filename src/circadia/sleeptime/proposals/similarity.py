@@ -140,7 +140,7 @@ class RelatedIndex(Generic[Row]):
     def find_nearest(
         self, queries: Iterable[Episode | Note], limit: int, *, min_similarity: float = 0.0
     ) -> Sequence[Row]:
-        """Return up to `limit` rows nearest to any of `queries`, without these; `min_similarity` is the minimum cosine."""
+        """Return up to `limit` rows nearest to any of `queries`, without these; `min_similarity` is a cosine."""
         queries = list(queries)
         best = np.zeros(len(self._rows))
         for _, scores in self._score_batches(queries):
