@@ -178,7 +178,8 @@ class RelatedIndex(Generic[Row]):
         known[known] = self._terms[at[known]] == terms[known]
         unknown = np.bincount(whose[~known], minlength=len(queries)) * self._squared_rarity(np.zeros(1))[0]
         at, whose = at[known], whose[known]
-        squares = list(_segment_sums(self._weight[at], np.searchsorted(whose, np.arange(len(queries) + 1))))
+        weights, bounds = self._weight[at], np.searchsorted(whose, np.arange(len(queries) + 1)).tolist()
+        squares = [weights[begin:end].sum() for begin, end in pairwise(bounds)]
         lengths = np.sqrt(squares + unknown)
         telling = self._weight[at] > 0
         at, whose = at[telling], whose[telling]
@@ -209,11 +210,6 @@ def _subject_terms(row: Episode | Note) -> Array:
 @lru_cache(maxsize=CACHED_NOTES)
 def _note_terms(terms: bytes) -> Array:
     return np.setdiff1d(np.frombuffer(terms, np.uint32)[:MAX_TERMS], _stop_terms())
-
-
-def _segment_sums(values: Array, bounds: Array) -> Iterator[float]:
-    for begin, end in pairwise(bounds.tolist()):
-        yield values[begin:end].sum()
 
 
 @cache
