@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.language_suite import load_language_suite
 from benchmarks.minimal_edits import make_minimal_edits
 from benchmarks.report import Goal, Report, number
-from circadia.answers.identifiers import find_conflict
+from circadia.answers.question_text import find_conflict
 from circadia.clock import SystemClock
 from circadia.evaluation.judging import (
     JudgedPairs,

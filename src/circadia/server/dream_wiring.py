@@ -74,7 +74,7 @@ async def open_dream(
         worker = SleepWorker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None)
         stack.push_async_callback(worker.drain)
         yield Dream(
-            root, clock, ids, store, signals, sleeptime, worker, FolderBank(clock, store, memory), pinned,
+            root, clock, ids, store, sleeptime, worker, FolderBank(clock, store, memory), pinned,
         )  # fmt: skip
 
 

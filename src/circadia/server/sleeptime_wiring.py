@@ -69,8 +69,8 @@ def build_sleep_parts(
         _logger.info("%s", explain_missing_model(settings))
     own = load_own_operations(settings.sleeptime.own_operations)
     return SleepParts(
-        store=store, signals=signals, ids=ids, tier=sleeptime, operations=partial(choose_operations, own=own),
-        rules=RULES, verify=ClaimVerifier(), retrieval=memory.retrieval, mind=models[0], minds=models[1],
+        store=store, signals=signals, ids=ids, sleeptime=sleeptime, operations=partial(choose_operations, own=own),
+        rules=RULES, verify=ClaimVerifier(), retrieval=memory.retrieval, model=models[0], models=models[1],
         embed=None if memory.embedding is None else memory.embedding.catch_up,
     )  # fmt: skip
 

@@ -110,7 +110,7 @@ class GatewayAnswerDrafter:
             rests: AnswerBasis = await self._finder.fetch_rests(tx, present, context)
         headers = "\n".join(f"{name}: {value}" for name, value in frame.headers)
         return QuestionDraft(
-            mind=ReplayModel(self._clock, target.provider, target.codec, frame), most_tokens=max_tokens, rests=rests,
+            model=ReplayModel(self._clock, target.provider, target.codec, frame), most_tokens=max_tokens, rests=rests,
             prompt=Asking(
                 rules=f"POST {frame.target}\n{headers}",
                 data=prompt.with_context(context.stable, context.fitting).decode(),

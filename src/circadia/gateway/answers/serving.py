@@ -15,8 +15,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from circadia.answers.normalization import only_asks
-from circadia.answers.quality import are_answers_trusted, judged_use_limit
+from circadia.answers.question_text import only_asks
 from circadia.answers.services import MISS, AnswerFinder, LookupResult, no_verdicts
 from circadia.caches import BoundedDict
 from circadia.clock import Clock
