@@ -6,7 +6,7 @@ import pytest
 
 from circadia.ids import BankId
 from circadia.llm.usage import Usage
-from circadia.records.benefit import Benefit
+from circadia.records.sleep_call import Benefit
 from circadia.records.sleep_call import SleepCost
 from circadia.sleeptime.budget.savings import Balance, compute_balances
 from circadia.sleeptime.engine.health import SleepHealth

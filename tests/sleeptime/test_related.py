@@ -11,7 +11,7 @@ from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.proposals import similarity
 from circadia.sleeptime.proposals.similarity import RelatedIndex
-from circadia.testing import ManualClock
+from circadia.testing.clock import ManualClock
 
 TEXT = "harbour kettle violin garden tunnel pepper ladder marble quartz saddle lantern anchor basket copper"
 WORDS = TEXT.split()

@@ -12,10 +12,11 @@ from circadia.answers.cleanup import drop_ready_answers
 from circadia.answers.lookup import LEAST_SIMILARITY
 from circadia.answers.services import CheckedMatch, are_answers_trusted, judged_use_limit, no_verdicts
 from circadia.api.bodies import Body
-from circadia.api.memory.banks import User
-from circadia.api.pages import fetch_page
-from circadia.api.parts import ApiParts, Parts, Who, noun_router
-from circadia.api.references import named_agent
+from circadia.api.banks import User
+from circadia.api.context import fetch_page
+from circadia.api.parts import ApiParts, Parts
+from circadia.api.context import Who, noun_router
+from circadia.api.bodies import named_agent
 from circadia.errors import NotFound
 from circadia.ids import AgentId, AnswerId
 from circadia.records.agent import Agent, Name

@@ -17,7 +17,7 @@ from circadia.api.context import Context, Limit, Who, noun_router
 from circadia.errors import InvalidRequest, StorageUnavailable
 from circadia.memory.banks import NewBank
 from circadia.memory.forgetting import forget
-from circadia.memory.transfer.export import export_lines
+from circadia.memory.transfer.lines import export_lines
 from circadia.memory.transfer.importer import read_lines
 from circadia.records.agent import MOST_COUNTED, MOST_MEASURED, FirstMistake, Name
 from circadia.records.bank import Bank, BankPolicy

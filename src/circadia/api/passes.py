@@ -34,7 +34,7 @@ from circadia.schemas.passes import (
     PassView,
     SleeptimeStatusView,
 )
-from circadia.sleeptime.budget.benefit import Balance
+from circadia.sleeptime.budget.savings import Balance
 from circadia.sleeptime.engine.services import SleeptimeStatus
 from circadia.sleeptime.triggers.pass_lifecycle import TOPIC, NewPass
 from circadia.stores.base import Tx

@@ -32,8 +32,8 @@ from circadia.memory.search.postings import Postings
 from circadia.memory.search.row_table import NONE, RowTable
 from circadia.memory.search.terms import QUESTION
 from circadia.memory.search.vectors import Vectors
-from circadia.records.end_user import display_alias
-from circadia.records.excerpt import Excerpt
+from circadia.records.conversation import display_alias
+from circadia.records.index_entry import Excerpt
 from circadia.records.index_entry import BankHeads, IndexEntry, Layer
 from circadia.records.per_call import per_call
 

@@ -19,7 +19,8 @@ from circadia.records.episode import Episode
 from circadia.records.index_entry import TEXT, BankHeads, Excerpt, Layer
 from circadia.records.note import Note
 from circadia.stores.base import NotASingleRead, Store, Tx
-from circadia.stores.memory import Episodes, Notes
+from circadia.stores.sql.episodes import Episodes
+from circadia.stores.sql.notes import Notes
 
 AGAIN_SECONDS: Final = 1.0
 """Pause after a single read that was not enough: in a busy bank, each call finds something new."""

@@ -25,7 +25,7 @@ from circadia.records.block import Block
 from circadia.records.change import FORGOTTEN, Change, ChangeState
 from circadia.records.episode import Episode
 from circadia.records.sleep_pass import Pass, PassStatus
-from circadia.records.sleep_state import Leftover
+from circadia.records.sleep_pass import Leftover
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.budget.model_calls import OverBudget, PassModelClient, PassPreempted
 from circadia.sleeptime.engine.operation_threads import CachedBankReader, OperationThreads

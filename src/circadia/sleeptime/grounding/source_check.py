@@ -15,7 +15,7 @@ from itertools import chain, islice
 from typing import Final, cast
 
 from circadia.answers.question_text import CAPITALIZED_NOUNS
-from circadia.folding import to_ascii_digits
+from circadia.characters import to_ascii_digits
 from circadia.ids import EpisodeId
 from circadia.memory.search.languages import languages
 from circadia.memory.search.terms import words

@@ -27,7 +27,7 @@ from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding.relative_dates import add_dates, local_time
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals.operation import PageContext
-from circadia.visibility import visible_text
+from circadia.characters import visible_text
 
 FOLDER: Final = "prompts"
 SHARED: Final = "data"

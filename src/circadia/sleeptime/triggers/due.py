@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from circadia.records.schedule import Recurrence
 from circadia.records.sleep_pass import FARTHEST, PassBlocker, Trigger
-from circadia.records.sleep_state import Backlog, SleepState
+from circadia.records.sleep_pass import Backlog, SleepState
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.wake.scheduling.planning import SET_BACK
 from circadia.wake.scheduling.recurrence import last_between, next_after
