@@ -42,6 +42,7 @@ from benchmarks import (
     search_peers,
     startup,
     state,
+    week,
     world,
 )
 from benchmarks.processes import kill_children
@@ -92,6 +93,7 @@ def benchmarks(
         ),
         "dream_losses": lambda folder: dream_losses.run(folder, dream_losses.QUICK if quick else dream_losses.Size()),
         "grounding": grounding.run,
+        "week": week.run,
         "startup": lambda folder: startup.run(folder, startup.QUICK if quick else startup.Size()),
     }
 

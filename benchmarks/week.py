@@ -115,7 +115,7 @@ class Week:
         return before + turn.text
 
     def line_is_true(self, line: str, day: int) -> bool:
-        """Return whether a line of a block is true at the end of a day: no later fact has ended it, nor the calendar."""
+        """Return whether a line of a block is true at the end of a day: no fact has ended it, nor the calendar."""
         fact = next((each for each in self.fact if each.line and each.line in line), None)
         if fact is None or day > fact.until:
             return False

@@ -1,10 +1,13 @@
 """Run an evaluation for the command line, and keep what was measured however it ends."""
 
+import hashlib
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
@@ -16,6 +19,10 @@ from circadia.evaluation.comparison import dataset
 from circadia.evaluation.comparison.arms import Arm, CasePreparer
 from circadia.evaluation.comparison.dataset import Case
 from circadia.evaluation.comparison.measure import ArmComparison
+from circadia.evaluation.memory.arms import MemoryArm
+from circadia.evaluation.memory.findings import build_memory_findings
+from circadia.evaluation.memory.measure import AnswerFile, MemoryMeasurement, MemoryModels
+from circadia.evaluation.memory.talks import load_talks
 from circadia.evaluation.models import ModelChoice, open_eval_model
 from circadia.evaluation.recall import locomo
 from circadia.evaluation.recall.conversations import LongConversation
@@ -27,6 +34,8 @@ from circadia.llm.chat_model import ChatModel
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.settings import Settings
 from circadia.testing.rule_based_model import RuleBasedModel
+
+AnyArm = TypeVar("AnyArm", bound=StrEnum)
 
 CONTEXTS: Final = 20
 """Generated contexts for the scripted model."""
@@ -64,7 +73,7 @@ class StatefulRun:
         self._chosen = chosen
         self._around = around
         self._sizes = _parse_sizes(questions)
-        self._arms = _parse_arms(arms)
+        self._arms = _parse_arms(arms, Arm)
         self._expected = expected
         self._seed = seed
         self._at_once = at_once
@@ -165,6 +174,82 @@ class LocomoRun:
         return locomo.build_locomo_findings(self._measured, self._mind, command, self._around.clock.now())
 
 
+class MemoryRun:
+    """A run of `circadia eval memory`. Its file of answers is in `out`, and another run goes on with it."""
+
+    def __init__(
+        self,
+        around: EvalEnvironment,
+        *,
+        data: Path,
+        answering: ModelChoice | None,
+        judging: ModelChoice | None,
+        sleeping: ModelChoice | None,
+        arms: str,
+        talks: int | None,
+        questions: int | None,
+        budget_usd: float | None,
+        at_once: int,
+        out: Path | None,
+    ) -> None:
+        """Load the talks. Raises InvalidRequest: malformed options or data. NotFound: no such file."""
+        self._around = around
+        self._choices = (answering, judging, sleeping)
+        self._arms = [arm for arm in _parse_arms(arms, MemoryArm) if answering or arm is not MemoryArm.RECALL]
+        self._talks = [replace(talk, questions=talk.questions[:questions]) for talk in load_talks(data)[:talks]]
+        described = [hashlib.sha256(data.read_bytes()).hexdigest()[:12]]
+        described += [
+            "none" if chosen is None else f"{chosen.upstream or ''}/{chosen.model}" for chosen in self._choices
+        ]
+        self._file = AnswerFile(None if out is None else out / "answers.jsonl", " ".join(described))
+        self._budget_usd = budget_usd
+        self._at_once = at_once
+        self._names = {"answers": "", "judge": "", "passes": ""}
+        self._measuring: MemoryMeasurement | None = None
+
+    async def run(self) -> None:
+        """Measure. Raises CircadiaError: a model cannot be reached."""
+        around = self._around
+        async with AsyncExitStack() as stack:
+            models: list[ChatModel | None] = []
+            for name, chosen in zip(self._names, self._choices, strict=True):
+                model = None
+                if chosen is not None:
+                    opened = open_eval_model(chosen, around.settings, around.environment, around.clock)
+                    model = await stack.enter_async_context(opened)
+                    self._names[name] = f"{model.name} of {model.upstream}"
+                models.append(model)
+            self._measuring = measuring = MemoryMeasurement(
+                self._talks, self._arms,
+                MemoryModels(answering=models[0], judging=models[1], sleeping=models[2]), around.clock, self._file,
+                budget_nanousd=None if self._budget_usd is None else round(self._budget_usd * 1e9),
+                at_once=self._at_once,
+            )  # fmt: skip
+            self._print_estimate(measuring)
+            with _build_progress(around.to) as bar:
+                task = bar.add_task("answers", total=measuring.step_count)
+                await measuring.run(lambda: bar.advance(task))
+
+    def _print_estimate(self, measuring: MemoryMeasurement) -> None:
+        left = measuring.step_count - len(measuring.file.answers)
+        if not self._names["answers"] or not left:
+            return
+        read, written, price = measuring.estimate()
+        told = "an unknown price" if price is None else f"at most {price / 1e9:.2f} USD"
+        self._around.to.print(
+            f"{left:,} answers of {self._names['answers']}, with verdicts of {self._names['judge']}: about {read:,} "
+            f"tokens in and {written:,} out, {told}"
+            + ("." if self._choices[2] is None else f"; passes of {self._names['passes']} not counted."),
+            soft_wrap=True,
+        )
+
+    def build_findings(self, command: str) -> Findings | None:
+        """Return the findings; None if nothing was measured."""
+        if self._measuring is None or not self._file.answers:
+            return None
+        return build_memory_findings(self._measuring, self._arms, self._names, command, self._around.clock.now())
+
+
 def _build_progress(to: Console) -> Progress:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     return Progress(*columns, TimeRemainingColumn(), console=to, transient=True, disable=not sys.stderr.isatty())
@@ -186,9 +271,9 @@ def _parse_sizes(given: str) -> list[int]:
     return sizes
 
 
-def _parse_arms(given: str) -> list[Arm]:
+def _parse_arms(given: str, kind: type[AnyArm]) -> list[AnyArm]:
     named = [name.strip() for name in given.split(",")]
-    unknown = [name for name in named if name not in set(Arm)]
+    unknown = [name for name in named if name not in set(kind)]
     if unknown:
-        raise InvalidRequest(f"no arm {unknown[0]!r}; known: {', '.join(Arm)}")
-    return [arm for arm in Arm if arm in named]
+        raise InvalidRequest(f"no arm {unknown[0]!r}; known: {', '.join(kind)}")
+    return [arm for arm in kind if arm in named]
