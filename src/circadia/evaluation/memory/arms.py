@@ -50,7 +50,7 @@ class RecallStep(BaseModel):
     answer: str = Field(default="", description="The answer alone.")
 
 
-class ArmRunner:
+class TalkAnswerer:
     """Answers the questions about one talk, whose bank is filled."""
 
     def __init__(self, running: PassHarness, bank: Bank, talk: AskedTalk, policy: AgentPolicy) -> None:

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from circadia.clock import Clock
 from circadia.errors import InvalidRequest
 from circadia.evaluation.asker import Asker, EvaluationUsage
-from circadia.evaluation.memory.arms import ArmRunner, MemoryArm
+from circadia.evaluation.memory.arms import MemoryArm, TalkAnswerer
 from circadia.evaluation.memory.grading import GRADE_TOKENS, grade
 from circadia.evaluation.memory.talks import AskedQuestion, AskedTalk, trust_of
 from circadia.evaluation.recall.pass_harness import PassFailed, PassHarness, RecordingModel, open_pass_harness
@@ -164,11 +164,11 @@ class MemoryMeasurement:
                         store, signals, sleeping, clock=self._clock, embedder=embedder
                     ) as running:
                         bank = await self._remember(running, talk)
-                        runner = ArmRunner(running, bank, talk, self._policy)
+                        runner = TalkAnswerer(running, bank, talk, self._policy)
                         await self._ask(runner, left, advance)
 
     async def _ask(
-        self, runner: ArmRunner, left: Sequence[tuple[AskedQuestion, MemoryArm]], advance: Callable[[], None]
+        self, runner: TalkAnswerer, left: Sequence[tuple[AskedQuestion, MemoryArm]], advance: Callable[[], None]
     ) -> None:
         tasks = [asyncio.create_task(self._measure(runner, question, arm, advance)) for question, arm in left]
         try:
@@ -205,7 +205,7 @@ class MemoryMeasurement:
         return bank
 
     async def _measure(
-        self, runner: ArmRunner, question: AskedQuestion, arm: MemoryArm, advance: Callable[[], None]
+        self, runner: TalkAnswerer, question: AskedQuestion, arm: MemoryArm, advance: Callable[[], None]
     ) -> None:
         async with self._turn:
             spent = sum(each.nanousd or 0 for each in self.file.answers.values())
