@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.minimal_edits import make_minimal_edits
 from benchmarks.report import Goal, Report, number
-from circadia.answers.identifiers import find_conflict
+from circadia.answers.question_text import find_conflict
 from circadia.clock import SystemClock
 from circadia.evaluation.judge_run import read_pairs
 from circadia.evaluation.judging import JudgedPairs, PairJudge, build_erring_judge, judge_pairs

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.recall import LongConversation
 from benchmarks.voiding_suite import VoidingCase, VoidingLanguage, voiding_suite
 from circadia.answers.freshness import prepare_question
-from circadia.answers.normalization import only_asks
+from circadia.answers.question_text import only_asks
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.search import later_rows
 from circadia.memory.search.columns import Array

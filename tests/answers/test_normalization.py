@@ -2,7 +2,7 @@
 
 import pytest
 
-from circadia.answers.normalization import normalize, only_asks
+from circadia.answers.question_text import normalize, only_asks
 from circadia.testing.language_suite import load_language_suite
 
 

@@ -11,8 +11,8 @@ from circadia.errors import InvalidRequest
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.memory.banks import BankService
 from circadia.memory.episodes import EpisodeService, NewEpisode
-from circadia.memory.transfer.export import export_lines
 from circadia.memory.transfer.importer import BankImporter, ImportCounts, read_lines
+from circadia.memory.transfer.lines import export_lines
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.block import Block, BlockSpan
 from circadia.records.episode import Demotion, EpisodeKind

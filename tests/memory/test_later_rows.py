@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from circadia.memory.search.columns import Array
-from circadia.memory.search.index import BankIndex
+from circadia.memory.search.index import BankIndex, Question
 from circadia.memory.search.later_rows import LaterRows
-from circadia.memory.search.question import Question
 from circadia.memory.search.terms import question_stems, stored_terms
 from circadia.memory.search.vectors import stored_vector
 from circadia.records.index_entry import BankHeads, IndexEntry, Layer

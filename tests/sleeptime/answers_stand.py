@@ -36,14 +36,16 @@ from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.server.memory_wiring import build_memory_services
 from circadia.settings import Settings, UpstreamSettings
 from circadia.settings.answers import AnswersSettings
-from circadia.sleeptime.answers.phrasing import PredictedQuestion, Predictions
+from circadia.settings.sleeptime import SleeptimeSettings
+from circadia.sleeptime.answers.prediction import PredictedQuestion, Predictions, QuestionVerdicts
 from circadia.sleeptime.answers.sampling import SameAnswerVerdict
-from circadia.sleeptime.answers.verdicts import QuestionVerdicts
 from circadia.sleeptime.budget.model_calls import Limit, PassModelClient, PassPreempted, PendingQuestions
-from circadia.sleeptime.engine.pass_runner import PassOutcome, PassRunner
+from circadia.sleeptime.engine.pass_runner import PassOutcome, PassRunner, SleepParts
+from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.operations.precompute import Precompute
 from circadia.sleeptime.publish.effects import Effects
 from circadia.sleeptime.publish.publisher import Publisher
+from circadia.sleeptime.triggers.pass_lifecycle import PassLifecycle
 from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
@@ -224,23 +226,39 @@ class Hall:
         asking = None
         if mind is not None:
             asking = PassModelClient(
-                self.clock, self.ids, self.store, mind, run, self.limits, stop=stop, flying=self.flying, alone=True
+                self.clock,
+                self.ids,
+                self.store,
+                mind,
+                run,
+                self.limits,
+                stop=stop,
+                open_questions=self.flying,
+                alone=True,
             )
-        publisher = Publisher(self.clock, Effects(self.clock, self.memory))
-        running = PassRunner(
-            self.clock, self.store, publisher, [Precompute()] if mind is not None else [], (),
-            asking, go_on, retrieval=self.memory.retrieval, readying=self.readying(),
-        )  # fmt: skip
+        operations = [Precompute()] if mind is not None else []
+        running = PassRunner(self.clock, self.parts(answer_services=self.readying()), operations, asking, go_on)
         outcome = await running.run_pass(run, self.bank)
         async with self.store.begin_write() as tx:
             ended = replace(outcome.run, status=outcome.status, ended_at=self.clock.now(), detail=outcome.detail)
             assert await tx.passes.save(ended, origin=outcome.run)
         return outcome
 
+    def parts(self, **more: Any) -> SleepParts:
+        """Return what passes over the bank run with."""
+        signals, settings = LocalSignals(), SleeptimeSettings.model_validate({})
+        rows = PassLifecycle(self.clock, self.ids, EventLog(self.clock, signals))
+        publisher = Publisher(self.clock, Effects(self.clock, self.memory))
+        tier = SleeptimeService(self.clock, self.memory.events, settings, rows, publisher)
+        return SleepParts(
+            store=self.store, signals=signals, ids=self.ids, sleeptime=tier, operations=lambda _, __, ___: [],
+            retrieval=self.memory.retrieval, **more,
+        )  # fmt: skip
+
     def readying(self) -> AnswerServices:
         """Return what a new process would make answers ready with."""
         return AnswerServices(
-            ahead=GatewayAnswerDrafter(self.clock, self.store, self.memory, self.lookup, {"mock": self.provider}),
+            drafter=GatewayAnswerDrafter(self.clock, self.store, self.memory, self.lookup, {"mock": self.provider}),
             validator=self._answer_lookup(), settings=self.settings, clock=self.clock, ids=self.ids,
         )  # fmt: skip
 

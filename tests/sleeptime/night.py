@@ -78,8 +78,8 @@ class Night:
             await tx.passes.add(run)
         asking = PassModelClient(stand.clock, stand.ids, stand.store, self.mind, run, [])
         running = PassRunner(
-            stand.clock, stand.store, stand.publisher, self.operations, self.rules, asking,
-            lambda: asyncio.sleep(0), retrieval=stand.memory.retrieval, verify=ClaimVerifier(),
+            stand.clock, stand.parts(rules=self.rules), self.operations, asking, lambda: asyncio.sleep(0),
+            verify=ClaimVerifier(),
         )  # fmt: skip
         outcome = await running.run_pass(run, stand.bank)
         async with stand.store.begin_write() as tx:

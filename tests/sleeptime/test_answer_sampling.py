@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from circadia.answers.quality import are_answers_trusted
+from circadia.answers.services import are_answers_trusted
 from circadia.ids import AgentId, AnswerId, BankId
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.memory.blocks import BlockAuthor, BlockUpdate
@@ -160,10 +160,12 @@ async def test_it_yields_between_the_uses_that_it_looks_through(one: Hall) -> No
 
     run, readying = await one.begun(), one.readying()
     ground = PassContext(
-        store=one.store, now=one.clock.now(), go_on=go_on, run=run, readying=readying
+        store=one.store, now=one.clock.now(), yield_to_calls=go_on, run=run, answer_services=readying
     )  # fmt: skip
     with pytest.raises(PassPreempted):
-        await AnswerSampler(AnswerRun(bank=one.bank, ground=ground, readying=readying, ask=_unasked, run=run)).judge()
+        await AnswerSampler(
+            AnswerRun(bank=one.bank, context=ground, answer_services=readying, ask=_unasked, sleep_pass=run)
+        ).judge()
     assert len(one.up.requests) == 1, "nothing was asked yet"
 
 

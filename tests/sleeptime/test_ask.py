@@ -193,7 +193,9 @@ async def test_a_question_that_is_dropped_waits_for_no_database(store: Store) ->
         return Word(word="never")
 
     flying: PendingQuestions = {}
-    asking = PassModelClient(ManualClock(), CountedIds(""), disk, ScriptedChatModel(never), PASS, [], flying=flying)
+    asking = PassModelClient(
+        ManualClock(), CountedIds(""), disk, ScriptedChatModel(never), PASS, [], open_questions=flying
+    )
     waiting = asyncio.create_task(asking.ask("reflect", PROMPT, Word, most_tokens=50))
     async with asyncio.timeout(60):
         await begun.wait()

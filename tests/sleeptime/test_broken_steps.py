@@ -78,7 +78,7 @@ class Closing(Pairs):
 
     name = "own_closing"
 
-    async def close(self, bank: Bank, ground: PassContext) -> Mapping[str, int]:
+    async def close(self, bank: Bank, context: PassContext) -> Mapping[str, int]:
         raise HalfError
 
 
@@ -213,7 +213,7 @@ async def test_a_pass_over_the_whole_bank_that_goes_on_does_not_begin_anew(stand
 class Unclosed(Own):
     """Another one, that fails once all is published."""
 
-    async def close(self, bank: Bank, ground: PassContext) -> Mapping[str, int]:
+    async def close(self, bank: Bank, context: PassContext) -> Mapping[str, int]:
         raise KeyError("poison")
 
 

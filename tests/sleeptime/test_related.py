@@ -9,8 +9,8 @@ from circadia.memory.search.terms import stored_terms
 from circadia.records.bank import Trust
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
-from circadia.sleeptime.proposals import related_rows
-from circadia.sleeptime.proposals.related_rows import RelatedIndex
+from circadia.sleeptime.proposals import similarity
+from circadia.sleeptime.proposals.similarity import RelatedIndex
 from circadia.testing import ManualClock
 
 TEXT = "harbour kettle violin garden tunnel pepper ladder marble quartz saddle lantern anchor basket copper"
@@ -42,12 +42,12 @@ def some(seed: int, count: int) -> list[str]:
 def test_what_is_near_to_several_is_what_is_near_to_any_of_them(
     monkeypatch: pytest.MonkeyPatch, many: int, most_cells: int
 ) -> None:
-    monkeypatch.setattr(related_rows, "CELLS", most_cells)
+    monkeypatch.setattr(similarity, "CELLS", most_cells)
     there = RelatedIndex([note(at, text) for at, text in enumerate(some(1, many))])
     asked = [said(at, text) for at, text in enumerate([*some(2, 4), "", "nobody knows zebras"])]
     for least in (0.0, 0.2, 0.5):
-        alone = {row.id for each in asked for row in there.find_nearest([each], many, least=least)}
-        assert {row.id for row in there.find_nearest(asked, many, least=least)} == alone
+        alone = {row.id for each in asked for row in there.find_nearest([each], many, min_similarity=least)}
+        assert {row.id for row in there.find_nearest(asked, many, min_similarity=least)} == alone
 
 
 def test_rows_that_came_since_are_found_as_if_all_were_looked_at_anew() -> None:
@@ -63,14 +63,14 @@ def test_rows_that_came_since_are_found_as_if_all_were_looked_at_anew() -> None:
 
 @pytest.mark.parametrize("most_cells", [1, 70, 500_000])
 def test_many_are_looked_for_at_once_as_each_alone(most_cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(related_rows, "CELLS", most_cells)
+    monkeypatch.setattr(similarity, "CELLS", most_cells)
     rows = [note(number, text) for number, text in enumerate(some(5, 40), 1)]
     strangers = [note(100, "nobody else says zeppelin"), note(101, "the of and"), note(102, "")]
     asked = [*rows[:15], *strangers, *(said(number, text) for number, text in enumerate(some(6, 12), 1))]
     near = RelatedIndex(rows)
     for least in (0.0, 0.3):
-        assert near.find_nearest_each(asked, 3, least=least) == [
-            near.find_nearest([one], 3, least=least) for one in asked
+        assert near.find_nearest_each(asked, 3, min_similarity=least) == [
+            near.find_nearest([one], 3, min_similarity=least) for one in asked
         ]
     assert any(near.find_nearest_each(asked, 3))
     assert list(RelatedIndex[Note]([]).find_nearest_each(asked, 3)) == [()] * len(asked)

@@ -7,8 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from circadia.answers.identifiers import find_conflict
-from circadia.answers.normalization import NormalizedText, normalize
+from circadia.answers.question_text import NormalizedText, find_conflict, normalize
 from circadia.answers.services import Match
 from circadia.ids import AnswerId
 from circadia.memory.search.columns import Array, Column

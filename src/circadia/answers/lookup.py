@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from circadia.answers.freshness import AnswerFreshness, fetch_rests
 from circadia.answers.index import AnswerIndex, TextVectors
-from circadia.answers.normalization import MAX_CHARACTERS
+from circadia.answers.question_text import MAX_CHARACTERS
 from circadia.answers.services import MISS, CheckedMatch, KnownVerdicts, LookupResult, Match, Validity, no_verdicts
 from circadia.clock import Clock
 from circadia.errors import UpstreamFailed
@@ -140,10 +140,6 @@ class AnswerLookup:
         self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, conversation: str | None = None,
         verdicts: KnownVerdicts = no_verdicts,
     ) -> LookupResult:  # fmt: skip
-        """Return the result for a question in a reading transaction in which `bank` was read.
-
-        A call waits at most 200 ms for an index to load; then it is a miss with `loading` set.
-        """
         if not bank.answers or not question.strip() or len(question) > MAX_CHARACTERS or not _is_text(question):
             return MISS
         try:

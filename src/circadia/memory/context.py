@@ -32,7 +32,7 @@ HITS_PER_READ: Final = 32
 CACHED_BANKS: Final = 1_000
 CACHED_LINES: Final = 10_000
 """Rendered notes and episodes that are cached, about 1 KB each."""
-MOST_KNOWN: Final = DEPTH - MAX_HITS
+MAX_KNOWN: Final = DEPTH - MAX_HITS
 """Most extra hits that are searched for because the conversation may contain them already."""
 LONGEST: Final = TEXT - 1
 """Characters of an episode or note in a context; the rest is cut off and marked."""
@@ -114,7 +114,7 @@ class ContextBuilder:
         if fitting_tokens <= 0:
             question = None
         if question is not None:  # known hits must not displace unknown ones
-            question = replace(question, limit=MAX_HITS + min(len(known), MOST_KNOWN))
+            question = replace(question, limit=MAX_HITS + min(len(known), MAX_KNOWN))
         search_result = await self._retrieval.read_bank(tx, bank, question)
         parts = self._render_blocks(bank.id, search_result.blocks)
         stable, blocks, left_out = _build_stable_part([part for part in parts if part.block.pinned], stable_tokens)
@@ -213,8 +213,8 @@ def render_block(block: Block) -> str:
 
 def render_correction(line: str) -> str:
     """Return the line that takes back an earlier one."""
-    told = line.removeprefix("- ")
-    cut = told if len(told) <= SHOWN_OF_SUPERSEDED else f"{told[:SHOWN_OF_SUPERSEDED]} […]"
+    statement = line.removeprefix("- ")
+    cut = statement if len(statement) <= SHOWN_OF_SUPERSEDED else f"{statement[:SHOWN_OF_SUPERSEDED]} […]"
     return f"- No longer valid: {cut}"
 
 

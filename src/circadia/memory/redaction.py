@@ -100,7 +100,7 @@ def _statement_pattern(names: str, said: str) -> re.Pattern[str]:
     return re.compile(rf"((?:{names})(?:{said}))(?=\S{{0,60}}[\d!#$%&*?@^_])(?!\[redacted)\S{{3,}}", re.I)
 
 
-_ALIKE: Final = (("\u017f", "s"), ("\u0130", "i"), ("\u0131", "i"), ("\u212a", "k"))
+_LOOKALIKES: Final = (("\u017f", "s"), ("\u0130", "i"), ("\u0131", "i"), ("\u212a", "k"))
 """Characters that a case-insensitive pattern takes for an ASCII letter."""
 _LONG: Final = re.compile(r"[A-Za-z0-9_.:-]{15}")
 """Present in each key of `_KEYS` and in few other texts; searching for it takes a tenth of the time."""
@@ -299,7 +299,7 @@ def redact(text: str) -> str:
 
 def _find_signs(text: str) -> set[str]:
     small = text
-    for lookalike, letter in () if text.isascii() else _ALIKE:
+    for lookalike, letter in () if text.isascii() else _LOOKALIKES:
         small = small.replace(lookalike, letter)
     small = small.lower()
     return {sign for sign in _SIGNS if sign in small}

@@ -21,9 +21,8 @@ from circadia.sleeptime.markdown.dream_state import DreamVerdict, load_state, sa
 from circadia.sleeptime.markdown.dream_status import DreamStatus, fetch_status, is_due
 from circadia.sleeptime.markdown.folder_lock import lock_memory_folder
 from circadia.sleeptime.markdown.history import HistoryEntry
-from circadia.sleeptime.markdown.project_folder import find_memory_folder, find_transcripts
 from circadia.sleeptime.markdown.publication import PublicationResult
-from circadia.sleeptime.markdown.session_intake import SessionIntake
+from circadia.sleeptime.markdown.sessions import SessionIntake, find_memory_folder, find_transcripts
 from circadia.sleeptime.triggers.dream_requests import DreamRequests
 from circadia.stores.event_log import EventLog
 

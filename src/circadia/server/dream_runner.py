@@ -16,7 +16,7 @@ from circadia.ids import DreamId
 from circadia.jobs.guarded_step import run_guarded
 from circadia.jobs.result_writer import UNSTORABLE, write_result
 from circadia.memory.services import MemoryServices
-from circadia.memory.transfer.copying import copy_bank
+from circadia.memory.transfer.importer import copy_bank
 from circadia.records.dream_job import OPEN_DREAMS, DreamJob, DreamJobStatus, DreamMode, DreamSource
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.server.basis import ServerBasis

@@ -13,7 +13,7 @@ from circadia.server.dream_wiring import open_dream
 from circadia.settings import Settings
 from circadia.sleeptime.markdown.dream_report import DreamReport
 from circadia.sleeptime.markdown.dream_status import is_due
-from circadia.sleeptime.markdown.session_intake import SessionIntake
+from circadia.sleeptime.markdown.sessions import SessionIntake
 
 _logger = logging.getLogger(__name__)
 

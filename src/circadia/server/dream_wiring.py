@@ -62,6 +62,4 @@ async def open_dream(
             rules=(*FOLDER_RULES, pinned.check),
         )
         stack.push_async_callback(worker.drain)
-        yield Dream(
-            root, clock, ids, store, signals, tier, worker, FolderBank(clock, store, memory), pinned,
-        )  # fmt: skip
+        yield Dream(root, clock, ids, store, tier, worker, FolderBank(clock, store, memory), pinned)

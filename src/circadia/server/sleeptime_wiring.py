@@ -27,8 +27,7 @@ from circadia.memory.services import MemoryServices
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepModelSettings
 from circadia.sleeptime.budget.savings import Savings
-from circadia.sleeptime.engine.agents import SleeptimeAgents
-from circadia.sleeptime.engine.pass_tasks import Operations, SleepParts
+from circadia.sleeptime.engine.pass_runner import Operations, SleepParts
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.grounding.change_rules import Rule
@@ -98,13 +97,12 @@ def build_sleep_worker(
     operations = choose or partial(choose_operations, own=own)
     readying = None
     if ahead is not None and lookup is not None:
-        readying = AnswerServices(ahead=ahead, validator=lookup, settings=settings.answers, clock=clock, ids=ids)
+        readying = AnswerServices(drafter=ahead, validator=lookup, settings=settings.answers, clock=clock, ids=ids)
     parts = SleepParts(
-        store=store, signals=signals, ids=ids, tier=tier, operations=operations, rules=rules, verify=ClaimVerifier(),
-        retrieval=memory.retrieval, mind=minds[0], minds=minds[1],
+        store=store, signals=signals, ids=ids, sleeptime=tier, operations=operations, rules=rules,
+        verify=ClaimVerifier(), retrieval=memory.retrieval, model=minds[0], models=minds[1],
         embed=None if memory.embedding is None else memory.embedding.catch_up,
-        on_pass_end=None if wakes is None else SleeptimeAgents(wakes).wake_after_pass, traces=traces or Traces(),
-        readying=readying,
+        wakes=wakes, traces=traces or Traces(), answer_services=readying,
     )  # fmt: skip
     return SleepWorker(
         clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None, leads=leads, due=due

@@ -17,8 +17,7 @@ from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.llm.usage import Usage
 from circadia.memory.search.terms import STOP_WORDS, question_terms
 from circadia.sleeptime.answers.doubts import AnswerVerdict, AnswerVerdicts
-from circadia.sleeptime.answers.phrasing import PredictedQuestion, Predictions
-from circadia.sleeptime.answers.verdicts import QuestionVerdict, QuestionVerdicts
+from circadia.sleeptime.answers.prediction import PredictedQuestion, Predictions, QuestionVerdict, QuestionVerdicts
 from circadia.sleeptime.operations.compress import SummaryDraft
 from circadia.sleeptime.operations.consolidate import ConsolidationAnswer, NoteDraft
 from circadia.sleeptime.operations.contradictions import ComparisonAnswer, Contradiction

@@ -10,8 +10,7 @@ from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.records.dream_job import DreamMode
 from circadia.sleeptime.markdown import history, publication
-from circadia.sleeptime.markdown.diary import read_diary
-from circadia.sleeptime.markdown.dream_report import DreamOutcome
+from circadia.sleeptime.markdown.dream_report import DreamOutcome, read_diary
 from circadia.sleeptime.markdown.dream_state import DreamBlocker, load_state, save_state
 from circadia.sleeptime.markdown.dream_status import fetch_status, is_due
 from circadia.testing.scripted_model import ScriptedChatModel

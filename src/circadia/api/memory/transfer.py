@@ -12,8 +12,8 @@ from circadia.agents.access import require_operator
 from circadia.api.memory.banks import User
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.errors import StorageUnavailable
-from circadia.memory.transfer.export import export_lines
 from circadia.memory.transfer.importer import read_lines
+from circadia.memory.transfer.lines import export_lines
 from circadia.records.agent import MOST_COUNTED
 from circadia.schemas.banks import ImportedView
 

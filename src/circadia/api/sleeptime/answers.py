@@ -10,8 +10,7 @@ from pydantic import Field
 from circadia.agents.access import require_operator
 from circadia.answers.cleanup import drop_ready_answers
 from circadia.answers.lookup import LEAST_SIMILARITY
-from circadia.answers.quality import are_answers_trusted, judged_use_limit
-from circadia.answers.services import CheckedMatch, no_verdicts
+from circadia.answers.services import CheckedMatch, are_answers_trusted, judged_use_limit, no_verdicts
 from circadia.api.bodies import Body
 from circadia.api.memory.banks import User
 from circadia.api.pages import fetch_page

@@ -7,7 +7,7 @@ from circadia.records.sleep_call import FORGOTTEN, SleepCost
 from circadia.records.sleep_pass import Pass
 from circadia.schemas.passes import PassCostLine, PassCostView, PassDetail, PassView
 from circadia.schemas.sleeptime import BalanceView, PassDecisionView, SleeptimeStatusView
-from circadia.sleeptime.budget.benefit import Balance
+from circadia.sleeptime.budget.savings import Balance
 from circadia.sleeptime.engine.services import SleeptimeStatus
 from circadia.stores.base import Tx
 

@@ -36,13 +36,11 @@ from circadia.server.dream_wiring import open_dream
 from circadia.server.sleeptime_wiring import build_sleep_models
 from circadia.settings import load_settings
 from circadia.sleeptime.markdown import history
-from circadia.sleeptime.markdown.diary import read_diary
 from circadia.sleeptime.markdown.dream import Dream
-from circadia.sleeptime.markdown.dream_report import DreamOutcome, DreamReport, count_nouns
+from circadia.sleeptime.markdown.dream_report import DreamOutcome, DreamReport, count_nouns, read_diary
 from circadia.sleeptime.markdown.dream_state import load_state, save_state
 from circadia.sleeptime.markdown.dream_status import DreamStatus, fetch_status
-from circadia.sleeptime.markdown.project_folder import find_memory_folder, find_transcripts
-from circadia.sleeptime.markdown.session_intake import SessionIntake
+from circadia.sleeptime.markdown.sessions import SessionIntake, find_memory_folder, find_transcripts
 
 T = TypeVar("T")
 

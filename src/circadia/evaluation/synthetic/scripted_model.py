@@ -14,7 +14,7 @@ from typing import Final, TypeVar, cast
 
 from pydantic import BaseModel
 
-from circadia.answers.normalization import normalize
+from circadia.answers.question_text import normalize
 from circadia.evaluation.comparison.arm_prompts import (
     CONTEXT,
     QUESTION,

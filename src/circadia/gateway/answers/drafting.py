@@ -111,7 +111,7 @@ class GatewayAnswerDrafter:
             rests: AnswerBasis = await self._finder.fetch_rests(tx, present, context)
         headers = "\n".join(f"{name}: {value}" for name, value in frame.headers)
         return QuestionDraft(
-            mind=ReplayModel(self._clock, way.provider, way.voice, frame), most_tokens=most, rests=rests,
+            model=ReplayModel(self._clock, way.provider, way.voice, frame), most_tokens=most, rests=rests,
             prompt=Asking(
                 rules=f"POST {frame.target}\n{headers}",
                 data=prompt.with_context(context.stable, context.fitting).decode(),

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from pydantic import BaseModel, Field
 
-from circadia.answers.normalization import normalize
+from circadia.answers.question_text import normalize
 from circadia.answers.services import Match
 from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock

@@ -15,7 +15,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from circadia.answers.normalization import only_asks
+from circadia.answers.question_text import only_asks
 from circadia.answers.services import MISS, AnswerFinder, LookupResult, no_verdicts
 from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock

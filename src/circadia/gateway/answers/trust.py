@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from circadia.answers.quality import are_answers_trusted, judged_use_limit
+from circadia.answers.services import are_answers_trusted, judged_use_limit
 from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
 from circadia.ids import AgentId, BankId

@@ -10,8 +10,8 @@ from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
 from circadia.ids import BankId, EpisodeId
 from circadia.memory.banks import BankService
+from circadia.memory.capture.harness import SILENCE
 from circadia.memory.capture.importance import importance, is_content
-from circadia.memory.capture.program_marks import SILENCE
 from circadia.memory.context import strip_fences
 from circadia.memory.episodes import MAX_CHARACTERS, MAX_NAME, EpisodeService, NewEpisode
 from circadia.memory.redaction import redact

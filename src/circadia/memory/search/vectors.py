@@ -14,7 +14,7 @@ SIFT_FACTOR: Final = 6
 """Vectors compared by value for each requested one; more of them miss fewer of the nearest."""
 SAMPLE: Final = 4_096
 """Vectors sampled to choose the limit of differing signs."""
-LEAST_SHARE: Final = 1 / 32
+MIN_SHARE: Final = 1 / 32
 """Least share of vectors that remain after half of the signs."""
 WIDER: Final = 16
 """Vectors that then remain at least, as a multiple of those compared by value."""
@@ -78,7 +78,7 @@ class Vectors:
         """Return the places of about `count` vectors with the fewest differing signs; half of the signs sift first."""
         half = -(-len(asked) // 2)
         distances = self._count_differing_signs(asked, range(half), which)
-        sample, left = distances[:: len(distances) // SAMPLE or 1], max(LEAST_SHARE, WIDER * count / len(distances))
+        sample, left = distances[:: len(distances) // SAMPLE or 1], max(MIN_SHARE, WIDER * count / len(distances))
         place = min(int(left * len(sample)), len(sample) - 1)
         near = np.flatnonzero(distances <= np.partition(sample, place)[place])
         distances = distances[near] + self._count_differing_signs(

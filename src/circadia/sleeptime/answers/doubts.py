@@ -41,20 +41,20 @@ class AnswerVerdicts(BaseModel):
     verdicts: list[AnswerVerdict] = Field(max_length=2 * TOGETHER)
 
 
-async def settle_doubts(bench: AnswerRun, found: Mapping[AnswerId, Validity], counts: Counter[str]) -> None:
+async def settle_doubts(run: AnswerRun, found: Mapping[AnswerId, Validity], counts: Counter[str]) -> None:
     """Ask about these answers, drop the wrong, count both. Raises OverBudget, PassPreempted, ModelAnswerError."""
     order = sorted(found, key=lambda answer_id: (not found[answer_id].doubt, answer_id))
     for at in range(0, min(len(order), TOGETHER * QUESTIONS), TOGETHER):
-        await bench.ground.go_on()
+        await run.context.yield_to_calls()
         batch = order[at : at + TOGETHER]
-        async with bench.ground.store.begin_read() as tx:
-            every = [await tx.answers.get(bench.bank.id, answer_id) for answer_id in batch]
+        async with run.context.store.begin_read() as tx:
+            every = [await tx.answers.get(run.bank.id, answer_id) for answer_id in batch]
             answers = [answer for answer in every if answer is not None and not answer.dropped and answer.phrasings]
-            prompt = await _build_prompt(tx, bench.bank.id, answers, found)
+            prompt = await _build_prompt(tx, run.bank.id, answers, found)
         if not answers:
             continue
         try:
-            answer = await bench.ask(prompt, AnswerVerdicts, most_tokens=100 + TOKENS_EACH * len(answers))
+            answer = await run.ask(prompt, AnswerVerdicts, most_tokens=100 + TOKENS_EACH * len(answers))
         except ModelAnswerError as error:
             if error.passing:
                 raise
@@ -63,9 +63,9 @@ async def settle_doubts(bench: AnswerRun, found: Mapping[AnswerId, Validity], co
         judged = {answer.id: verdicts.get(f"a{place}") for place, answer in enumerate(answers, 1)}
         wrong = [answer_id for answer_id, right in judged.items() if right is False]
         right = {answer_id: found[answer_id].heads for answer_id, is_right in judged.items() if is_right}
-        async with bench.ground.store.begin_write() as tx:
-            dropped = await drop_ready_answers(tx, bench.bank.id, wrong, DropReason.VOID, bench.readying.clock.now())
-            await tx.answers.mark_still_right(bench.bank.id, right)
+        async with run.context.store.begin_write() as tx:
+            dropped = await drop_ready_answers(tx, run.bank.id, wrong, DropReason.VOID, run.answer_services.clock.now())
+            await tx.answers.mark_still_right(run.bank.id, right)
         counts["answers_dropped"] += len(dropped)
         counts["answers_settled"] += len(right)
 

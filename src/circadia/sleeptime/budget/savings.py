@@ -1,4 +1,6 @@
-"""Computes in the background what passes have saved calls (SLEEP-42), and marks the rows that calls were given.
+"""What the operations of passes cost, and what they have saved calls, computed in the background (SLEEP-42).
+
+Rows that calls were given are marked as used.
 
 What is saved. A note in an answer (what the gateway puts into a call, or returns to an agent by `recall`, a search or a
 context) replaces its evidence: without it, the model would have read those episodes. The saving is their tokens, as a
@@ -15,7 +17,7 @@ Money is the price of the tokens as input of the call's model by the price list,
 line through the times to first byte of the agent's last streamed calls; 0 if there are too few, or they show none.
 
 `dedupe` and `collect` have no saving: nobody knows what a context would have carried of the rows that they removed from
-searches. They ask no model, so they cost nothing and cannot be paused.
+searches. They ask no model, so they cost nothing.
 """
 
 import logging
@@ -39,16 +41,20 @@ from circadia.records.episode import Episode
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind
+from circadia.records.sleep_call import SleepCost
 from circadia.stores.base import Store, Tx
 
-_logger = logging.getLogger(__name__)
-
+WINDOW: Final = timedelta(days=14)
+"""Time that is told."""
+VERIFY: Final = "verify"
+"""What verdicts on notes and blocks are charged to: not an operation."""
+_NOTHING: Final = SleepCost(calls=0, tokens=0, nanousd=0, seconds=0.0)
 EVERY_SECONDS: Final = 5.0
 AT_ONCE: Final = 100
 """Uses processed with one look at the database; episodes are read 500 at a time."""
 LINES: Final = 100
 """Last calls of an agent to fit the seconds of a token from."""
-FEWEST: Final = 10
+MIN_STREAMED_CALLS: Final = 10
 """Fewest streamed calls for that fit."""
 FRESH: Final = timedelta(minutes=10)
 """How long the rates of an agent are cached."""
@@ -63,6 +69,46 @@ _KINDS: Final[Mapping[NoteKind, str]] = {
 """Operation of a note that records none."""
 _BLOCKS: Final = "rethink"
 """Operation of a block that records none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Balance:
+    """An operation's use to a bank and its cost in the window."""
+
+    operation: str
+    uses: int
+    """How often a call got something that it made."""
+    saved_tokens: int
+    """Input tokens that hot calls did not read."""
+    saved_seconds: float
+    """Time that they saved, where it is known."""
+    saved_nanousd: int
+    """The price of those tokens, where it is known."""
+    spent: SleepCost
+    """Its model calls, failed ones included."""
+
+
+def compute_balances(gains: Sequence[Benefit], costs: Mapping[str, SleepCost]) -> Sequence[Balance]:
+    """Return the balance of each operation with a cost or a use, by name."""
+    names = sorted({gain.operation for gain in gains} | costs.keys())
+    return [
+        _compute_balance(name, [gain for gain in gains if gain.operation == name], costs.get(name, _NOTHING))
+        for name in names
+    ]
+
+
+def _compute_balance(name: str, gains: Sequence[Benefit], spent: SleepCost) -> Balance:
+    return Balance(
+        operation=name,
+        uses=sum(gain.uses for gain in gains),
+        saved_tokens=sum(gain.saved_tokens for gain in gains),
+        saved_seconds=sum(gain.saved_seconds for gain in gains),
+        saved_nanousd=sum(gain.saved_nanousd for gain in gains),
+        spent=spent,
+    )
+
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -244,7 +290,7 @@ def fit_seconds_per_token(lines: Sequence[Call], upstream: str | None, model: st
         if call.streamed and call.upstream == upstream and model is not None and call.model.startswith(model)
         and call.input_tokens is not None and call.first_token_seconds is not None
     ]  # fmt: skip
-    if len(points) < FEWEST:
+    if len(points) < MIN_STREAMED_CALLS:
         return 0.0
     try:
         return max(0.0, linear_regression(*zip(*points, strict=True)).slope)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from circadia.ids import EpisodeId
-from circadia.memory.search.question import Question, ScoredRow
+from circadia.memory.search.index import Question, ScoredRow
 from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.search.terms import question_words
 from circadia.records.bank import Bank

@@ -8,7 +8,7 @@ model's answers for the interrupted page in the ledger (`budget/model_calls.py`)
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -17,6 +17,7 @@ from opentelemetry.trace import Span
 from circadia.answers.question_drafts import AnswerServices
 from circadia.clock import Clock
 from circadia.errors import Conflict, StorageUnavailable
+from circadia.ids import IdSource
 from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
 from circadia.memory.search.retrieval import Retrieval
 from circadia.records.bank import Bank
@@ -25,18 +26,21 @@ from circadia.records.change import FORGOTTEN, Change, ChangeState
 from circadia.records.episode import Episode
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.records.sleep_state import Leftover
+from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.budget.model_calls import OverBudget, PassModelClient, PassPreempted
 from circadia.sleeptime.engine.bank_reader import CachedBankReader
 from circadia.sleeptime.engine.operation_threads import OperationThreads
+from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.grounding.change_rules import Rule, source_ids_of, split_changes
 from circadia.sleeptime.operations.dedupe import is_repeat_demotion
-from circadia.sleeptime.proposals.notebook import Notebook
 from circadia.sleeptime.proposals.operation import ClosingOperation, Operation, PageContext, PassContext, Step, T
 from circadia.sleeptime.publish.claim_verifier import ClaimVerifier, mark_missing_verdict, refusal_reason
 from circadia.sleeptime.publish.effects import BY
-from circadia.sleeptime.publish.publisher import FULL, BankWatermark, PageProgress, Publisher
+from circadia.sleeptime.publish.publisher import FULL, BankWatermark, PageProgress
 from circadia.stores.base import Store
+from circadia.stores.signals.base import Signals
 from circadia.telemetry.traces import Traces, mark_failed
+from circadia.wake.admission.requests import WakeRequests
 
 _logger = logging.getLogger(__name__)
 
@@ -48,6 +52,34 @@ UPKEEP_COUNTS: Final = ("vectors", "answers", "answers_dropped", "answers_settle
 """Counts of maintenance, which changes no memory."""
 PATIENCE: Final = 3
 """Passes that may fail in a row for the provider's fault; then an unanswered step is set aside, if others succeed."""
+
+
+Operations = Callable[[SleepPolicySettings, bool, Sequence[str]], Sequence[Operation]]
+"""Returns a pass's operations, by the bank's policy, whether there is a model, and the requested names (empty: all)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SleepParts:
+    store: Store
+    signals: Signals
+    ids: IdSource
+    sleeptime: SleeptimeService
+    operations: Operations
+    rules: Sequence[Rule] = ()
+    verify: ClaimVerifier | None = None
+    """Judges changes of banks whose policy asks for it."""
+    retrieval: Retrieval
+    model: ChatModel | None = None
+    """The tier's model; none for passes that ask no model."""
+    models: Callable[[str], ChatModel] | None = None
+    """Returns another model of the tier's upstream by name, for operations that have their own."""
+    embed: Callable[[], Awaitable[None]] | None = None
+    """Makes missing vectors; none if searches use words alone."""
+    wakes: WakeRequests | None = None
+    """Wakes the sleep-time agents that banks name; none if agents are not woken."""
+    answer_services: AnswerServices | None = None
+    """Makes ready answers; none if they are off."""
+    traces: Traces = field(default_factory=Traces)
 
 
 class _ProviderUnavailable(Exception):
@@ -62,44 +94,29 @@ class PassOutcome:
 
 
 class PassRunner:
-    """Runs one pass. `go_on` returns when the next step may begin, and raises PassPreempted if a call is waiting."""
+    """Runs one pass; `yield_to_calls` returns when a step may begin, and raises PassPreempted if a call is waiting."""
 
     def __init__(
         self,
         clock: Clock,
-        store: Store,
-        publisher: Publisher,
+        parts: SleepParts,
         operations: Sequence[Operation],
-        rules: Sequence[Rule],
         asking: PassModelClient | None,
-        go_on: Callable[[], Awaitable[None]],
-        retrieval: Retrieval | None = None,
-        embed: Callable[[], Awaitable[None]] | None = None,
-        traces: Traces | None = None,
-        readying: AnswerServices | None = None,
-        apart: OperationThreads | None = None,
-        notebook: Notebook | None = None,
+        yield_to_calls: Callable[[], Awaitable[None]],
+        *,
         verify: ClaimVerifier | None = None,
+        threads: OperationThreads | None = None,
     ) -> None:
-        """Without `retrieval`, operations see new episodes only; without `verify`, no model judges their changes.
-
-        `embed` makes missing vectors; without `readying` no answers are made. All passes share `notebook`.
-        """
+        """Without `verify`, no model judges what the operations propose."""
         self._clock = clock
-        self._store = store
-        self._publisher = publisher
+        self._parts = parts
+        self._store = parts.store
         self._operations = operations
-        self._rules = rules
         self._asking = asking
-        self._go_on = go_on
-        self._retrieval = retrieval
-        self._embed = embed
-        self._readying = readying
-        self._away = False
-        self._traces = traces or Traces()
-        self._apart = apart or OperationThreads()
-        self._notebook = notebook or Notebook()
+        self._yield_to_calls = yield_to_calls
         self._verify = verify
+        self._threads = threads or OperationThreads()
+        self._away = False
         self._failed: list[str] = []
         self._again = False
         self._patient = True
@@ -132,11 +149,11 @@ class PassRunner:
 
     async def _close_operations(self, run: Pass, bank: Bank) -> Pass:
         """Bring derived rows up to date with what was published, and record the counts."""
-        if run.dry_run or self._retrieval is None:
+        if run.dry_run:
             return run
         context = PassContext(
-            store=self._store, now=self._clock.now(), go_on=self._go_on, embed=self._embed,
-            run=run, readying=self._readying,
+            store=self._store, now=self._clock.now(), yield_to_calls=self._yield_to_calls, embed=self._parts.embed,
+            run=run, answer_services=self._parts.answer_services,
         )  # fmt: skip
         silent = self._asking is None or self._away
         counts = dict(run.counts)
@@ -154,10 +171,12 @@ class PassRunner:
                     raise Conflict(f"pass {run.id!r} was taken over or has ended")
         return now
 
-    async def _close_operation(self, operation: ClosingOperation, bank: Bank, ground: PassContext) -> Mapping[str, int]:
+    async def _close_operation(
+        self, operation: ClosingOperation, bank: Bank, context: PassContext
+    ) -> Mapping[str, int]:
         """Close one operation; if it fails, what was published stays, and the others still close."""
         try:
-            return await operation.close(bank, ground)
+            return await operation.close(bank, context)
         except (PassPreempted, Conflict, StorageUnavailable):
             raise
         except Exception as error:  # the boundary of operations, which may be anybody's code
@@ -194,13 +213,13 @@ class PassRunner:
             steps, again = await self._plan_steps(operation, view, replace_from)
             left += again
             for step in steps:
-                await self._go_on()
-                with self._traces.step_span(operation.name, len(step.episodes)) as span:
+                await self._yield_to_calls()
+                with self._parts.traces.step_span(operation.name, len(step.episodes)) as span:
                     changes, again = await self._run_step(operation, step, view, replace_from, span)
                     span.set_attribute("circadia.step.changes", len(changes))
                 left += again
                 view = replace(view, proposed=(*view.proposed, *changes))
-        await self._go_on()
+        await self._yield_to_calls()
         if self._silent and not self._answered and replace_from is None:  # the provider is at fault, not this step
             raise _ProviderUnavailable(self._silent)
         view = replace(view, proposed=view.proposed[earlier:])
@@ -212,18 +231,17 @@ class PassRunner:
             others = [leftover for leftover in state.leftovers if (leftover.first, leftover.last) != place]
             if replace_from is not None and page and page[-1].number < replace_from.last:
                 others.append(replace(replace_from, first=page[-1].number + 1))
-            leftovers = sorted(
-                {(span.first, span.last): span for span in (*others, *left)}.values(), key=_first_episode
-            )
-            done = PageProgress(upto=upto, leftovers=leftovers, seen=None if self._again else watermark, full=full)
-            return await self._publisher.publish(tx, run, bank, proposed, done, wrong)
+            spans = {(span.first, span.last): span for span in (*others, *left)}
+            leftovers = sorted(spans.values(), key=lambda span: span.first)
+            done = PageProgress(upto=upto, leftovers=leftovers, watermark=None if self._again else watermark, full=full)
+            return await self._parts.sleeptime.publisher.publish(tx, run, bank, proposed, done, wrong)
 
     async def _check_rules(self, view: PageContext) -> Sequence[str]:
         wrong: list[str] = []
-        for part in split_changes(view.proposed) if self._rules else ():
+        for part in split_changes(view.proposed) if self._parts.rules else ():
             rows = await view.look.fetch_episodes({key for change in part for key in source_ids_of(change)})
-            wrong += await self._apart.find_violations(part, rows, self._rules)
-            await self._go_on()
+            wrong += await self._threads.find_violations(part, rows, self._parts.rules)
+            await self._yield_to_calls()
         return wrong
 
     async def _verify_claims(
@@ -239,7 +257,7 @@ class PassRunner:
         judged: Sequence[Change] = ()
         again: Sequence[Leftover] = ()
         for step in self._verify.plan(written):
-            with self._traces.step_span(self._verify.name, len(step.episodes)) as span:
+            with self._parts.traces.step_span(self._verify.name, len(step.episodes)) as span:
                 judged, again = await self._run_step(self._verify, step, written, before, span)
             if before is None:  # a first failure is not the input's fault: retry it as a whole
                 again = [replace(leftover, failures=0) for leftover in again]
@@ -248,7 +266,7 @@ class PassRunner:
             at, judged or [mark_missing_verdict(change) for change in written.proposed], strict=True
         ):
             changes[number], reasons[number] = change, refusal_reason(change)
-        await self._go_on()
+        await self._yield_to_calls()
         return changes, reasons, again
 
     async def _build_view(
@@ -260,14 +278,14 @@ class PassRunner:
         """
         async with self._store.begin_read() as tx:
             present = await tx.banks.get(bank.id) or bank
-            notes = await self._notebook.fetch_newest(tx, present)
+            notes = await self._parts.sleeptime.notebook.fetch_newest(tx, present)
             blocks, state = await tx.blocks.find_all(bank.id), await tx.sleep_states.get(bank.id)
             stale = await tx.sleep_states.find_stale(bank.id, 0 if full else state.demotions)
             staged = await tx.passes.find_changes(run.id, state=ChangeState.STAGED) if "staged" in run.counts else ()
         now = page[-1].stored_at if page else run.created_at  # the same however often the page is processed
         view = PageContext(
             bank=bank, now=now, page=page, notes=notes, blocks=blocks, instructions=run.instructions, full=full,
-            look=CachedBankReader(self._store, bank, self._retrieval, page),
+            look=CachedBankReader(self._store, bank, self._parts.retrieval, page),
             stale=frozenset(key for key, reasons in stale.items() if not all(map(is_repeat_demotion, reasons))),
             proposed=[change for change in staged if change.why != FORGOTTEN],
             edited=() if present.edited_at == state.edited_at else _edited_labels(blocks, state.edited_at),
@@ -278,7 +296,7 @@ class PassRunner:
         self, operation: Operation, view: PageContext, before: Leftover | None
     ) -> tuple[Sequence[Step], Sequence[Leftover]]:
         try:
-            return await self._apart.plan_steps(operation, view), ()
+            return await self._threads.plan_steps(operation, view), ()
         except Exception as error:  # the boundary of operations, which may be anybody's code
             _logger.exception("operation %r has failed to plan", operation.name)
             cause = _describe_fault(operation.name, error)
@@ -290,7 +308,7 @@ class PassRunner:
     ) -> tuple[Sequence[Change], Sequence[Leftover]]:
         failures, waits = 0 if before is None else before.failures, False
         try:
-            changes = await self._apart.propose_changes(
+            changes = await self._threads.propose_changes(
                 operation, step, view, _OperationAsk(self._asking, operation.name)
             )
             self._answered += operation.asks
@@ -369,11 +387,7 @@ class _OperationAsk:
         self._asking = asking
         self._operation = operation
 
-    async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int, mind: ChatModel | None = None) -> T:
+    async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int, model: ChatModel | None = None) -> T:
         if self._asking is None:
             raise ModelAnswerError("there is no model")
-        return await self._asking.ask(self._operation, prompt, output, most_tokens=most_tokens, mind=mind)
-
-
-def _first_episode(leftover: Leftover) -> int:
-    return leftover.first
+        return await self._asking.ask(self._operation, prompt, output, most_tokens=most_tokens, model=model)

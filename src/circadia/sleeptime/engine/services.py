@@ -24,8 +24,8 @@ from circadia.records.sleep_call import SleepCost
 from circadia.records.sleep_pass import FARTHEST, ONCE, Pass, PassStatus, Trigger
 from circadia.records.sleep_state import Backlog, SleepState
 from circadia.settings.sleeptime import BudgetSettings, Operation, SleepPolicySettings, SleeptimeSettings
-from circadia.sleeptime.budget.benefit import WINDOW, Balance, compute_balances
 from circadia.sleeptime.budget.model_calls import Limit, Scope, Unit
+from circadia.sleeptime.budget.savings import WINDOW, Balance, compute_balances
 from circadia.sleeptime.proposals.notebook import Notebook
 from circadia.sleeptime.publish.publisher import Publisher
 from circadia.sleeptime.triggers.due import ActivityEnd, BankSleepStatus, PassDecision, decide_pass, describe_triggers
@@ -118,9 +118,9 @@ class SleeptimeService:
         """Raise InvalidRequest, with the valid names, unless passes over the bank run all of these."""
         for name in wanted:
             if name not in self.operations:
-                there = ", ".join(self.operations)
+                names = ", ".join(self.operations)
                 raise InvalidRequest(
-                    f"operation {name!r} is unknown; choose from {there}{did_you_mean(name, self.operations)}"
+                    f"operation {name!r} is unknown; choose from {names}{did_you_mean(name, self.operations)}"
                 )
             if not self.policy(bank).is_operation_enabled(name):
                 raise InvalidRequest(f"operation {name!r} is switched off for bank {bank.name!r}")
@@ -331,29 +331,29 @@ def binding_of(bank: Bank) -> BankBinding:
     return bank.template or bank.name, bank.end_user
 
 
-async def _fetch_stale_share(tx: Tx, bank: Bank, state: SleepState, least: float) -> float:
-    """Return the stale share of the bank since the last pass (`BankSleepStatus.stale`), 0 if below `least`.
+async def _fetch_stale_share(tx: Tx, bank: Bank, state: SleepState, min_share: float) -> float:
+    """Return the stale share of the bank since the last pass (`BankSleepStatus.stale`), 0 if below `min_share`.
 
-    It costs nothing without demotions; else as many index steps as there are such rows, divided by `least`.
+    It costs nothing without demotions; else as many index steps as there are such rows, divided by `min_share`.
     """
-    if not least or bank.demotions <= state.demotions:
+    if not min_share or bank.demotions <= state.demotions:
         return 0.0
     stale_count = await tx.sleep_states.count_stale(bank.id, state.demotions)
-    most = int(stale_count / least)
-    items = await tx.sleep_states.count_items(bank.id, most + 1)
-    return stale_count / items if stale_count and items <= most else 0.0
+    max_items = int(stale_count / min_share)
+    items = await tx.sleep_states.count_items(bank.id, max_items + 1)
+    return stale_count / items if stale_count and items <= max_items else 0.0
 
 
 def _build_limits(budget: BudgetSettings, scope: Scope) -> Sequence[Limit]:
     limits: list[Limit] = []
     for spend, window in ((budget.per_pass, None), (budget.per_hour, HOUR), (budget.per_day, DAY)):
-        most: Mapping[Unit, float | None] = {
+        limits_by_unit: Mapping[Unit, float | None] = {
             Unit.CALLS: spend.calls, Unit.TOKENS: spend.tokens, Unit.SECONDS: spend.seconds,
             Unit.NANOUSD: None if spend.usd is None else spend.usd * _NANOUSD,
         }  # fmt: skip
         limits += [
             Limit(scope=Scope.PASS if window is None else scope, unit=unit, most=limit, window=window)
-            for unit, limit in most.items()
+            for unit, limit in limits_by_unit.items()
             if limit is not None
         ]
     return limits

@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from itertools import chain, islice
 from typing import Final, cast
 
-from circadia.answers.identifiers import CAPITALIZED_NOUNS
+from circadia.answers.question_text import CAPITALIZED_NOUNS
 from circadia.folding import to_ascii_digits
 from circadia.ids import EpisodeId
 from circadia.memory.search.languages import languages

@@ -1,14 +1,18 @@
-"""What a dream did, for its diary and for people."""
+"""What a dream did: its report for people, and the diary, `.circadia/diary.md`, with a line for each (DREAM-24)."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from circadia.records.sleep_call import SleepCost
+from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, open_anchored
 
 NO_COST: Final = SleepCost(calls=0, tokens=0, nanousd=0, seconds=0.0)
+DIARY_FILE: Final = "diary.md"
 
 
 class DreamOutcome(StrEnum):
@@ -72,3 +76,19 @@ class DreamReport:
 def count_nouns(number: int, noun: str) -> str:
     """Return a number with its noun, in the plural unless it is one."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def append_to_diary(root: Path, now: datetime, text: str) -> None:
+    """Add a line with the time."""
+    line = f"* {now:%Y-%m-%d %H:%M} UTC: {' '.join(text.split())}\n"
+    with open_anchored(root) as folder, folder.open_folder(PurePosixPath(OWN_FOLDER)) as own:
+        handle = own.file(DIARY_FILE).open(os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        with os.fdopen(handle, "ab") as file:
+            file.write(line.encode())
+
+
+def read_diary(root: Path) -> Sequence[str]:
+    """Return the lines, oldest first."""
+    with open_anchored(root) as folder:
+        data = folder.read_file(PurePosixPath(OWN_FOLDER, DIARY_FILE)) or b""
+    return [line.removeprefix("* ") for line in data.decode("utf-8", "replace").splitlines()]

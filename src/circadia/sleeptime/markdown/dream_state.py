@@ -18,7 +18,7 @@ STATE_FILE: Final = "dream.json"
 BETWEEN: Final = timedelta(hours=24)
 """Least time between two dreams that nobody asked for."""
 BETWEEN_SCANS: Final = timedelta(minutes=10)
-FEWEST_SESSIONS: Final = 5
+MIN_SESSIONS: Final = 5
 """New sessions that make a dream due."""
 BACK_OFF: Final = timedelta(minutes=30)
 """Pause after a failed dream, doubled for each further one."""
@@ -94,7 +94,7 @@ def decide_scan(state: DreamState, now: datetime) -> DreamVerdict:
     if state.dreamed_at is not None and now < state.dreamed_at + BETWEEN:
         detail = "the last dream is less than 24 hours ago"
         return DreamVerdict(blocker=DreamBlocker.RECENT, detail=detail, at=state.dreamed_at + BETWEEN)
-    few = state.new_sessions < FEWEST_SESSIONS
+    few = state.new_sessions < MIN_SESSIONS
     if few and state.scanned_at is not None and now < state.scanned_at + BETWEEN_SCANS:
         detail = f"{_count_sessions(state)} at the last look, less than 10 minutes ago"
         return DreamVerdict(blocker=DreamBlocker.SCANNED, detail=detail, at=state.scanned_at + BETWEEN_SCANS)
@@ -103,7 +103,7 @@ def decide_scan(state: DreamState, now: datetime) -> DreamVerdict:
 
 def decide_dream(state: DreamState) -> DreamVerdict:
     """Return whether a dream that nobody asked for may begin, after a scan."""
-    if state.new_sessions < FEWEST_SESSIONS:
+    if state.new_sessions < MIN_SESSIONS:
         return DreamVerdict(blocker=DreamBlocker.SESSIONS, detail=_count_sessions(state))
     return DreamVerdict(blocker=None, detail=count_nouns(state.new_sessions, "new session"))
 
@@ -140,4 +140,4 @@ def failure_changes(state: DreamState, why: str, now: datetime) -> Mapping[str, 
 
 
 def _count_sessions(state: DreamState) -> str:
-    return f"{count_nouns(state.new_sessions, 'new session')}, of {FEWEST_SESSIONS} that make a dream due"
+    return f"{count_nouns(state.new_sessions, 'new session')}, of {MIN_SESSIONS} that make a dream due"

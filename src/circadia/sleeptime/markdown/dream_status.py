@@ -18,9 +18,9 @@ from circadia.sleeptime.markdown.dream_state import (
     load_state,
     save_state,
 )
-from circadia.sleeptime.markdown.folder_snapshot import take_snapshot
+from circadia.sleeptime.markdown.folder_bank import take_snapshot
 from circadia.sleeptime.markdown.history import list_history
-from circadia.sleeptime.markdown.session_intake import SessionIntake
+from circadia.sleeptime.markdown.sessions import SessionIntake
 from circadia.sleeptime.markdown.upkeep import propose_upkeep
 
 READINGS: Final = 2.5

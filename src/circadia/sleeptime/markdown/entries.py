@@ -18,9 +18,9 @@ from markdown_it.token import Token
 
 BOM: Final = b"\xef\xbb\xbf"
 _FENCE: Final = b"---"
-_MOST_FRONT_MATTER: Final = 8_000
+_MAX_FRONT_MATTER_BYTES: Final = 8_000
 """Bytes of front matter to parse."""
-_MOST_BRACKETS: Final = 100
+_MAX_BRACKETS: Final = 100
 """PyYAML takes quadratic time with the depth of brackets."""
 _KEEP: Final = re.compile(rb"<!--[ \t]*keep[ \t]*-->")
 _TRUE: Final = frozenset(("true", "yes", "on"))
@@ -234,7 +234,7 @@ def _count_front_matter_lines(lines: Sequence[bytes]) -> int:
 
 def _parse_front_matter(front: bytes) -> dict[str, str]:
     """Return its scalars as they are written; nothing if it is no mapping. Nodes only: nothing is built from them."""
-    if len(front) > _MOST_FRONT_MATTER or front.count(b"[") + front.count(b"{") > _MOST_BRACKETS:
+    if len(front) > _MAX_FRONT_MATTER_BYTES or front.count(b"[") + front.count(b"{") > _MAX_BRACKETS:
         return {}
     try:
         loader: Any = yaml.SafeLoader(front.strip().strip(_FENCE).decode())

@@ -24,11 +24,11 @@ from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageConte
 
 AT_ONCE: Final = 25
 """Notes to check on a page besides those that it has touched."""
-MOST_EPISODES: Final = 300
+MAX_EPISODES: Final = 300
 """Episodes to read for a step; another page checks the rest."""
-FEWEST_SOURCES: Final = 2
-FEWEST_WORDS: Final = 2
-FEWEST_FOUND: Final = 20
+MIN_SOURCES: Final = 2
+MIN_WORDS: Final = 2
+MIN_FOUND_NOTES: Final = 20
 """Other notes that must have been found while one was not, before that counts against it."""
 
 
@@ -75,7 +75,7 @@ class Collect:
 def _unused_reason(note: Note, finds: Sequence[datetime], now: datetime) -> str:
     """Return that a note was never found, empty if that says nothing; `finds` are the times of other notes."""
     others = len(finds) - bisect_left(finds, note.created_at)
-    if others < FEWEST_FOUND:
+    if others < MIN_FOUND_NOTES:
         return ""
     return f"in {(now - note.created_at).days} days it was never found, while {others} other notes were"
 
@@ -85,7 +85,7 @@ def _split_notes(notes: Iterable[Note]) -> Iterator[Sequence[Note]]:
     read = 0
     for note in notes:
         read += len(note.evidence)
-        if part and read > MOST_EPISODES:
+        if part and read > MAX_EPISODES:
             yield part
             part, read = [], len(note.evidence)
         part.append(note)
@@ -102,7 +102,7 @@ def _select_notes(view: PageContext) -> Iterator[Note]:
     read = 0
     for note in {note.id: note for note in (*touched, *notes[part * AT_ONCE : (part + 1) * AT_ONCE])}.values():
         read += len(note.evidence)
-        if read <= MOST_EPISODES or read == len(note.evidence):
+        if read <= MAX_EPISODES or read == len(note.evidence):
             yield note
 
 
@@ -116,9 +116,9 @@ def _ended_episodes(view: PageContext) -> set[EpisodeId]:
 
 
 def _removal_reason(note: Note, evidence: Sequence[Episode], ended: set[EpisodeId]) -> str:
-    if len(evidence) < FEWEST_SOURCES:
+    if len(evidence) < MIN_SOURCES:
         return f"{len(evidence)} of the {len(note.evidence)} episodes that it rests on are left"
-    if sum(1 for _ in words(note.text)) < FEWEST_WORDS:
+    if sum(1 for _ in words(note.text)) < MIN_WORDS:
         return "it says nothing"
     if all(episode.id in ended for episode in evidence):
         return "nothing that it rests on holds any more"

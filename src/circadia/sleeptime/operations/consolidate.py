@@ -21,21 +21,21 @@ from circadia.sleeptime.proposals.changes import add_note, retire_note
 from circadia.sleeptime.proposals.numbered_lines import NumberedLines, estimate_line_tokens
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
 from circadia.sleeptime.proposals.prompts import build_prompt
-from circadia.sleeptime.proposals.related_rows import RelatedIndex
 from circadia.sleeptime.proposals.segments import Segment, split_segments
+from circadia.sleeptime.proposals.similarity import RelatedIndex
 
-MOST_EPISODES: Final = 50
+MAX_EPISODES: Final = 50
 """SLEEP-20, `recent_window`: new episodes of a step."""
-MOST_TOKENS: Final = 3_000
+MAX_TOKENS: Final = 3_000
 """Estimated tokens of new episodes in a step, unless a single segment has more."""
 BESIDE: Final = 700
 """Estimated tokens of a step's rules and context."""
 MAX_CONTEXT_NOTES: Final = 12
 """Maximum notes, and earlier episodes, beside a step; fewer with a small step or long notes."""
-FEWEST_SHOWN: Final = 4
-FEW: Final = MAX_CONTEXT_NOTES // 2
+MIN_CONTEXT_NOTES: Final = 4
+MIN_FITTED_NOTES: Final = MAX_CONTEXT_NOTES // 2
 """Notes to show however long they are: the end of something is often not among the nearest."""
-ALIKE: Final = 0.12
+MIN_SIMILARITY: Final = 0.12
 """Cosine above which a note of many is on the same subject; below it they share a name at most."""
 ANSWER_TOKENS: Final = 90
 """Maximum output per new episode: a note for every second one."""
@@ -45,7 +45,7 @@ SHORT: Final = 4
 """Tokens of an earlier episode that says nothing, such as a thank-you."""
 CACHED_NOTES: Final = 500
 """Notes whose words are cached: several segments of a page have the same subject."""
-LEAST_KEPT: Final = 0.6
+MIN_KEPT_SHARE: Final = 0.6
 """A replacement shorter than this share of the old note has lost something."""
 
 
@@ -64,10 +64,10 @@ class Consolidate:
     name = "consolidate"
     asks = True
 
-    def __init__(self, *, prompt: str = "consolidate", fewest_sources: int = 2) -> None:
+    def __init__(self, *, prompt: str = "consolidate", min_sources: int = 2) -> None:
         """`prompt` names the rule file; a note with fewer sources is no note."""
         self._prompt = prompt
-        self._fewest_sources = fewest_sources
+        self._min_sources = min_sources
         self._near: RelatedIndex[Note] | None = None  # of the previous step; each step adds a few notes
 
     def plan(self, view: PageContext) -> Sequence[Step]:
@@ -82,11 +82,11 @@ class Consolidate:
         parts = cast("Sequence[Segment]", step.data["segments"])
         projected = projected_notes.project_notes(view)
         consolidations = [note for note in projected if note.kind is NoteKind.CONSOLIDATION]
-        note_limit = max(FEWEST_SHOWN, min(MAX_CONTEXT_NOTES, len(step.episodes) // 2))
-        least = ALIKE if len(consolidations) > MAX_CONTEXT_NOTES else 0.0
+        note_limit = max(MIN_CONTEXT_NOTES, min(MAX_CONTEXT_NOTES, len(step.episodes) // 2))
+        min_similarity = MIN_SIMILARITY if len(consolidations) > MAX_CONTEXT_NOTES else 0.0
         self._near = RelatedIndex(consolidations, self._near)
         notes = _fit_notes(
-            self._near.find_nearest(step.episodes, note_limit, least=least),
+            self._near.find_nearest(step.episodes, note_limit, min_similarity=min_similarity),
             sum(estimate_line_tokens(part.episodes) for part in parts),
         )
         lines = NumberedLines()
@@ -94,7 +94,7 @@ class Consolidate:
             lines.add_heading("Earlier notes")
             lines.add_notes(notes)
         earlier = await _fetch_earlier_episodes(view, parts, notes, note_limit)
-        if len(step.episodes) < self._fewest_sources and not notes and not earlier:
+        if len(step.episodes) < self._min_sources and not notes and not earlier:
             return ()  # no note could have enough sources
         if earlier:
             lines.add_heading("Said earlier")
@@ -112,7 +112,7 @@ class Consolidate:
         parts: Sequence[Segment],
         sheet: NumberedLines,
         answer: ConsolidationAnswer,
-        there: set[str],
+        existing_texts: set[str],
     ) -> Sequence[Change]:
         page_ids = {episode.id for part in parts for episode in part.episodes}
         retired: set[str] = set()
@@ -123,25 +123,25 @@ class Consolidate:
                 sheet.add_uncited_sources(text, sheet.resolve_ids(written.ids)),
                 sheet.resolve_ids(written.replaces),
             )
-            strangers = [*named.strangers, *old.strangers]
+            unknown_ids = [*named.unknown_ids, *old.unknown_ids]
             new = [same for episode in named.episodes for same in _with_duplicates(parts, episode)]
             ids = {episode_id for note in (*named.notes, *old.notes) for episode_id in note.evidence}
             sources = list({row.id: row for row in (*new, *(await view.look.fetch_episodes(ids)).values())}.values())
             if (
                 not text
-                or text in there
-                or not (strangers or (len(sources) >= self._fewest_sources and page_ids & {e.id for e in new}))
+                or text in existing_texts
+                or not (unknown_ids or (len(sources) >= self._min_sources and page_ids & {e.id for e in new}))
             ):
                 continue
-            there.add(text)
+            existing_texts.add(text)
             about = f"what was said about one subject, {len(sources)} times"
-            over = sheet.resolve_ids(row_id for row_id in written.ended if row_id not in strangers)
+            over = sheet.resolve_ids(row_id for row_id in written.ended if row_id not in unknown_ids)
             note = add_note(
-                view, self.name, NoteKind.CONSOLIDATION, text, sources, why=about, strangers=strangers,
+                view, self.name, NoteKind.CONSOLIDATION, text, sources, why=about, unknown_ids=unknown_ids,
                 ended=[row.id for row in (*over.episodes, *over.notes)],
             )  # fmt: skip
             changes.append(note)
-            for old_note in old.notes if not strangers else ():
+            for old_note in old.notes if not unknown_ids else ():
                 if old_note.id not in retired and _may_replace(text, named.episodes, old_note):
                     retired.add(old_note.id)
                     why = f"note {note.target} says it and more"
@@ -154,7 +154,7 @@ def _pack_segments(found: Sequence[Segment]) -> Iterator[Sequence[Segment]]:
     episodes = used = 0
     for segment in found:
         more = estimate_line_tokens(segment.episodes)
-        if run and (episodes + len(segment.episodes) > MOST_EPISODES or used + more > MOST_TOKENS):
+        if run and (episodes + len(segment.episodes) > MAX_EPISODES or used + more > MAX_TOKENS):
             yield run
             run, episodes, used = [], 0, 0
         run.append(segment)
@@ -200,9 +200,11 @@ def _cached_terms(text: str) -> Sequence[int]:
 
 
 def _fit_notes(notes: Sequence[Note], room: int) -> Sequence[Note]:
-    """Return the first of the nearest notes that fit into `room` tokens, and at least `FEW`, by time."""
+    """Return the first of the nearest notes that fit into `room` tokens, and at least `MIN_FITTED_NOTES`, by time."""
     upto = accumulate(estimate_tokens(note.text) for note in notes)
-    fit = [note for at, (note, used) in enumerate(zip(notes, upto, strict=True)) if at < FEW or used <= room]
+    fit = [
+        note for at, (note, used) in enumerate(zip(notes, upto, strict=True)) if at < MIN_FITTED_NOTES or used <= room
+    ]
     return sorted(fit, key=lambda note: (note.at, note.id))
 
 
@@ -212,6 +214,6 @@ def _with_duplicates(parts: Sequence[Segment], read: Episode) -> Sequence[Episod
 
 def _may_replace(text: str, sources: Sequence[Episode], old: Note) -> bool:
     """Return whether a note that has all sources of the old one may replace it."""
-    if len(text) < LEAST_KEPT * len(old.text) or not projected_notes.preserves_terms(text, old):
+    if len(text) < MIN_KEPT_SHARE * len(old.text) or not projected_notes.preserves_terms(text, old):
         return False
     return projected_notes.is_trusted_enough(sources, [old])

@@ -23,13 +23,13 @@ from circadia.sleeptime.proposals.changes import add_note, demote, flag, retire_
 from circadia.sleeptime.proposals.numbered_lines import NumberedLines, ReferencedRows
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
 from circadia.sleeptime.proposals.prompts import build_prompt
-from circadia.sleeptime.proposals.related_rows import RelatedIndex
+from circadia.sleeptime.proposals.similarity import RelatedIndex
 
 PAIRS: Final = 12
 """Pairs of notes that one question compares."""
 PARTNERS: Final = 2
 """Notes to compare a new one with."""
-ALIKE: Final = 0.25
+MIN_SIMILARITY: Final = 0.25
 """Cosine above which two notes may be on the same subject."""
 EVIDENCE: Final = 6
 """Episodes to show of each note: its first and its newest."""
@@ -60,7 +60,7 @@ class Contradictions:
     def plan(self, view: PageContext) -> Sequence[Step]:
         """Return a step for what new notes declare ended, and steps that compare them with others."""
         new = [note for note in projected_notes.project_new_notes(view) if note.kind is NoteKind.CONSOLIDATION]
-        ended = projected_notes.list_ended_by_notes(view, "consolidate")
+        ended = projected_notes.list_ended_by_notes(view)
         steps = [Step(name="what new notes say is over", notes=new)] if ended else []
         pairs = list(_find_pairs(view, new, ended)) if new else []
         page = {episode.id: episode for episode in view.page}
@@ -94,7 +94,7 @@ class Contradictions:
         """Demote the episodes that a new note declares ended, if later and equally trusted sources say so."""
         changes: list[Change] = []
         by_id = {note.id: note for note in new}
-        for key, ids in projected_notes.list_ended_by_notes(view, "consolidate").items():
+        for key, ids in projected_notes.list_ended_by_notes(view).items():
             note = by_id.get(key)
             if note is None:
                 continue
@@ -120,10 +120,10 @@ class Contradictions:
         named = sheet.resolve_ids(found.ended)
         over = _filter_mentioned(f"{now} {before}", named)
         held, ended = await _fetch_rows(view, holds), await _fetch_rows(view, over)
-        strangers = [*holds.strangers, *over.strangers]
-        if strangers:
+        unknown_ids = [*holds.unknown_ids, *over.unknown_ids]
+        if unknown_ids:
             why = "two statements contradict each other"
-            return [add_note(view, self.name, NoteKind.CONSOLIDATION, now, held, why=why, strangers=strangers)]
+            return [add_note(view, self.name, NoteKind.CONSOLIDATION, now, held, why=why, unknown_ids=unknown_ids)]
         if not now or not before or not held or not ended or gone & {note.id for note in over.notes}:
             return ()
         contradicted_rows = [*over.episodes, *over.notes]
@@ -172,7 +172,7 @@ def _find_pairs(view: PageContext, new: Sequence[Note], declared: Mapping[NoteId
     """Yield each new note with those that it may contradict: those that it ends, then those on the same subject."""
     known = {note.id: note for note in view.notes}
     others = [note for note in projected_notes.project_notes(view) if note.kind is NoteKind.CONSOLIDATION]
-    near = RelatedIndex(others).find_nearest_each(new, PARTNERS, least=ALIKE)
+    near = RelatedIndex(others).find_nearest_each(new, PARTNERS, min_similarity=MIN_SIMILARITY)
     seen_pairs: set[frozenset[str]] = set()
     for note, same in zip(new, near, strict=True):
         ends = [known[NoteId(key)] for key in declared.get(note.id, ()) if NoteId(key) in known]

@@ -19,11 +19,11 @@ from circadia.sleeptime.proposals.changes import add_note, retire_note
 from circadia.sleeptime.proposals.numbered_lines import NumberedLines
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
 from circadia.sleeptime.proposals.prompts import build_prompt
-from circadia.sleeptime.proposals.related_rows import RelatedIndex
+from circadia.sleeptime.proposals.similarity import RelatedIndex
 
 EACH: Final = 10
 """New notes that trigger a reflection."""
-MOST_NOTES: Final = 20
+MAX_NOTES: Final = 20
 """Notes of a question; a long backlog has several questions."""
 EVIDENCE: Final = 2
 """Episodes to show of each note: its first and its last."""
@@ -71,7 +71,7 @@ class Reflect:
         if before // self._each == len(notes) // self._each:
             return checks
         due = notes[-(len(notes) - before // self._each * self._each) :]
-        parts = [due[at : at + MOST_NOTES] for at in range(0, len(due), MOST_NOTES)]
+        parts = [due[at : at + MAX_NOTES] for at in range(0, len(due), MAX_NOTES)]
         near = RelatedIndex(beliefs)
         steps: list[Step] = []
         for at, part in enumerate(parts):
@@ -102,12 +102,12 @@ class Reflect:
         for belief in answer.beliefs:
             text = one_line(belief.text)
             named = lines.add_uncited_sources(text, lines.resolve_ids(belief.ids))
-            if not text or text in known or not (named.strangers or len(named.episodes) > 1):
+            if not text or text in known or not (named.unknown_ids or len(named.episodes) > 1):
                 continue
             known.add(text)
             why = f"follows from {len(named.episodes)} things that were said"
             changes.append(
-                add_note(view, self.name, NoteKind.BELIEF, text, named.episodes, why=why, strangers=named.strangers)
+                add_note(view, self.name, NoteKind.BELIEF, text, named.episodes, why=why, unknown_ids=named.unknown_ids)
             )
         return changes
 
@@ -119,10 +119,10 @@ class Reflect:
         return [retire_note(view, self.name, belief, why=why) for belief in beliefs if belief.id in over]
 
 
-def _notes_since(there: Sequence[Note], beliefs: Sequence[Note]) -> list[Note]:
+def _notes_since(projected: Sequence[Note], beliefs: Sequence[Note]) -> list[Note]:
     """Return the notes that are newer than the newest belief, the oldest first."""
     newest = max((belief.created_at for belief in beliefs), default=None)
-    notes = [note for note in there if note.kind is NoteKind.CONSOLIDATION]
+    notes = [note for note in projected if note.kind is NoteKind.CONSOLIDATION]
     return [note for note in notes if newest is None or note.created_at > newest or not note.number]
 
 

@@ -32,7 +32,7 @@ LABEL: Final = "learned"
 """The block to create if there is none."""
 ENOUGH: Final = 3
 """New notes that justify a question; fewer wait for more, unless one of them ends something."""
-MOST_NOTES: Final = 30
+MAX_NOTES: Final = 30
 """Newest notes to show; beliefs before all others."""
 MIN_SUPPORTED_TERMS: Final = 2
 """Content words of an edit, if it has so many, that its notes or the replaced text must have: a name is not enough."""
@@ -56,9 +56,8 @@ class Rethink:
     name = "rethink"
     asks = True
 
-    def __init__(self, *, max_rethinks: int = MAX_RETHINKS, label: str = LABEL) -> None:
+    def __init__(self, *, max_rethinks: int = MAX_RETHINKS) -> None:
         self._most = max_rethinks
-        self._label = label
 
     def plan(self, view: PageContext) -> Sequence[Step]:
         """Return one step if there are notes that the blocks do not reflect, or that an edited block is about."""
@@ -106,11 +105,11 @@ class Rethink:
     def _writable(self, view: PageContext) -> Sequence[Block]:
         """Return the blocks that a pass may write, or a new one if there is none."""
         writable = [block for block in view.blocks if not block.read_only]
-        if writable or any(block.label == self._label for block in view.blocks):
+        if writable or any(block.label == LABEL for block in view.blocks):
             return writable
         return [
             Block(
-                bank_id=view.bank.id, label=self._label, version=0, parent=None, value="", limit=DEFAULT_LIMIT,
+                bank_id=view.bank.id, label=LABEL, version=0, parent=None, value="", limit=DEFAULT_LIMIT,
                 description="What was learned so far", by="", at=view.now,
             )
         ]  # fmt: skip
@@ -135,7 +134,7 @@ def _select_new_notes(view: PageContext, blocks: Sequence[Block]) -> Sequence[No
     over = any(change.operation == "contradictions" or _ends_something(change) for change in view.proposed)
     if new.isdisjoint(note.id for note in known) or not (over or written is None or len(waiting) >= ENOUGH):
         return ()
-    best = sorted(waiting, key=lambda note: (note.kind is NoteKind.BELIEF, note.at, note.id))[-MOST_NOTES:]
+    best = sorted(waiting, key=lambda note: (note.kind is NoteKind.BELIEF, note.at, note.id))[-MAX_NOTES:]
     return sorted(best, key=lambda note: (note.at, note.id))
 
 
@@ -149,11 +148,11 @@ def _select_edit_notes(view: PageContext) -> Sequence[Note]:
     ]
     shared = {note.id: len(edited_terms.intersection(memoryview(note.terms).cast("I"))) for note in fit}
     best = sorted(fit, key=lambda note: (-shared[note.id], note.at, note.id))
-    return [note for note in best[:MOST_NOTES] if shared[note.id]]
+    return [note for note in best[:MAX_NOTES] if shared[note.id]]
 
 
 def _join_notes(notes: Sequence[Note], others: Sequence[Note]) -> Sequence[Note]:
-    joined = list({note.id: note for note in (*notes, *others)}.values())[:MOST_NOTES]
+    joined = list({note.id: note for note in (*notes, *others)}.values())[:MAX_NOTES]
     return sorted(joined, key=lambda note: (note.at, note.id))
 
 
@@ -179,11 +178,11 @@ def _apply_edit(view: PageContext, sheet: NumberedLines, block: Block, edit: Blo
     new = "\n".join(
         add_dates_from_sources(line, dated_notes) for part in edit.new_text.split("\n") if (line := one_line(part))
     )
-    if named.strangers or named.episodes or not named.notes or unfit_reason_for_block(new) or first_open_date(new):
+    if named.unknown_ids or named.episodes or not named.notes or unfit_reason_for_block(new) or first_open_date(new):
         return None
     old = edit.old_text or ""
     if not projected_notes.has_common_terms(
-        " ".join((old, *(note.text for note in named.notes))), new, fewest=MIN_SUPPORTED_TERMS
+        " ".join((old, *(note.text for note in named.notes))), new, min_terms=MIN_SUPPORTED_TERMS
     ):
         return None
     if old:
@@ -221,7 +220,7 @@ def _may_replace(view: PageContext, block: Block, start: int, end: int, new: str
     if own and any(_has_common_word(old, other.value) for other in others):
         return True
     ending = {change.target for change in view.proposed if _ends_something(change)}
-    return any(note.id in ending and projected_notes.has_common_terms(note.text, old, fewest=2) for note in notes)
+    return any(note.id in ending and projected_notes.has_common_terms(note.text, old, min_terms=2) for note in notes)
 
 
 def _ends_something(change: Change) -> bool:

@@ -24,21 +24,21 @@ STALE_WEIGHT: Final = 0.3
 
 def add_note(
     view: PageContext, operation: str, kind: NoteKind, text: str, sources: Sequence[Episode], *, why: str,
-    ended: Sequence[str] = (), strangers: Sequence[str] = (),
+    ended: Sequence[str] = (), unknown_ids: Sequence[str] = (),
 ) -> Change:  # fmt: skip
     """Return a change that adds a note with these sources: as trusted as the least trusted of them.
 
     Relative dates of a source get the calendar date beside them (SLEEP-24).
 
-    `ended` are ids of episodes and notes that no longer hold according to the note. `strangers` are ids that the model
-    was not shown: the publication refuses the note for them, on record. Without sources it raises ValueError.
+    `ended` are ids of episodes and notes that no longer hold according to the note. `unknown_ids` are ids that the
+    model was not shown: the publication refuses the note for them, on record. Without sources it raises ValueError.
     """
-    if not sources and not strangers:
+    if not sources and not unknown_ids:
         raise ValueError("a note needs at least one source")
     text = add_dates_from_sources(
         text, [(source.text, local_time(source)) for source in sources if source.trust not in TRUST_WITHOUT_DAY]
     )
-    evidence = [*sorted({source.id for source in sources}), *(f"unknown {stranger}" for stranger in strangers)]
+    evidence = [*sorted({source.id for source in sources}), *(f"unknown {stranger}" for stranger in unknown_ids)]
     key = f"not_{_digest(view.bank.id, operation, kind.value, text, *evidence)[:28]}"
     rated = [source.importance for source in sources if source.importance is not None]
     after: dict[str, object] = {

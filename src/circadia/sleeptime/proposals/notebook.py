@@ -18,7 +18,7 @@ NOTES: Final = 5_000
 """Newest notes of a bank that a pass works with."""
 SPARE: Final = 500
 """Older cached notes of a bank, which replace retired ones."""
-MOST: Final = 4 * NOTES
+MAX_NOTES: Final = 4 * NOTES
 """Total of cached notes, with one more per bank; those of a single bank always fit."""
 
 
@@ -38,7 +38,7 @@ class _BankNotes:
 class Notebook:
     """Caches the newest notes by bank, `most` in all unless a single bank has more."""
 
-    def __init__(self, *, newest: int = NOTES, spare: int = SPARE, most: int = MOST) -> None:
+    def __init__(self, *, newest: int = NOTES, spare: int = SPARE, most: int = MAX_NOTES) -> None:
         self._newest = newest
         self._spare = spare
         self._kept: Lru[BankId, _BankNotes] = Lru(most)

@@ -35,7 +35,7 @@ class ReferencedRows:
 
     episodes: Sequence[Episode]
     notes: Sequence[Note]
-    strangers: Sequence[str]
+    unknown_ids: Sequence[str]
     """Ids that are not in the prompt."""
 
 
@@ -90,18 +90,18 @@ class NumberedLines:
 
     def resolve_ids(self, ids: Iterable[str]) -> ReferencedRows:
         rows: dict[str, Episode | Note] = {}
-        strangers: list[str] = []
+        unknown_ids: list[str] = []
         for row_id in ids:
             key = row_id.strip("[]() .,;:").lower()
             row = self._rows.get(key) if _ROW_ID.fullmatch(key) else None
             if row is None:
-                strangers.append(one_line(row_id)[:LONGEST_NAME])
+                unknown_ids.append(one_line(row_id)[:LONGEST_NAME])
             else:
                 rows[row.id] = row
         return ReferencedRows(
             episodes=[row for row in rows.values() if isinstance(row, Episode)],
             notes=[row for row in rows.values() if isinstance(row, Note)],
-            strangers=list(dict.fromkeys(strangers)),
+            unknown_ids=list(dict.fromkeys(unknown_ids)),
         )
 
     def add_uncited_sources(self, text: str, named: ReferencedRows) -> ReferencedRows:
@@ -120,7 +120,7 @@ class NumberedLines:
         return ReferencedRows(
             episodes=[*named.episodes, *(row for row in more if isinstance(row, Episode))],
             notes=[*named.notes, *(row for row in more if isinstance(row, Note))],
-            strangers=named.strangers,
+            unknown_ids=named.unknown_ids,
         )
 
     def _begin_day(self, day: str) -> None:

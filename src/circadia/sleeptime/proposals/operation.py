@@ -94,7 +94,7 @@ class ModelQueryFunction(Protocol):
 class AskAnyModel(Protocol):
     """Asks the tier's model, or another, for one operation; see `PassModelClient.ask`."""
 
-    async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int, mind: ChatModel | None = None) -> T:
+    async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int, model: ChatModel | None = None) -> T:
         """Return the answer. Raises ModelAnswerError, OverBudget, PassPreempted."""
         ...
 
@@ -122,14 +122,14 @@ class Operation(Protocol):
 class PassContext:
     store: Store
     now: datetime
-    go_on: Callable[[], Awaitable[None]]
+    yield_to_calls: Callable[[], Awaitable[None]]
     """Returns when the next step may begin. Raises PassPreempted: a call is waiting."""
     embed: Callable[[], Awaitable[None]] | None = None
     """Makes all missing vectors. Raises UpstreamFailed."""
     run: Pass | None = None
     ask: AskAnyModel | None = None
     """Asks models; none without a model, or if it does not answer."""
-    readying: AnswerServices | None = None
+    answer_services: AnswerServices | None = None
 
 
 @runtime_checkable
@@ -138,6 +138,6 @@ class ClosingOperation(Protocol):
 
     name: str
 
-    async def close(self, bank: Bank, ground: PassContext) -> Mapping[str, int]:
+    async def close(self, bank: Bank, context: PassContext) -> Mapping[str, int]:
         """Act until a call waits, and return counts by name for the record of the pass."""
         ...

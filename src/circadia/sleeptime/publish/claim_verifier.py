@@ -16,7 +16,7 @@ from circadia.memory.search.terms import question_terms
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.records.note import NoteKind
-from circadia.sleeptime.budget.benefit import VERIFY
+from circadia.sleeptime.budget.savings import VERIFY
 from circadia.sleeptime.grounding.change_rules import source_ids_of
 from circadia.sleeptime.grounding.quotations import is_extract
 from circadia.sleeptime.grounding.wording import one_line
@@ -24,13 +24,13 @@ from circadia.sleeptime.proposals.numbered_lines import NumberedLines
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
 from circadia.sleeptime.proposals.prompts import build_fixed_prompt
 
-MOST_CLAIMS: Final = 40
+MAX_CLAIMS: Final = 40
 """Claims of a question; a page seldom has more."""
-MOST_CHARACTERS: Final = 60_000
+MAX_CHARACTERS: Final = 60_000
 """Characters of a question, unless a single claim has more."""
 FEW_LINES: Final = 8
 """Sources of a claim up to which all are shown."""
-MOST_LINES: Final = 40
+MAX_LINES: Final = 40
 """Sources of a claim that are shown at most."""
 LINES_A_WORD: Final = 2
 """Of more sources, those that are shown of each word of the claim: enough to see that one says otherwise."""
@@ -55,7 +55,7 @@ class ClaimVerdict(BaseModel):
 
 
 class ClaimVerdicts(BaseModel):
-    verdicts: list[ClaimVerdict] = Field(max_length=2 * MOST_CLAIMS)
+    verdicts: list[ClaimVerdict] = Field(max_length=2 * MAX_CLAIMS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,7 +159,7 @@ def _select_sources(text: str, cited: Sequence[Episode]) -> Sequence[Episode]:
     missing = Counter(dict.fromkeys(question_terms(text), LINES_A_WORD))
     terms = {source.number: missing.keys() & question_terms(source.text) for source in cited}
     chosen: set[int] = set()
-    while terms and len(chosen) < MOST_LINES:
+    while terms and len(chosen) < MAX_LINES:
         terms_left = (+missing).keys()
         gains = {number: len(terms_left & has) for number, has in terms.items()}
         best = max(gains, key=gains.__getitem__)
@@ -173,7 +173,7 @@ def _select_sources(text: str, cited: Sequence[Episode]) -> Sequence[Episode]:
 def _split_questions(claims: Sequence[Claim]) -> Iterator[Mapping[str, Claim]]:
     """Yield the claims of each question by id, in halves where there are too many for one."""
     part = {f"c{number}": claim for number, claim in enumerate(claims, 1)}
-    if len(part) > 1 and (len(part) > MOST_CLAIMS or len(_build_question(part)) > MOST_CHARACTERS):
+    if len(part) > 1 and (len(part) > MAX_CLAIMS or len(_build_question(part)) > MAX_CHARACTERS):
         yield from _split_questions(claims[: len(claims) // 2])
         yield from _split_questions(claims[len(claims) // 2 :])
     elif part:

@@ -49,11 +49,11 @@ class NewPass:
 class PassLifecycle:
     """The only writer of a pass's status."""
 
-    def __init__(self, clock: Clock, ids: IdSource, events: EventLog, *, draw: random.Random | None = None) -> None:
+    def __init__(self, clock: Clock, ids: IdSource, events: EventLog) -> None:
         self._clock = clock
         self._ids = ids
         self._events = events
-        self._draw = draw or random.Random()
+        self._draw = random.Random()
 
     async def request_pass(self, tx: Tx, bank: Bank, new: NewPass) -> Pass:
         """Store a pass over everything that waits now. Raises Conflict: the bank has an open one."""

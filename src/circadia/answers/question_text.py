@@ -1,7 +1,11 @@
-"""Numbers, codes, quoted texts and names in a question, in any language: they decide without a model (ANS-02).
+"""When two questions are the same, or cannot be, by their text alone, in any language (ANS-02).
 
-A name is a capitalized word that does not begin its sentence. Writing that marks no names by capitals (scripts without
-case, or German) yields none here, and the judge decides alone.
+Equal texts differ only in white space, letter width, composed or decomposed accents, or the closing mark. Case and all
+other marks count. A text with a closing question mark never equals one with a full stop: one asks, the other states.
+
+Numbers, codes, quoted texts and names decide without a model that two questions differ. A name is a capitalized word
+that does not begin its sentence. Writing that marks no names by capitals (scripts without case, or German) yields none
+here, and the judge decides alone.
 """
 
 import re
@@ -13,6 +17,12 @@ from typing import Final, NamedTuple
 from circadia.folding import to_ascii_digits
 from circadia.memory.search.languages import languages
 
+MAX_CHARACTERS: Final = 2_000
+"""Longer questions are not looked up: nobody repeats one word for word."""
+_QUESTION_MARKS: Final = "?\uff1f\u061f"
+_FULL_STOPS: Final = ".\u3002\uff0e\uff61"
+_CLOSING: Final = _QUESTION_MARKS + _FULL_STOPS
+_SENTENCE_BREAK: Final = re.compile(r"[.!?;؟]\s|[。！？；]|\n")
 _QUOTED: Final = re.compile(
     r'"([^"\n]+)"|“([^”\n]+)”|„([^“”\n]+)[“”]|«([^»\n]+)»|`([^`\n]+)`|「([^」\n]+)」|『([^』\n]+)』|(?<!\w)\'([^\'\n]+)\'(?!\w)'
 )
@@ -24,6 +34,40 @@ _SENTENCE_END: Final = re.compile(r"[.!?…。！？؟:]\s*$")
 _OPENING: Final = " \t\"'“„«¿¡("
 CAPITALIZED_NOUNS: Final = frozenset({"de", "lb"})
 """Languages that write every noun with a capital."""
+
+
+class NormalizedText(NamedTuple):
+    """A text without what does not count, and its closing mark."""
+
+    text: str
+    closing: str
+    """`?`, `.`, or empty."""
+
+    def equals(self, other: "NormalizedText") -> bool:
+        return self.text == other.text and {self.closing, other.closing} != {"?", "."}
+
+
+def normalize(text: str) -> NormalizedText:
+    folded = text if text.isascii() else unicodedata.normalize("NFC", "".join(map(_fold_width, text)))
+    line = " ".join(folded.split())
+    bare = line.rstrip(_CLOSING + " ")
+    if not bare:
+        return NormalizedText(line, "")
+    closing = line[len(bare) :]
+    if any(mark in _QUESTION_MARKS for mark in closing):
+        return NormalizedText(bare, "?")
+    return NormalizedText(bare, "." if closing else "")
+
+
+def only_asks(text: str) -> bool:
+    return normalize(text).closing == "?" and _SENTENCE_BREAK.search(text.strip()[:-1]) is None
+
+
+def _fold_width(character: str) -> str:
+    """Return a full- or half-width form as the usual one; superscripts, fractions and circled digits stay."""
+    if unicodedata.decomposition(character).startswith(("<wide>", "<narrow>")):
+        return unicodedata.normalize("NFKC", character)
+    return character
 
 
 class _Text(NamedTuple):
