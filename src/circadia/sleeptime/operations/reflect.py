@@ -101,7 +101,7 @@ class Reflect:
         )
         for belief in answer.beliefs:
             text = one_line(belief.text)
-            named = lines.add_uncited_sources(text, lines.resolve_ids(belief.ids))
+            named = lines.resolve_ids(belief.ids)
             if not text or text in known or not (named.unknown_ids or len(named.episodes) > 1):
                 continue
             known.add(text)

@@ -11,7 +11,6 @@ from circadia.ids import EpisodeId
 from circadia.memory.context import estimate_tokens
 from circadia.memory.episodes import shown_name
 from circadia.memory.redaction import redact
-from circadia.memory.search.terms import question_terms
 from circadia.records.bank import Trust
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
@@ -104,24 +103,9 @@ class NumberedLines:
             unknown_ids=list(dict.fromkeys(unknown_ids)),
         )
 
-    def add_uncited_sources(self, text: str, named: ReferencedRows) -> ReferencedRows:
-        """Return the sources of an answer's text: the named ones, and tool or external rows with words that those lack.
-
-        So naming another source does not raise the trust of a text that comes from a tool or from outside.
-        """
-        sources = [*named.episodes, *named.notes]
-        others = [row for row in self._rows.values() if row.trust in _LABELLED_TRUST and row not in sources]
-        if not others:
-            return named
-        loose = set(question_terms(text)).difference(
-            *(question_terms(f"{speaker_label(row)} {row.text}") for row in sources)
-        )
-        more = [row for row in others if not loose.isdisjoint(question_terms(row.text))]
-        return ReferencedRows(
-            episodes=[*named.episodes, *(row for row in more if isinstance(row, Episode))],
-            notes=[*named.notes, *(row for row in more if isinstance(row, Note))],
-            unknown_ids=named.unknown_ids,
-        )
+    def list_rows(self) -> Sequence[Episode | Note]:
+        """Return all rows that are shown, in order."""
+        return list(self._rows.values())
 
     def _begin_day(self, day: str) -> None:
         if day != self._day:
