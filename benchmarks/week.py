@@ -164,7 +164,9 @@ class _Living:
         kept: set[str] = set()
         for change in self._changes:
             text = str((change.after or {}).get("text", ""))
-            fact = next((each for each in self._week.fact if text.startswith(each.text.rstrip("."))), None)
+            fact = next(
+                (each for each in self._week.fact for mine in each.texts if text.startswith(mine.rstrip("."))), None
+            )
             if change.kind is not ChangeKind.ADD_NOTE or fact is None:
                 continue
             if change.state is ChangeState.REFUSED:

@@ -54,12 +54,22 @@ class Fact:
     """The note."""
     line: str = ""
     """What a block should say of it; nothing if it belongs into no block."""
+    again: Sequence[str] = ()
+    """The note and the line in other words, for when they are given back."""
     names: Sequence[str] = ()
     """What the note calls by a name that another turn has said."""
     replaces: str = ""
     """The fact that it ends."""
     until: int = DAYS
     """The last day on which the line is true."""
+
+    @property
+    def texts(self) -> Sequence[str]:
+        return [self.text, *self.again[:1]]
+
+    @property
+    def lines(self) -> Sequence[str]:
+        return [self.line, *self.again[1:]] if self.line else ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,7 +100,7 @@ class Week:
 
     def line_is_true(self, line: str, day: int) -> bool:
         """Return whether a line of a block is true at the end of a day: no fact has ended it, nor the calendar."""
-        fact = next((each for each in self.fact if each.line and each.line in line), None)
+        fact = next((each for each in self.fact if any(mine and mine in line for mine in each.lines)), None)
         if fact is None or day > fact.until:
             return False
         ended = [each for each in self.fact if each.replaces == fact.id]
@@ -118,8 +128,6 @@ class PerfectModel:
     def __init__(self, week: Week) -> None:
         self._week = week
         self._by_id = {fact.id: fact for fact in week.fact}
-        self.wrote: set[str] = set()
-        """Ids of the facts that it has written as notes."""
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
         builders = {
@@ -138,7 +146,9 @@ class PerfectModel:
         return 0
 
     def _fact_of_note(self, text: str) -> Fact | None:
-        return next((fact for fact in self._week.fact if text.startswith(fact.text.rstrip("."))), None)
+        return next(
+            (fact for fact in self._week.fact for mine in fact.texts if text.startswith(mine.rstrip("."))), None
+        )
 
     def _saying(self, fact: Fact, rows: Sequence[PromptRow]) -> list[PromptRow]:
         """Return the rows that say a fact: its turn, if what says it is shown, or its note."""
@@ -147,22 +157,26 @@ class PerfectModel:
     def _consolidate(self, prompt: Prompt) -> ConsolidationAnswer:
         rows = parse_rows(prompt.data)
         needs_two = "two or more" in prompt.rules
+        refused = _section(prompt.data, "Refused")
         notes: list[NoteDraft] = []
         for fact in self._week.fact:
             now = [row for row in self._saying(fact, rows) if row.part == "Said now"]
             if not now or not all(name in prompt.data for name in fact.names) or self._has_note(fact, rows):
                 continue
+            text = fact.text
+            if refused:
+                if fact.text not in refused or not fact.again:
+                    continue
+                text = fact.again[0]
             ids = [row.key for row in now]
-            named = [row for row in rows if any(name in row.text for name in fact.names)]
             old = self._saying(self._by_id[fact.replaces], rows) if fact.replaces else []
-            ids += [row.key for row in (*named[:1], *old) if row.key not in ids]
+            ids += [row.key for row in old if row.key not in ids]
             if needs_two and len(ids) < 2:
                 at = rows.index(now[0])
                 ids += [row.key for row in (*rows[at + 1 : at + 2], *rows[max(0, at - 1) : at]) if row.speaker][:1]
-            self.wrote.add(fact.id)
             notes.append(
                 NoteDraft(
-                    text=fact.text, ids=ids, replaces=[row.key for row in old if not row.speaker],
+                    text=text, ids=ids, replaces=[row.key for row in old if not row.speaker],
                     ended=[row.key for row in old],
                 )
             )  # fmt: skip
@@ -188,27 +202,37 @@ class PerfectModel:
     def _rethink(self, prompt: Prompt) -> RethinkAnswer:
         day = self._today(prompt)
         block, label = _read_block(prompt.data)
+        refused = _section(prompt.data, "Refused")
         lines = dict.fromkeys(block)
         edits: list[BlockEdit] = []
+        for fact in self._week.fact:
+            if day is not None and day > fact.until and fact.line in lines:
+                edits.append(BlockEdit(label=label, old_text=fact.line, new_text="", ids=[]))
+                del lines[fact.line]
         for row in parse_rows(prompt.data):
             fact = None if row.speaker else self._fact_of_note(row.text)
-            if fact is None:
+            if fact is None or (day is not None and day > fact.until) or self._is_ended(fact, prompt.data):
                 continue
-            old = self._by_id[fact.replaces].line if fact.replaces else ""
-            gone = day is not None and day > fact.until
-            if gone and fact.line in lines:
-                edits.append(BlockEdit(label=label, old_text=fact.line, new_text="", ids=[row.key]))
-            elif old in lines and old:
-                edits.append(BlockEdit(label=label, old_text=old, new_text=fact.line, ids=[row.key]))
+            new = fact.line
+            if refused:
+                if new not in refused or len(fact.again) < 2:
+                    continue
+                new = fact.again[1]
+            old = (
+                next((line for line in self._by_id[fact.replaces].lines if line in lines), "") if fact.replaces else ""
+            )
+            if old and old != new:
+                edits.append(BlockEdit(label=label, old_text=old, new_text=new, ids=[row.key]))
                 del lines[old]
-                lines[fact.line] = None
-            elif fact.line and fact.line not in lines and not gone and not self._is_ended(fact, prompt.data):
-                edits.append(BlockEdit(label=label, new_text=fact.line, ids=[row.key]))
-                lines[fact.line] = None
-        return RethinkAnswer(edits=edits[:10], finished=len(edits) <= 10)
+            elif new and lines.keys().isdisjoint(fact.lines):
+                edits.append(BlockEdit(label=label, new_text=new, ids=[row.key]))
+            lines[new] = None
+        return RethinkAnswer(edits=edits[:10])
 
     def _is_ended(self, fact: Fact, data: str) -> bool:
-        return any(each.replaces == fact.id and (each.text in data or each.line in data) for each in self._week.fact)
+        """Return whether a shown note or line tells what replaces the fact."""
+        later = [each for each in self._week.fact if each.replaces == fact.id]
+        return any(text in data for each in later for text in (*each.texts, *each.lines))
 
     def _today(self, prompt: Prompt) -> int | None:
         """Return the number of the day, if the prompt says which day it is."""
@@ -218,19 +242,37 @@ class PerfectModel:
 
     def _judge(self, prompt: Prompt) -> ClaimVerdicts:
         rows = {row.key: row for row in parse_rows(prompt.data)}
+        day = self._today(prompt)
         verdicts: list[ClaimVerdict] = []
         for line in prompt.data.split("\n"):
             key, _, rest = line.partition(" ")
             if not (key.startswith("c") and key[1:].isdecimal()):
                 continue
             ids, _, text = rest[rest.find("[") + 1 :].partition("] ")
-            cited = [rows[each] for each in ids.split() if each in rows]
-            verdicts.append(ClaimVerdict(id=key, verdict="said" if self._is_said(text, cited) else "not_said"))
+            cited = [rows[each] for each in ids.split(" beside ")[0].split() if each in rows]
+            said = self._is_gone(text, cited, day) if rest.startswith("(gone)") else self._is_said(text, cited)
+            verdicts.append(ClaimVerdict(id=key, verdict="said" if said else "not_said"))
         return ClaimVerdicts(verdicts=verdicts)
 
     def _is_said(self, text: str, cited: Sequence[PromptRow]) -> bool:
-        told = [fact for fact in self._week.fact if fact.text.rstrip(".") in text or (fact.line and fact.line in text)]
+        told = [
+            fact
+            for fact in self._week.fact
+            if any(mine.rstrip(".") in text for mine in fact.texts) or any(line in text for line in fact.lines)
+        ]
         return bool(told) and all(any(fact.said in row.text for row in cited) for fact in told)
+
+    def _is_gone(self, text: str, cited: Sequence[PromptRow], day: int | None) -> bool:
+        fact = next((fact for fact in self._week.fact if text in fact.lines), None)
+        if fact is None:
+            return False
+        later = [each.said for each in self._week.fact if each.replaces == fact.id]
+        return (day is not None and day > fact.until) or any(said in row.text for said in later for row in cited)
+
+
+def _section(data: str, name: str) -> str:
+    """Return what a prompt has below a heading."""
+    return data.partition(f"## {name}\n")[2].partition("\n## ")[0]
 
 
 def _read_block(data: str) -> tuple[Sequence[str], str]:

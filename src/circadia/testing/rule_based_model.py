@@ -240,7 +240,7 @@ def build_rethink(data: str) -> RethinkAnswer:
             done[about] += 1
             if done[about] == 1 and (edit := _build_edit(blocks, fact, row)) is not None:
                 edits.append(edit)
-    return RethinkAnswer(edits=edits[:10], finished=True)
+    return RethinkAnswer(edits=edits[:10])
 
 
 def _build_edit(blocks: Mapping[str, Sequence[str]], fact: Fact, row: PromptRow) -> BlockEdit | None:

@@ -25,6 +25,7 @@ def source_ids_of(change: Change) -> Sequence[EpisodeId]:
         named: Sequence[str] = after.get("evidence", ())
     elif change.kind is ChangeKind.WRITE_BLOCK:
         named = [episode_id for _, _, episodes in after.get("spans") or () for episode_id in episodes]
+        named += (after.get("edit") or {}).get("ids", ())
     else:
         named = ()
     return [EpisodeId(episode_id) for episode_id in dict.fromkeys(named)]

@@ -20,7 +20,7 @@ from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, retire_note
 from circadia.sleeptime.proposals.numbered_lines import NumberedLines, estimate_line_tokens
-from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Refusal, Step
 from circadia.sleeptime.proposals.prompts import build_prompt
 from circadia.sleeptime.proposals.segments import Segment, split_segments
 from circadia.sleeptime.proposals.similarity import RelatedIndex
@@ -98,8 +98,14 @@ class Consolidate:
         for part in parts:
             lines.add_heading("Said now")
             lines.add_episodes(part.episodes)
+        refused = cast("Sequence[Refusal]", step.data.get("refused", ()))
+        lines.add_refusals(refused)
         most = max(400, ANSWER_TOKENS * len(step.episodes))
-        answer = await ask(build_prompt(self._prompt, view, lines.text), ConsolidationAnswer, most_tokens=most)
+        answer = await ask(
+            build_prompt(self._prompt, view, lines.text, about=("refused",) if refused else ()),
+            ConsolidationAnswer,
+            most_tokens=most,
+        )
         return await self._build_changes(view, parts, lines, answer, {note.text for note in projected})
 
     async def _build_changes(

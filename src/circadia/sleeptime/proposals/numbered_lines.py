@@ -16,6 +16,7 @@ from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding.relative_dates import add_dates, local_time
 from circadia.sleeptime.grounding.wording import one_line
+from circadia.sleeptime.proposals.operation import Refusal
 from circadia.visibility import visible_text
 
 LONGEST: Final = 800
@@ -102,6 +103,14 @@ class NumberedLines:
             notes=[row for row in rows.values() if isinstance(row, Note)],
             unknown_ids=list(dict.fromkeys(unknown_ids)),
         )
+
+    def add_refusals(self, refused: Iterable[Refusal]) -> None:
+        """Add the texts of an earlier answer that were not kept, with the reasons."""
+        lines = [f"{refusal.text} (refused: {refusal.reason})" for refusal in refused]
+        if lines:
+            self.add_heading("Refused")
+            for line in lines:
+                self.add_line(line)
 
     def list_rows(self) -> Sequence[Episode | Note]:
         """Return all rows that are shown, in order."""

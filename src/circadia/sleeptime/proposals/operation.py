@@ -83,6 +83,14 @@ class Step:
     """Data for the operation's own use."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refusal:
+    """A text of a step that was not kept; the step is asked once more with it, as `refused` in `Step.data`."""
+
+    text: str
+    reason: str
+
+
 class ModelQueryFunction(Protocol):
     """Asks the tier's model for one operation; see `PassModelClient.ask`."""
 
