@@ -164,9 +164,7 @@ class _Living:
         kept: set[str] = set()
         for change in self._changes:
             text = str((change.after or {}).get("text", ""))
-            fact = next(
-                (each for each in self._week.fact for mine in each.texts if text.startswith(mine.rstrip("."))), None
-            )
+            fact = self._week.fact_of(text)
             if change.kind is not ChangeKind.ADD_NOTE or fact is None:
                 continue
             if change.state is ChangeState.REFUSED:

@@ -60,12 +60,14 @@ class Fact:
     """What the note calls by a name that another turn has said."""
     replaces: str = ""
     """The fact that it ends."""
+    alone: str = ""
+    """The note if what it replaces is not shown."""
     until: int = DAYS
     """The last day on which the line is true."""
 
     @property
     def texts(self) -> Sequence[str]:
-        return [self.text, *self.again[:1]]
+        return [self.text, *self.again[:1], *([self.alone] if self.alone else [])]
 
     @property
     def lines(self) -> Sequence[str]:
@@ -105,6 +107,11 @@ class Week:
             return False
         ended = [each for each in self.fact if each.replaces == fact.id]
         return not any(self.day_of(each) <= day for each in ended)
+
+    def fact_of(self, note: str) -> Fact | None:
+        """Return the fact that a note tells: the one of the longest text that it begins with."""
+        found = [(len(mine), fact) for fact in self.fact for mine in fact.texts if note.startswith(mine.rstrip("."))]
+        return max(found, key=lambda pair: pair[0])[1] if found else None
 
     def day_of(self, fact: Fact) -> int:
         return next(turn.day for turn in self.turn if fact.said in turn.text)
@@ -146,9 +153,7 @@ class PerfectModel:
         return 0
 
     def _fact_of_note(self, text: str) -> Fact | None:
-        return next(
-            (fact for fact in self._week.fact for mine in fact.texts if text.startswith(mine.rstrip("."))), None
-        )
+        return self._week.fact_of(text)
 
     def _saying(self, fact: Fact, rows: Sequence[PromptRow]) -> list[PromptRow]:
         """Return the rows that say a fact: its turn, if what says it is shown, or its note."""
@@ -163,7 +168,8 @@ class PerfectModel:
             now = [row for row in self._saying(fact, rows) if row.part == "Said now"]
             if not now or not all(name in prompt.data for name in fact.names) or self._has_note(fact, rows):
                 continue
-            text = fact.text
+            shown = not fact.replaces or bool(self._saying(self._by_id[fact.replaces], rows))
+            text = fact.text if shown or not fact.alone else fact.alone
             if refused:
                 if fact.text not in refused or not fact.again:
                     continue

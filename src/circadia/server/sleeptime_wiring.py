@@ -100,7 +100,7 @@ def build_sleep_worker(
         readying = AnswerServices(drafter=ahead, validator=lookup, settings=settings.answers, clock=clock, ids=ids)
     parts = SleepParts(
         store=store, signals=signals, ids=ids, sleeptime=tier, operations=operations, rules=rules,
-        verify=ClaimVerifier(), retrieval=memory.retrieval, model=minds[0], models=minds[1],
+        verify=ClaimVerifier(), retrieval=memory.retrieval, words=memory.words, model=minds[0], models=minds[1],
         embed=None if memory.embedding is None else memory.embedding.catch_up,
         wakes=wakes, traces=traces or Traces(), answer_services=readying,
     )  # fmt: skip

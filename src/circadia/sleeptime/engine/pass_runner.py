@@ -19,6 +19,7 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, StorageUnavailable
 from circadia.ids import IdSource
 from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
+from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.search.retrieval import Retrieval
 from circadia.records.bank import Bank
 from circadia.records.block import Block
@@ -78,6 +79,8 @@ class SleepParts:
     verify: ClaimVerifier | None = None
     """Judges changes of banks whose policy asks for it."""
     retrieval: Retrieval
+    words: BundledEmbedder | None = None
+    """Vectors by which notes are near in meaning; none for words alone."""
     model: ChatModel | None = None
     """The tier's model; none for passes that ask no model."""
     models: Callable[[str], ChatModel] | None = None
@@ -363,6 +366,7 @@ class PassRunner:
         view = PageContext(
             bank=bank, now=now, page=page, notes=notes, blocks=blocks, instructions=run.instructions, full=full,
             look=CachedBankReader(self._store, bank, self._parts.retrieval, page),
+            vector_of=None if self._parts.words is None else await self._parts.words.word_vectors(),
             stale=frozenset(key for key, reasons in stale.items() if not all(map(is_repeat_demotion, reasons))),
             proposed=[change for change in staged if change.why != FORGOTTEN],
             edited=() if present.edited_at == state.edited_at else _edited_labels(blocks, state.edited_at),

@@ -19,7 +19,7 @@ from circadia.sleeptime.grounding.source_check import find_context
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, retire_note
-from circadia.sleeptime.proposals.numbered_lines import NumberedLines, estimate_line_tokens
+from circadia.sleeptime.proposals.numbered_lines import WHOLE, NumberedLines, estimate_line_tokens
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Refusal, Step
 from circadia.sleeptime.proposals.prompts import build_prompt
 from circadia.sleeptime.proposals.segments import Segment, split_segments
@@ -31,10 +31,10 @@ MAX_TOKENS: Final = 3_000
 """Estimated tokens of new episodes in a step, unless a single segment has more."""
 BESIDE: Final = 700
 """Estimated tokens of a step's rules and context."""
-MAX_CONTEXT_NOTES: Final = 12
+MAX_CONTEXT_NOTES: Final = 24
 """Maximum notes, and earlier episodes, beside a step; fewer with a small step or long notes."""
-MIN_CONTEXT_NOTES: Final = 4
-MIN_FITTED_NOTES: Final = MAX_CONTEXT_NOTES // 2
+MIN_CONTEXT_NOTES: Final = 12
+MIN_FITTED_NOTES: Final = MIN_CONTEXT_NOTES
 """Notes to show however long they are: the end of something is often not among the nearest."""
 MIN_SIMILARITY: Final = 0.12
 """Cosine above which a note of many is on the same subject; below it they share a name at most."""
@@ -82,7 +82,7 @@ class Consolidate:
         consolidations = [note for note in projected if note.kind is NoteKind.CONSOLIDATION]
         note_limit = max(MIN_CONTEXT_NOTES, min(MAX_CONTEXT_NOTES, len(step.episodes) // 2))
         min_similarity = MIN_SIMILARITY if len(consolidations) > MAX_CONTEXT_NOTES else 0.0
-        self._near = RelatedIndex(consolidations, self._near)
+        self._near = RelatedIndex(consolidations, self._near, vector_of=view.vector_of)
         notes = _fit_notes(
             self._near.find_nearest(step.episodes, note_limit, min_similarity=min_similarity),
             sum(estimate_line_tokens(part.episodes) for part in parts),
@@ -97,7 +97,7 @@ class Consolidate:
             lines.add_episodes(earlier)
         for part in parts:
             lines.add_heading("Said now")
-            lines.add_episodes(part.episodes)
+            lines.add_episodes(part.episodes, longest=WHOLE)
         refused = cast("Sequence[Refusal]", step.data.get("refused", ()))
         lines.add_refusals(refused)
         most = max(400, ANSWER_TOKENS * len(step.episodes))

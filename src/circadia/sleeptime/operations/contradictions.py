@@ -168,7 +168,9 @@ def _find_pairs(view: PageContext, new: Sequence[Note], declared: Mapping[NoteId
     """Yield each new note with those that it may contradict: those that it ends, then those on the same subject."""
     known = {note.id: note for note in view.notes}
     others = [note for note in projected_notes.project_notes(view) if note.kind is NoteKind.CONSOLIDATION]
-    near = RelatedIndex(others).find_nearest_each(new, PARTNERS, min_similarity=MIN_SIMILARITY)
+    near = RelatedIndex(others, vector_of=view.vector_of).find_nearest_each(
+        new, PARTNERS, min_similarity=MIN_SIMILARITY
+    )
     seen_pairs: set[frozenset[str]] = set()
     for note, same in zip(new, near, strict=True):
         ends = [known[NoteId(key)] for key in declared.get(note.id, ()) if NoteId(key) in known]

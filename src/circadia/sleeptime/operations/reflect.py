@@ -72,7 +72,7 @@ class Reflect:
             return checks
         due = notes[-(len(notes) - before // self._each * self._each) :]
         parts = [due[at : at + MAX_NOTES] for at in range(0, len(due), MAX_NOTES)]
-        near = RelatedIndex(beliefs)
+        near = RelatedIndex(beliefs, vector_of=view.vector_of)
         steps: list[Step] = []
         for at, part in enumerate(parts):
             near_beliefs = [*(failed[:BELIEFS] if at == 0 else ()), *near.find_nearest(part, BELIEFS)][:BELIEFS]

@@ -168,7 +168,7 @@ def _select_near_notes(view: PageContext, lines: Sequence[str]) -> Sequence[Note
         replace(notes[0], id=NoteId(f"line {number}"), text=line, terms=projected_notes.note_terms(line))
         for number, line in enumerate(lines)
     ]
-    found = RelatedIndex(notes).find_nearest_each(asked, NEAREST)
+    found = RelatedIndex(notes, vector_of=view.vector_of).find_nearest_each(asked, NEAREST)
     return list({note.id: note for some in found for note in some}.values())
 
 

@@ -20,7 +20,9 @@ from circadia.sleeptime.proposals.operation import Refusal
 from circadia.visibility import visible_text
 
 LONGEST: Final = 800
-"""Characters of an episode in a prompt; the rest is mostly pasted text."""
+"""Characters of an episode that stands in a prompt beside others."""
+WHOLE: Final = 24_000
+"""Characters of an episode that a prompt is about; what matters may be said at its end."""
 LONGEST_NAME: Final = 60
 CACHED_TEXTS: Final = 2_000
 """Cached lines: several prompts of a page show the same rows."""
@@ -160,5 +162,5 @@ def _clean_note_text(text: str) -> str:
 
 
 def estimate_line_tokens(rows: Iterable[Episode]) -> int:
-    """Return about how many tokens the lines of these take; dates and secrets hardly matter."""
-    return sum(estimate_tokens(episode.text[:LONGEST]) + 6 for episode in rows)
+    """Return about how many tokens the whole lines of these take; dates and secrets hardly matter."""
+    return sum(estimate_tokens(episode.text[:WHOLE]) + 6 for episode in rows)

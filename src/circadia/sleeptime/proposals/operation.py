@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel
 
+from circadia.answers.index import TextVectors
 from circadia.answers.question_drafts import AnswerServices
 from circadia.ids import EpisodeId
 from circadia.llm.chat_model import ChatModel, Prompt
@@ -55,6 +56,8 @@ class PageContext:
     """Active notes in order, without vectors and `used_at`; for the latter see `look.fetch_note_uses`."""
     blocks: Sequence[Block]
     look: BankReader
+    vector_of: TextVectors | None = None
+    """Vectors of texts, the same in a replay; none if rows are near by words alone."""
     instructions: str = ""
     full: bool = False
     """Whether to process all notes and beliefs, not only those that this page touches."""

@@ -22,7 +22,7 @@ from circadia.sleeptime.grounding.quotations import is_extract
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note
-from circadia.sleeptime.proposals.numbered_lines import NumberedLines
+from circadia.sleeptime.proposals.numbered_lines import WHOLE, NumberedLines
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
 from circadia.sleeptime.proposals.prompts import build_fixed_prompt
 
@@ -242,7 +242,9 @@ def _build_question(part: Mapping[str, Claim]) -> str:
     lines = NumberedLines()
     lines.add_heading("Lines")
     rows = {row.id: row for claim in part.values() for row in (*claim.sources, *claim.beside)}
-    lines.add_episodes(sorted((row for row in rows.values() if isinstance(row, Episode)), key=lambda row: row.number))
+    lines.add_episodes(
+        sorted((row for row in rows.values() if isinstance(row, Episode)), key=lambda row: row.number), longest=WHOLE
+    )
     lines.add_notes([row for row in rows.values() if isinstance(row, Note)])
     replaced: dict[str, list[str]] = {}
     for key, claim in part.items():
