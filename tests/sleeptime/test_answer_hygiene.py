@@ -18,7 +18,7 @@ async def test_what_is_void_is_dropped_also_while_no_model_answers(one: Hall) ->
     await one.said("Ann moved, she lives in Faro now.")
     run = await one.begun()
     ground = PassContext(
-        store=one.store, now=one.clock.now(), yield_to_calls=_going, run=run, answer_services=one.readying()
+        store=one.store, yield_to_calls=_going, run=run, answer_services=one.readying()
     )  # fmt: skip
     assert await Precompute().close(one.bank, ground) == {"answers_dropped": 2 - len(await one.questions())}
     assert HOME not in await one.questions()

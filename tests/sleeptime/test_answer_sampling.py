@@ -160,7 +160,7 @@ async def test_it_yields_between_the_uses_that_it_looks_through(one: Hall) -> No
 
     run, readying = await one.begun(), one.readying()
     ground = PassContext(
-        store=one.store, now=one.clock.now(), yield_to_calls=go_on, run=run, answer_services=readying
+        store=one.store, yield_to_calls=go_on, run=run, answer_services=readying
     )  # fmt: skip
     with pytest.raises(PassPreempted):
         await AnswerSampler(

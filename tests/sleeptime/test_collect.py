@@ -14,7 +14,7 @@ from circadia.records.episode import Demotion, Episode
 from circadia.records.note import Note, NoteKind
 from circadia.records.sleep_pass import Pass
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.sleeptime.engine.bank_reader import CachedBankReader
+from circadia.sleeptime.engine.operation_threads import CachedBankReader
 from circadia.sleeptime.operations.collect import Collect
 from circadia.sleeptime.operations.registry import choose_operations
 from circadia.sleeptime.proposals.changes import demote

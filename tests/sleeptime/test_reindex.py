@@ -27,7 +27,7 @@ async def close(stand: Stand, embedder: FakeEmbedder, *, stop: bool = False) -> 
             raise PassPreempted
 
     background = BackgroundEmbedder(stand.clock, stand.store, LocalSignals(), embedder)
-    context = PassContext(store=stand.store, now=stand.clock.now(), yield_to_calls=go_on, embed=background.catch_up)
+    context = PassContext(store=stand.store, yield_to_calls=go_on, embed=background.catch_up)
     return dict(await Reindex().close(stand.bank, context))
 
 

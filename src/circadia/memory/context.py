@@ -97,7 +97,6 @@ class ContextBuilder:
         """Number of calls of `forget`."""
 
     def forget(self) -> None:
-        """Drop all rendered texts."""
         self.age += 1
         self._parts.clear()
         self._lines.clear()

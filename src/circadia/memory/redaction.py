@@ -289,9 +289,9 @@ _SIGNS: Final = sorted({sign for signs, _, _ in _PATTERNS if not isinstance(sign
 def redact(text: str) -> str:
     """Return the text with each secret that a pattern finds replaced by `[redacted: kind]`."""
     signs_found = _find_signs(text)
-    for signs, pattern, instead in _PATTERNS:
+    for signs, pattern, replacement in _PATTERNS:
         if signs.search(text) if isinstance(signs, re.Pattern) else not signs_found.isdisjoint(signs):
-            redacted = pattern.sub(instead, text)
+            redacted = pattern.sub(replacement, text)
             if redacted != text:
                 text, signs_found = redacted, _find_signs(redacted)
     return text

@@ -133,7 +133,6 @@ class Retrieval:
         self.glances: Final = GlanceReader(clock)
 
     def forget(self) -> None:
-        """Drop all indexes."""
         self.loaded.clear()
 
     async def prepare_question(self, question: str, *, explained: bool = True) -> Question:

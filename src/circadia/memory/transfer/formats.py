@@ -156,7 +156,7 @@ def detect_format(file: Path) -> ImportFormat:
         document = _load_document(file)
     except InvalidRequest:
         document = None
-    if _is_mem0(document):
+    if mem0_entries(document) is not None or as_mapping(document).get("results") == []:  # its empty answer
         return ImportFormat.MEM0
     if langmem_entries(document) is not None:
         return ImportFormat.LANGMEM
@@ -226,11 +226,6 @@ def _first_lines(file: Path) -> Iterator[Mapping[str, object]]:
                 yield as_mapping(orjson.loads(opened.readline(LONGEST_LINE)))
             except ValueError:
                 continue
-
-
-def _is_mem0(document: object) -> bool:
-    """Return whether a document has memories of mem0, or is its empty answer."""
-    return mem0_entries(document) is not None or as_mapping(document).get("results") == []
 
 
 def _require_empty(file: Path, kind: ImportFormat) -> list[object]:

@@ -44,9 +44,9 @@ class AnswerMaker:
         self._silent: set[str] = set()
         self.made = 0
 
-    async def answer_for_agent(self, agent: Agent, frames: Sequence[AnswerFrame], most: int) -> None:
-        """Answer up to `most` expected questions of an agent. Raises OverBudget, PassPreempted, ModelAnswerError."""
-        left = most
+    async def answer_for_agent(self, agent: Agent, frames: Sequence[AnswerFrame], max_questions: int) -> None:
+        """Answer up to so many expected questions of an agent. Raises OverBudget, PassPreempted, ModelAnswerError."""
+        left = max_questions
         for at, frame in enumerate(frames):
             share = -(-left // (len(frames) - at))
             if share and frame.upstream not in self._silent:
@@ -170,8 +170,8 @@ class AnswerMaker:
         answered = await run.ask(draft.prompt, AnticipatedAnswer, most_tokens=draft.most_tokens, model=draft.model)
         if answered.at > run.sleep_pass.created_at - OLD:
             return answered
-        anew = replace(draft.prompt, rules=f"{draft.prompt.rules}\nfor pass {run.sleep_pass.id}")
-        return await run.ask(anew, AnticipatedAnswer, most_tokens=draft.most_tokens, model=draft.model)
+        prompt = replace(draft.prompt, rules=f"{draft.prompt.rules}\nfor pass {run.sleep_pass.id}")
+        return await run.ask(prompt, AnticipatedAnswer, most_tokens=draft.most_tokens, model=draft.model)
 
     async def _store_answer(
         self, frame: AnswerFrame, question: ExpectedQuestion, conversation: str | None, draft: QuestionDraft,

@@ -19,8 +19,7 @@ from circadia.records.episode import Episode
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note
 from circadia.sleeptime.answers.answer_run import AnswerRun
-from circadia.sleeptime.proposals.numbered_lines import NumberedLines
-from circadia.sleeptime.proposals.prompts import build_file_prompt
+from circadia.sleeptime.proposals.prompts import NumberedLines, build_file_prompt
 from circadia.stores.base import Tx
 
 TOGETHER: Final = 20

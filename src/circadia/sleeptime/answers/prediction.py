@@ -27,9 +27,8 @@ from circadia.records.end_user import display_alias
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.sleeptime.grounding.source_check import Sources, collect_sources, describe_ungrounded_claims
 from circadia.sleeptime.grounding.wording import find_addresses, one_line, refang, unfit_reason
-from circadia.sleeptime.proposals.numbered_lines import NumberedLines
 from circadia.sleeptime.proposals.operation import AskAnyModel
-from circadia.sleeptime.proposals.prompts import build_file_prompt
+from circadia.sleeptime.proposals.prompts import NumberedLines, build_file_prompt
 from circadia.stores.base import Tx
 
 _MAX_CHARACTERS: Final = 300
@@ -154,14 +153,14 @@ def _select_own_turns(rows: Sequence[Episode], bank: Bank, agent: Agent, scope: 
         spoke = {row.speaker} if row.trust is Trust.PERSON else set[str]()
         others = agents[row.conversation] if row.conversation is not None else set[str]()
         spoke |= people[row.conversation] if row.conversation is not None else set[str]()
-        his = bank.end_user is not None or (bool(spoke) and spoke <= {who, display_alias(who)})
-        if his and (not others or agent.name in others):
+        is_own = bank.end_user is not None or (bool(spoke) and spoke <= {who, display_alias(who)})
+        if is_own and (not others or agent.name in others):
             turns.append(row)
     return turns
 
 
 def build_prediction_prompt(
-    found: QuestionMaterial, agent: Agent, ready: Sequence[Answer], *, instructions: str, most: int
+    found: QuestionMaterial, agent: Agent, ready: Sequence[Answer], *, instructions: str, max_questions: int
 ) -> Prompt:
     lines = NumberedLines()
     lines.add_line(f"The assistant is called {agent.name}.")
@@ -177,7 +176,7 @@ def build_prediction_prompt(
         lines.add_heading("Ready already")
         for answer in sorted(ready, key=lambda answer: answer.id)[-READY:]:
             lines.add_line(f"- {answer.phrasings[0]}")
-    return build_file_prompt("predict", lines.text, instructions, questions=most)
+    return build_file_prompt("predict", lines.text, instructions, questions=max_questions)
 
 
 async def predict_questions(
@@ -190,13 +189,13 @@ async def predict_questions(
     """
     if not found.turns and not found.blocks:
         return ()
-    most = min(answer_services.settings.questions, MAX_QUESTIONS)
+    max_questions = min(answer_services.settings.questions, MAX_QUESTIONS)
     known = [answer for answer in ready if answer.pass_id != own and answer.phrasings]
-    prompt = build_prediction_prompt(found, agent, known, instructions=instructions, most=most)
-    answer = await ask(prompt, Predictions, most_tokens=200 + TOKENS_EACH * most)
+    prompt = build_prediction_prompt(found, agent, known, instructions=instructions, max_questions=max_questions)
+    answer = await ask(prompt, Predictions, most_tokens=200 + TOKENS_EACH * max_questions)
     rows = [*found.questions, *found.turns]
     sources = collect_sources(rows, *(block.value for block in found.blocks), agent.name)
-    return accept_questions(answer.questions[: 2 * most], sources)
+    return accept_questions(answer.questions[: 2 * max_questions], sources)
 
 
 class QuestionVerdict(BaseModel):

@@ -119,8 +119,8 @@ class AnswerSampler:
         draft = await run.answer_services.drafter.draft_question(run.bank, frame, use.question, known=(answer.text,))
         if draft is None:
             return None
-        anew = replace(draft.prompt, rules=f"{draft.prompt.rules}\nafresh for {use.id}")
-        fresh = await run.ask(anew, AnticipatedAnswer, most_tokens=draft.most_tokens, model=draft.model)
+        prompt = replace(draft.prompt, rules=f"{draft.prompt.rules}\nafresh for {use.id}")
+        fresh = await run.ask(prompt, AnticipatedAnswer, most_tokens=draft.most_tokens, model=draft.model)
         if not is_usable_answer(fresh):
             return None
         if _plain(fresh.text) == _plain(answer.text):

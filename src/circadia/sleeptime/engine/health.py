@@ -38,8 +38,6 @@ _MAX_BANKS: Final = 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SleepHealthSample:
-    """The last measurement."""
-
     banks: int = 0
     """Banks with a backlog or leftovers."""
     episodes: int = 0

@@ -208,8 +208,8 @@ class PassDecider:
             bank = await tx.banks.get(bank_id)
             if bank is None:
                 return DueCheck(bank_id=bank_id, at=None, has_backlog=False)
-            known, verdict = await self._sleeptime.evaluate(tx, bank)
-        has_backlog = bool(known.backlog.episodes or known.state.leftovers or known.edited_at is not None)
+            status, verdict = await self._sleeptime.evaluate(tx, bank)
+        has_backlog = bool(status.backlog.episodes or status.state.leftovers or status.edited_at is not None)
         next_check = DueCheck(bank_id=bank_id, at=verdict.at, has_backlog=has_backlog)
         self._replying.pop(binding_of(bank), None)
         if verdict.trigger is not None:
@@ -221,7 +221,7 @@ class PassDecider:
             return replace(next_check, at=later)
         assert verdict.gate is not None
         is_new = bank.written_at is None and verdict.gate is PassBlocker.EMPTY
-        if not is_new and known.state.gate != verdict.gate.value:
+        if not is_new and status.state.gate != verdict.gate.value:
             async with self._store.begin_write() as tx:
                 await tx.sleep_states.record_gate(bank.id, verdict.gate.value, verdict.detail, self._clock.now())
         if verdict.gate is PassBlocker.REPLYING:

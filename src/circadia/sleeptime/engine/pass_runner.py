@@ -29,8 +29,7 @@ from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.records.sleep_state import Leftover
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.budget.model_calls import OverBudget, PassModelClient, PassPreempted
-from circadia.sleeptime.engine.bank_reader import CachedBankReader
-from circadia.sleeptime.engine.operation_threads import OperationThreads
+from circadia.sleeptime.engine.operation_threads import CachedBankReader, OperationThreads
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.grounding.change_rules import Rule, source_ids_of, split_changes
 from circadia.sleeptime.operations.dedupe import is_repeat_demotion
@@ -164,7 +163,7 @@ class PassRunner:
         if run.dry_run:
             return run
         context = PassContext(
-            store=self._store, now=self._clock.now(), yield_to_calls=self._yield_to_calls, embed=self._parts.embed,
+            store=self._store, yield_to_calls=self._yield_to_calls, embed=self._parts.embed,
             run=run, answer_services=self._parts.answer_services,
         )  # fmt: skip
         silent = self._asking is None or self._away

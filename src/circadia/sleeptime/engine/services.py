@@ -28,10 +28,16 @@ from circadia.sleeptime.budget.model_calls import Limit, Scope, Unit
 from circadia.sleeptime.budget.savings import WINDOW, Balance, compute_balances
 from circadia.sleeptime.proposals.notebook import Notebook
 from circadia.sleeptime.publish.publisher import Publisher
-from circadia.sleeptime.triggers.due import ActivityEnd, BankSleepStatus, PassDecision, decide_pass, describe_triggers
+from circadia.sleeptime.triggers.due import (
+    ActivityEnd,
+    BankSleepStatus,
+    PassDecision,
+    ScheduleHours,
+    decide_pass,
+    describe_triggers,
+)
 from circadia.sleeptime.triggers.open_turns import MAX_BANKS, BankBinding, OpenTurnTracker
 from circadia.sleeptime.triggers.pass_lifecycle import NewPass, PassLifecycle
-from circadia.sleeptime.triggers.schedule_hours import ScheduleHours
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 from circadia.suggestions import did_you_mean
@@ -151,23 +157,23 @@ class SleeptimeService:
         return (await self.evaluate(tx, bank, own))[1]
 
     async def fetch_status(self, tx: Tx, bank: Bank) -> SleeptimeStatus:
-        known, verdict = await self.evaluate(tx, bank)
+        status, verdict = await self.evaluate(tx, bank)
         now, policy = self._clock.now(), self.policy(bank)
-        oldest = known.backlog.oldest_at
+        oldest = status.backlog.oldest_at
         lag = 0.0 if oldest is None else max(0.0, (now - oldest).total_seconds())
         hours = await self.load_hours(tx, bank)
         return SleeptimeStatus(
             bank=bank,
             policy=policy,
             begins=describe_triggers(policy, hours.zone),
-            state=known.state,
-            backlog=known.backlog,
+            state=status.state,
+            backlog=status.backlog,
             verdict=verdict,
             running=await tx.passes.get_open(bank.id),
             spent=await tx.sleep_calls.sum_cost(since=now - DAY, bank_id=bank.id),
             lag_seconds=lag,
             balances=await self.fetch_balances(tx, bank),
-            red=self.describe_problem(bank, known.state, known.backlog, hours),
+            red=self.describe_problem(bank, status.state, status.backlog, hours),
         )
 
     async def flush_answered_calls(self) -> None:
@@ -298,7 +304,7 @@ class SleeptimeService:
         hour = (now - HOUR, now + FARTHEST)  # starts seen by a clock that was set back count, if they are plausible
         turn_at, replying_since = await self.turns.fetch_turn_times(tx, binding_of(bank))
         backlog = await tx.sleep_states.fetch_backlog(bank.id, state.cursor)
-        known = BankSleepStatus(
+        status = BankSleepStatus(
             state=state,
             backlog=replace(backlog, turns=backlog.turns + state.unstored_turns),
             asleep=await tx.sleep_states.are_agents_asleep(names_of(bank)),
@@ -318,7 +324,7 @@ class SleeptimeService:
             full=full,
             next_at=hours.next_hour(now),
         )
-        return known, decide_pass(policy, known, now)
+        return status, decide_pass(policy, status, now)
 
 
 def names_of(bank: Bank) -> Sequence[str]:

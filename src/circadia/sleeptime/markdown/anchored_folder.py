@@ -118,7 +118,6 @@ class FileLocation:
             os.close(handle)
 
     def create(self, data: bytes, mode: int) -> None:
-        """Write a new file and flush it to the disk."""
         handle = self.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -143,7 +142,6 @@ class FileLocation:
             os.unlink(self.name, dir_fd=self.folder)
 
     def replace(self, other: "FileLocation") -> None:
-        """Move the file over another one."""
         os.rename(self.name, other.name, src_dir_fd=self.folder, dst_dir_fd=other.folder)
 
     def link(self, other: "FileLocation") -> None:
@@ -219,7 +217,6 @@ class AnchoredFolder:
         self._handle = handle
 
     def file(self, name: str) -> FileLocation:
-        """Return the location of a file directly in this folder."""
         return FileLocation(self._handle, name)
 
     @property
@@ -291,7 +288,6 @@ class AnchoredFolder:
                     os.rmdir(folder.name, dir_fd=parent._handle)
 
     def remove_tree(self, name: str) -> None:
-        """Remove a folder of this one, and the files in it."""
         with self.open_folder(PurePosixPath(name)) as folder:
             for each in folder.list_names():
                 folder.file(each).remove()

@@ -26,8 +26,6 @@ class DreamOutcome(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DreamReport:
-    """What a dream did, for its diary and for people."""
-
     id: str
     """Names it in the log; empty if nothing was to be done."""
     state: DreamOutcome
@@ -52,7 +50,6 @@ class DreamReport:
     cost: SleepCost = NO_COST
 
     def describe(self) -> str:
-        """Return it in one line."""
         facts, files = count_nouns(self.added, "fact"), count_nouns(len(self.files), "file")
         parts = [f"{facts} added, {self.replaced} replaced, {self.retired} retired in {files}"]
         if self.turns:
@@ -63,7 +60,6 @@ class DreamReport:
         return f"{self.state}{f' ({self.detail})' if self.detail else ''}: {'; '.join(parts)}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
         return {
             "id": self.id, "state": self.state.value, "detail": self.detail, "added": self.added,
             "replaced": self.replaced, "retired": self.retired, "files": list(map(str, self.files)),
@@ -79,7 +75,6 @@ def count_nouns(number: int, noun: str) -> str:
 
 
 def append_to_diary(root: Path, now: datetime, text: str) -> None:
-    """Add a line with the time."""
     line = f"* {now:%Y-%m-%d %H:%M} UTC: {' '.join(text.split())}\n"
     with open_anchored(root) as folder, folder.open_folder(PurePosixPath(OWN_FOLDER)) as own:
         handle = own.file(DIARY_FILE).open(os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -88,7 +83,6 @@ def append_to_diary(root: Path, now: datetime, text: str) -> None:
 
 
 def read_diary(root: Path) -> Sequence[str]:
-    """Return the lines, oldest first."""
     with open_anchored(root) as folder:
         data = folder.read_file(PurePosixPath(OWN_FOLDER, DIARY_FILE)) or b""
     return [line.removeprefix("* ") for line in data.decode("utf-8", "replace").splitlines()]

@@ -10,7 +10,6 @@ from circadia.clock import Clock
 from circadia.llm.chat_model import ChatModel
 from circadia.llm.usage import Usage
 from circadia.sleeptime.markdown.dream_state import (
-    DreamBlocker,
     DreamState,
     DreamVerdict,
     decide_dream,
@@ -81,6 +80,6 @@ def is_due(root: Path, intake: SessionIntake, now: datetime) -> DreamVerdict:
     if not verdict.is_open:
         return verdict
     if any(each.proposed for each in list_history(root)):
-        return DreamVerdict(blocker=DreamBlocker.WAITING, detail="the changes of a dream wait for a person")
+        return DreamVerdict(False, "the changes of a dream wait for a person")
     state = save_state(root, state, **intake.scan(state).marks)
     return decide_dream(state)

@@ -5,7 +5,8 @@ even if somebody changes it meanwhile. Files are read one at a time; between rea
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
@@ -13,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from circadia.errors import Conflict, InvalidRequest
-from circadia.sleeptime.markdown.anchored_folder import fold_name, open_anchored
+from circadia.sleeptime.markdown.anchored_folder import AnchoredFolder, fold_name
 from circadia.sleeptime.markdown.entries import Document, parse_entries, read_front_matter
 from circadia.sleeptime.markdown.splitting import whole_name
 
@@ -145,7 +146,7 @@ def _walk(root: Path, is_workspace: bool) -> Iterator[tuple[PurePosixPath, str]]
     while folders:
         here = folders.pop()
         try:
-            with open_anchored(root) as top, top.open_folder(here) as folder:
+            with _open_root(root) as top, top.open_folder(here) as folder:
                 entries = folder.list_entries()
         except OSError as error:
             yield here, f"the folder cannot be read: {error.strerror}"
@@ -193,9 +194,19 @@ def _inspect(root: Path, path: PurePosixPath) -> MemoryFile | FolderProblem | No
     )
 
 
+@contextmanager
+def _open_root(root: Path) -> Generator[AnchoredFolder]:
+    """Open the folder, unless it has become a link since its path was resolved."""
+    handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        yield AnchoredFolder(handle)
+    finally:
+        os.close(handle)
+
+
 def _read_file(root: Path, path: PurePosixPath) -> tuple[bytes, os.stat_result]:
     """Return the first bytes of a file, one more than it may have, and its status."""
-    with open_anchored(root) as top, top.open_parent(path) as (_, file):
+    with _open_root(root) as top, top.open_parent(path) as (_, file):
         return file.read_start(MAX_FILE_BYTES + 1)
 
 

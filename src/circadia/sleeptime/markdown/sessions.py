@@ -52,10 +52,7 @@ class TranscriptSession:
     path: Path
     root: str | None
     """The folder in which the agent started."""
-    start: datetime | None
     last: datetime | None
-    size: int
-    """Bytes of the file."""
     last_line: int
     """Line of the newest turn."""
     person_turns: int
@@ -224,7 +221,6 @@ def _load_scan(entry: object, status: os.stat_result) -> _ScannedFile | None:
 
 @dataclass(kw_only=True, slots=True)
 class _SessionTally:
-    start: datetime | None = None
     last: datetime | None = None
     last_line: int = 0
     person_turns: int = 0
@@ -238,7 +234,6 @@ class _SessionTally:
         if turn.kind is not EpisodeKind.TOOL and turn.speaker is not Speaker.PROGRAM:
             self.tokens += estimate_tokens(turn.text)
         if turn.at is not None:
-            self.start = turn.at if self.start is None else min(self.start, turn.at)
             self.last = turn.at if self.last is None else max(self.last, turn.at)
 
 
@@ -253,8 +248,8 @@ def _scan_file(path: Path, key: str, status: os.stat_result) -> _ScannedFile:
         tallies.setdefault(_session_id(turn, kind, file_id), _SessionTally()).add(turn)
     sessions = [
         TranscriptSession(
-            id=session_id, format=kind, path=Path(key), root=facts.root, start=tally.start,
-            last=tally.last, size=status.st_size, last_line=tally.last_line, person_turns=tally.person_turns,
+            id=session_id, format=kind, path=Path(key), root=facts.root, last=tally.last, last_line=tally.last_line,
+            person_turns=tally.person_turns,
             tokens=tally.tokens, unknown_lines=facts.unknown_lines, broken_lines=facts.broken_lines,
             excluded=_exclusion(tally, facts),
         )

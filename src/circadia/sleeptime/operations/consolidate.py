@@ -19,9 +19,8 @@ from circadia.sleeptime.grounding.source_check import find_context
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, retire_note
-from circadia.sleeptime.proposals.numbered_lines import WHOLE, NumberedLines, estimate_line_tokens
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Refusal, Step
-from circadia.sleeptime.proposals.prompts import build_prompt
+from circadia.sleeptime.proposals.prompts import WHOLE, NumberedLines, build_prompt, estimate_line_tokens
 from circadia.sleeptime.proposals.segments import Segment, split_segments
 from circadia.sleeptime.proposals.similarity import RelatedIndex
 
@@ -100,11 +99,11 @@ class Consolidate:
             lines.add_episodes(part.episodes, longest=WHOLE)
         refused = cast("Sequence[Refusal]", step.data.get("refused", ()))
         lines.add_refusals(refused)
-        most = max(400, ANSWER_TOKENS * len(step.episodes))
+        max_tokens = max(400, ANSWER_TOKENS * len(step.episodes))
         answer = await ask(
             build_prompt(self._prompt, view, lines.text, about=("refused",) if refused else ()),
             ConsolidationAnswer,
-            most_tokens=most,
+            most_tokens=max_tokens,
         )
         return await self._build_changes(view, parts, lines, answer, {note.text for note in projected})
 
@@ -180,7 +179,7 @@ def _build_step(parts: Sequence[Segment]) -> Step:
 
 
 async def _fetch_earlier_episodes(
-    view: PageContext, parts: Sequence[Segment], notes: Sequence[Note], most: int
+    view: PageContext, parts: Sequence[Segment], notes: Sequence[Note], limit: int
 ) -> Sequence[Episode]:
     """Return earlier episodes on the same subject that the shown notes do not cover."""
     noted_ids = {key for note in notes for key in note.evidence}
@@ -188,7 +187,7 @@ async def _fetch_earlier_episodes(
     earlier: dict[str, Episode] = {}
     texts = [" ".join(episode.text for episode in part.episodes)[:SEARCH_CHARACTERS] for part in parts]
     for words, rows in zip(
-        texts, await view.look.search_related(texts, before=before, limit=max(2, most // len(parts))), strict=True
+        texts, await view.look.search_related(texts, before=before, limit=max(2, limit // len(parts))), strict=True
     ):
         noted_episodes = [episode for episode in rows if episode.id in noted_ids]
         unnoted = (
@@ -200,7 +199,7 @@ async def _fetch_earlier_episodes(
         for episode in rows:
             if episode.id not in covered and not episode.stale and estimate_tokens(episode.text) > SHORT:
                 earlier[episode.id] = episode
-    return sorted(earlier.values(), key=lambda episode: episode.number)[:most]
+    return sorted(earlier.values(), key=lambda episode: episode.number)[:limit]
 
 
 @lru_cache(maxsize=CACHED_NOTES)

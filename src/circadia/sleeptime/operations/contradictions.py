@@ -19,9 +19,8 @@ from circadia.sleeptime.grounding.relative_dates import local_time
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, demote, flag, retire_note
-from circadia.sleeptime.proposals.numbered_lines import NumberedLines, ReferencedRows
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.proposals.prompts import build_prompt
+from circadia.sleeptime.proposals.prompts import NumberedLines, ReferencedRows, build_prompt
 from circadia.sleeptime.proposals.similarity import RelatedIndex
 
 PAIRS: Final = 12

@@ -77,9 +77,8 @@ class Extract:
         segment, new = cast("Segment", step.data["segment"]), cast("Sequence[Episode]", step.data["new"])
         subject = _shared_subject(new)
         about = [episode for episode in new if not subject.isdisjoint(content_terms(episode))]
-        chosen = _choose_sentences(
-            [sentence for row in about for sentence in _find_sentences(row, subject)], _max_length(about)
-        )
+        room = min(MAX_CHARACTERS, int(SHARE * sum(len(episode.text) for episode in about)))
+        chosen = _choose_sentences([sentence for row in about for sentence in _find_sentences(row, subject)], room)
         if len({sentence.episode.id for sentence in chosen}) < 2:
             return ()
         why = f"the gist of {len(about)} things that were said about {step.name}"
@@ -97,10 +96,6 @@ def _shared_subject(episodes: Sequence[Episode]) -> frozenset[int]:
     spread = Counter(term for episode in episodes for term in set(content_terms(episode)))
     speakers = {term for episode in episodes for term in question_terms(episode.speaker)}
     return frozenset(term for term, count in spread.items() if count > 1) - _SMALL - speakers
-
-
-def _max_length(episodes: Sequence[Episode]) -> int:
-    return min(MAX_CHARACTERS, int(SHARE * sum(len(episode.text) for episode in episodes)))
 
 
 def _find_sentences(episode: Episode, subject: frozenset[int]) -> Iterator[Sentence]:

@@ -90,9 +90,11 @@ async def _make_answers(run: AnswerRun, counts: Counter[str]) -> None:
     try:
         agents = await _fetch_agents(run)
         await sampling.judge()
-        most = count_affordable_questions(run.answer_services.settings, await _fetch_days(run)) if agents else 0
+        max_questions = (
+            count_affordable_questions(run.answer_services.settings, await _fetch_days(run)) if agents else 0
+        )
         for agent, frames in agents:
-            await making.answer_for_agent(agent, frames, most)
+            await making.answer_for_agent(agent, frames, max_questions)
     finally:
         counts.update(answers=making.made, answers_judged=sampling.done)
 

@@ -16,9 +16,8 @@ from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.operations.dedupe import is_repeat_demotion
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, retire_note
-from circadia.sleeptime.proposals.numbered_lines import NumberedLines
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.proposals.prompts import build_prompt
+from circadia.sleeptime.proposals.prompts import NumberedLines, build_prompt
 from circadia.sleeptime.proposals.similarity import RelatedIndex
 
 EACH: Final = 10
@@ -174,7 +173,7 @@ def _stale_lines(view: PageContext, rows: Iterable[Episode], sheet: NumberedLine
     return lines
 
 
-def _select_evidence(notes: Sequence[Note], most: int) -> Iterator[EpisodeId]:
+def _select_evidence(notes: Sequence[Note], limit: int) -> Iterator[EpisodeId]:
     for note in notes:
         ids = sorted(note.evidence)
-        yield from (ids if len(ids) <= most else [*ids[: most // 2], *ids[most // 2 - most :]])
+        yield from (ids if len(ids) <= limit else [*ids[: limit // 2], *ids[limit // 2 - limit :]])

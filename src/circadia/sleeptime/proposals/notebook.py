@@ -59,10 +59,10 @@ class Notebook:
         return list(cached.notes.values())[-self._newest :]
 
     async def _load_notes(self, tx: Tx, bank: Bank) -> _BankNotes:
-        most = self._newest + self._spare
+        limit = self._newest + self._spare
         cached = _BankNotes(generation=bank.generation, demotions=bank.demotions)
-        _add_notes(cached, await tx.notes.find_newest(bank.id, most))
-        cached.whole = len(cached.notes) < most
+        _add_notes(cached, await tx.notes.find_newest(bank.id, limit))
+        cached.whole = len(cached.notes) < limit
         return cached
 
     async def _catch_up(self, tx: Tx, bank: Bank, cached: _BankNotes) -> None:

@@ -132,7 +132,6 @@ class Operation(Protocol):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PassContext:
     store: Store
-    now: datetime
     yield_to_calls: Callable[[], Awaitable[None]]
     """Returns when the next step may begin. Raises PassPreempted: a call is waiting."""
     embed: Callable[[], Awaitable[None]] | None = None

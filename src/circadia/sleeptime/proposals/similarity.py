@@ -152,72 +152,75 @@ class RelatedIndex(Generic[Row]):
         weights = np.repeat(self._weight, self._count)
         self._lengths = np.sqrt(np.bincount(self._having, weights=weights, minlength=len(rows)))
 
-    def find_nearest(self, asked: Iterable[Episode | Note], most: int, *, min_similarity: float = 0.0) -> Sequence[Row]:
-        """Return up to `most` rows nearest to any of `asked` by words, then up to `most` by meaning, without these.
+    def find_nearest(
+        self, queries: Iterable[Episode | Note], limit: int, *, min_similarity: float = 0.0
+    ) -> Sequence[Row]:
+        """Return up to `limit` rows nearest to any query by words, then up to `limit` by meaning, without the queries.
 
         `min_similarity` is the minimum cosine by words.
         """
-        asked = list(asked)
+        queries = list(queries)
         best = np.zeros(len(self._rows))
-        for _, scores in self._score_batches(asked):
+        for _, scores in self._score_batches(queries):
             best = np.maximum(best, scores.max(axis=0))
-        same = {row.id for row in asked}
-        found = self._select_nearest(best, same, most, min_similarity)
-        by_meaning = self._score_by_meaning(asked)
+        same = {row.id for row in queries}
+        found = self._select_nearest(best, same, limit, min_similarity)
+        by_meaning = self._score_by_meaning(queries)
         if not len(by_meaning):
             return found
         nearest = np.zeros(len(self._rows))
-        for row_scores in by_meaning:  # each asked row has its own nearest, however far those of others are
+        for row_scores in by_meaning:  # each query has its own nearest, however far those of others are
             best_places = np.argpartition(-row_scores, min(PARTNERS, len(row_scores)) - 1)[:PARTNERS]
             nearest[best_places] = np.maximum(nearest[best_places], row_scores[best_places])
-        return _join(found, self._select_nearest(nearest, same, most, 0.0))
+        return _join(found, self._select_nearest(nearest, same, limit, 0.0))
 
     def find_nearest_each(
-        self, asked: Sequence[Episode | Note], most: int, *, min_similarity: float = 0.0
+        self, queries: Sequence[Episode | Note], limit: int, *, min_similarity: float = 0.0
     ) -> Sequence[Sequence[Row]]:
         """Return the result of `find_nearest` for each row alone, in a fraction of the time."""
-        nearest: list[Sequence[Row]] = [()] * len(asked)
-        for first, scores in self._score_batches(asked):
+        nearest: list[Sequence[Row]] = [()] * len(queries)
+        for first, scores in self._score_batches(queries):
             for at, row in enumerate(scores, first):
-                nearest[at] = self._select_nearest(row, {asked[at].id}, most, min_similarity)
-        for at, row in enumerate(self._score_by_meaning(asked)):
-            nearest[at] = _join(nearest[at], self._select_nearest(row, {asked[at].id}, most, 0.0))
+                nearest[at] = self._select_nearest(row, {queries[at].id}, limit, min_similarity)
+        for at, row in enumerate(self._score_by_meaning(queries)):
+            nearest[at] = _join(nearest[at], self._select_nearest(row, {queries[at].id}, limit, 0.0))
         return nearest
 
-    def _score_by_meaning(self, asked: Sequence[Episode | Note]) -> Array:
-        """Return the cosine of each asked row's vector with that of each indexed row; nothing without vectors."""
+    def _score_by_meaning(self, queries: Sequence[Episode | Note]) -> Array:
+        """Return the cosine of each query's vector with that of each indexed row; nothing without vectors."""
         vector_of = self._vector_of
-        if vector_of is None or not asked or not self._rows:
+        if vector_of is None or not queries or not self._rows:
             return np.zeros((0, 0), np.float32)
-        return np.stack([vector_of(_meaning(row))[0] for row in asked]) @ self._matrix.T
+        return np.stack([vector_of(_meaning(row))[0] for row in queries]) @ self._matrix.T
 
     @cached_property
     def _matrix(self) -> Array:
         assert self._vector_of is not None
         return np.stack([self._vector_of(_meaning(row))[0] for row in self._rows])
 
-    def _score_batches(self, asked: Sequence[Episode | Note]) -> Iterator[tuple[int, Array]]:
+    def _score_batches(self, queries: Sequence[Episode | Note]) -> Iterator[tuple[int, Array]]:
         """Yield batches: the index of the first row, and the cosines of the batch with all indexed rows."""
         at_once = max(1, CELLS // max(1, len(self._rows)))
-        for at in range(0, len(asked) if self._rows else 0, at_once):
-            yield at, self._scores([_subject_terms(row) for row in asked[at : at + at_once]])
+        for at in range(0, len(queries) if self._rows else 0, at_once):
+            yield at, self._scores([_subject_terms(row) for row in queries[at : at + at_once]])
 
-    def _select_nearest(self, scores: Array, same: set[str], most: int, min_similarity: float) -> Sequence[Row]:
+    def _select_nearest(self, scores: Array, same: set[str], limit: int, min_similarity: float) -> Sequence[Row]:
         near_enough = np.flatnonzero((scores > 0) & (scores >= min_similarity))
         order: list[int] = near_enough[np.argsort(-scores[near_enough], kind="stable")].tolist()
         near = (at for at in order if self._rows[at].id not in same)
-        return [self._rows[at] for at, _ in zip(near, range(most), strict=False)]
+        return [self._rows[at] for at, _ in zip(near, range(limit), strict=False)]
 
-    def _scores(self, asked: Sequence[Array]) -> Array:
+    def _scores(self, queries: Sequence[Array]) -> Array:
         """Return the cosine of each query, given by its terms, with each row."""
-        terms, rows = np.concatenate(asked), len(self._rows)
-        whose = np.repeat(np.arange(len(asked)), [len(row_terms) for row_terms in asked])
+        terms, rows = np.concatenate(queries), len(self._rows)
+        whose = np.repeat(np.arange(len(queries)), [len(row_terms) for row_terms in queries])
         at = np.searchsorted(self._terms, terms)
         known = at < len(self._terms)
         known[known] = self._terms[at[known]] == terms[known]
-        unknown = np.bincount(whose[~known], minlength=len(asked)) * self._squared_rarity(np.zeros(1))[0]
+        unknown = np.bincount(whose[~known], minlength=len(queries)) * self._squared_rarity(np.zeros(1))[0]
         at, whose = at[known], whose[known]
-        squares = list(_segment_sums(self._weight[at], np.searchsorted(whose, np.arange(len(asked) + 1))))
+        weights, bounds = self._weight[at], np.searchsorted(whose, np.arange(len(queries) + 1)).tolist()
+        squares = [weights[begin:end].sum() for begin, end in pairwise(bounds)]
         lengths = np.sqrt(squares + unknown)
         telling = self._weight[at] > 0
         at, whose = at[telling], whose[telling]
@@ -225,9 +228,9 @@ class RelatedIndex(Generic[Row]):
         ends = np.cumsum(count)
         having = self._having[np.arange(count.sum()) + np.repeat(self._begin[at] - (ends - count), count)]
         cells = having + np.repeat(whose * rows, count)
-        shared = np.bincount(cells, weights=np.repeat(self._weight[at], count), minlength=len(asked) * rows)
+        shared = np.bincount(cells, weights=np.repeat(self._weight[at], count), minlength=len(queries) * rows)
         by_length = np.outer(np.where(lengths > 0, lengths, 1), np.where(self._lengths > 0, self._lengths, 1))
-        return shared.reshape(len(asked), rows) / by_length
+        return shared.reshape(len(queries), rows) / by_length
 
     def _squared_rarity(self, having: Array) -> Array:
         """Return the squared weight of words by the number of rows that have them."""
@@ -248,11 +251,6 @@ def _subject_terms(row: Episode | Note) -> Array:
 @lru_cache(maxsize=CACHED_NOTES)
 def _note_terms(terms: bytes) -> Array:
     return np.setdiff1d(np.frombuffer(terms, np.uint32)[:MAX_TERMS], _stop_terms())
-
-
-def _segment_sums(values: Array, bounds: Array) -> Iterator[float]:
-    for begin, end in pairwise(bounds.tolist()):
-        yield values[begin:end].sum()
 
 
 @cache

@@ -22,9 +22,8 @@ from circadia.sleeptime.grounding.quotations import is_extract
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note
-from circadia.sleeptime.proposals.numbered_lines import WHOLE, NumberedLines
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.proposals.prompts import build_fixed_prompt
+from circadia.sleeptime.proposals.prompts import WHOLE, NumberedLines, build_fixed_prompt
 
 MAX_CLAIMS: Final = 40
 """Claims of a question; a page seldom has more."""

@@ -41,7 +41,7 @@ WRITTEN_AT_ONCE: Final = 20
 """Notes that are written between two turns."""
 
 
-Applied = Change | str
+EffectResult = Change | str
 """The change as it was applied, or why it was not."""
 
 
@@ -61,7 +61,7 @@ class Effects:
     def __init__(self, clock: Clock, memory: MemoryServices) -> None:
         self._clock = clock
         self._memory = memory
-        self._apply: Mapping[ChangeKind, Callable[[Tx, Bank, Change, SourceRows], Awaitable[Applied]]] = {
+        self._apply: Mapping[ChangeKind, Callable[[Tx, Bank, Change, SourceRows], Awaitable[EffectResult]]] = {
             ChangeKind.ADD_NOTE: self._add_note,
             ChangeKind.RETIRE_NOTE: self._retire_note,
             ChangeKind.DEMOTE_EPISODE: self._demote_episode,
@@ -87,7 +87,7 @@ class Effects:
             await asyncio.sleep(0)
         return SourceRows(bank_ids=bank_ids, existing_note_ids=existing_note_ids, new={})
 
-    async def apply(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> Applied:
+    async def apply(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> EffectResult:
         """Apply a change if the bank still allows it; `flush_notes` completes the added notes."""
         return await self._apply[change.kind](tx, bank, change, source_rows)
 
@@ -104,7 +104,7 @@ class Effects:
         """Undo a change; return why that fails, empty if it does not."""
         return await self._undo[change.kind](tx, bank, change)
 
-    async def _add_note(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> Applied:
+    async def _add_note(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> EffectResult:
         after = _after(change)
         evidence = tuple(source_ids_of(change))
         unknown_ids = [episode_id for episode_id in evidence if source_rows.bank_ids.get(episode_id) != bank.id]
@@ -137,7 +137,7 @@ class Effects:
         await tx.notes.retire(NoteId(change.target), self._clock.now())
         return ""
 
-    async def _retire_note(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> Applied:
+    async def _retire_note(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> EffectResult:
         if change.target in source_rows.new:
             await self.flush_notes(tx, bank, source_rows)
         note = await tx.notes.get(bank.id, NoteId(change.target))
@@ -159,7 +159,7 @@ class Effects:
         await tx.notes.retire(NoteId(change.target), None)
         return ""
 
-    async def _demote_episode(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> Applied:
+    async def _demote_episode(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> EffectResult:
         after = _after(change)
         if not await _is_note_present(tx, bank, str(after["evidence"]), source_rows):
             return "the note with the evidence does not exist"
@@ -181,7 +181,7 @@ class Effects:
             return error.message
         return ""
 
-    async def _write_block(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> Applied:
+    async def _write_block(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> EffectResult:
         """Write a block, merged with what others wrote since the pass read it (SLEEP-30)."""
         before, after = change.before or {}, _after(change)
         latest = await tx.blocks.get_latest(bank.id, change.target)
@@ -231,7 +231,7 @@ class Effects:
             return error.message
         return f"{left}; the others are taken back" if left else ""
 
-    async def _add_flag(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> Applied:
+    async def _add_flag(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> EffectResult:
         return change  # the row is the flag
 
     async def _remove_flag(self, tx: Tx, bank: Bank, change: Change) -> str:
