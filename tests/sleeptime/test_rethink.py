@@ -96,7 +96,7 @@ async def test_the_rule_on_blocks_of_somebody_else_stands_where_there_is_such_a_
 @pytest.mark.spec("SLEEP-27")
 async def test_edits_end_when_the_model_says_so_and_at_ten_in_any_case(night: Night) -> None:
     answers = [
-        edits(*(("learned", None, f"Ann lives in Porto{'!' * (at * 4 + each)}") for each in range(4)), finished=False)
+        edits(*(("learned", None, f"Ann lives in Porto{'!' * (at * 4 + each)}") for each in range(4)))
         for at in range(5)
     ]
     mind = await rethought(night, *answers)
@@ -167,7 +167,7 @@ async def test_what_a_person_wrote_is_replaced_by_a_note_that_says_it_is_over(ni
 )
 async def test_an_edit_that_is_not_clear_or_not_founded_changes_nothing(night: Night, edit: BlockEdit) -> None:
     await night.stand.write("human", "Ann is Ann.")
-    await rethought(night, RethinkAnswer(edits=[edit], finished=True))
+    await rethought(night, RethinkAnswer(edits=[edit]))
     assert await value(night, "human") == "Ann is Ann."
 
 
@@ -238,7 +238,7 @@ async def test_what_a_person_writes_into_a_block_takes_what_contradicts_it_out_o
     await night.run()
     await night.stand.write("human", "Ann has moved and lives in Braga.")
     out = BlockEdit(label="learned", old_text="Ann lives in Porto.", new_text="", ids=["n1"])
-    mind = night.mind = answering(RethinkAnswer(edits=[out], finished=True))
+    mind = night.mind = answering(RethinkAnswer(edits=[out]))
     await night.run()
     (data,) = data_of(mind, RULES)
     assert "## Block human, room for 4967 characters, just written by somebody else\n| Ann has moved" in data

@@ -159,7 +159,7 @@ async def test_the_lines_of_blocks_are_judged_with_what_they_replace(stand: Stan
         BlockEdit(label="human", new_text="Anna bought a red bike.", ids=["n1"]),
     ]
     judge = judging(lambda text: said or text != "Anna bought a red bike.")
-    answers = (writing("The bike of Anna is red."), RethinkAnswer(edits=edits, finished=True), judge)
+    answers = (writing("The bike of Anna is red."), RethinkAnswer(edits=edits), judge)
     mind = answering(*answers)
     one = Night(stand, mind, [Consolidate(), Rethink()])
     await one.said("I bought a bike.", "It is a red bike, from the shop.", speaker="Anna")

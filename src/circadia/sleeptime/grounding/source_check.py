@@ -31,6 +31,8 @@ from circadia.sleeptime.grounding.wording import COMMAND, find_addresses, refang
 
 MIN_SOURCES: Final = 2
 """Episodes that support a note which nobody in the conversation has said."""
+COPIED_WORDS: Final = 3
+"""Words in a row from which on a text is taken from another."""
 MAX_REASON_CHARACTERS: Final = 80
 """Maximum characters of unsupported text in a reason."""
 CACHED_EPISODES: Final = 1_000
@@ -158,20 +160,31 @@ def find_context(
     """Return where the names, numbers, dates and codes of a text stand that its cited sources lack (SLEEP-89).
 
     What a person or an agent has said or noted is context: a mapping of each such part to the row's id. What only a
-    tool or an outside text says makes that row a source: the first part of the answer.
+    tool or an outside text says makes that row a source, and so does a text that is copied from it: the first part of
+    the answer.
     """
     missing = set(_find_unknown_claims(text, collect_sources(cited)))
     sources: list[Episode | Note] = []
     context: dict[str, str] = {}
-    for row in sorted(shown, key=lambda row: row.trust.rank) if missing else ():
+    for row in sorted(shown, key=lambda row: row.trust.rank):
+        if row.trust.rank > Trust.AGENT.rank and _is_copy(text, row.text):
+            sources.append(row)
+        if not missing:
+            continue
         texts = _episode_texts([row]) if isinstance(row, Episode) else [SourceText(row.text)]
         found = missing.difference(_find_unknown_claims(text, Sources([*_episode_texts(cited), *texts])))
         if found and row.trust.rank <= Trust.AGENT.rank:
             context |= dict.fromkeys(sorted(found), row.id)
-        elif found:
+        elif found and row not in sources:
             sources.append(row)
         missing -= found
     return sources, context
+
+
+def _is_copy(text: str, other: str) -> bool:
+    """Return whether one of two texts stands in the other word for word, or they are the same."""
+    one, two = sorted((" ".join(words(text)), " ".join(words(other))), key=len)
+    return one == two or (one.count(" ") >= COPIED_WORDS - 1 and f" {one} " in f" {two} ")
 
 
 def _check_note(text: str, change: Change, rows: Mapping[EpisodeId, Episode]) -> str:

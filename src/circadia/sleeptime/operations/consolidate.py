@@ -129,10 +129,8 @@ class Consolidate:
             sources = await _fetch_sources(view, new, (*named.notes, *old.notes))
             others = [row for row in sheet.list_rows() if row not in (*named.episodes, *named.notes)]
             more, context = find_context(text, sources, others)
-            if more:
-                episodes = [row for row in more if isinstance(row, Episode)]
-                notes = [row for row in more if isinstance(row, Note)]
-                sources = await _fetch_sources(view, [*sources, *episodes], notes)
+            said = [*new, *(row for row in more if isinstance(row, Episode))]
+            sources = await _fetch_sources(view, [*sources, *said], [row for row in more if isinstance(row, Note)])
             over = sheet.resolve_ids(row_id for row_id in written.ended if row_id not in unknown_ids)
             stale = not unknown_ids and page_ids.isdisjoint(episode.id for episode in new)
             note = add_note(
@@ -143,7 +141,7 @@ class Consolidate:
             )  # fmt: skip
             changes.append(note)
             for old_note in old.notes if not unknown_ids and not stale else ():
-                if old_note.id not in retired and projected_notes.is_trusted_enough(sources, [old_note]):
+                if old_note.id not in retired and projected_notes.is_trusted_enough(said, [old_note]):
                     retired.add(old_note.id)
                     why = f"note {note.target} says it and more"
                     changes.append(retire_note(view, self.name, old_note, why=why, instead=note.target))

@@ -114,9 +114,11 @@ class Rethink:
         if not new and not named.notes:  # a line whose day is over rests on itself
             ids = _evidence_of(block, old)
         rows = list((await view.look.fetch_episodes(ids)).values())
-        _, context = find_context(new, rows, [row for row in sheet.list_rows() if row.trust in TALK])
+        others = [row for row in sheet.list_rows() if row not in by_talk]
+        from_outside, context = find_context(new, rows, others)
         return propose_edit(
-            view, self.name, block, old, new, sorted(ids), context=context, waits=bool(named.notes) and not by_talk,
+            view, self.name, block, old, new, sorted(ids), context=context,
+            waits=bool(from_outside) or (bool(named.notes) and not by_talk),
             why=f"as {', '.join(sorted(view.edited))} says now" if view.edited else "what new notes say",
             refused=self._refusal_reason(view, blocks, block, edit.label, old, new, named.notes, named.unknown_ids)
             or ("" if not named.episodes else "an edit rests on notes, not on lines of a conversation"),

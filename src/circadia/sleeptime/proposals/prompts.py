@@ -177,7 +177,7 @@ class NumberedLines:
         if lines:
             self.add_heading("Refused")
             for line in lines:
-                self.add_line(line)
+                self.add_line(f"| {line}")
 
     def list_rows(self) -> Sequence[Episode | Note]:
         """Return all rows that are shown, in order."""

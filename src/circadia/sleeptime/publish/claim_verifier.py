@@ -161,12 +161,21 @@ def _context_ids(change: Change) -> Sequence[str]:
     return list(dict.fromkeys(cast("Mapping[str, str]", (change.after or {}).get("context") or {}).values()))
 
 
+def _find_context_rows(
+    change: Change, view: PageContext, rows: Mapping[EpisodeId, Episode]
+) -> Iterator[Episode | Note]:
+    ids = _context_ids(change)
+    notes = {note.id: note for note in projected_notes.project_notes(view)} if ids else {}
+    for key in ids:
+        row = rows.get(EpisodeId(key)) or notes.get(NoteId(key))
+        if row is not None:
+            yield row
+
+
 def _find_claims(number: int, change: Change, view: PageContext, rows: Mapping[EpisodeId, Episode]) -> Iterator[Claim]:
     """Yield a change's claims: one of a note, a flag or an edit; of a block's own writer one for each new line."""
     after = change.after or {}
-    notes = {note.id: note for note in projected_notes.project_notes(view)}
-    found = [rows.get(EpisodeId(key)) or notes.get(NoteId(key)) for key in _context_ids(change)]
-    beside = [row for row in found if row is not None]
+    beside = list(_find_context_rows(change, view, rows))
     if change.kind is ChangeKind.WRITE_BLOCK and (edit := cast("Mapping[str, Any]", after.get("edit") or {})):
         cited = [rows[key] for key in edit["ids"] if key in rows]
         text = one_line(edit["new"] or edit["old"])
