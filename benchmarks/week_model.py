@@ -255,7 +255,7 @@ class PerfectModel:
             if not (key.startswith("c") and key[1:].isdecimal()):
                 continue
             ids, _, text = rest[rest.find("[") + 1 :].partition("] ")
-            cited = [rows[each] for each in ids.split(" beside ")[0].split() if each in rows]
+            cited = [rows[each] for each in ids.split(" ends ")[0].split(" beside ")[0].split() if each in rows]
             said = self._is_gone(text, cited, day) if rest.startswith("(gone)") else self._is_said(text, cited)
             verdicts.append(ClaimVerdict(id=key, verdict="said" if said else "not_said"))
         return ClaimVerdicts(verdicts=verdicts)

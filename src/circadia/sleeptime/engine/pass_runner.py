@@ -43,7 +43,13 @@ from circadia.sleeptime.proposals.operation import (
     Step,
     T,
 )
-from circadia.sleeptime.publish.claim_verifier import ClaimVerifier, mark_missing_verdict, refusal_reason
+from circadia.sleeptime.publish.claim_verifier import (
+    MISSING,
+    VERDICT,
+    ClaimVerifier,
+    mark_missing_verdict,
+    refusal_reason,
+)
 from circadia.sleeptime.publish.effects import BY
 from circadia.sleeptime.publish.publisher import FULL, BankWatermark, PageProgress
 from circadia.stores.base import Store
@@ -272,7 +278,7 @@ class PassRunner:
         reasons = {
             (change.operation, str((change.after or {}).get("text", ""))): reason
             for change, reason in zip(judged, wrong or ("",) * len(judged), strict=True)
-            if reason
+            if reason and (change.after or {}).get(VERDICT) != MISSING
         }
         kept = [change for change, reason in zip(judged, wrong or ("",) * len(judged), strict=True) if not reason]
         left: list[Leftover] = []

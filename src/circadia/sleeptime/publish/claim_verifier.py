@@ -59,6 +59,8 @@ class ClaimVerdict(BaseModel):
     """Of a note that is not said as a whole, the part that is."""
     lost: str = Field(default="", max_length=1_000)
     """What it replaces and no claim says, though it is still true."""
+    not_over: list[str] = Field(default_factory=list[str], max_length=40)
+    """Of the ids that it ends, those of which it does not show that they are over."""
 
 
 class ClaimVerdicts(BaseModel):
@@ -76,6 +78,8 @@ class Claim:
     sources: Sequence[Episode]
     beside: Sequence[Episode | Note] = ()
     """Rows that show whom or what it names, and are no evidence."""
+    ends: Sequence[Episode | Note] = ()
+    """Rows that no longer hold according to it."""
     before: str = ""
     """What it replaces: notes, or lines of the block."""
     alone: bool = False
@@ -96,24 +100,33 @@ class ClaimVerifier:
 
         A note of which only a part is said has the text of that part.
         """
-        ids = {key for change in view.proposed for key in (*_cited_episode_ids(change), *_context_ids(change))}
+        ids = {
+            key
+            for change in view.proposed
+            for key in (*_cited_episode_ids(change), *_context_ids(change), *_ended_ids(change))
+        }
         rows = await view.look.fetch_episodes(sorted(EpisodeId(key) for key in ids if key.startswith("epi_")))
         verdicts: dict[int, list[ClaimVerdict]] = {}
+        not_over: set[tuple[str, str]] = set()
         claims = [claim for at, change in enumerate(view.proposed) for claim in _find_claims(at, change, view, rows)]
         together = [claim for claim in claims if not claim.alone]
         for part in (*_split_questions(together), *({"c1": claim} for claim in claims if claim.alone)):
-            prompt = build_fixed_prompt(self.name, _build_question(part), today=view.now)
+            lines = _build_question(part)
+            prompt = build_fixed_prompt(self.name, lines.text, today=view.now)
             answer = await ask(prompt, ClaimVerdicts, most_tokens=VERDICT_TOKENS * (len(part) + 2) + REST_TOKENS)
             for key, claim in part.items():
                 of_it = [each for each in answer.verdicts if each.id.strip("[]() .,;:").lower() == key]
                 worst = next((each for each in of_it if each.verdict != SAID), of_it[0] if of_it else None)
                 verdicts.setdefault(claim.number, []).append(worst or ClaimVerdict(id=key, verdict=MISSING))
+                still = lines.resolve_ids(key for each in of_it for key in each.not_over)
+                not_over |= {(view.proposed[claim.number].target, row.id) for row in (*still.episodes, *still.notes)}
         judged: list[Change] = []
         lost: list[Change] = []
         for at, change in enumerate(view.proposed):
             of_change = verdicts.get(at)
             if of_change is None:
-                judged.append(change)
+                over_by = (change.after or {}).get("evidence") or (change.after or {}).get("instead")
+                judged.append(_mark_still_true(change) if (over_by, change.target) in not_over else change)
                 continue
             verdict = next((each for each in of_change if each.verdict != SAID), of_change[0])
             judged.append(_judge(change, verdict))
@@ -127,6 +140,10 @@ def _judge(change: Change, verdict: ClaimVerdict) -> Change:
     said_part = one_line(verdict.text) if verdict.verdict == "not_said" and change.kind is ChangeKind.ADD_NOTE else ""
     more = {"text": said_part, VERDICT: SAID} if said_part else {VERDICT: verdict.verdict}
     return replace(change, after={**(change.after or {}), **more})
+
+
+def _mark_still_true(change: Change) -> Change:
+    return replace(change, after={**(change.after or {}), VERDICT: "not_said"})
 
 
 async def _keep_lost(view: PageContext, change: Change, text: str) -> Sequence[Change]:
@@ -161,10 +178,11 @@ def _context_ids(change: Change) -> Sequence[str]:
     return list(dict.fromkeys(cast("Mapping[str, str]", (change.after or {}).get("context") or {}).values()))
 
 
-def _find_context_rows(
-    change: Change, view: PageContext, rows: Mapping[EpisodeId, Episode]
-) -> Iterator[Episode | Note]:
-    ids = _context_ids(change)
+def _ended_ids(change: Change) -> Sequence[str]:
+    return cast("Sequence[str]", (change.after or {}).get("ended", ()))
+
+
+def _find_rows(ids: Sequence[str], view: PageContext, rows: Mapping[EpisodeId, Episode]) -> Iterator[Episode | Note]:
     notes = {note.id: note for note in projected_notes.project_notes(view)} if ids else {}
     for key in ids:
         row = rows.get(EpisodeId(key)) or notes.get(NoteId(key))
@@ -175,7 +193,7 @@ def _find_context_rows(
 def _find_claims(number: int, change: Change, view: PageContext, rows: Mapping[EpisodeId, Episode]) -> Iterator[Claim]:
     """Yield a change's claims: one of a note, a flag or an edit; of a block's own writer one for each new line."""
     after = change.after or {}
-    beside = list(_find_context_rows(change, view, rows))
+    beside = list(_find_rows(_context_ids(change), view, rows))
     if change.kind is ChangeKind.WRITE_BLOCK and (edit := cast("Mapping[str, Any]", after.get("edit") or {})):
         cited = [rows[key] for key in edit["ids"] if key in rows]
         text = one_line(edit["new"] or edit["old"])
@@ -197,6 +215,7 @@ def _find_claims(number: int, change: Change, view: PageContext, rows: Mapping[E
             yield Claim(
                 number=number, text=text, mark=mark, sources=_select_sources(text, cited), beside=beside,
                 before="\n".join(str(before.get("text", "")) for before in retired),
+                ends=list(_find_rows(_ended_ids(change), view, rows)),
                 alone=after.get("kind") == NoteKind.SUMMARY.value,
             )  # fmt: skip
 
@@ -238,18 +257,18 @@ def _select_sources(text: str, cited: Sequence[Episode]) -> Sequence[Episode]:
 def _split_questions(claims: Sequence[Claim]) -> Iterator[Mapping[str, Claim]]:
     """Yield the claims of each question by id, in halves where there are too many for one."""
     part = {f"c{number}": claim for number, claim in enumerate(claims, 1)}
-    if len(part) > 1 and (len(part) > MAX_CLAIMS or len(_build_question(part)) > MAX_CHARACTERS):
+    if len(part) > 1 and (len(part) > MAX_CLAIMS or len(_build_question(part).text) > MAX_CHARACTERS):
         yield from _split_questions(claims[: len(claims) // 2])
         yield from _split_questions(claims[len(claims) // 2 :])
     elif part:
         yield part
 
 
-def _build_question(part: Mapping[str, Claim]) -> str:
-    """Return the text of a question: all lines, each once, then the claims with the ids of those that they cite."""
+def _build_question(part: Mapping[str, Claim]) -> NumberedLines:
+    """Return a question: all lines, each once, then the claims with the ids of those that they cite."""
     lines = NumberedLines()
     lines.add_heading("Lines")
-    rows = {row.id: row for claim in part.values() for row in (*claim.sources, *claim.beside)}
+    rows = {row.id: row for claim in part.values() for row in (*claim.sources, *claim.beside, *claim.ends)}
     lines.add_episodes(
         sorted((row for row in rows.values() if isinstance(row, Episode)), key=lambda row: row.number), longest=WHOLE
     )
@@ -264,5 +283,7 @@ def _build_question(part: Mapping[str, Claim]) -> str:
     for key, claim in part.items():
         ids = " ".join(lines.id_of(source) for source in claim.sources)
         beside = " ".join(lines.id_of(row) for row in claim.beside if row not in claim.sources)
-        lines.add_line(f"{key}{claim.mark} [{ids}{f' beside {beside}' if beside else ''}] {claim.text}")
-    return lines.text
+        ends = " ".join(lines.id_of(row) for row in claim.ends)
+        named = f"{ids}{f' beside {beside}' if beside else ''}{f' ends {ends}' if ends else ''}"
+        lines.add_line(f"{key}{claim.mark} [{named}] {claim.text}")
+    return lines
