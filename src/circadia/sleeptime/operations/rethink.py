@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 
 from circadia.ids import EpisodeId, NoteId
 from circadia.memory.context import estimate_tokens
+from circadia.memory.search.terms import question_terms
 from circadia.records.bank import Trust
 from circadia.records.block import Block
 from circadia.records.change import Change, ChangeKind
@@ -176,7 +177,9 @@ def _select_near_notes(view: PageContext, lines: Sequence[str]) -> Sequence[Note
 def _build_lines(view: PageContext, blocks: Sequence[Block], step: Step, refused: Sequence[Refusal]) -> NumberedLines:
     lines = NumberedLines()
     labels = {block.label for block in blocks}
-    for block in (*blocks, *(block for block in view.blocks if block.label in set(view.edited) - labels)):
+    others = [block for block in view.blocks if block.label in set(view.edited) - labels]
+    about_same = [block for block in others if any(_has_common_word(block.value, note.text) for note in step.notes)]
+    for block in (*blocks, *about_same):
         about = f" ({block.description})" if block.description else ""
         room = f"room for {block.limit - len(block.value)} characters" if block.label in labels else "not yours to edit"
         new = ", just written by somebody else" if block.label in view.edited else ""
@@ -205,6 +208,10 @@ def _may_replace(view: PageContext, block: Block, old: str, new: str, notes: Seq
 def _ends_something(change: Change) -> bool:
     """Return whether it adds a note that says that something is over."""
     return change.kind is ChangeKind.ADD_NOTE and bool((change.after or {}).get("ended"))
+
+
+def _has_common_word(text: str, other: str) -> bool:
+    return not set(question_terms(text)).isdisjoint(question_terms(other))
 
 
 def _evidence_of(block: Block, text: str) -> set[EpisodeId]:

@@ -125,7 +125,10 @@ class ClaimVerifier:
         for at, change in enumerate(view.proposed):
             of_change = verdicts.get(at)
             if of_change is None:
-                over_by = (change.after or {}).get("evidence") or (change.after or {}).get("instead")
+                after = change.after or {}
+                over_by = str(
+                    after.get("evidence") if change.kind is ChangeKind.DEMOTE_EPISODE else after.get("instead")
+                )
                 judged.append(_mark_still_true(change) if (over_by, change.target) in not_over else change)
                 continue
             verdict = next((each for each in of_change if each.verdict != SAID), of_change[0])
