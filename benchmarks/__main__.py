@@ -44,6 +44,7 @@ from benchmarks import (
     search_peers,
     startup,
     state,
+    week,
     world,
 )
 from benchmarks.processes import kill_children
@@ -74,6 +75,7 @@ def benchmarks(quick: bool, data: Path | None = None, *, chosen_on: bool = False
             folder, answers_stale.QUICK if quick else answers_stale.Size(data=talks)
         ),
         "grounding": grounding.run,
+        "week": week.run,
     }
     return sized | given_data
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from benchmarks.language_suite import load_language_suite
 from circadia.answers.question_text import normalize, only_asks
-from circadia.testing.language_suite import load_language_suite
 
 
 @pytest.mark.spec("ANS-02")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from circadia.client.calls import Client
 from circadia.answers.freshness import fetch_bank_state
+from circadia.client.calls import Client
 from circadia.errors import InvalidRequest, NotFound
 from circadia.gateway.answers.judging import JudgeLimits
 from circadia.ids import AnswerId

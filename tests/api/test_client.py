@@ -12,8 +12,8 @@ import pytest
 
 import circadia
 from circadia import CircadiaError
-from circadia.client.calls import Client
 from circadia.api.app import openapi_document
+from circadia.client.calls import Client
 from circadia.errors import (
     HTTP_STATUS,
     Conflict,

@@ -133,7 +133,7 @@ EMPTY: Mapping[type[BaseModel], BaseModel] = {
     ComparisonAnswer: ComparisonAnswer(found=[]),
     ReflectionAnswer: ReflectionAnswer(beliefs=[]),
     SummaryDraft: SummaryDraft(text="", ids=[]),
-    RethinkAnswer: RethinkAnswer(edits=[], finished=True),
+    RethinkAnswer: RethinkAnswer(edits=[]),
 }
 """What a model says that finds nothing."""
 

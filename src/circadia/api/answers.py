@@ -11,12 +11,10 @@ from circadia.agents.access import require_operator
 from circadia.answers.cleanup import drop_ready_answers
 from circadia.answers.lookup import LEAST_SIMILARITY
 from circadia.answers.services import CheckedMatch, are_answers_trusted, judged_use_limit, no_verdicts
-from circadia.api.bodies import Body
 from circadia.api.banks import User
-from circadia.api.context import fetch_page
-from circadia.api.parts import ApiParts, Parts
-from circadia.api.context import Who, noun_router
-from circadia.api.bodies import named_agent
+from circadia.api.bodies import Body, named_agent
+from circadia.api.context import ApiContext, Context, Limit, Who, fetch_page, noun_router
+from circadia.clock import TimeSlice
 from circadia.errors import NotFound
 from circadia.ids import AgentId, AnswerId
 from circadia.records.agent import Agent, Name

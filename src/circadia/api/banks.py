@@ -17,14 +17,14 @@ from circadia.api.context import Context, Limit, Who, noun_router
 from circadia.errors import InvalidRequest, StorageUnavailable
 from circadia.memory.banks import NewBank
 from circadia.memory.forgetting import forget
-from circadia.memory.transfer.lines import export_lines
 from circadia.memory.transfer.importer import read_lines
+from circadia.memory.transfer.lines import export_lines
 from circadia.records.agent import MOST_COUNTED, MOST_MEASURED, FirstMistake, Name
 from circadia.records.bank import Bank, BankPolicy
 from circadia.records.conversation import shorten_name
-from circadia.records.event import EventType
-from circadia.records.event import EpisodeDeletion
+from circadia.records.event import EpisodeDeletion, EventType
 from circadia.schemas.banks import BankList, BankView, ForgottenView, ImportedView
+from circadia.settings.load import describe_mistakes
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.stores.base import Tx
 from circadia.suggestions import did_you_mean

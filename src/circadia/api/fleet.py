@@ -13,10 +13,10 @@ from circadia.api.bodies import Body, Instant
 from circadia.api.context import AgentFilter, Context, LongLimit, NextPage, SessionFilter, Who, noun_router
 from circadia.gateway.model_call.hold import HoldView
 from circadia.ids import HoldId
-from circadia.records.principal import AccessRole
 from circadia.records.call import UsageGroup
 from circadia.records.member import Member, MemberHolds, Role, find_conflicts
 from circadia.records.overview import Overview
+from circadia.records.principal import AccessRole
 from circadia.records.pulse import Pulse
 from circadia.records.session import build_reference
 from circadia.records.wake import FLEET

@@ -31,11 +31,10 @@ from circadia.records.principal import Principal
 from circadia.records.schedule import Blackout, BlackoutPolicy, RecurringBlackout, Routine, load_zone
 from circadia.schemas.agents import CoordinationView, SettingView
 from circadia.schemas.schedule import BlackoutView, Occurrence, RoutineRunView, RoutineView, ScheduleView, SpanView
-from circadia.settings.schedule import DjinnbotBlackoutSettings
-from circadia.settings.schedule import RoutineSettings
+from circadia.settings.schedule import DjinnbotBlackoutSettings, RoutineSettings
 from circadia.stores.base import Tx
-from circadia.wake.scheduling.planning import BlackoutPeriod, next_runs
 from circadia.wake.scheduling.blackouts import blackouts_between
+from circadia.wake.scheduling.planning import BlackoutPeriod, next_runs
 from circadia.wake.scheduling.recurrence import occurrences
 
 coordination_router = noun_router("coordination")

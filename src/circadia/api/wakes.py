@@ -30,8 +30,14 @@ from circadia.schemas.wakes import (
 )
 from circadia.stores.base import Tx
 from circadia.stores.locks import request_key
-from circadia.wake.admission.budgets import Budgets, describe_decision, fetch_budgets, retry_at
-from circadia.wake.admission.budgets import WakeStats, fetch_wake_stats
+from circadia.wake.admission.budgets import (
+    Budgets,
+    WakeStats,
+    describe_decision,
+    fetch_budgets,
+    fetch_wake_stats,
+    retry_at,
+)
 from circadia.wake.inbox import OutgoingMessage
 from circadia.wake.wake_rows import NewWake
 

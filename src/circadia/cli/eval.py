@@ -19,11 +19,14 @@ from circadia.errors import CircadiaError, StartError
 from circadia.evaluation import judging, models, report
 from circadia.evaluation import locomo as locomo_run
 from circadia.evaluation import stateful as stateful_run
+from circadia.evaluation.memory import run as memory_run
 from circadia.settings import load_settings
 
 SCRIPTED: Final = "scripted"
 NOTHING: Final = "none"
 ARMS: Final = "none,learned,answers,hints,wrong-hints,both"
+MEMORY_ARMS: Final = "nothing,all,bm25,context,recall"
+MEMORY_ARMS: Final = "nothing,all,bm25,context,recall"
 QUESTIONS: Final = "1,2,5,10,20"
 EXPECTED: Final = 10
 INSTALL_HINT: Final = "pictures need the extra `eval`: run `pip install 'circadia[eval]'`"
@@ -153,6 +156,62 @@ def judge(
         raise failure
     if not ended:
         raise typer.Exit(INTERRUPTED)
+
+
+@app.command(epilog="Example: circadia eval memory --data talks.json --upstream openai --out results")
+def memory(
+    data: Annotated[
+        Path, typer.Option("--data", metavar="FILE", help="Talks and questions in LoCoMo's or LongMemEval's format.")
+    ],
+    model: Annotated[
+        str, typer.Option("--model", help="Who answers: `none`, `local`, a GGUF file, or a model of `--upstream`.")
+    ] = NOTHING,
+    judge: Annotated[
+        str | None, typer.Option("--judge", help="Who grades what no rule can; the model of `--model` by default.")
+    ] = None,
+    sleep_model: Annotated[
+        str | None, typer.Option("--sleep-model", help="Who works in passes over the talks; by default no pass runs.")
+    ] = None,
+    upstream: Upstream = None,
+    config: Config = None,
+    arms: Annotated[str, typer.Option("--arms", help="What to compare.")] = MEMORY_ARMS,
+    talks: Annotated[int | None, typer.Option("--talks", min=1, help="Maximum number of talks.")] = None,
+    questions: Annotated[
+        int | None, typer.Option("--questions", min=1, help="Maximum number of questions a talk.")
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option("--budget", min=0, metavar="USD", help="Ask nothing more once this much is spent.")
+    ] = None,
+    at_once: Annotated[
+        int, typer.Option("--at-once", min=1, max=64, help="Number of questions asked at the same time.")
+    ] = 4,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure whether answers about long talks are right: without memory, with all of it, with BM25, with Circadia.
+
+    Ctrl-C ends the run; with --out, the next one goes on where it ended.
+    """
+    _require_writable(out)
+    answering = None if model == NOTHING and upstream is None else _choose_model(model, upstream)
+    run = memory_run.MemoryRun(
+        _build_environment(config), data=data, answering=answering,
+        judging=None if answering is None else _choose_model(judge or model, upstream),
+        sleeping=None if sleep_model is None else _choose_model(sleep_model, upstream),
+        arms=arms, talks=talks, questions=questions, budget_usd=budget, at_once=at_once, out=out,
+    )  # fmt: skip
+    words = ["eval", "memory", "--data", data.name, *_model_options(model, upstream, NOTHING)]
+    for option, value in (("--judge", judge), ("--sleep-model", sleep_model), ("--talks", talks)):
+        words += [] if value is None else [option, str(value)]
+    words += [] if questions is None else ["--questions", str(questions)]
+    words += [] if arms == MEMORY_ARMS else ["--arms", arms]
+    ended, failure = run_to_end(run.run())
+    _report_findings(run.build_findings(shlex.join(["circadia", *words])), out, as_json, ended, failure)
+
+
+def _choose_model(model: str, upstream: str | None) -> "models.ModelChoice":
+    """Return the model of a name; without one, the upstream's cheap one."""
+    return models.ModelChoice(model=SCRIPTED if model == NOTHING else model, upstream=upstream)
 
 
 def _build_environment(config: Path | None) -> "models.EvalEnvironment":

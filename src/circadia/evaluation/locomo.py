@@ -95,14 +95,7 @@ def parse_conversation(raw: Mapping[str, Any], name: str = "") -> LongConversati
 
     Raises KeyError, TypeError, ValueError, AttributeError: it is malformed.
     """
-    conversation: Mapping[str, Any] = raw["conversation"]
-    turns: list[DialogueTurn] = []
-    places: dict[str, int] = {}
-    for session in sorted(int(match[1]) for key in conversation if (match := _SESSION.fullmatch(key))):
-        at = datetime.strptime(conversation[f"session_{session}_date_time"], _AT).replace(tzinfo=UTC)
-        for turn in conversation[f"session_{session}"]:
-            places[turn["dia_id"]] = len(turns)
-            turns.append(DialogueTurn(at=at, session=str(session), speaker=turn["speaker"], text=turn["text"]))
+    turns, places = parse_turns(raw["conversation"])
     questions: list[EvidenceQuestion] = []
     for entry in raw["qa"]:
         named = [place for reference in entry.get("evidence") or () for place in _TURN.findall(str(reference))]
@@ -112,6 +105,18 @@ def parse_conversation(raw: Mapping[str, Any], name: str = "") -> LongConversati
             answer = str(entry.get("answer", ""))
             questions.append(EvidenceQuestion(question=entry["question"], evidence=evidence, answer=answer, kind=kind))
     return LongConversation(turns=turns, questions=questions, name=str(raw.get("sample_id", name)))
+
+
+def parse_turns(conversation: Mapping[str, Any]) -> tuple[list[DialogueTurn], dict[str, int]]:
+    """Return the turns of all sessions in order, and the place of each by its id. Raises as `parse_conversation`."""
+    turns: list[DialogueTurn] = []
+    places: dict[str, int] = {}
+    for session in sorted(int(match[1]) for key in conversation if (match := _SESSION.fullmatch(key))):
+        at = datetime.strptime(conversation[f"session_{session}_date_time"], _AT).replace(tzinfo=UTC)
+        for turn in conversation[f"session_{session}"]:
+            places[turn["dia_id"]] = len(turns)
+            turns.append(DialogueTurn(at=at, session=str(session), speaker=turn["speaker"], text=turn["text"]))
+    return turns, places
 
 
 CALLS_A_TURN: Final = 0.5

@@ -15,7 +15,15 @@ from typing import Final, TypeVar, cast
 from pydantic import BaseModel
 
 from circadia.answers.question_text import normalize
-from circadia.evaluation.arms import (CONTEXT, QUESTION, READY, LikelyQuestion, LikelyQuestions, ReasonedAnswer, RewrittenContext)
+from circadia.evaluation.arms import (
+    CONTEXT,
+    QUESTION,
+    READY,
+    LikelyQuestion,
+    LikelyQuestions,
+    ReasonedAnswer,
+    RewrittenContext,
+)
 from circadia.evaluation.world import (
     Derivation,
     FactNotStated,

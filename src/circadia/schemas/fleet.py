@@ -5,8 +5,8 @@ from typing import Final, Literal
 
 from pydantic import AliasChoices, Field
 
-from circadia.records.principal import AccessRole
 from circadia.records.member import Role
+from circadia.records.principal import AccessRole
 from circadia.records.wake import Decision
 from circadia.schemas.view import View
 

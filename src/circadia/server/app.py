@@ -20,9 +20,9 @@ from typing import Any, Final, TypeVar, cast
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
+from circadia.child_process import PROGRAM_AS_SERVER
 from circadia.clock import Clock, SystemClock
 from circadia.errors import StartError, StorageUnavailable
-from circadia.child_process import PROGRAM_AS_SERVER
 from circadia.records.member import Role
 from circadia.server.context import build_url
 from circadia.server.folder import keep_admin_token, load_admin_tokens, lock_folder

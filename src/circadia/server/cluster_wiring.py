@@ -27,9 +27,8 @@ from circadia.server.membership import Membership, build_token_check
 from circadia.server.reload import ConfigReloader
 from circadia.settings import Settings
 from circadia.settings.root import fingerprint
-from circadia.settings.server import LimitsSettings
 from circadia.settings.section import require_redis_url
-from circadia.settings.server import ServerSettings
+from circadia.settings.server import LimitsSettings, ServerSettings
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.stores.base import Store
 from circadia.stores.redis_connection import require_redis_package

@@ -12,8 +12,8 @@ from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.gateway.accounting.write_behind import BacklogSpool
 from circadia.ids import IdSource, MemberId
-from circadia.jobs.loops import DueWatch
 from circadia.jobs.event_sequencer import EventSequencer
+from circadia.jobs.loops import DueWatch
 from circadia.records.member import Role
 from circadia.server.membership import Membership
 from circadia.settings import ConfigFile, McpServerSettings, Settings

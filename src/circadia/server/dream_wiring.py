@@ -33,9 +33,8 @@ from circadia.sleeptime.markdown.dream_status import DreamStatus, fetch_status, 
 from circadia.sleeptime.markdown.folder_bank import FolderBank
 from circadia.sleeptime.markdown.folder_lock import lock_memory_folder
 from circadia.sleeptime.markdown.history import HistoryEntry
-from circadia.sleeptime.markdown.sessions import find_memory_folder, find_transcripts
 from circadia.sleeptime.markdown.publication import PublicationResult
-from circadia.sleeptime.markdown.sessions import SessionIntake
+from circadia.sleeptime.markdown.sessions import SessionIntake, find_memory_folder, find_transcripts
 from circadia.sleeptime.triggers.dream_requests import DreamRequests
 from circadia.stores.event_log import EventLog
 

@@ -12,8 +12,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from circadia.agents.database_contact import DatabaseContact
-from circadia.agents.identity import CALLER
-from circadia.agents.identity import Identity
+from circadia.agents.identity import CALLER, Identity
 from circadia.api.guard import problem_response
 from circadia.clock import Clock
 from circadia.errors import (

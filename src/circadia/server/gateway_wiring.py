@@ -8,7 +8,6 @@ from yarl import URL
 
 from circadia.answers.lookup import AnswerLookup
 from circadia.errors import ConfigError
-from circadia.network import find_forward_proxy
 from circadia.gateway.accounting.journal import Journal
 from circadia.gateway.answers.answer_book import ENTRIES, AnswerBook
 from circadia.gateway.answers.judging import JudgeLimits, ModelJudge
@@ -23,6 +22,7 @@ from circadia.gateway.wire.pool import ConnectionPool
 from circadia.llm.chat_model import ChatModel
 from circadia.llm.prices import PriceList
 from circadia.memory.services import MemoryServices
+from circadia.network import find_forward_proxy
 from circadia.records.member import Role
 from circadia.server.context import ServerContext
 from circadia.settings import UpstreamSettings

@@ -19,6 +19,7 @@ from circadia.llm.prices import PriceList
 from circadia.llm.providers import cheap_model, price_warning
 from circadia.llm.usage import Usage
 from circadia.memory.services import MemoryServices
+from circadia.network import find_forward_proxy
 from circadia.server.context import read_secret
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepModelSettings
@@ -70,7 +71,7 @@ def build_sleep_parts(
     own = load_own_operations(settings.sleeptime.own_operations)
     return SleepParts(
         store=store, signals=signals, ids=ids, sleeptime=sleeptime, operations=partial(choose_operations, own=own),
-        rules=RULES, verify=ClaimVerifier(), retrieval=memory.retrieval, model=models[0], models=models[1],
+        rules=RULES, verify=ClaimVerifier(), retrieval=memory.retrieval, words=memory.words, model=models[0], models=models[1],
         embed=None if memory.embedding is None else memory.embedding.catch_up,
     )  # fmt: skip
 

@@ -10,8 +10,7 @@ from circadia.agents.sessions import SessionService
 from circadia.agents.waits import Waits
 from circadia.clock import Clock
 from circadia.gateway.accounting.write_behind import NAME_PREFIX
-from circadia.jobs.loops import DueWatch
-from circadia.jobs.loops import run_guarded
+from circadia.jobs.loops import DueWatch, run_guarded
 from circadia.memory.forgetting import find_expired_episodes, forget_expired_episodes
 from circadia.records.retention import RetentionKind
 from circadia.settings import Settings

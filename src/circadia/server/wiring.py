@@ -11,10 +11,8 @@ from pathlib import Path
 import aiohttp
 from starlette.types import ASGIApp
 
-from circadia.agents.identity import AccessTokenService
 from circadia.agents.database_contact import DatabaseContact
-from circadia.agents.identity import FailedTokens
-from circadia.agents.identity import Identity
+from circadia.agents.identity import AccessTokenService, FailedTokens, Identity
 from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry
 from circadia.agents.sessions import SessionService
@@ -44,8 +42,8 @@ from circadia.gateway.model_call.hold import Gate
 from circadia.gateway.model_call.prepare import Preparation
 from circadia.gateway.model_call.record import Ledger
 from circadia.ids import RandomIds, hash_token
-from circadia.jobs.loops import DueWatch
 from circadia.jobs.event_sequencer import EventSequencer
+from circadia.jobs.loops import DueWatch
 from circadia.llm.prices import PriceList, listed_models
 from circadia.mcp_server.app import McpContext, McpServer
 from circadia.memory.search.retrieval import Retrieval
@@ -82,7 +80,6 @@ from circadia.server.wake_wiring import (
 )
 from circadia.settings import ConfigFile, Settings
 from circadia.sleeptime.budget.savings import Savings
-from circadia.sleeptime.engine.agents import SleeptimeAgents
 from circadia.sleeptime.engine.health import SleepHealth
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
@@ -262,8 +259,10 @@ def _build_sleep_worker(
     settings, clock, ids = context.settings, context.clock, context.ids
     parts = replace(
         build_sleep_parts(settings, ids, context.store, context.signals, sleeptime, memory, models),
-        on_pass_end=SleeptimeAgents(wakes.requests).wake_after_pass, traces=context.traces,
-        readying=AnswerServices(ahead=drafter, validator=lookup, settings=settings.answers, clock=clock, ids=ids),
+        wakes=wakes.requests, traces=context.traces,
+        answer_services=AnswerServices(
+            drafter=drafter, validator=lookup, settings=settings.answers, clock=clock, ids=ids
+        ),
     )  # fmt: skip
     worker = SleepWorker(
         clock, parts, owner=ids.new("exe"), alone=context.membership is None, leads=context.leads, due=context.due

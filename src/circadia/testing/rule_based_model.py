@@ -325,7 +325,7 @@ def build_rethink(data: str) -> RethinkAnswer:
             done[about] += 1
             if done[about] == 1 and (edit := _build_edit(blocks, fact, row)) is not None:
                 edits.append(edit)
-    return RethinkAnswer(edits=edits[:10], finished=True)
+    return RethinkAnswer(edits=edits[:10])
 
 
 def _build_edit(blocks: Mapping[str, Sequence[str]], fact: Fact, row: PromptRow) -> BlockEdit | None:
@@ -410,14 +410,31 @@ _OWN: Final = frozenset(question_terms(
 
 
 def build_claim_verdicts(data: str) -> ClaimVerdicts:
-    """Accept a claim if the lines that it cites contain all of its content words and numbers."""
-    terms = {row.key: {*question_terms(f"{row.day} {row.speaker} {row.text}")} for row in parse_rows(data)}
+    """Accept a claim if the lines that it cites contain all of its content words and numbers.
+
+    It ends what shares a word with it, and loses the facts of what it replaces that it does not state.
+    """
+    rows = {row.key: row for row in parse_rows(data)}
+    terms = {key: {*question_terms(f"{row.day} {row.speaker} {row.text}")} for key, row in rows.items()}
+    replaced = {
+        key: " ".join(line[2:] for line in lines.splitlines())
+        for keys, lines in re.findall(r"(?m)^## Replaced by (.*)\n((?:\| .*\n?)*)", data)
+        for key in keys.split()
+    }
     verdicts: list[ClaimVerdict] = []
-    for key, ids, text in re.findall(r"(?m)^(c\d+)(?: \((?:belief|open)\))? \[([^\]]*)\] (.*)$", data):
-        known_terms = _OWN.union(*(terms[key] for key in ids.split()))
+    for key, mark, named, text in re.findall(r"(?m)^(c\d+)(?: \((belief|open|gone)\))? \[([^\]]*)\] (.*)$", data):
+        cited, _, ends = named.partition(" ends ")
+        words = {*question_terms(text)}
+        known_terms = _OWN.union(*(terms[each] for each in cited.replace(" beside ", " ").split()))
+        sentences = re.findall(r"[^.;]+[.;]", replaced.get(key, ""))
+        lost = [each.strip() for each in sentences if not words & (set(question_terms(each)) - _OWN)]
         verdicts.append(
-            ClaimVerdict(id=key, verdict="said" if known_terms.issuperset(question_terms(text)) else "not_said")
-        )
+            ClaimVerdict(
+                id=key, verdict="said" if mark == "gone" or known_terms.issuperset(words) else "not_said",
+                lost=" ".join(lost),
+                not_over=[each for each in ends.split() if not words & (set(question_terms(rows[each].text)) - _OWN)],
+            )
+        )  # fmt: skip
     return ClaimVerdicts(verdicts=verdicts)
 
 

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 import psutil
 
 from circadia.ids import PulseId
+from circadia.settings.launchers import SubprocessLauncherSettings
 from circadia.wake.launchers.base import Launch, Launcher, LaunchFailed, LaunchResult
 from circadia.wake.launchers.callable import CallableLauncher
 from circadia.wake.launchers.subprocess import SubprocessLauncher

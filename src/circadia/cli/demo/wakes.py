@@ -34,7 +34,7 @@ from circadia.stores.event_log import EventLog
 from circadia.testing.clock import ManualClock
 from circadia.wake.inbox import OutgoingMessage
 from circadia.wake.launchers.base import Launch, LaunchResult
-from circadia.wake.pulse.attempts import WorkerParts
+from circadia.wake.pulse_attempts import WorkerContext
 from circadia.wake.services import WakeServices
 from circadia.wake.worker import WakeWorker
 
@@ -153,14 +153,10 @@ async def _open_fleet(folder: Path) -> AsyncGenerator[DemoFleet]:
                 agents[name] = await wakes.coordinations.patch(tx, agent, stated, by="demo")
             for name in ("yuki", "chieko"):
                 await wakes.routines.replace(tx, agents[name], [routine], by="demo")
-        context = WorkerParts(
+        context = WorkerContext(
             store=store,
             signals=signals,
-            requests=wakes.requests,
-            rows=wakes.rows,
-            pulses=wakes.pulses,
-            routines=wakes.routines,
-            inbox=wakes.inbox,
+            wakes=wakes,
             launchers={"demo": DemoLauncher(clock)},
             environment=lambda _, __, ___: {},  # the demo's agents are functions
         )

@@ -9,6 +9,7 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 
+from circadia.child_process import PROGRAM_AS_SERVER, OsUser
 from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.gateway.hold.places import FILES_RESERVE, holds_within

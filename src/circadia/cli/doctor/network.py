@@ -13,8 +13,7 @@ from yarl import URL
 from circadia.cli.doctor.machine import Check, ClockComparison, fail, ok, warn
 from circadia.clock import SystemClock
 from circadia.errors import ConfigError
-from circadia.network import find_forward_proxy
-from circadia.network import explain_unreachable, tls_hint
+from circadia.network import explain_unreachable, find_forward_proxy, tls_hint
 from circadia.settings import McpServerSettings, ServerSettings, Settings, UpstreamSettings, build_key_header
 from circadia.settings.launchers import KubernetesLauncherSettings
 from circadia.wake.launchers.kubernetes_api import ApiRefused, ApiUnreachable, ClusterAccess, find_cluster, open_api

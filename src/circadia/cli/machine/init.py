@@ -14,9 +14,8 @@ from circadia.cli.machine.serve import DEFAULT_CONFIG, config_file, read_config
 from circadia.cli.terminal.output import Output, note
 from circadia.errors import Conflict, InvalidRequest
 from circadia.settings import Settings, load_settings
-from circadia.settings.load import settings_from
+from circadia.settings.load import parse_yaml, settings_from
 from circadia.settings.upstreams import Api
-from circadia.settings.load import parse_yaml
 
 app = typer.Typer()
 

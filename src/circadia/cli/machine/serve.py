@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 import uvloop
 
+from circadia.child_process import forbid_inspection
 from circadia.cli.connection import DATA_VARIABLE, DEFAULT_URL, TOKEN_FILE, Data, data_folder
 from circadia.cli.terminal.lazy_imports import quick_imports
 from circadia.records.member import Role

@@ -31,8 +31,7 @@ from circadia.records.bank import CaptureMode, Trust
 from circadia.records.conversation import display_alias
 from circadia.records.index_entry import Layer
 from circadia.records.note import NoteState
-from circadia.schemas.banks import BankView, ForgottenView
-from circadia.schemas.banks import ContextView, HitList
+from circadia.schemas.banks import BankView, ContextView, ForgottenView, HitList
 from circadia.schemas.passes import NoteDetail, NoteView
 
 app = typer.Typer(cls=NounGroup)

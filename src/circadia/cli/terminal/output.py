@@ -15,8 +15,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from circadia.errors import CircadiaError, InvalidRequest
 from circadia.characters import hidden_positions
+from circadia.errors import CircadiaError, InvalidRequest
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 

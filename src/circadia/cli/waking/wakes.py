@@ -33,9 +33,8 @@ from circadia.ids import AgentId, MessageId, PulseId, WakeId
 from circadia.records.coordination import DEFAULT, Coordination, build_coordination
 from circadia.records.principal import OPERATOR
 from circadia.records.wake import Decision, GuardrailCheck, Wake, WakeReason, WakeSource
-from circadia.schemas.wakes import Chain, ChainNode
 from circadia.schemas.fleet import UsageLine
-from circadia.schemas.wakes import WakeDetail, WakeOutcome, WakePairCounts, WakeView
+from circadia.schemas.wakes import Chain, ChainNode, WakeDetail, WakeOutcome, WakePairCounts, WakeView
 from circadia.wake.admission import replay as replaying
 
 app = typer.Typer(cls=NounGroup)

@@ -16,7 +16,14 @@ from functools import partial
 from typing import Final
 
 from circadia.answers.question_text import only_asks
-from circadia.answers.services import MISS, AnswerFinder, LookupResult, no_verdicts
+from circadia.answers.services import (
+    MISS,
+    AnswerFinder,
+    LookupResult,
+    are_answers_trusted,
+    judged_use_limit,
+    no_verdicts,
+)
 from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
@@ -30,8 +37,7 @@ from circadia.memory.context import estimate_tokens
 from circadia.records.agent import Agent, AgentPolicy
 from circadia.records.answer import Answer, AnswerFrame, AnswerMode, AnswerScope, LookupOutcome, MatchKind
 from circadia.records.bank import Bank
-from circadia.records.event import EventType
-from circadia.records.event import AnswerTrust
+from circadia.records.event import AnswerTrust, EventType
 from circadia.records.per_call import per_call
 from circadia.settings.answers import AnswersSettings
 from circadia.stores.base import NotASingleRead, Tx

@@ -12,7 +12,7 @@ from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
 from circadia.gateway.calls import headers as crossing
 from circadia.gateway.calls.upstream import maskable_secret, sendable_body
 from circadia.gateway.mcp.messages import TAKEN
-from circadia.network import explain_unreachable, tls_hint
+from circadia.network import explain_unreachable, find_forward_proxy, tls_hint
 from circadia.settings import McpServerSettings
 
 _LONGEST_ERROR: Final = 65_536

@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 import orjson
 
 from circadia.caches import BoundedDict
+from circadia.characters import visible_text
 from circadia.gateway.answers.serving import render_hint
 from circadia.gateway.payload.prompt import RequestPrompt
 from circadia.ids import AnswerId, BankId
@@ -36,7 +37,6 @@ from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.triggers.pass_lifecycle import TOPIC
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
-from circadia.characters import visible_text
 
 FORM: Final = 1
 """Version of the form of a text; a change of what the same ids are rendered to needs another."""

@@ -26,8 +26,7 @@ from circadia.gateway.hold.reply import Alarm, Phase, Reply, Ticker
 from circadia.ids import AgentId, HoldId, IdSource
 from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT
-from circadia.records.event import EventType
-from circadia.records.event import CallDrop, CallHold, CallRelease, HeldCallData
+from circadia.records.event import CallDrop, CallHold, CallRelease, EventType, HeldCallData
 from circadia.stores.base import Tx
 
 _logger = logging.getLogger(__name__)

@@ -18,8 +18,7 @@ from circadia.ids import CallId, IdSource
 from circadia.llm.usage import Usage
 from circadia.records.call import Call, CallStatus
 from circadia.records.conversation import Conversation
-from circadia.records.event import EventType
-from circadia.records.event import UpstreamError
+from circadia.records.event import EventType, UpstreamError
 from circadia.telemetry.traces import Traces, end_call_span
 
 READY: Final = "ready"

@@ -33,8 +33,7 @@ from circadia.memory.search.row_table import NONE, RowTable
 from circadia.memory.search.terms import QUESTION
 from circadia.memory.search.vectors import Vectors
 from circadia.records.conversation import display_alias
-from circadia.records.index_entry import Excerpt
-from circadia.records.index_entry import BankHeads, IndexEntry, Layer
+from circadia.records.index_entry import BankHeads, Excerpt, IndexEntry, Layer
 from circadia.records.per_call import per_call
 
 UNEXPLAINED: Final[Mapping[str, float]] = {}

@@ -89,7 +89,8 @@ class AnswerMaker:
     async def _ask_verdicts(self, answered: Sequence["_AnsweredQuestion"]) -> Mapping[int, QuestionVerdict]:
         if not answered:
             return {}
-        return await judge_questions([(entry.question, entry.answer.text) for entry in answered], self._run.ask)
+        run, texts = self._run, [(entry.question, entry.answer.text) for entry in answered]
+        return await judge_questions(texts, run.ask, today=run.sleep_pass.created_at)
 
     async def _store_answers(
         self, frame: AnswerFrame, material: QuestionMaterial, answered: Sequence["_AnsweredQuestion"],
@@ -111,7 +112,8 @@ class AnswerMaker:
         run = self._run
         try:
             return await predict_questions(
-                material, agent, ready, run.answer_services, run.ask, instructions=run.sleep_pass.instructions,
+                material, agent, ready, run.answer_services, run.ask,
+                instructions=run.sleep_pass.instructions, today=run.sleep_pass.created_at,
                 own=run.sleep_pass.id,
             )  # fmt: skip
         except ModelAnswerError as error:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from circadia.answers.cleanup import drop_ready_answers
 from circadia.answers.services import Validity
-from circadia.ids import AnswerId, BankId
+from circadia.ids import AnswerId
 from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.records.answer import Answer, DropReason
 from circadia.records.episode import Episode
@@ -49,7 +49,7 @@ async def settle_doubts(run: AnswerRun, found: Mapping[AnswerId, Validity], coun
         async with run.context.store.begin_read() as tx:
             every = [await tx.answers.get(run.bank.id, answer_id) for answer_id in batch]
             answers = [answer for answer in every if answer is not None and not answer.dropped and answer.phrasings]
-            prompt = await _build_prompt(tx, run.bank.id, answers, found)
+            prompt = await _build_prompt(tx, run, answers, found)
         if not answers:
             continue
         try:
@@ -70,14 +70,14 @@ async def settle_doubts(run: AnswerRun, found: Mapping[AnswerId, Validity], coun
 
 
 async def _build_prompt(
-    tx: Tx, bank_id: BankId, answers: Sequence[Answer], found: Mapping[AnswerId, Validity]
+    tx: Tx, run: AnswerRun, answers: Sequence[Answer], found: Mapping[AnswerId, Validity]
 ) -> Prompt:
     """Build the question about these answers: each new row once, then each answer with the ids of its rows."""
     concerns = {(concern.layer, concern.number) for answer in answers for concern in found[answer.id].concerns}
     episodes = await tx.episodes.get_by_numbers(
-        bank_id, [number for layer, number in concerns if layer is Layer.EPISODES]
+        run.bank.id, [number for layer, number in concerns if layer is Layer.EPISODES]
     )
-    notes = await tx.notes.get_by_numbers(bank_id, [number for layer, number in concerns if layer is Layer.NOTES])
+    notes = await tx.notes.get_by_numbers(run.bank.id, [number for layer, number in concerns if layer is Layer.NOTES])
     lines = NumberedLines()
     lines.add_heading("Said since")
     lines.add_episodes([episodes[number] for number in sorted(episodes)], longest=LONGEST_ROW)
@@ -89,4 +89,4 @@ async def _build_prompt(
         ]
         ids = " ".join(lines.id_of(row) for row in rows if row is not None)
         lines.add_block(f"Answer a{place}, beside {ids}", f"{answer.phrasings[0]}\n{answer.text}", LONGEST_ANSWER)
-    return build_file_prompt("still_right", lines.text)
+    return build_file_prompt("still_right", lines.text, today=run.sleep_pass.created_at)

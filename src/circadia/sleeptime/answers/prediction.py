@@ -10,6 +10,7 @@ outside its sources. A model then judges whether all phrasings ask the same and 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final
 
 from pydantic import BaseModel, Field
@@ -160,7 +161,13 @@ def _select_own_turns(rows: Sequence[Episode], bank: Bank, agent: Agent, scope: 
 
 
 def build_prediction_prompt(
-    found: QuestionMaterial, agent: Agent, ready: Sequence[Answer], *, instructions: str, max_questions: int
+    found: QuestionMaterial,
+    agent: Agent,
+    ready: Sequence[Answer],
+    *,
+    instructions: str,
+    max_questions: int,
+    today: datetime,
 ) -> Prompt:
     lines = NumberedLines()
     lines.add_line(f"The assistant is called {agent.name}.")
@@ -176,12 +183,12 @@ def build_prediction_prompt(
         lines.add_heading("Ready already")
         for answer in sorted(ready, key=lambda answer: answer.id)[-READY:]:
             lines.add_line(f"- {answer.phrasings[0]}")
-    return build_file_prompt("predict", lines.text, instructions, questions=max_questions)
+    return build_file_prompt("predict", lines.text, instructions, today=today, questions=max_questions)
 
 
 async def predict_questions(
     found: QuestionMaterial, agent: Agent, ready: Sequence[Answer], answer_services: AnswerServices,
-    ask: AskAnyModel, *, instructions: str, own: PassId,
+    ask: AskAnyModel, *, instructions: str, own: PassId, today: datetime,
 ) -> Sequence[ExpectedQuestion]:  # fmt: skip
     """Return the accepted predictions, the likeliest first. Raises ModelAnswerError, OverBudget, PassPreempted.
 
@@ -191,7 +198,9 @@ async def predict_questions(
         return ()
     max_questions = min(answer_services.settings.questions, MAX_QUESTIONS)
     known = [answer for answer in ready if answer.pass_id != own and answer.phrasings]
-    prompt = build_prediction_prompt(found, agent, known, instructions=instructions, max_questions=max_questions)
+    prompt = build_prediction_prompt(
+        found, agent, known, instructions=instructions, max_questions=max_questions, today=today
+    )
     answer = await ask(prompt, Predictions, most_tokens=200 + TOKENS_EACH * max_questions)
     rows = [*found.questions, *found.turns]
     sources = collect_sources(rows, *(block.value for block in found.blocks), agent.name)
@@ -217,7 +226,7 @@ class KeptQuestion:
 
 
 async def judge_questions(
-    answered: Sequence[tuple[ExpectedQuestion, str]], ask: AskAnyModel
+    answered: Sequence[tuple[ExpectedQuestion, str]], ask: AskAnyModel, *, today: datetime
 ) -> Mapping[int, QuestionVerdict]:
     """Return the verdicts by index; what the model leaves out has none. Raises OverBudget, PassPreempted."""
     lines: list[str] = []
@@ -227,7 +236,7 @@ async def judge_questions(
         lines.append(f"  answer: {one_line(redact(answer))[:_SHOWN_CHARACTERS]}")
     try:
         verdicts = await ask(
-            build_file_prompt("expected_questions", "\n".join(lines)), QuestionVerdicts,
+            build_file_prompt("expected_questions", "\n".join(lines), today=today), QuestionVerdicts,
             most_tokens=200 + _TOKENS_EACH * len(answered),
         )  # fmt: skip
     except ModelAnswerError:

@@ -129,7 +129,9 @@ class AnswerSampler:
             return None
         texts = {"Question": use.question, "First answer": answer.text, "Second answer": fresh.text}
         data = "\n\n".join(f"## {head}\n{_quote_lines(text)}" for head, text in texts.items())
-        alike = await run.ask(build_file_prompt("compare", data), SameAnswerVerdict, most_tokens=100)
+        alike = await run.ask(
+            build_file_prompt("compare", data, today=run.sleep_pass.created_at), SameAnswerVerdict, most_tokens=100
+        )
         return alike.same if alike.answered else None
 
     async def _write_verdict(self, use: AnswerUse, right: bool | None) -> bool:

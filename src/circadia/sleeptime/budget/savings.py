@@ -39,7 +39,7 @@ from circadia.records.call import Call, CallStatus
 from circadia.records.episode import Episode
 from circadia.records.index_entry import Excerpt, Layer
 from circadia.records.note import Note, NoteKind
-from circadia.records.sleep_call import SleepCost
+from circadia.records.sleep_call import Benefit, SleepCost
 from circadia.stores.base import Store, Tx
 
 WINDOW: Final = timedelta(days=14)

@@ -19,21 +19,36 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, StorageUnavailable
 from circadia.ids import IdSource
 from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
+from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.search.retrieval import Retrieval
 from circadia.records.bank import Bank
 from circadia.records.block import Block
-from circadia.records.change import FORGOTTEN, Change, ChangeState
+from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
 from circadia.records.episode import Episode
-from circadia.records.sleep_pass import Pass, PassStatus
-from circadia.records.sleep_pass import Leftover
+from circadia.records.sleep_pass import Leftover, Pass, PassStatus
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.budget.model_calls import OverBudget, PassModelClient, PassPreempted
 from circadia.sleeptime.engine.operation_threads import CachedBankReader, OperationThreads
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.grounding.change_rules import Rule, source_ids_of, split_changes
 from circadia.sleeptime.operations.dedupe import is_repeat_demotion
-from circadia.sleeptime.proposals.operation import ClosingOperation, Operation, PageContext, PassContext, Step, T
-from circadia.sleeptime.publish.claim_verifier import ClaimVerifier, mark_missing_verdict, refusal_reason
+from circadia.sleeptime.proposals.block_edits import fold_edits
+from circadia.sleeptime.proposals.operation import (
+    ClosingOperation,
+    Operation,
+    PageContext,
+    PassContext,
+    Refusal,
+    Step,
+    T,
+)
+from circadia.sleeptime.publish.claim_verifier import (
+    MISSING,
+    VERDICT,
+    ClaimVerifier,
+    mark_missing_verdict,
+    refusal_reason,
+)
 from circadia.sleeptime.publish.effects import BY
 from circadia.sleeptime.publish.publisher import FULL, BankWatermark, PageProgress
 from circadia.stores.base import Store
@@ -68,6 +83,8 @@ class SleepParts:
     verify: ClaimVerifier | None = None
     """Judges changes of banks whose policy asks for it."""
     retrieval: Retrieval
+    words: BundledEmbedder | None = None
+    """Vectors by which notes are near in meaning; none for words alone."""
     model: ChatModel | None = None
     """The tier's model; none for passes that ask no model."""
     models: Callable[[str], ChatModel] | None = None
@@ -208,22 +225,25 @@ class PassRunner:
         earlier = len(view.proposed)
         self._again = False
         left: list[Leftover] = []
+        done_steps: list[tuple[Operation, Step, Sequence[Change]]] = []
         for operation in self._operations:
             steps, again = await self._plan_steps(operation, view, replace_from)
             left += again
             for step in steps:
                 await self._yield_to_calls()
-                with self._parts.traces.step_span(operation.name, len(step.episodes)) as span:
-                    changes, again = await self._run_step(operation, step, view, replace_from, span)
-                    span.set_attribute("circadia.step.changes", len(changes))
+                changes, again = await self._run_traced_step(operation, step, view, replace_from)
                 left += again
+                done_steps.append((operation, step, changes))
                 view = replace(view, proposed=(*view.proposed, *changes))
         await self._yield_to_calls()
         if self._silent and not self._answered and replace_from is None:  # the provider is at fault, not this step
             raise _ProviderUnavailable(self._silent)
         view = replace(view, proposed=view.proposed[earlier:])
-        proposed, wrong, again = await self._verify_claims(view, await self._check_rules(view), replace_from)
+        proposed, wrong, again = await self._judge(view, replace_from)
         left += again
+        proposed, wrong, again = await self._ask_again(view, done_steps, proposed, wrong, replace_from)
+        left += again
+        proposed, wrong = fold_edits(view, proposed, wrong)
         async with self._store.begin_write() as tx:
             state = await tx.sleep_states.get(bank.id)
             place = None if replace_from is None else (replace_from.first, replace_from.last)
@@ -234,6 +254,55 @@ class PassRunner:
             leftovers = sorted(spans.values(), key=lambda span: span.first)
             done = PageProgress(upto=upto, leftovers=leftovers, watermark=None if self._again else watermark, full=full)
             return await self._parts.sleeptime.publisher.publish(tx, run, bank, proposed, done, wrong)
+
+    async def _run_traced_step(
+        self, operation: Operation, step: Step, view: PageContext, before: Leftover | None
+    ) -> tuple[Sequence[Change], Sequence[Leftover]]:
+        with self._parts.traces.step_span(operation.name, len(step.episodes)) as span:
+            changes, again = await self._run_step(operation, step, view, before, span)
+            span.set_attribute("circadia.step.changes", len(changes))
+        return changes, again
+
+    async def _judge(
+        self, view: PageContext, before: Leftover | None
+    ) -> tuple[Sequence[Change], Sequence[str], Sequence[Leftover]]:
+        """Return the proposed changes after the rules and the model's verdicts, with what is wrong with each."""
+        return await self._verify_claims(view, await self._check_rules(view), before)
+
+    async def _ask_again(
+        self, view: PageContext, steps: Sequence[tuple[Operation, Step, Sequence[Change]]],
+        judged: Sequence[Change], wrong: Sequence[str], before: Leftover | None,
+    ) -> tuple[Sequence[Change], Sequence[str], Sequence[Leftover]]:  # fmt: skip
+        """Give each step its refused texts back once, with the reasons, and add what it makes of them (SLEEP-83)."""
+        reasons = {
+            (change.operation, str((change.after or {}).get("text", ""))): reason
+            for change, reason in zip(judged, wrong or ("",) * len(judged), strict=True)
+            if reason and (change.after or {}).get(VERDICT) != MISSING
+        }
+        kept = [change for change, reason in zip(judged, wrong or ("",) * len(judged), strict=True) if not reason]
+        left: list[Leftover] = []
+        new: list[Change] = []
+        for operation, step, changes in steps:
+            texts = {str((change.after or {}).get("text", "")): change.operation for change in changes}
+            refused = [
+                Refusal(text=text, reason=reasons[name, text])
+                for text, name in texts.items()
+                if (name, text) in reasons
+            ]
+            if not refused or not operation.asks or self._asking is None:
+                continue
+            await self._yield_to_calls()
+            again_view = replace(view, proposed=(*kept, *new))
+            retried = replace(step, data={**step.data, "refused": refused})
+            changes, again = await self._run_traced_step(operation, retried, again_view, before)
+            left += again
+            known = {change.target for change in (*judged, *new)}
+            new += [change for change in changes if change.kind is ChangeKind.WRITE_BLOCK or change.target not in known]
+        if not new:
+            return judged, wrong, left
+        more, more_wrong, again = await self._judge(replace(view, proposed=new), before)
+        reasons_so_far = list(wrong or ("",) * len(judged))
+        return [*judged, *more], [*reasons_so_far, *(more_wrong or ("",) * len(more))], [*left, *again]
 
     async def _check_rules(self, view: PageContext) -> Sequence[str]:
         wrong: list[str] = []
@@ -261,12 +330,28 @@ class PassRunner:
             if before is None:  # a first failure is not the input's fault: retry it as a whole
                 again = [replace(leftover, failures=0) for leftover in again]
         changes = list(view.proposed)
-        for number, change in zip(
-            at, judged or [mark_missing_verdict(change) for change in written.proposed], strict=True
-        ):
+        judged = judged or [mark_missing_verdict(change) for change in written.proposed]
+        for number, change in zip(at, judged, strict=False):
             changes[number], reasons[number] = change, refusal_reason(change)
+        changes += judged[len(at) :]
+        reasons += [""] * (len(changes) - len(reasons))
         await self._yield_to_calls()
-        return changes, reasons, again
+        return changes, await self._check_new_texts(view, changes, reasons), again
+
+    async def _check_new_texts(
+        self, view: PageContext, changes: Sequence[Change], reasons: Sequence[str]
+    ) -> Sequence[str]:
+        """Return the reasons with those against texts that the verifier wrote, which no rule has seen."""
+        known = {(change.target, (change.after or {}).get("text")) for change in view.proposed}
+        new = [
+            number
+            for number, change in enumerate(changes)
+            if not reasons[number] and change.kind is ChangeKind.ADD_NOTE
+            and (change.target, (change.after or {}).get("text")) not in known
+        ]  # fmt: skip
+        checked = await self._check_rules(replace(view, proposed=[changes[number] for number in new]))
+        found = dict(zip(new, checked, strict=False))
+        return [reason or found.get(number, "") for number, reason in enumerate(reasons)]
 
     async def _build_view(
         self, run: Pass, bank: Bank, page: Sequence[Episode], *, full: bool
@@ -285,6 +370,7 @@ class PassRunner:
         view = PageContext(
             bank=bank, now=now, page=page, notes=notes, blocks=blocks, instructions=run.instructions, full=full,
             look=CachedBankReader(self._store, bank, self._parts.retrieval, page),
+            vector_of=None if self._parts.words is None else await self._parts.words.word_vectors(),
             stale=frozenset(key for key, reasons in stale.items() if not all(map(is_repeat_demotion, reasons))),
             proposed=[change for change in staged if change.why != FORGOTTEN],
             edited=() if present.edited_at == state.edited_at else _edited_labels(blocks, state.edited_at),

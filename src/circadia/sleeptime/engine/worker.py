@@ -15,6 +15,7 @@ from circadia.clock import Clock
 from circadia.errors import NotFound, StorageUnavailable
 from circadia.ids import PassId
 from circadia.jobs.leased_jobs import LeasedJobs
+from circadia.jobs.loops import DueWatch
 from circadia.records.bank import Bank
 from circadia.records.sleep_pass import Pass, PassBlocker, PassStatus, Trigger
 from circadia.sleeptime.engine.pass_decider import LOOK_SECONDS, PassDecider

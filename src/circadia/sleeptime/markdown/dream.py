@@ -9,7 +9,6 @@ does not matter where a dream is killed, nor whether a person has merged a propo
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain, count
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -54,7 +53,7 @@ from circadia.stores.locks import bank_key
 BY: Final = "circadia dream"
 FOLDER_POLICY: Final = BankPolicy(sleeptime={"when": "manual", "review": True, "max_rethinks": 0})
 """Passes begin by a dream alone, and change nothing that its files do not say."""
-FOLDER_RULES: Final[Sequence[Rule]] = (check_wording, partial(check_grounding, fewest=1))
+FOLDER_RULES: Final[Sequence[Rule]] = (check_wording, check_grounding)
 """A person says most of what is worth a note only once."""
 _UNFINISHED: Final = (PassStatus.FAILED, PassStatus.CANCELLED, PassStatus.SKIPPED, PassStatus.PARTIAL)
 _OF_FILES: Final = (ChangeKind.ADD_NOTE, ChangeKind.RETIRE_NOTE)
@@ -63,7 +62,7 @@ _OF_FILES: Final = (ChangeKind.ADD_NOTE, ChangeKind.RETIRE_NOTE)
 def choose_folder_operations(policy: SleepPolicySettings, model: bool, wanted: Sequence[str]) -> Sequence[Operation]:
     """Return the operations of a dream; without a model only equal entries are found (DREAM-25)."""
     operations: Sequence[Operation] = (
-        Consolidate(prompt="memory_folder", min_sources=1), Contradictions(), Dedupe(),
+        Consolidate(prompt="memory_folder"), Contradictions(), Dedupe(),
     )  # fmt: skip
     return [each for each in operations if (model or not each.asks) and policy.is_operation_enabled(each.name)]
 

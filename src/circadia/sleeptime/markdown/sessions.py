@@ -25,8 +25,7 @@ from circadia.memory.transfer.formats import detect_transcript, read_turns
 from circadia.memory.transfer.import_format import ImportFormat
 from circadia.memory.transfer.transcripts import TRUST, Speaker, TranscriptFacts, TranscriptTurn, build_episode
 from circadia.records.bank import Bank, Trust
-from circadia.records.episode import EpisodeKind
-from circadia.records.episode import Provenance
+from circadia.records.episode import EpisodeKind, Provenance
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER
 from circadia.sleeptime.markdown.dream_state import DreamState
 from circadia.sleeptime.markdown.folder_bank import FolderBank

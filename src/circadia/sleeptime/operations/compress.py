@@ -58,7 +58,7 @@ class Compress:
         lines.add_notes(step.notes)
         answer = await ask(build_prompt(self.name, view, lines.text), SummaryDraft, most_tokens=900)
         text = one_line(answer.text)
-        named = lines.add_uncited_sources(text, lines.resolve_ids(answer.ids))
+        named = lines.resolve_ids(answer.ids)
         if not text or not (named.notes or named.unknown_ids):
             return ()
         ids = sorted({key for note in named.notes for key in note.evidence})

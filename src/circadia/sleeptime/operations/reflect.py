@@ -71,7 +71,7 @@ class Reflect:
             return checks
         due = notes[-(len(notes) - before // self._each * self._each) :]
         parts = [due[at : at + MAX_NOTES] for at in range(0, len(due), MAX_NOTES)]
-        near = RelatedIndex(beliefs)
+        near = RelatedIndex(beliefs, vector_of=view.vector_of)
         steps: list[Step] = []
         for at, part in enumerate(parts):
             near_beliefs = [*(failed[:BELIEFS] if at == 0 else ()), *near.find_nearest(part, BELIEFS)][:BELIEFS]
@@ -100,7 +100,7 @@ class Reflect:
         )
         for belief in answer.beliefs:
             text = one_line(belief.text)
-            named = lines.add_uncited_sources(text, lines.resolve_ids(belief.ids))
+            named = lines.resolve_ids(belief.ids)
             if not text or text in known or not (named.unknown_ids or len(named.episodes) > 1):
                 continue
             known.add(text)

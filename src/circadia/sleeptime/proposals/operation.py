@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel
 
+from circadia.answers.index import TextVectors
 from circadia.answers.question_drafts import AnswerServices
 from circadia.ids import EpisodeId
 from circadia.llm.chat_model import ChatModel, Prompt
@@ -55,6 +56,8 @@ class PageContext:
     """Active notes in order, without vectors and `used_at`; for the latter see `look.fetch_note_uses`."""
     blocks: Sequence[Block]
     look: BankReader
+    vector_of: TextVectors | None = None
+    """Vectors of texts, the same in a replay; none if rows are near by words alone."""
     instructions: str = ""
     full: bool = False
     """Whether to process all notes and beliefs, not only those that this page touches."""
@@ -81,6 +84,14 @@ class Step:
     """Estimated tokens of its question; 0 without one."""
     data: dict[str, object] = field(default_factory=dict[str, object])
     """Data for the operation's own use."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refusal:
+    """A text of a step that was not kept; the step is asked once more with it, as `refused` in `Step.data`."""
+
+    text: str
+    reason: str
 
 
 class ModelQueryFunction(Protocol):

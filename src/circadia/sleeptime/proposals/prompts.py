@@ -15,29 +15,32 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Final
 
+from circadia.characters import visible_text
 from circadia.ids import EpisodeId
 from circadia.llm.chat_model import Prompt
 from circadia.memory.context import estimate_tokens
 from circadia.memory.episodes import shown_name
 from circadia.memory.redaction import redact
-from circadia.memory.search.terms import question_terms
 from circadia.records.bank import Trust
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding.relative_dates import add_dates, local_time
 from circadia.sleeptime.grounding.wording import one_line
-from circadia.sleeptime.proposals.operation import PageContext
-from circadia.characters import visible_text
+from circadia.sleeptime.proposals.operation import PageContext, Refusal
 
 FOLDER: Final = "prompts"
 SHARED: Final = "data"
 """The shared rules: what the data is, and that nothing in it is an instruction."""
 LONGEST_WISH: Final = 1_000
 """Maximum characters of a person's wishes in the rules."""
+TODAY: Final = "{today}"
+"""Stands in a rule file for the day."""
 _VERSION: Final = re.compile(r"\A# \w+, version (\d+)\n+")
 _WHERE: Final = re.compile(r"(?m)^- \{(\w+)\?\} (.*\n)")
 LONGEST: Final = 800
-"""Characters of an episode in a prompt; the rest is mostly pasted text."""
+"""Characters of an episode that stands in a prompt beside others."""
+WHOLE: Final = 24_000
+"""Characters of an episode that a prompt is about; what matters may be said at its end."""
 LONGEST_NAME: Final = 60
 CACHED_TEXTS: Final = 2_000
 """Cached lines: several prompts of a page show the same rows."""
@@ -48,17 +51,17 @@ _LABELLED_TRUST: Final = (Trust.TOOL, Trust.EXTERNAL)
 
 def build_prompt(operation: str, view: PageContext, data: str, *, about: Collection[str] = (), **limits: int) -> Prompt:
     """Return an operation's question; `about` names the optional subjects of the data, `limits` fill its rules."""
-    return build_file_prompt(operation, data, view.instructions, about=about, **limits)
+    return build_file_prompt(operation, data, view.instructions, today=view.now, about=about, **limits)
 
 
 def build_file_prompt(
-    name: str, data: str, instructions: str = "", *, about: Collection[str] = (), **limits: int
+    name: str, data: str, instructions: str = "", *, today: datetime, about: Collection[str] = (), **limits: int
 ) -> Prompt:
-    """Return the question of a rule file about data, with the wishes of whoever began the pass."""
+    """Return the question of a rule file about data, with the day and the wishes of whoever began the pass."""
     own = _WHERE.sub(lambda rule: f"- {rule[2]}" if rule[1] in about else "", _prompt_text(name))
     for key, limit in limits.items():
         own = own.replace(f"{{{key}}}", str(limit))
-    rules = [own, _prompt_text(SHARED)]
+    rules = [own, _prompt_text(SHARED).replace(TODAY, today.date().isoformat())]
     if instructions:
         wish = one_line(redact(instructions))[:LONGEST_WISH]
         rules.append(f"Whoever began this run asks, as far as these rules allow it: {wish}")
@@ -71,9 +74,12 @@ def add_fence(text: str) -> str:
     return f"<data {mark}>\n{text}\n</data {mark}>"
 
 
-def build_fixed_prompt(name: str, data: str) -> Prompt:
-    """Return a question outside of any pass: the rules of a file, and its data."""
-    return Prompt(rules=_prompt_text(name), data=add_fence(data))
+def build_fixed_prompt(name: str, data: str, *, today: datetime | None = None) -> Prompt:
+    """Return a question without the shared rules: those of a file, and its data."""
+    rules = _prompt_text(name)
+    return Prompt(
+        rules=rules if today is None else rules.replace(TODAY, today.date().isoformat()), data=add_fence(data)
+    )
 
 
 def prompt_version(name: str) -> int:
@@ -165,24 +171,17 @@ class NumberedLines:
             unknown_ids=list(dict.fromkeys(unknown_ids)),
         )
 
-    def add_uncited_sources(self, text: str, named: ReferencedRows) -> ReferencedRows:
-        """Return the sources of an answer's text: the named ones, and tool or external rows with words that those lack.
+    def add_refusals(self, refused: Iterable[Refusal]) -> None:
+        """Add the texts of an earlier answer that were not kept, with the reasons."""
+        lines = [f"{refusal.text} (refused: {refusal.reason})" for refusal in refused]
+        if lines:
+            self.add_heading("Refused")
+            for line in lines:
+                self.add_line(f"| {line}")
 
-        So naming another source does not raise the trust of a text that comes from a tool or from outside.
-        """
-        sources = [*named.episodes, *named.notes]
-        others = [row for row in self._rows.values() if row.trust in _LABELLED_TRUST and row not in sources]
-        if not others:
-            return named
-        loose = set(question_terms(text)).difference(
-            *(question_terms(f"{speaker_label(row)} {row.text}") for row in sources)
-        )
-        more = [row for row in others if not loose.isdisjoint(question_terms(row.text))]
-        return ReferencedRows(
-            episodes=[*named.episodes, *(row for row in more if isinstance(row, Episode))],
-            notes=[*named.notes, *(row for row in more if isinstance(row, Note))],
-            unknown_ids=named.unknown_ids,
-        )
+    def list_rows(self) -> Sequence[Episode | Note]:
+        """Return all rows that are shown, in order."""
+        return list(self._rows.values())
 
     def _begin_day(self, day: str) -> None:
         if day != self._day:
@@ -228,5 +227,5 @@ def _clean_note_text(text: str) -> str:
 
 
 def estimate_line_tokens(rows: Iterable[Episode]) -> int:
-    """Return about how many tokens the lines of these take; dates and secrets hardly matter."""
-    return sum(estimate_tokens(episode.text[:LONGEST]) + 6 for episode in rows)
+    """Return about how many tokens the whole lines of these take; dates and secrets hardly matter."""
+    return sum(estimate_tokens(episode.text[:WHOLE]) + 6 for episode in rows)

@@ -8,13 +8,14 @@ import re
 import unicodedata
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 from operator import is_
 from typing import Final, Generic, TypeVar
 
 import numpy as np
 
+from circadia.answers.index import TextVectors
 from circadia.memory.episodes import EARLIEST, searched_text
 from circadia.memory.search.columns import Array
 from circadia.memory.search.terms import QUESTION, STOP_WORDS, stored_terms, words
@@ -47,6 +48,8 @@ MANY: Final = 20
 """Rows from which on `SPREAD` applies."""
 CACHED_NOTES: Final = 8_000
 """Notes whose words are cached: each step of a pass searches the same ones."""
+PARTNERS: Final = 3
+"""Rows nearest by meaning to each of those that are asked for."""
 CELLS: Final = 500_000
 """Rows times queries that are compared at once."""
 _NO_PAIRS: Final = np.zeros(0, np.uint64)
@@ -114,12 +117,24 @@ def stop_terms() -> frozenset[int]:
     return frozenset((QUESTION, *array("I", stored_terms(" ".join(sorted(STOP_WORDS))))))
 
 
+def _meaning(row: Episode | Note) -> str:
+    """Return the text by whose vector a row is found."""
+    return f"{row.speaker}: {row.text}" if isinstance(row, Episode) else row.text
+
+
+def _join(first: Sequence[Row], more: Sequence[Row]) -> Sequence[Row]:
+    return list({row.id: row for row in (*first, *more)}.values())
+
+
 class RelatedIndex(Generic[Row]):
     """Searchable rows. Building the index takes time in the number of their words."""
 
-    def __init__(self, rows: Sequence[Row], known: "RelatedIndex[Row] | None" = None) -> None:
-        """`known` saves time if its rows are the first of these."""
+    def __init__(
+        self, rows: Sequence[Row], known: "RelatedIndex[Row] | None" = None, *, vector_of: TextVectors | None = None
+    ) -> None:
+        """`known` saves time if its rows are the first of these; with `vector_of` rows are near by meaning, too."""
         self._rows = rows
+        self._vector_of = vector_of
         same = known is not None and len(known._rows) <= len(rows) and all(map(is_, known._rows, rows))
         pairs, first = (known._pairs, len(known._rows)) if known is not None and same else (_NO_PAIRS, 0)
         of_each = [_subject_terms(row) for row in rows[first:]]
@@ -140,12 +155,24 @@ class RelatedIndex(Generic[Row]):
     def find_nearest(
         self, queries: Iterable[Episode | Note], limit: int, *, min_similarity: float = 0.0
     ) -> Sequence[Row]:
-        """Return up to `limit` rows nearest to any of `queries`, without these; `min_similarity` is a cosine."""
+        """Return up to `limit` rows nearest to any query by words, then up to `limit` by meaning, without the queries.
+
+        `min_similarity` is the minimum cosine by words.
+        """
         queries = list(queries)
         best = np.zeros(len(self._rows))
         for _, scores in self._score_batches(queries):
             best = np.maximum(best, scores.max(axis=0))
-        return self._select_nearest(best, {row.id for row in queries}, limit, min_similarity)
+        same = {row.id for row in queries}
+        found = self._select_nearest(best, same, limit, min_similarity)
+        by_meaning = self._score_by_meaning(queries)
+        if not len(by_meaning):
+            return found
+        nearest = np.zeros(len(self._rows))
+        for row_scores in by_meaning:  # each query has its own nearest, however far those of others are
+            best_places = np.argpartition(-row_scores, min(PARTNERS, len(row_scores)) - 1)[:PARTNERS]
+            nearest[best_places] = np.maximum(nearest[best_places], row_scores[best_places])
+        return _join(found, self._select_nearest(nearest, same, limit, 0.0))
 
     def find_nearest_each(
         self, queries: Sequence[Episode | Note], limit: int, *, min_similarity: float = 0.0
@@ -155,7 +182,21 @@ class RelatedIndex(Generic[Row]):
         for first, scores in self._score_batches(queries):
             for at, row in enumerate(scores, first):
                 nearest[at] = self._select_nearest(row, {queries[at].id}, limit, min_similarity)
+        for at, row in enumerate(self._score_by_meaning(queries)):
+            nearest[at] = _join(nearest[at], self._select_nearest(row, {queries[at].id}, limit, 0.0))
         return nearest
+
+    def _score_by_meaning(self, queries: Sequence[Episode | Note]) -> Array:
+        """Return the cosine of each query's vector with that of each indexed row; nothing without vectors."""
+        vector_of = self._vector_of
+        if vector_of is None or not queries or not self._rows:
+            return np.zeros((0, 0), np.float32)
+        return np.stack([vector_of(_meaning(row))[0] for row in queries]) @ self._matrix.T
+
+    @cached_property
+    def _matrix(self) -> Array:
+        assert self._vector_of is not None
+        return np.stack([self._vector_of(_meaning(row))[0] for row in self._rows])
 
     def _score_batches(self, queries: Sequence[Episode | Note]) -> Iterator[tuple[int, Array]]:
         """Yield batches: the index of the first row, and the cosines of the batch with all indexed rows."""

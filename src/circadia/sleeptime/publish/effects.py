@@ -1,8 +1,9 @@
 """Applies and undoes each kind of change to a bank. Both return the reason for a refusal.
 
 Keys of a change's `after`, by kind:
-    add_note        id, kind, text, evidence (episode ids), importance, trust, at, ended (ids that it says are over)
-    retire_note     instead (id of the note that takes its place; empty without one)
+    add_note        id, kind, text, evidence (episode ids), importance, trust, at, ended (ids that it says are over),
+                    context (id of the row that has it, for each name or number that the evidence lacks)
+    retire_note     instead (id of the note that takes its place), because (of the note that shows it to be over)
     demote_episode  reason, evidence, weight
     write_block     value, spans [[start, end, [episode ids]]], version (of the written block; set when it is)
 and of its `before`:
@@ -144,6 +145,8 @@ class Effects:
             return "there is no such note any more"
         if not await _is_note_present(tx, bank, str(_after(change).get("instead", "")), source_rows):
             return "its replacement does not exist"
+        if not await _is_note_present(tx, bank, str(_after(change).get("because", "")), source_rows):
+            return "the note that shows it to be over does not exist"
         await tx.notes.retire(note.id, self._clock.now())
         return change
 

@@ -87,7 +87,7 @@ class Publisher:
                 written.append(self._with_state(change, ChangeState.REFUSED, why_not))
                 continue
             retires = _is_removal(change)
-            if run.dry_run or run.review or _is_shrinking(change) or (retires and removed >= ceiling):
+            if run.dry_run or run.review or _waits(change) or (retires and removed >= ceiling):
                 written.append(self._with_state(change, ChangeState.STAGED, change.why))
                 continue
             removed += retires
@@ -285,8 +285,11 @@ def _is_removal(change: Change) -> bool:
     return change.kind is ChangeKind.RETIRE_NOTE and not (change.after or {}).get("instead")
 
 
-def _is_shrinking(change: Change) -> bool:
+def _waits(change: Change) -> bool:
+    """Return whether a person must accept a block: it would lose much, or rests on no person's and no agent's word."""
     if change.kind is not ChangeKind.WRITE_BLOCK:
         return False
+    if (change.after or {}).get("waits"):
+        return True
     before, after = str((change.before or {}).get("value", "")), str((change.after or {}).get("value", ""))
     return len(after) < len(before) * SHORTEST

@@ -10,8 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from circadia.records.schedule import Recurrence
-from circadia.records.sleep_pass import FARTHEST, PassBlocker, Trigger
-from circadia.records.sleep_pass import Backlog, SleepState
+from circadia.records.sleep_pass import FARTHEST, Backlog, PassBlocker, SleepState, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.wake.scheduling.planning import SET_BACK
 from circadia.wake.scheduling.recurrence import last_between, next_after

@@ -22,8 +22,8 @@ from sqlalchemy import (
 )
 
 from circadia.ids import AgentId, MemberId
-from circadia.records.member import Member, MemberHolds
 from circadia.records.conversation import OpenTurn
+from circadia.records.member import Member, MemberHolds
 from circadia.stores.locks import HOLDS_KEY, MEMBERS_KEY
 from circadia.stores.sql.noun import Noun, where_given
 from circadia.stores.sql.row_mapping import build_reader, build_writer

@@ -7,9 +7,8 @@ from typing import Final
 from sqlalchemy import bindparam, func, insert, select, update
 
 from circadia.ids import BankId, CallId, PassId
-from circadia.records.sleep_call import Benefit
 from circadia.records.call import CallStatus
-from circadia.records.sleep_call import FORGOTTEN, OperationModelCost, SleepCall, SleepCost
+from circadia.records.sleep_call import FORGOTTEN, Benefit, OperationModelCost, SleepCall, SleepCost
 from circadia.stores.locks import FLEET_KEY, LockKey, bank_key
 from circadia.stores.sql.noun import Noun, where_given
 from circadia.stores.sql.row_mapping import build_reader, build_writer
