@@ -70,12 +70,12 @@ def events(
     if follow:
         server.ask(follow_on)
         return None
+    return Output({"events": server.ask(fetch_events)}, _show_events)
 
-    def show(document: Mapping[str, Sequence[EventView]]) -> None:
-        for event in document["events"]:
-            _print(event, as_json=False)
 
-    return Output({"events": server.ask(fetch_events)}, show)
+def _show_events(document: Mapping[str, Sequence[EventView]]) -> None:
+    for event in document["events"]:
+        _print(event, as_json=False)
 
 
 async def _fetch_after(list_events: Callable[..., Awaitable[list[EventView]]], number: int) -> list[EventView]:
