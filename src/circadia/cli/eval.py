@@ -26,7 +26,6 @@ SCRIPTED: Final = "scripted"
 NOTHING: Final = "none"
 ARMS: Final = "none,learned,answers,hints,wrong-hints,both"
 MEMORY_ARMS: Final = "nothing,all,bm25,context,recall"
-MEMORY_ARMS: Final = "nothing,all,bm25,context,recall"
 QUESTIONS: Final = "1,2,5,10,20"
 EXPECTED: Final = 10
 INSTALL_HINT: Final = "pictures need the extra `eval`: run `pip install 'circadia[eval]'`"

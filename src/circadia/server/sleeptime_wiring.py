@@ -71,7 +71,8 @@ def build_sleep_parts(
     own = load_own_operations(settings.sleeptime.own_operations)
     return SleepParts(
         store=store, signals=signals, ids=ids, sleeptime=sleeptime, operations=partial(choose_operations, own=own),
-        rules=RULES, verify=ClaimVerifier(), retrieval=memory.retrieval, words=memory.words, model=models[0], models=models[1],
+        rules=RULES, verify=ClaimVerifier(), retrieval=memory.retrieval, words=memory.words,
+        model=models[0], models=models[1],
         embed=None if memory.embedding is None else memory.embedding.catch_up,
     )  # fmt: skip
 

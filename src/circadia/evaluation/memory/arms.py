@@ -134,7 +134,8 @@ def _rank_turns(turns: Sequence[DialogueTurn], question: str, room: int) -> list
         database.executemany("INSERT INTO turns (rowid, text) VALUES (?, ?)", rows)
         found = database.execute("SELECT rowid FROM turns WHERE turns MATCH ? ORDER BY bm25(turns)", (words,))
         places: list[int] = []
-        for (place,) in found:
+        for row in found:
+            place = int(row[0])
             cost = estimate_tokens(_render_turn(turns[place])) + 1
             if cost <= room:
                 room -= cost

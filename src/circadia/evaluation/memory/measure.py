@@ -195,7 +195,7 @@ class MemoryMeasurement:
                         conversation=turn.session,
                     )  # fmt: skip
                     await memory.episodes.remember(tx, bank, episode)
-            if running.mind is not None:
+            if running.model is not None:
                 try:
                     await running.run_pass(bank)
                 except PassFailed:

@@ -56,7 +56,7 @@ class MemoryRun:
             for name, chosen in zip(self._names, self._choices, strict=True):
                 model = None
                 if chosen is not None:
-                    opened = open_eval_model(chosen, around.settings, around.environment, around.clock)
+                    opened = open_eval_model(chosen, around)
                     model = await stack.enter_async_context(opened)
                     self._names[name] = f"{model.name} of {model.upstream}"
                 models.append(model)

@@ -126,9 +126,10 @@ def members(text: str, start: int, *, spans: str = "") -> Iterator[tuple[str, Js
 
 def element_spans(place: JsonSpan) -> Sequence[JsonSpan]:
     """Return the places of the elements of an array that `members` has read so. Raises ValueError if it is none."""
-    if type(place.value) is not list:
+    value: object = place.value
+    if type(value) is not list:
         raise ValueError("expected an array")
-    return cast("list[JsonSpan]", place.value)
+    return cast("list[JsonSpan]", value)
 
 
 def member(text: str, start: int, key: str) -> JsonSpan | None:

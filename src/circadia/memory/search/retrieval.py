@@ -18,9 +18,7 @@ from circadia.records.block import Block
 from circadia.records.episode import Episode
 from circadia.records.index_entry import TEXT, BankHeads, Excerpt, Layer
 from circadia.records.note import Note
-from circadia.stores.base import NotASingleRead, Store, Tx
-from circadia.stores.sql.episodes import Episodes
-from circadia.stores.sql.notes import Notes
+from circadia.stores.base import Episodes, NotASingleRead, Notes, Store, Tx
 
 AGAIN_SECONDS: Final = 1.0
 """Pause after a single read that was not enough: in a busy bank, each call finds something new."""

@@ -24,8 +24,9 @@ def source_ids_of(change: Change) -> Sequence[EpisodeId]:
     if change.kind is ChangeKind.ADD_NOTE:
         named: Sequence[str] = after.get("evidence", ())
     elif change.kind is ChangeKind.WRITE_BLOCK:
+        edit = cast("Mapping[str, Sequence[str]]", after.get("edit") or {})
         named = [episode_id for _, _, episodes in after.get("spans") or () for episode_id in episodes]
-        named += (after.get("edit") or {}).get("ids", ())
+        named = [*named, *edit.get("ids", ())]
     else:
         named = ()
     return [EpisodeId(episode_id) for episode_id in dict.fromkeys(named)]

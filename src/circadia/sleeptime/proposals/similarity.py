@@ -163,7 +163,7 @@ class RelatedIndex(Generic[Row]):
         best = np.zeros(len(self._rows))
         for _, scores in self._score_batches(queries):
             best = np.maximum(best, scores.max(axis=0))
-        same = {row.id for row in queries}
+        same: set[str] = {row.id for row in queries}
         found = self._select_nearest(best, same, limit, min_similarity)
         by_meaning = self._score_by_meaning(queries)
         if not len(by_meaning):
