@@ -100,7 +100,7 @@ class _Living:
         await self._ask()
         self._count_notes()
         result = self._result
-        result.asked = len(model.asked)
+        result.asked = len(model.prompts)
         result.input_tokens = sum(used.input_tokens or 0 for used in model.used)
         result.output_tokens = sum(used.output_tokens or 0 for used in model.used)
         async with self._running.store.begin_read() as tx:

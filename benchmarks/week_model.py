@@ -1,7 +1,7 @@
 """The week of the benchmark `week`, and the model that knows it and is never wrong."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -137,7 +137,7 @@ class PerfectModel:
         self._by_id = {fact.id: fact for fact in week.fact}
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
-        builders = {
+        builders: Mapping[type[BaseModel], Callable[[Prompt], BaseModel]] = {
             ConsolidationAnswer: self._consolidate, ComparisonAnswer: self._compare, RethinkAnswer: self._rethink,
             ClaimVerdicts: self._judge,
         }  # fmt: skip

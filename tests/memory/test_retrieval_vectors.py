@@ -1,6 +1,7 @@
 """Vectors that come into an index after their rows: from both ends, and looked for only once some were written."""
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection
@@ -40,7 +41,7 @@ async def test_rows_without_vectors_are_looked_at_again_only_once_some_have_been
     real = sql_banks.fetch_vectors
 
     def counted(
-        connection: Connection, statement: Statement, numbers: Collection[int]
+        connection: Connection, statement: Statement[Any], numbers: Collection[int]
     ) -> Mapping[int, tuple[bytes, str]]:
         looked.append(len(numbers))
         return real(connection, statement, numbers)

@@ -246,9 +246,9 @@ async def test_a_shared_date_does_not_lower_the_trust_of_what_a_person_said(stan
 
 @pytest.mark.spec("MEM-30")
 async def test_what_is_said_at_the_end_of_a_long_turn_is_read(stand: Stand) -> None:
-    night = Night(stand, answering(written("Ann's daughter Ida has a peanut allergy.", "e1")))
+    mind = answering(written("Ann's daughter Ida has a peanut allergy.", "e1"))
+    night = Night(stand, mind)
     await night.said("So it goes on. " * 1_300 + "My daughter Ida has a peanut allergy.")
-    mind = night.mind
     await night.run()
     assert all("Ida has a peanut allergy" in each.data for each in mind.asked), "it is read, and judged"
     assert await night.texts() == ["Ann's daughter Ida has a peanut allergy."]
