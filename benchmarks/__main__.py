@@ -44,7 +44,7 @@ from benchmarks import (
     state,
     world,
 )
-from benchmarks.processes import kill_children
+from benchmarks.processes import kills_children
 from benchmarks.report import Report, save, show
 
 app = typer.Typer(add_completion=False)
@@ -144,11 +144,10 @@ def main(
 def _measured(work: Coroutine[None, None, Report]) -> Report:
     """Run a benchmark; a SIGTERM ends it as Ctrl-C does, and nothing that it has started outlives it."""
     try:
-        return uvloop.run(_stoppable(work))
+        with kills_children():
+            return uvloop.run(_stoppable(work))
     except asyncio.CancelledError:
         raise SystemExit(128 + signal.SIGTERM) from None
-    finally:
-        kill_children()
 
 
 async def _stoppable(work: Coroutine[None, None, Report]) -> Report:

@@ -40,7 +40,7 @@ from benchmarks.guard_servers import (
 )
 from benchmarks.machine import machine
 from benchmarks.postgres import connect
-from benchmarks.processes import cpu_seconds, kill_children, memory_bytes
+from benchmarks.processes import cpu_seconds, kills_children, memory_bytes
 from benchmarks.proxy import run_bare_relay
 from benchmarks.report import number
 from benchmarks.requests import TEXT, body, wire
@@ -356,13 +356,10 @@ def main(
     console, began = Console(width=None), time.monotonic()
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("", total=None)
-        try:
-            with tempfile.TemporaryDirectory(prefix="circadia-guard-") as folder:
-                is_postgres = database == "postgres"
-                say = partial(_say, progress, task)
-                figures = uvloop.run(measure(Path(folder), is_postgres=is_postgres, say=say))
-        finally:
-            kill_children()
+        with kills_children(), tempfile.TemporaryDirectory(prefix="circadia-guard-") as folder:
+            is_postgres = database == "postgres"
+            say = partial(_say, progress, task)
+            figures = uvloop.run(measure(Path(folder), is_postgres=is_postgres, say=say))
     failed = _show(console, figures, load_committed(database))
     console.print(f"{time.monotonic() - began:.0f} s; {machine()['processor']}; {machine()['load']}")
     if commit:

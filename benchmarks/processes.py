@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
 from typing import Final
 
 import psutil
@@ -44,13 +45,18 @@ async def stop(process: asyncio.subprocess.Process, seconds: float) -> None:
         await process.wait()
 
 
-def kill_children() -> None:
-    """Kill all that this process has started and that still runs, and wait until it is gone."""
-    children = psutil.Process().children(recursive=True)
-    for child in children:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            child.kill()
-    psutil.wait_procs(children, timeout=GONE_SECONDS)
+@contextlib.contextmanager
+def kills_children() -> Iterator[None]:
+    """Kill all that this process has started within the block and that still runs, and wait until it is gone."""
+    before = set(psutil.Process().children(recursive=True))
+    try:
+        yield
+    finally:
+        children = [child for child in psutil.Process().children(recursive=True) if child not in before]
+        for child in children:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
+        psutil.wait_procs(children, timeout=GONE_SECONDS)
 
 
 def _tree(pid: int) -> list[psutil.Process]:
