@@ -195,7 +195,9 @@ async def _language(
         heads, question = BankHeads(len(base), 0), prepare_question(case.question, words, embedder.name)
         later = index.find_later_rows(heads, heads, question)
         weights = {row.number - len(base) - 1: row.weight for row in later.rows}
-        outcomes = _outcomes(np.array([weights.get(at, -np.inf) for at in range(len(texts) - len(base))]), later.thresholds)
+        outcomes = _outcomes(
+            np.array([weights.get(at, -np.inf) for at in range(len(texts) - len(base))]), later.thresholds
+        )
         at = 0
         for kind, each in said.items():
             found[kind] += outcomes[at : at + len(each)].tolist()

@@ -103,7 +103,8 @@ def test_in_a_bank_that_is_about_one_thing_the_bars_are_higher() -> None:
     index, heads = BankIndex(), BankHeads(30, 0)
     index.add(Layer.EPISODES, [row(at, f"Ann lives in town{at}", NEAR) for at in range(1, 31)])
     index.add(Layer.EPISODES, [row(31, "hello")])
-    assert index.find_later_rows(heads, heads, asked(HOME)).thresholds.doubted > later([row(12, "hello")]).thresholds.doubted
+    found = index.find_later_rows(heads, heads, asked(HOME))
+    assert found.thresholds.doubted > later([row(12, "hello")]).thresholds.doubted
 
 
 @pytest.mark.parametrize(
