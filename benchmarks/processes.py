@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Final
 
 import psutil
@@ -46,7 +46,7 @@ async def stop(process: asyncio.subprocess.Process, seconds: float) -> None:
 
 
 @contextlib.contextmanager
-def kills_children() -> Iterator[None]:
+def kills_children() -> Generator[None]:
     """Kill all that this process has started within the block and that still runs, and wait until it is gone."""
     before = set(psutil.Process().children(recursive=True))
     try:
