@@ -156,10 +156,10 @@ guard: $(VENV)/dev.stamp ## What a call, a hold, a write, a search and an idle s
 	$(BIN)/python -m benchmarks.guard --database $(or $(DATABASE),sqlite)
 
 test: ## check, guard, and every test but the slow ones; WORKERS=1 to run them one by one
-	@$(MAKE) --no-print-directory --jobs=3 lint $(NODE)/node_modules/.stamp $(GENERATOR)/.stamp \
-	  $(CLIENT)/node_modules/.stamp dashboard services browser containers # downloads at the same time
+	@$(MAKE) --no-print-directory --jobs=4 lint types $(NODE)/node_modules/.stamp $(GENERATOR)/.stamp \
+	  $(CLIENT)/node_modules/.stamp dashboard services browser containers # downloads, beside what computes
 	@$(MAKE) --no-print-directory guard # alone: it measures
-	@$(MAKE) --no-print-directory --jobs=2 suite types # the first tests wait more than they compute
+	@$(MAKE) --no-print-directory suite
 	@$(MAKE) --no-print-directory plans
 
 # All programs that the tests start record the statements that they send.

@@ -75,8 +75,9 @@ async def test_a_thread_is_read_along_live_and_a_person_writes_in_it(site: Site)
     messages = f"/sessions/default/threads/{thread['id']}/messages"
     async with site.open("/threads") as page:
         await page.get_by_role("link", name="notes").click()
-        await site.call("POST", messages, {"from": "talker", "content": "hello there"})
         log = page.get_by_role("log")
+        await expect(log).to_be_visible()
+        await site.call("POST", messages, {"from": "talker", "content": "hello there"})
         await expect(log).to_contain_text("hello there", timeout=1_500)
         await page.get_by_role("textbox", name="Message").fill("good evening")
         await page.get_by_role("button", name="Send as operator").click()

@@ -5,21 +5,25 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.database_file import write_beside
 from tests.interaction.live import ADMIN, Live, live
 from tests.interaction.test_unknown_names import loop_seconds
 
+pytestmark = pytest.mark.usefixtures("frozen_heap")
 
-def add_agents(folder: Path, count: int) -> None:
+
+async def add_agents(folder: Path, count: int) -> None:
     """Copy the only agent that often."""
-    database = sqlite3.connect(next(folder.rglob("circadia.db")), timeout=60)
-    with database:
+
+    def write(database: sqlite3.Connection) -> None:
         names = [row[1] for row in database.execute("PRAGMA table_info(agents)")]
         copied = ", ".join(name for name in names if name not in ("id", "name", "token_hash"))
         database.executemany(
             f"INSERT INTO agents (id, name, token_hash, {copied}) SELECT ?, ?, ?, {copied} FROM agents LIMIT 1",
             [(f"agt_{number}", f"agent-{number:05}", f"hash-{number}") for number in range(count)],
         )
-    database.close()
+
+    await write_beside(folder / "circadia.db", write)
 
 
 async def read_agents(at: Live) -> int:
@@ -33,7 +37,7 @@ async def read_agents(at: Live) -> int:
 async def test_a_list_of_10000_agents_keeps_the_event_loop_busy_for_less_than_50_ms(tmp_path: Path) -> None:
     async with live(tmp_path) as at:
         await at.agent("first")
-        add_agents(tmp_path, 9_999)
+        await add_agents(tmp_path, 9_999)
         assert await read_agents(at) == 10_000
         assert await loop_seconds(read_agents(at)) < 0.05
 

@@ -25,7 +25,7 @@ from tests.api.service import ADMIN, Service, serving
 from tests.contract.rows import agent, call, event, message, session, stored, thread
 from tests.contract.sleep_rows import asked, banks_of, change, sleep_pass
 from tests.contract.wake_rows import pulse, wake
-from tests.fixtures.database_file import put_database
+from tests.fixtures.database_file import put_database, write_beside
 from tests.fixtures.many_rows import count_steps, multiply
 from tests.interaction.live import Live, live
 from tests.recording.statement_recorder import SentStatement, recorded
@@ -137,10 +137,12 @@ async def serving_without_background(folder: Path, number: int) -> AsyncGenerato
     async with serving(folder, clock=clock) as service:
         await service.ok("POST", "/banks/team/episodes", {"text": "Ann lives in Porto.", "speaker": "ann"})
         await service.ok("PUT", "/banks/team/blocks/human", {"value": "Ann", "why": "she said so"})
-        with closing(sqlite3.connect(folder / "circadia.db", timeout=60)) as database:
+
+        def write(database: sqlite3.Connection) -> None:
             multiply(database, "episodes", number, number="NULL", id="'epi_' || i", key="NULL", digest="'d' || i")
             multiply(database, "blocks", 200, version="source.version + i")
-            database.commit()
+
+        await write_beside(folder / "circadia.db", write)
         yield service
 
 
@@ -186,17 +188,12 @@ async def test_each_get_reads_the_same_of_ten_times_as_many_rows(tmp_path: Path)
 async def test_four_slow_reads_of_a_viewer_turn_nothing_red_and_hold_up_no_agent(tmp_path: Path) -> None:
     slow = "/wakes/matrix"
     async with filled(tmp_path / "data", 1, server={"operator_read_seconds": 0.3}) as running:
-        with closing(sqlite3.connect(tmp_path / "data" / "circadia.db", timeout=60)) as database:
-            multiply(
-                database,
-                "wakes",
-                400_000,
-                number="NULL",
-                id="'x_' || i",
-                key="NULL",
-                sender="'s' || (i * 7919 % 65536)",
-            )
-            database.commit()
+
+        def write(database: sqlite3.Connection) -> None:
+            sender = "'s' || (i * 7919 % 65536)"
+            multiply(database, "wakes", 400_000, number="NULL", id="'x_' || i", key="NULL", sender=sender)
+
+        await write_beside(tmp_path / "data" / "circadia.db", write)
         token = await running.agent()
         viewer = (await running.rest("POST", "/tokens", {"name": "eye", "role": "viewer"}))[1]["token"]
         reads = [asyncio.create_task(running.rest("GET", slow, token=viewer)) for _ in range(4)]
@@ -214,10 +211,12 @@ async def test_four_slow_reads_of_a_viewer_turn_nothing_red_and_hold_up_no_agent
 async def test_a_page_of_long_episodes_has_4_mb_at_most_and_goes_on_where_it_ended(tmp_path: Path) -> None:
     async with filled(tmp_path / "data", 1) as running:
         await running.rest("POST", "/banks/team/episodes", {"text": "Ann lives in Porto.", "speaker": "ann"})
-        with closing(sqlite3.connect(tmp_path / "data" / "circadia.db", timeout=60)) as database:
+
+        def write(database: sqlite3.Connection) -> None:
             multiply(database, "episodes", 120, number="NULL", id="'e_' || i", text="printf('%.*c', 100000, 'x')")
             multiply(database, "messages", 120, number="NULL", id="'l_' || i", content="printf('%.*c', 64000, 'x')")
-            database.commit()
+
+        await write_beside(tmp_path / "data" / "circadia.db", write)
         for path, key, number in (
             ("/banks/team/episodes", "episodes", 121),
             (f"/sessions/default/threads/{TALK.id}/messages", "messages", 122),

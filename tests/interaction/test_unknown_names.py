@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures.database_file import write_beside
 from tests.interaction.live import ADMIN, live
 
 pytestmark = pytest.mark.usefixtures("frozen_heap")
@@ -34,8 +35,8 @@ async def test_an_unknown_thread_among_20000_costs_the_event_loop_nothing_and_te
         ann, bob = await at.agent("ann"), await at.agent("bob")
         await at.rest("POST", "/sessions/default/threads", {"name": "bobs-secret", "participants": []}, token=bob)
         await at.rest("POST", "/sessions/default/threads", {"name": "anns-thread", "participants": []}, token=ann)
-        database = sqlite3.connect(next(tmp_path.rglob("circadia.db")), timeout=60)
-        with database:
+
+        def write(database: sqlite3.Connection) -> None:
             columns = "session_id, status, created_by, created_at"
             database.executemany(
                 f"INSERT INTO threads (id, name, {columns}) SELECT ?, ?, {columns} FROM threads LIMIT 1",
@@ -46,7 +47,8 @@ async def test_an_unknown_thread_among_20000_costs_the_event_loop_nothing_and_te
                 "SELECT threads.id, agents.id, 1, threads.created_at FROM threads, agents "
                 "WHERE agents.name = 'ann' AND threads.name != 'bobs-secret'"
             )
-        database.close()
+
+        await write_beside(tmp_path / "circadia.db", write)
         told: list[str] = []
 
         async def ask_for(name: str, token: str) -> None:
