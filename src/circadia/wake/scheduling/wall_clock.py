@@ -16,9 +16,10 @@ def wall_time(instant: datetime, zone: ZoneInfo) -> datetime:
 
 def instants(wall: datetime, zone: ZoneInfo) -> tuple[datetime, ...]:
     """Return the instants at which the zone's clock shows `wall`: one, two where it was set back, none in a gap."""
-    first, second = _instant_at_fold(wall, zone, 0), _instant_at_fold(wall, zone, 1)
-    if first == second:
-        return (first,)
+    early, late = zone.utcoffset(wall), zone.utcoffset(wall.replace(fold=1))
+    if early == late:
+        return (_to_instant(wall, early),)
+    first, second = _to_instant(wall, early), _to_instant(wall, late)
     return (first, second) if first < second else ()
 
 
@@ -44,8 +45,7 @@ def day_bounds(zone_name: str, now: datetime) -> tuple[datetime, datetime]:
     return first_instant(midnight, zone), first_instant(midnight + _DAY, zone)
 
 
-def _instant_at_fold(wall: datetime, zone: ZoneInfo, fold: int) -> datetime:
-    offset = wall.replace(tzinfo=zone, fold=fold).utcoffset()
+def _to_instant(wall: datetime, offset: timedelta | None) -> datetime:
     assert offset is not None
     return (wall - offset).replace(tzinfo=UTC)
 
@@ -56,7 +56,7 @@ def _end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:
     The two readings of a time that does not exist enclose it (PEP 495): fold 1 reads it by the offset after the gap and
     so lands before it. Changes of an offset are at whole seconds.
     """
-    before, after = _instant_at_fold(wall, zone, 1), _instant_at_fold(wall, zone, 0)
+    before, after = _to_instant(wall, zone.utcoffset(wall.replace(fold=1))), _to_instant(wall, zone.utcoffset(wall))
     offset = after.astimezone(zone).utcoffset()
     seconds = int((after - before) / SECOND)
     low, high = 0, seconds
