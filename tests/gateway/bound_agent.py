@@ -1,7 +1,8 @@
 """A server with an agent that is bound to a bank, for the tests of memory at the gateway."""
 
+import sqlite3
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,14 @@ async def bound(
             yield BoundAgentServer(at, token_of("ann"), store)
         finally:
             await store.close()
+
+
+def rename(folder: Path, table: str, to: str) -> None:
+    """Take a table away from the server of the folder, or give it back."""
+    with closing(sqlite3.connect(folder / "circadia.db", timeout=60, isolation_level=None)) as database:
+        database.execute("BEGIN IMMEDIATE")  # else nothing waits for a writer that comes between
+        database.execute(f"ALTER TABLE {table} RENAME TO {to}")
+        database.execute("COMMIT")
 
 
 def token_of(name: str) -> str:
