@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from circadia.answers.index import AnswerIndex, TextVectors
+from circadia.answers.index import AnswerIndex
 from circadia.cli.eval import run_to_end
 from circadia.clock import SystemClock
 from circadia.errors import UpstreamFailed
@@ -42,6 +42,7 @@ from circadia.evaluation.report import Findings, save
 from circadia.evaluation.scripted_model import ScriptedEvalModel
 from circadia.evaluation.stateful import SCRIPTED_NOTE, build_stateful_findings
 from circadia.llm.chat_model import ModelAnswerError
+from circadia.memory.search.vectors import TextVectors
 from circadia.records.answer import MatchKind
 from circadia.testing.clock import ManualClock
 from circadia.testing.scripted_model import ScriptedChatModel

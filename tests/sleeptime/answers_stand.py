@@ -38,7 +38,8 @@ from circadia.settings.sleeptime import SleeptimeSettings
 from circadia.sleeptime.answers.prediction import PredictedQuestion, Predictions, QuestionVerdicts
 from circadia.sleeptime.answers.sampling import SameAnswerVerdict
 from circadia.sleeptime.budget.model_calls import Limit, PassModelClient, PassPreempted, PendingQuestions
-from circadia.sleeptime.engine.pass_runner import PassOutcome, PassRunner, SleepParts
+from circadia.sleeptime.engine.pass_outcome import PassOutcome
+from circadia.sleeptime.engine.pass_runner import PassRunner, SleepParts
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.operations.precompute import Precompute
 from circadia.sleeptime.publish.effects import Effects

@@ -19,7 +19,8 @@ from circadia.records.episode import Episode
 from circadia.records.note import Note
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.sleeptime.budget.model_calls import PassModelClient
-from circadia.sleeptime.engine.pass_runner import PassOutcome, PassRunner
+from circadia.sleeptime.engine.pass_outcome import PassOutcome
+from circadia.sleeptime.engine.pass_runner import PassRunner
 from circadia.sleeptime.grounding.change_rules import Rule
 from circadia.sleeptime.grounding.source_check import check_grounding
 from circadia.sleeptime.grounding.wording import check_wording

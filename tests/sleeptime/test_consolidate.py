@@ -244,7 +244,6 @@ async def test_a_shared_date_does_not_lower_the_trust_of_what_a_person_said(stan
     assert (note.evidence, note.trust) == ((said.id,), Trust.PERSON)
 
 
-@pytest.mark.spec("MEM-30")
 async def test_what_is_said_at_the_end_of_a_long_turn_is_read(stand: Stand) -> None:
     mind = answering(written("Ann's daughter Ida has a peanut allergy.", "e1"))
     night = Night(stand, mind)

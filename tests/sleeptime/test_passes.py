@@ -18,7 +18,8 @@ from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.records.sleep_pass import Leftover, Pass, PassStatus, Trigger
 from circadia.sleeptime.budget.model_calls import Limit, PassModelClient, PassPreempted, Scope, Unit
-from circadia.sleeptime.engine.pass_runner import PassOutcome, PassRunner
+from circadia.sleeptime.engine.pass_outcome import PassOutcome
+from circadia.sleeptime.engine.pass_runner import PassRunner
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
 from circadia.testing.clock import ManualClock
 from circadia.testing.scripted_model import ScriptedChatModel

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from circadia.ids import BankId, EpisodeId, NoteId
+from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.search.terms import stored_terms
 from circadia.records.bank import Trust
 from circadia.records.episode import Episode
@@ -75,3 +76,22 @@ def test_many_are_looked_for_at_once_as_each_alone(most_cells: int, monkeypatch:
     assert any(near.find_nearest_each(asked, 3))
     assert list(RelatedIndex[Note]([]).find_nearest_each(asked, 3)) == [()] * len(asked)
     assert list(near.find_nearest_each([], 3)) == []
+
+
+@pytest.mark.spec("SLEEP-84")
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Ben bought an automobile in Porto.", "His car is in the garage."),
+        ("Ben hat in Porto ein Auto gekauft.", "His car is in the garage."),
+        ("Ann's physician is Dr. Weber.", "The doctor has called."),
+    ],
+)
+async def test_a_note_that_shares_no_word_is_found_by_its_meaning_among_500(text: str, told: str) -> None:
+    others = [note(number, f"{each} sold") for number, each in enumerate(some(7, 500), 2)]
+    rows, asked = [*others[:250], note(1, text), *others[250:]], [said(1, told)]
+    vector_of = await BundledEmbedder().word_vectors()
+    by_words, by_both = RelatedIndex(rows), RelatedIndex(rows, vector_of=vector_of)
+    assert NoteId("not_1") not in {row.id for row in by_words.find_nearest(asked, 3)}
+    assert NoteId("not_1") in {row.id for row in by_both.find_nearest(asked, 3)}
+    assert NoteId("not_1") in {row.id for row in by_both.find_nearest_each(asked, 3)[0]}

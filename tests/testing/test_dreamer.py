@@ -6,7 +6,8 @@ from pydantic import BaseModel
 from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.sleeptime.answers.doubts import AnswerVerdict, AnswerVerdicts
 from circadia.sleeptime.operations.consolidate import ConsolidationAnswer
-from circadia.testing.rule_based_model import RuleBasedModel, find_facts
+from circadia.testing.rule_based_model import RuleBasedModel
+from circadia.testing.stated_facts import find_facts
 
 
 @pytest.mark.parametrize(

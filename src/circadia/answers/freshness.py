@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from circadia.answers.index import TextVectors
 from circadia.answers.question_text import normalize, only_asks
 from circadia.answers.services import Concern, Validity
 from circadia.caches import BoundedDict
@@ -24,6 +23,7 @@ from circadia.memory.search.index import Question
 from circadia.memory.search.later_rows import NEAR, VOID_WEIGHT, ChangeThresholds, LaterRow
 from circadia.memory.search.retrieval import BankChanges, Retrieval
 from circadia.memory.search.terms import question_stems, question_terms
+from circadia.memory.search.vectors import TextVectors
 from circadia.records.answer import Answer, AnswerBasis
 from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from circadia.answers.freshness import AnswerFreshness, fetch_rests
-from circadia.answers.index import AnswerIndex, TextVectors
+from circadia.answers.index import AnswerIndex
 from circadia.answers.question_text import MAX_CHARACTERS
 from circadia.answers.services import MISS, CheckedMatch, KnownVerdicts, LookupResult, Match, Validity, no_verdicts
 from circadia.caches import Lru
@@ -21,6 +21,7 @@ from circadia.ids import AnswerId, BankId
 from circadia.memory.context import Context
 from circadia.memory.episodes import is_text
 from circadia.memory.search.retrieval import Retrieval
+from circadia.memory.search.vectors import TextVectors
 from circadia.records.answer import Answer, AnswerableQuestion, AnswerBasis, AnswerScope, LookupOutcome
 from circadia.records.bank import Bank
 from circadia.settings.answers import AnswersSettings

@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import BaseModel, Field
 
-from circadia.answers.index import AnswerIndex, TextVectors
+from circadia.answers.index import AnswerIndex
 from circadia.answers.lookup import HINT_SHARED_LETTERS, LEAST_SIMILARITY
 from circadia.answers.services import Match
 from circadia.evaluation.asker import Asker, EvaluationUsage
@@ -19,6 +19,7 @@ from circadia.evaluation.dataset import Case, KeyedQuestion, matches_key
 from circadia.gateway.answers.judging import MAX_OUTPUT_TOKENS, SameQuestions, judge_prompt
 from circadia.ids import AnswerId
 from circadia.llm.chat_model import Prompt
+from circadia.memory.search.vectors import TextVectors
 from circadia.records.answer import AnswerableQuestion, MatchKind
 from circadia.settings.answers import AnswersSettings
 from circadia.sleeptime.proposals.prompts import add_fence

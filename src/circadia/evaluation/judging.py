@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from rich.console import Console
 from rich.table import Table
 
-from circadia.answers.index import AnswerIndex, TextVectors
+from circadia.answers.index import AnswerIndex
 from circadia.answers.lookup import LEAST_SIMILARITY
 from circadia.clock import Clock
 from circadia.errors import InvalidRequest, NotFound
@@ -22,6 +22,7 @@ from circadia.evaluation.models import EvalEnvironment, ModelChoice, build_progr
 from circadia.gateway.answers.judging import MAX_OUTPUT_TOKENS, SameQuestions, judge_prompt
 from circadia.ids import AnswerId
 from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.memory.search.vectors import TextVectors
 from circadia.records.answer import AnswerableQuestion
 
 _ID: Final = AnswerId("1")

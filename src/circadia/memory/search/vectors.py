@@ -1,6 +1,6 @@
 """The vectors of one embedder in one bank; the nearest are found by signs first, then exactly by values."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
 from typing import Final
 
@@ -8,6 +8,8 @@ import numpy as np
 
 from circadia.memory.search.columns import Array, Column, places_of
 
+TextVectors = Callable[[str], tuple[Array, float]]
+"""Returns a text's unit vector and its length before normalization; 0 if the text is unknown."""
 WORD: Final = 64
 """Bits in a word of signs."""
 SIFT_FACTOR: Final = 6

@@ -25,10 +25,11 @@ from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
 from circadia.records.episode import Episode
-from circadia.records.sleep_pass import Leftover, Pass, PassStatus
+from circadia.records.sleep_pass import Leftover, Pass
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.budget.model_calls import OverBudget, PassModelClient, PassPreempted
 from circadia.sleeptime.engine.operation_threads import CachedBankReader, OperationThreads
+from circadia.sleeptime.engine.pass_outcome import PassOutcome, decide_outcome, describe_fault, describe_step
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.grounding.change_rules import Rule, source_ids_of, split_changes
 from circadia.sleeptime.operations.dedupe import is_repeat_demotion
@@ -38,7 +39,7 @@ from circadia.sleeptime.proposals.operation import (
     Operation,
     PageContext,
     PassContext,
-    Refusal,
+    RefusedText,
     Step,
     T,
 )
@@ -60,10 +61,6 @@ _logger = logging.getLogger(__name__)
 
 PAGE: Final = 500
 """Episodes that are read and published together."""
-NOT_DONE: Final = ("refused", "staged", FULL)
-"""Counts of changes that did not take effect."""
-UPKEEP_COUNTS: Final = ("vectors", "answers", "answers_dropped", "answers_settled", "answers_judged")
-"""Counts of maintenance, which changes no memory."""
 PATIENCE: Final = 3
 """Passes that may fail in a row for the provider's fault; then an unanswered step is set aside, if others succeed."""
 
@@ -100,13 +97,6 @@ class SleepParts:
 
 class _ProviderUnavailable(Exception):
     """The provider is at fault: the pass ends, and its input waits."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PassOutcome:
-    run: Pass
-    status: PassStatus
-    detail: str
 
 
 class PassRunner:
@@ -161,7 +151,7 @@ class PassRunner:
         except _ProviderUnavailable as error:
             self._failed.append(str(error))
             self._away = True
-        return self._decide_outcome(await self._close_operations(run, bank))
+        return decide_outcome(await self._close_operations(run, bank), self._failed)
 
     async def _close_operations(self, run: Pass, bank: Bank) -> Pass:
         """Bring derived rows up to date with what was published, and record the counts."""
@@ -197,7 +187,7 @@ class PassRunner:
             raise
         except Exception as error:  # the boundary of operations, which may be anybody's code
             _logger.exception("operation %r has failed at the end of a pass", operation.name)
-            self._failed.append(f"{operation.name}: {_describe_fault(operation.name, error)}")
+            self._failed.append(f"{operation.name}: {describe_fault(operation.name, error)}")
             return {}
 
     async def _retry_leftover(self, run: Pass, bank: Bank, leftover: Leftover) -> Pass:
@@ -285,7 +275,7 @@ class PassRunner:
         for operation, step, changes in steps:
             texts = {str((change.after or {}).get("text", "")): change.operation for change in changes}
             refused = [
-                Refusal(text=text, reason=reasons[name, text])
+                RefusedText(text=text, reason=reasons[name, text])
                 for text, name in texts.items()
                 if (name, text) in reasons
             ]
@@ -384,7 +374,7 @@ class PassRunner:
             return await self._threads.plan_steps(operation, view), ()
         except Exception as error:  # the boundary of operations, which may be anybody's code
             _logger.exception("operation %r has failed to plan", operation.name)
-            cause = _describe_fault(operation.name, error)
+            cause = describe_fault(operation.name, error)
         failures = 1 + (0 if before is None else before.failures)
         return (), self._record_failure(operation, Step(name="plan", episodes=view.page), cause, failures)
 
@@ -402,8 +392,8 @@ class PassRunner:
             cause = error.cause
             mark_failed(span, "unusable")
             if error.passing and self._patient:
-                raise _ProviderUnavailable(_describe_step(operation, step, cause)) from error
-            self._silent = self._silent or (_describe_step(operation, step, cause) if error.passing else "")
+                raise _ProviderUnavailable(describe_step(operation, step, cause)) from error
+            self._silent = self._silent or (describe_step(operation, step, cause) if error.passing else "")
             failures += 1
         except OverBudget as error:
             cause, waits = str(error), not error.alone
@@ -413,7 +403,7 @@ class PassRunner:
             raise
         except Exception as error:  # as above
             _logger.exception("operation %r has failed in a step", operation.name)
-            cause = _describe_fault(operation.name, error)
+            cause = describe_fault(operation.name, error)
             mark_failed(span, "error")
             failures += 1
         return (), self._record_failure(operation, step, cause, failures, waits=waits)
@@ -426,26 +416,12 @@ class PassRunner:
         A step without new episodes processes edits and demotions, which are read again until `PATIENCE` is used up, or
         while the step `waits` for room in the budget.
         """
-        self._failed.append(_describe_step(operation, step, cause))
+        self._failed.append(describe_step(operation, step, cause))
         self._again = self._again or self._patient or waits or bool(step.episodes)
         if not step.episodes:
             return ()
         first, last = step.episodes[0].number, step.episodes[-1].number
         return (Leftover(first=first, last=last, failures=failures, cause=cause),)
-
-    def _decide_outcome(self, run: Pass) -> PassOutcome:
-        done = sum(number for kind, number in run.counts.items() if kind not in (*NOT_DONE, *UPKEEP_COUNTS))
-        if self._failed:
-            status = PassStatus.PARTIAL if done else PassStatus.FAILED
-            return PassOutcome(run=run, status=status, detail="; ".join(list(dict.fromkeys(self._failed))[:5]))
-        if done:
-            return PassOutcome(run=run, status=PassStatus.SUCCEEDED, detail="")
-        if staged := run.counts.get("staged", 0):
-            waits = f"{staged} changes are proposed" + ("" if run.dry_run else ": `circadia passes accept` or `refuse`")
-            return PassOutcome(run=run, status=PassStatus.NO_CHANGE, detail=waits)
-        kept_up = ", ".join(f"{name} {number}" for name in UPKEEP_COUNTS if (number := run.counts.get(name, 0)))
-        detail = f" (made anew: {kept_up})" if kept_up else ""
-        return PassOutcome(run=run, status=PassStatus.NO_CHANGE, detail=f"there was nothing to change{detail}")
 
 
 def _edited_labels(blocks: Sequence[Block], since: datetime | None) -> frozenset[str]:
@@ -453,18 +429,6 @@ def _edited_labels(blocks: Sequence[Block], since: datetime | None) -> frozenset
     return frozenset(
         block.label for block in blocks if (since is None or block.at > since) and not block.by.startswith(f"{BY} ")
     )
-
-
-def _describe_fault(name: str, error: Exception) -> str:
-    """Describe an operation's exception without quoting conversation text."""
-    return f"it raised {type(error).__name__}; see the log, or switch {name!r} off"
-
-
-def _describe_step(operation: Operation, step: Step, cause: str) -> str:
-    """Describe the failed step by episode numbers: its name may hold conversation text."""
-    if not step.episodes:
-        return f"{operation.name}: {cause}"
-    return f"{operation.name}: episodes {step.episodes[0].number} to {step.episodes[-1].number}: {cause}"
 
 
 class _OperationAsk:

@@ -21,7 +21,8 @@ from circadia.records.wake import WakeSource
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.budget.model_calls import PassModelClient, PassPreempted, PendingQuestions
 from circadia.sleeptime.engine.operation_threads import OperationThreads
-from circadia.sleeptime.engine.pass_runner import PassOutcome, PassRunner, SleepParts
+from circadia.sleeptime.engine.pass_outcome import PassOutcome
+from circadia.sleeptime.engine.pass_runner import PassRunner, SleepParts
 from circadia.stores.base import Tx
 from circadia.telemetry.traces import record_pass_end
 from circadia.wake.admission.requests import WakeRequests

@@ -19,7 +19,7 @@ from circadia.sleeptime.grounding.source_check import find_context
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, retire_note
-from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Refusal, Step
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, RefusedText, Step
 from circadia.sleeptime.proposals.prompts import WHOLE, NumberedLines, build_prompt, estimate_line_tokens
 from circadia.sleeptime.proposals.segments import Segment, split_segments
 from circadia.sleeptime.proposals.similarity import RelatedIndex
@@ -97,7 +97,7 @@ class Consolidate:
         for part in parts:
             lines.add_heading("Said now")
             lines.add_episodes(part.episodes, longest=WHOLE)
-        refused = cast("Sequence[Refusal]", step.data.get("refused", ()))
+        refused = cast("Sequence[RefusedText]", step.data.get("refused", ()))
         lines.add_refusals(refused)
         max_tokens = max(400, ANSWER_TOKENS * len(step.episodes))
         answer = await ask(

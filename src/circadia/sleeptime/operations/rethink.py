@@ -25,7 +25,7 @@ from circadia.sleeptime.grounding.source_check import find_context
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.block_edits import new_block, propose_edit
-from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Refusal, Step
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, RefusedText, Step
 from circadia.sleeptime.proposals.prompts import NumberedLines, build_prompt
 from circadia.sleeptime.proposals.similarity import RelatedIndex
 
@@ -83,7 +83,7 @@ class Rethink:
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
         """Return a change for each edit of the model's."""
         blocks = {block.label: block for block in self._writable(view)}
-        refused = cast("Sequence[Refusal]", step.data.get("refused", ()))
+        refused = cast("Sequence[RefusedText]", step.data.get("refused", ()))
         lines = _build_lines(view, list(blocks.values()), step, refused)
         about = [*(("edited",) if view.edited else ()), *(("refused",) if refused else ())]
         question = build_prompt(self.name, view, lines.text, about=about, edits=self._max_rethinks)
@@ -174,7 +174,9 @@ def _select_near_notes(view: PageContext, lines: Sequence[str]) -> Sequence[Note
     return list({note.id: note for some in found for note in some}.values())
 
 
-def _build_lines(view: PageContext, blocks: Sequence[Block], step: Step, refused: Sequence[Refusal]) -> NumberedLines:
+def _build_lines(
+    view: PageContext, blocks: Sequence[Block], step: Step, refused: Sequence[RefusedText]
+) -> NumberedLines:
     lines = NumberedLines()
     labels = {block.label for block in blocks}
     others = [block for block in view.blocks if block.label in set(view.edited) - labels]

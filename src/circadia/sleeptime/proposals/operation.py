@@ -7,10 +7,10 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel
 
-from circadia.answers.index import TextVectors
 from circadia.answers.question_drafts import AnswerServices
 from circadia.ids import EpisodeId
 from circadia.llm.chat_model import ChatModel, Prompt
+from circadia.memory.search.vectors import TextVectors
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.change import Change
@@ -87,7 +87,7 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Refusal:
+class RefusedText:
     """A text of a step that was not kept; the step is asked once more with it, as `refused` in `Step.data`."""
 
     text: str

@@ -26,7 +26,7 @@ from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding.relative_dates import add_dates, local_time
 from circadia.sleeptime.grounding.wording import one_line
-from circadia.sleeptime.proposals.operation import PageContext, Refusal
+from circadia.sleeptime.proposals.operation import PageContext, RefusedText
 
 FOLDER: Final = "prompts"
 SHARED: Final = "data"
@@ -171,7 +171,7 @@ class NumberedLines:
             unknown_ids=list(dict.fromkeys(unknown_ids)),
         )
 
-    def add_refusals(self, refused: Iterable[Refusal]) -> None:
+    def add_refusals(self, refused: Iterable[RefusedText]) -> None:
         """Add the texts of an earlier answer that were not kept, with the reasons."""
         lines = [f"{refusal.text} (refused: {refusal.reason})" for refusal in refused]
         if lines:

@@ -15,10 +15,10 @@ from typing import Final, Generic, TypeVar
 
 import numpy as np
 
-from circadia.answers.index import TextVectors
 from circadia.memory.episodes import EARLIEST, searched_text
 from circadia.memory.search.columns import Array
 from circadia.memory.search.terms import QUESTION, STOP_WORDS, stored_terms, words
+from circadia.memory.search.vectors import TextVectors
 from circadia.records.episode import Episode
 from circadia.records.note import Note
 
