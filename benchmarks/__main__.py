@@ -5,7 +5,9 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -42,6 +44,7 @@ from benchmarks import (
     search_peers,
     startup,
     state,
+    week,
     world,
 )
 from benchmarks.processes import kills_children
@@ -49,51 +52,36 @@ from benchmarks.report import Report, save, show
 
 app = typer.Typer(add_completion=False)
 
+Run = Callable[[Path], Coroutine[None, None, Report]]
+"""Measures in a folder."""
 
-def benchmarks(
-    quick: bool, data: Path | None = None, *, chosen_on: bool = False
-) -> dict[str, Callable[[Path], Coroutine[None, None, Report]]]:
+
+def benchmarks(quick: bool, data: Path | None = None, *, chosen_on: bool = False) -> dict[str, Run]:
     """Return the benchmarks by name."""
     questions, talks = (data, None) if data is not None and data.suffix == ".jsonl" else (None, data)
-    return {
-        "proxy": lambda folder: proxy.run(folder, proxy.QUICK if quick else proxy.Size()),
-        "holds": lambda folder: holds.run(folder, holds.QUICK if quick else holds.Size()),
-        "state": lambda folder: state.run(folder, state.QUICK if quick else state.Size()),
-        "admission": lambda folder: admission.run(folder, admission.QUICK if quick else admission.Size()),
-        "cluster": lambda folder: cluster.run(folder, cluster.QUICK if quick else cluster.Size()),
-        "cluster_wakes": lambda folder: cluster_wakes.run(
-            folder, cluster_wakes.QUICK if quick else cluster_wakes.Size()
-        ),
-        "fleet_day": lambda folder: fleet_day.run(folder, fleet_day.QUICK if quick else fleet_day.Size()),
-        "pulses": lambda folder: pulses.run(folder, pulses.QUICK if quick else pulses.Size()),
-        "schedules": lambda folder: schedules.run(folder, schedules.QUICK if quick else schedules.Size()),
-        "inbox": lambda folder: inbox.run(folder, inbox.QUICK if quick else inbox.Size()),
-        "dashboard": lambda folder: dashboard.run(folder, dashboard.QUICK if quick else dashboard.Size()),
-        "idle_fleet": lambda folder: idle_fleet.run(folder, idle_fleet.QUICK if quick else idle_fleet.Size()),
-        "remember": lambda folder: remember.run(folder, remember.QUICK if quick else remember.Size()),
-        "remember_peers": lambda folder: remember_peers.run(
-            folder, remember_peers.QUICK if quick else remember_peers.Size()
-        ),
-        "search": lambda folder: search.run(folder, search.QUICK if quick else search.Size()),
-        "search_peers": lambda folder: search_peers.run(folder, search_peers.QUICK if quick else search_peers.Size()),
-        "context": lambda folder: context.run(folder, context.QUICK if quick else context.Size()),
+    every = (
+        proxy, holds, state, admission, cluster, cluster_wakes, fleet_day, pulses, schedules, inbox, dashboard,
+        idle_fleet, remember, remember_peers, search, search_peers, context, recall, pass_overhead, dream_cost,
+        hot_path, answers_lookup, answers_pairs, answers_stale, dream_losses, grounding, startup,
+    )  # fmt: skip
+    sized: dict[str, Run] = {
+        each.__name__.removeprefix("benchmarks."): partial(_run_sized, each, quick) for each in every
+    }
+    given_data: dict[str, Run] = {
         "recall": lambda folder: recall.run(folder, recall.Size(data=talks, chosen_on=chosen_on)),
-        "pass_overhead": lambda folder: pass_overhead.run(
-            folder, pass_overhead.QUICK if quick else pass_overhead.Size()
-        ),
         "dream_cost": lambda folder: dream_cost.run(folder, dream_cost.QUICK if quick else dream_cost.Size(data=talks)),
-        "hot_path": lambda folder: hot_path.run(folder, hot_path.QUICK if quick else hot_path.Size()),
-        "answers_lookup": lambda folder: answers_lookup.run(
-            folder, answers_lookup.QUICK if quick else answers_lookup.Size()
-        ),
         "answers_pairs": lambda folder: answers_pairs.run(folder, answers_pairs.Size(data=questions)),
         "answers_stale": lambda folder: answers_stale.run(
             folder, answers_stale.QUICK if quick else answers_stale.Size(data=talks)
         ),
-        "dream_losses": lambda folder: dream_losses.run(folder, dream_losses.QUICK if quick else dream_losses.Size()),
         "grounding": grounding.run,
-        "startup": lambda folder: startup.run(folder, startup.QUICK if quick else startup.Size()),
+        "week": week.run,
     }
+    return sized | given_data
+
+
+def _run_sized(benchmark: ModuleType, quick: bool, folder: Path) -> Coroutine[None, None, Report]:
+    return benchmark.run(folder, benchmark.QUICK if quick else benchmark.Size())
 
 
 @app.command()

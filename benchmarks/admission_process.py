@@ -33,7 +33,7 @@ from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
-from circadia.stores.sql.database import SqlStore
+from circadia.stores.sql_store import SqlStore
 from circadia.stores.sqlite import open_sqlite
 from circadia.wake.inbox import OutgoingMessage
 
@@ -59,7 +59,7 @@ class AdmissionServices:
     store: SqlStore
     home: Session
     ask: Callable[[Tx, Agent, Agent], Awaitable[Wake]]
-    run: Callable[[Tx, Wake], Awaitable[None]]
+    run: Callable[[Tx], Awaitable[bool]]
     add: Callable[[Tx, str, dict[str, Any]], Awaitable[Agent]]
 
 
@@ -84,13 +84,16 @@ async def ready(where: str) -> AdmissionServices:
         assert sent.wake is not None
         return sent.wake
 
-    async def run(tx: Tx, wake: Wake) -> None:
-        """Let the pulse of an admitted wake run at once."""
+    async def run(tx: Tx) -> bool:
+        """Let a pending pulse run at once; return whether there was one."""
         now = clock.now()
         claimed = await tx.pulses.claim("benchmark", ["own"], now=now, until=now, limit=1)
+        if not claimed:
+            return False
         taken = await tier.pulses.take(tx, claimed[0])
         assert taken is not None
         await tier.pulses.end(tx, await tier.pulses.mark_started(tx, taken.pulse), PulseStatus.SUCCEEDED)
+        return True
 
     async def add(tx: Tx, name: str, guardrails: dict[str, Any]) -> Agent:
         agent = Agent(
@@ -166,10 +169,11 @@ async def storm(where: str, number: int, asks: int) -> dict[str, int]:
             async with fleet.store.begin_write() as tx:
                 wake = await fleet.ask(tx, sender, target)
             found[wake.decision.value] += 1
-            if wake.decision is Decision.ADMITTED:
+            running = wake.decision is Decision.ADMITTED
+            while running:  # another writer may have the same pulse: then this one looks again
                 with suppress(Conflict):
                     async with fleet.store.begin_write() as tx:
-                        await fleet.run(tx, wake)
+                        running = await fleet.run(tx)
 
     await asyncio.gather(*(writer() for _ in range(WRITERS)))
     await fleet.store.close()

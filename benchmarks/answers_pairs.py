@@ -1,7 +1,7 @@
 """When a ready answer is served for another question: people's pairs, hand-written near misses, seven languages.
 
 People's pairs are not part of this repository: `python -m benchmarks answers_pairs --data PATH`, JSON Lines with `a`,
-`b` and `same`. The hand-written ones are those in `circadia.testing.language_suite`.
+`b` and `same`. The hand-written ones are those of `circadia eval judge` and in `benchmarks/language_suite.json`.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,15 +11,22 @@ from typing import Final
 
 import numpy as np
 
+from benchmarks.language_suite import load_language_suite
 from benchmarks.minimal_edits import make_minimal_edits
 from benchmarks.report import Goal, Report, number
-from circadia.answers.identifiers import find_conflict
+from circadia.answers.question_text import find_conflict
 from circadia.clock import SystemClock
-from circadia.evaluation.judge_run import read_pairs
-from circadia.evaluation.judging import JudgedPairs, PairJudge, build_erring_judge, judge_pairs
+from circadia.evaluation.judging import (
+    JudgedPairs,
+    PairJudge,
+    QuestionPair,
+    build_erring_judge,
+    judge_pairs,
+    load_english_pairs,
+    read_pairs,
+)
 from circadia.memory.embedding.bundled import BundledEmbedder, WordTable
 from circadia.settings.answers import AnswersSettings
-from circadia.testing.language_suite import QuestionPair, load_english_pairs, load_language_suite
 
 ERRORS: Final = (0.0, 0.02, 0.05, 0.1)
 SEED: Final = 6

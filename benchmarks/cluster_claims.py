@@ -90,7 +90,7 @@ async def _add_pulses(url: str, jobs: int) -> None:
             for at in range(first, min(jobs, first + _AT_ONCE)):
                 agent = agents[at % len(agents)]
                 await member.tier.rows.add(
-                    tx, agent, kind=PulseKind.WAKE, by="benchmark", reason="claimed", running=False
+                    tx, agent, kind=PulseKind.WAKE, by="benchmark", reason="claimed", running=False, wake=None
                 )  # fmt: skip
     await store.close()
     await analyze(url)

@@ -19,8 +19,7 @@ import uvloop
 
 from benchmarks.admission_process import TEXT, WRITERS
 from benchmarks.pulse_agent import NO_LIMITS
-from circadia.agents.directory import find_agent, find_session
-from circadia.api.references import home_of
+from circadia.agents.directory import find_agent, find_own_session, find_session
 from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.ids import AgentId, RandomIds, SessionId, hash_token
 from circadia.jobs.event_sequencer import EventSequencer
@@ -43,10 +42,10 @@ from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.signals.postgres import NotifyCarrier
 from circadia.stores.signals.remote import RemoteSignals
-from circadia.stores.sql.database import SqlStore
+from circadia.stores.sql_store import SqlStore
 from circadia.wake.admission.budgets import fetch_budgets
 from circadia.wake.inbox import OutgoingMessage
-from circadia.wake.pulse.startable import StartablePulses
+from circadia.wake.worker import StartablePulses
 
 TARGETS: Final = 16
 """Agents that each writer wakes by turns: so many that the last pulse of each has ended."""
@@ -105,7 +104,7 @@ class ClusterMember:
         who = Principal(agent=sender)
         letter = OutgoingMessage(to=target.name, content=TEXT, wake=WakeReason.BLOCKER)
         async with self.store.begin_write() as tx:
-            sent = await self.tier.inbox.send(tx, who, await home_of(tx, who), letter)
+            sent = await self.tier.inbox.send(tx, who, await find_own_session(tx, who), letter)
             await fetch_budgets(tx, sent.to, self.clock.now(), sender=sender, place=sent.place)
         assert sent.wake is not None
         assert sent.wake.decision is Decision.ADMITTED, sent.wake

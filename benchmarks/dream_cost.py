@@ -18,8 +18,8 @@ from benchmarks.remember_peers import counted, theirs
 from benchmarks.report import Goal, Report, number
 from benchmarks.talks import talk
 from circadia.clock import SystemClock, system_milliseconds
-from circadia.evaluation.recall.conversations import DialogueTurn, parse_conversation
-from circadia.evaluation.recall.pass_harness import RecordingModel, open_pass_harness
+from circadia.evaluation.locomo import DialogueTurn, parse_conversation
+from circadia.evaluation.pass_harness import RecordingModel, open_pass_harness
 from circadia.ids import RandomIds
 from circadia.memory.banks import BankService, NewBank
 from circadia.memory.episodes import EpisodeService, NewEpisode
@@ -139,7 +139,7 @@ async def _ours(
                     await running.run_pass(bank)
     finally:
         await store.close()
-    return DreamCostResult(name=name, turns=sum(map(len, talks)), prompts=mind.asked)
+    return DreamCostResult(name=name, turns=sum(map(len, talks)), prompts=mind.prompts)
 
 
 def _parts(turns: Sequence[DialogueTurn], every: int) -> list[Sequence[DialogueTurn]]:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from benchmarks.report import Goal, Report, number
 from benchmarks.talks import KINDS, Question, Talk, talk
 from circadia.clock import SystemClock, system_milliseconds
-from circadia.evaluation.recall.pass_harness import PassHarness, RecordingModel, open_pass_harness
+from circadia.evaluation.pass_harness import PassHarness, RecordingModel, open_pass_harness
 from circadia.ids import RandomIds
 from circadia.llm.chat_model import ChatModel, Prompt
 from circadia.llm.usage import Usage

@@ -26,11 +26,11 @@ from circadia.records.member import Member, Role
 from circadia.records.retention import RetentionKind
 from circadia.records.schedule import Routine
 from circadia.server.membership import Membership
-from circadia.server.retention import PAGE
+from circadia.server.sweeps import PAGE
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
-from circadia.stores.sql.database import SqlStore
-from circadia.testing import ManualClock
+from circadia.stores.sql_store import SqlStore
+from circadia.testing.clock import ManualClock
 from circadia.wake.worker import AT_ONCE
 
 BEGIN: Final = datetime(2026, 3, 2, tzinfo=UTC)

@@ -43,10 +43,6 @@ async def add_fleet(member: ClusterMember, connection: Any, count: int, session_
     await connection.execute("VACUUM ANALYZE")
 
 
-def session_of(number: int, session_size: int) -> SessionId:
-    return SessionId(f"ses_{number // session_size}")
-
-
 def agent_of(number: int) -> AgentId:
     return AgentId(f"agt_{number}")
 

@@ -17,7 +17,7 @@ from circadia.memory.search.terms import stored_terms
 from circadia.records.bank import Bank, Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
-from circadia.sleeptime.engine.bank_reader import CachedBankReader
+from circadia.sleeptime.engine.operation_threads import CachedBankReader
 from circadia.sleeptime.grounding.source_check import collect_sources, describe_ungrounded_claims
 from circadia.sleeptime.proposals.operation import PageContext, Step
 from circadia.sleeptime.publish.claim_verifier import ClaimVerdict, ClaimVerdicts, ClaimVerifier, refusal_reason

@@ -8,7 +8,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -71,7 +71,7 @@ class Release:
 
 async def run(folder: Path, size: Size) -> Report:
     """Measure, in a folder of its own."""
-    _raise_file_limit(size.holds)
+    size = replace(size, holds=min(size.holds, _raise_file_limit(size.holds)))
     async with fast_upstream() as upstream:
         settings: dict[str, Any] = {
             "upstreams": {"fast": {"base_url": f"http://127.0.0.1:{upstream}"}},
@@ -220,14 +220,15 @@ async def _keep_asking(server: Circadia, found: list[float]) -> None:
         await asyncio.sleep(0.01)
 
 
-def _raise_file_limit(holds: int) -> None:
-    """Let this process and those it starts open as many files as the system allows, or as the holds need."""
+def _raise_file_limit(holds: int) -> int:
+    """Let this process and those it starts open as many files as the holds need; return how many holds may be."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = 2 * holds + FILES_RESERVE + _OTHERS
-    with suppress(ValueError):  # only root may raise the hard limit
+    with suppress(ValueError):  # only root may raise the hard limit, and not everywhere
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, max(hard, needed)))
-        return
+        return holds
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return (hard - FILES_RESERVE - _OTHERS) // 2
 
 
 def _report(

@@ -17,11 +17,12 @@ import aiohttp
 from benchmarks.report import Goal, Report, number
 from benchmarks.requests import body, wire
 from benchmarks.server import ADMIN_TOKEN, Circadia
-from circadia.gateway.hold.keep_alive import RESOLUTION_SECONDS
+from circadia.gateway.hold.reply import RESOLUTION_SECONDS
 from circadia.server import wiring
 from circadia.server.app import Listener, bind_socket, reachable_address
 from circadia.settings import Settings, settings_from
-from circadia.testing import ManualClock, MockUpstream
+from circadia.testing.clock import ManualClock
+from circadia.testing.upstream import MockUpstream
 from circadia.wake.launchers.base import Launch
 
 SATURDAY: Final = datetime(2026, 3, 7, tzinfo=UTC)

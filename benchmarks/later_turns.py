@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.recall import LongConversation
 from benchmarks.voiding_suite import VoidingCase, VoidingLanguage, voiding_suite
 from circadia.answers.freshness import prepare_question
-from circadia.answers.normalization import only_asks
+from circadia.answers.question_text import only_asks
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.search import later_rows
 from circadia.memory.search.columns import Array
@@ -79,7 +79,7 @@ async def asked(conversation: LongConversation, embedder: BundledEmbedder) -> Se
     index.add(Layer.EPISODES, await _entries(texts, embedder))
     every, only = np.arange(len(turns)), np.array([only_asks(turn.text) for turn in turns])
     found = list[QuestionFeatures]()
-    for each in conversation.asked:
+    for each in conversation.questions:
         question = prepare_question(each.question, words, embedder.name)
         rows = index.build_features(every, question, every)
         usual = later_rows.usual_cosine(rows.near, question.sense)
@@ -195,7 +195,9 @@ async def _language(
         heads, question = BankHeads(len(base), 0), prepare_question(case.question, words, embedder.name)
         later = index.find_later_rows(heads, heads, question)
         weights = {row.number - len(base) - 1: row.weight for row in later.rows}
-        outcomes = _outcomes(np.array([weights.get(at, -np.inf) for at in range(len(texts) - len(base))]), later.bars)
+        outcomes = _outcomes(
+            np.array([weights.get(at, -np.inf) for at in range(len(texts) - len(base))]), later.thresholds
+        )
         at = 0
         for kind, each in said.items():
             found[kind] += outcomes[at : at + len(each)].tolist()

@@ -13,7 +13,7 @@ from benchmarks.postgres import NoPostgres, postgres
 from benchmarks.report import Goal, Report, number
 from benchmarks.turns import Turn, Turns, store_turns
 from circadia.clock import SystemClock, system_milliseconds
-from circadia.evaluation.recall.pass_harness import PassHarness, RecordingModel, open_pass_harness
+from circadia.evaluation.pass_harness import PassHarness, RecordingModel, open_pass_harness
 from circadia.ids import EpisodeId, NoteId, RandomIds
 from circadia.memory.banks import BankService, NewBank
 from circadia.memory.search.terms import stored_terms
@@ -120,14 +120,14 @@ async def _passes(running: PassHarness, bank: Bank, turns: Sequence[Turn], size:
     for at in range(size.rounds + 1):
         new = turns[at * size.new : (at + 1) * size.new]
         await store_turns(running.store, bank.id, new, first=to.episodes + at * size.new)
-        before = len(running.mind.asked) if running.mind else 0
+        before = len(running.model.prompts) if running.model else 0
         took = await running.run_pass(bank)
         if not at:
             to.first_seconds = took.seconds
             continue
         to.seconds.append(took.seconds)
         to.cpu_seconds.append(took.cpu_seconds)
-        to.calls.append(len(running.mind.asked) - before if running.mind else 0)
+        to.calls.append(len(running.model.prompts) - before if running.model else 0)
         to.changes.append(
             sum(count for kind, count in took.sleep_pass.counts.items() if kind not in ("refused", "staged"))
         )

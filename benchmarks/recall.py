@@ -22,7 +22,7 @@ from benchmarks.postgres import NoPostgres, connect, postgres
 from benchmarks.report import Goal, Report, number
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.errors import ConfigError
-from circadia.evaluation.recall.conversations import LongConversation, parse_conversation
+from circadia.evaluation.locomo import LongConversation, parse_conversation
 from circadia.ids import RandomIds
 from circadia.llm import local_weights
 from circadia.memory.banks import BankService, NewBank
@@ -113,7 +113,7 @@ async def run(folder: Path, size: Size) -> Report:
             store = await open_sqlite(folder / f"{len(found[BM25])}-{alone}.db")
             try:
                 vectors = await embedder.embed([turn.indexed_text for turn in conversation.turns])
-                asked = await embedder.embed([each.question for each in conversation.asked], question=True)
+                asked = await embedder.embed([each.question for each in conversation.questions], question=True)
                 hits, without = await _ours(store, conversation, vectors, asked, embedder.name)
             finally:
                 await store.close()
@@ -193,7 +193,7 @@ async def _ours(
         await tx.episodes.save_vectors(dict(zip(numbers, stored, strict=True)), embedder)
     places = {each: place for place, each in enumerate(numbers)}
     without = await _found(store, retrieval, bank, conversation, places)
-    for each, vector in zip(conversation.asked, asked, strict=True):
+    for each, vector in zip(conversation.questions, asked, strict=True):
         questions.known[each.question] = {embedder: vector}
     return await _found(store, retrieval, bank, conversation, places), without
 
@@ -202,7 +202,7 @@ async def _found(
     store: Store, retrieval: Retrieval, bank: Bank, conversation: LongConversation, places: Mapping[int, int]
 ) -> Hits:
     found: list[list[int]] = []
-    for each in conversation.asked:
+    for each in conversation.questions:
         question = replace(await retrieval.prepare_question(each.question), limit=max(DEPTHS))
         async with store.begin_read() as tx:
             hits = await retrieval.find(tx, bank, question)
@@ -229,7 +229,7 @@ def _bm25(conversation: LongConversation) -> Hits:
                     ask, (" OR ".join(f'"{word}"' for word in _telling(each.question)), FUSED_DEPTH)
                 )
             ]
-            for each in conversation.asked
+            for each in conversation.questions
         ]
 
 
@@ -247,7 +247,7 @@ async def _ranked(conversation: LongConversation) -> Hits:
                 "SELECT place FROM turns, to_tsquery('english', $1) query WHERE words @@ query "
                 f"ORDER BY ts_rank_cd(words, query) DESC, place LIMIT {max(DEPTHS)}"
             )
-            queries = [" | ".join(_telling(each.question)) for each in conversation.asked]
+            queries = [" | ".join(_telling(each.question)) for each in conversation.questions]
             return [[row[0] for row in await connection.fetch(ask, query)] for query in queries]
         finally:
             await connection.close()
@@ -258,7 +258,7 @@ def _recall(conversations: Sequence[LongConversation], found: Sequence[Hits], de
     shares = [
         len(each.evidence.intersection(hits[:depth])) / len(each.evidence)
         for conversation, of_it in zip(conversations, found, strict=True)
-        for each, hits in zip(conversation.asked, of_it, strict=True)
+        for each, hits in zip(conversation.questions, of_it, strict=True)
     ]
     return 100 * sum(shares) / len(shares)
 
@@ -276,7 +276,7 @@ def _cost(conversations: Sequence[LongConversation], found: Sequence[Hits]) -> f
 def _report(
     size: Size, conversations: Sequence[LongConversation], found: Mapping[str, Sequence[Hits]], notes: Sequence[str]
 ) -> Report:  # fmt: skip
-    asked = sum(len(each.asked) for each in conversations)
+    asked = sum(len(each.questions) for each in conversations)
     turns = sum(len(each.turns) for each in conversations)
     recalls = {way: [_recall(conversations, hits, depth) for depth in DEPTHS] for way, hits in found.items()}
     rows = [
@@ -284,7 +284,10 @@ def _report(
         for way, values in recalls.items()
     ]
     whole = (
-        sum(sum(estimate_tokens(turn.indexed_text) for turn in each.turns) * len(each.asked) for each in conversations)
+        sum(
+            sum(estimate_tokens(turn.indexed_text) for turn in each.turns) * len(each.questions)
+            for each in conversations
+        )
         / asked
     )
     rows.append(["everything (full context)", *(number(100) for _ in DEPTHS), number(whole)])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from circadia.evaluation.recall.conversations import DialogueTurn
+from circadia.evaluation.locomo import DialogueTurn
 
 BEGIN: Final = datetime(2025, 3, 3, 18, 0, tzinfo=UTC)
 KINDS: Final = ("date", "source", "count", "exception")

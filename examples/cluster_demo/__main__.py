@@ -18,15 +18,14 @@ from circadia.cli.demo import story
 from circadia.cli.demo.command import (
     DEFAULT_MODEL,
     DEFAULT_PRICE,
-    SHORTEST_SECONDS,
+    MIN_RUN_SECONDS,
     TERMINATED,
     DemoOptions,
     base_url_of,
     model_server,
     run_until_stopped,
 )
-from circadia.cli.demo.points import conclude, missing_points
-from circadia.cli.demo.price import price_list
+from circadia.cli.demo.result import conclude, missing_points, price_list
 from circadia.clock import SystemClock
 from circadia.errors import CircadiaError
 from examples.cluster_demo.cluster import run_cluster
@@ -40,7 +39,7 @@ def demo(
     ] = None,
     model: Annotated[str, typer.Option(help="Model of that provider, or a known small model.")] = DEFAULT_MODEL,
     seconds: Annotated[
-        float, typer.Option(min=SHORTEST_SECONDS, help="Length of the story's hour; a build takes a fifth of it.")
+        float, typer.Option(min=MIN_RUN_SECONDS, help="Length of the story's hour; a build takes a fifth of it.")
     ] = 60.0,
     server_module: Annotated[str, typer.Option(help="Python module that each server runs.")] = "circadia",
     as_json: Annotated[bool, typer.Option("--json", help="Print only the table, as JSON.")] = False,

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from circadia import Client
 from circadia.cli.demo.worker import DemoAgent, Specialist, open_clients
+from circadia.client.calls import Client
 
 
 async def main(part: dict[str, Any]) -> None:

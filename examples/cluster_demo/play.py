@@ -14,8 +14,8 @@ from openai import AsyncOpenAI
 from rich.console import Console
 
 from circadia.cli.demo import story
+from circadia.cli.demo.run import Team, TeamMember, run_team
 from circadia.cli.demo.server import DemoServer
-from circadia.cli.demo.team import Team, TeamMember, run_team
 from circadia.clock import Clock
 from circadia.errors import UpstreamFailed
 from examples.cluster_demo.clients import EventFollower, NoteWriter

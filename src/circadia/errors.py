@@ -160,77 +160,34 @@ class Unreachable(OperatorError):
     code = "unreachable"
 
 
-HTTP_STATUS: dict[type[CircadiaError], int] = {
-    InvalidRequest: 422,
-    Unauthenticated: 401,
-    Forbidden: 403,
-    NotFound: 404,
-    MethodNotAllowed: 405,
-    WebSocketRefused: 426,
-    Conflict: 409,
-    CallDropped: 410,
-    ReadTooSlow: 504,
-    PreconditionFailed: 412,
-    TooLarge: 413,
-    Misdirected: 421,
-    LimitReached: 429,
-    StillAsleep: 503,
-    TargetGone: 503,
-    StorageUnavailable: 503,
-    UpstreamFailed: 502,
-    UpstreamTimedOut: 504,
-    ConfigError: 500,
-    StartError: 500,
-    Unreachable: 503,
+_CODES: dict[type[CircadiaError], tuple[int, int, int]] = {
+    InvalidRequest: (422, -32602, 2),
+    Unauthenticated: (401, -32001, 3),
+    Forbidden: (403, -32003, 3),
+    NotFound: (404, -32004, 4),
+    MethodNotAllowed: (405, -32601, 2),
+    WebSocketRefused: (426, -32026, 2),
+    Conflict: (409, -32009, 5),
+    CallDropped: (410, -32010, 5),
+    ReadTooSlow: (504, -32016, 8),
+    PreconditionFailed: (412, -32012, 5),
+    TooLarge: (413, -32013, 2),
+    Misdirected: (421, -32021, 3),
+    LimitReached: (429, -32029, 6),
+    StillAsleep: (503, -32053, 7),
+    TargetGone: (503, -32054, 7),
+    StorageUnavailable: (503, -32055, 7),
+    UpstreamFailed: (502, -32052, 8),
+    UpstreamTimedOut: (504, -32056, 8),
+    ConfigError: (500, -32603, 9),
+    StartError: (500, -32603, 10),
+    Unreachable: (503, -32603, 11),
 }
-"""HTTP status of each leaf (RFC 9110)."""
+"""HTTP status (RFC 9110), JSON-RPC code and exit status of each leaf.
 
-JSON_RPC_CODE: dict[type[CircadiaError], int] = {
-    InvalidRequest: -32602,
-    Unauthenticated: -32001,
-    Forbidden: -32003,
-    NotFound: -32004,
-    MethodNotAllowed: -32601,
-    WebSocketRefused: -32026,
-    Conflict: -32009,
-    CallDropped: -32010,
-    ReadTooSlow: -32016,
-    PreconditionFailed: -32012,
-    TooLarge: -32013,
-    Misdirected: -32021,
-    LimitReached: -32029,
-    StillAsleep: -32053,
-    TargetGone: -32054,
-    StorageUnavailable: -32055,
-    UpstreamFailed: -32052,
-    UpstreamTimedOut: -32056,
-    ConfigError: -32603,
-    StartError: -32603,
-    Unreachable: -32603,
-}
-"""JSON-RPC code of each leaf; -32000 to -32099 is the server's own range (JSON-RPC 2.0, section 5.1)."""
-
-EXIT_STATUS: dict[type[CircadiaError], int] = {
-    InvalidRequest: 2,
-    Unauthenticated: 3,
-    Forbidden: 3,
-    NotFound: 4,
-    MethodNotAllowed: 2,
-    WebSocketRefused: 2,
-    Conflict: 5,
-    CallDropped: 5,
-    ReadTooSlow: 8,
-    PreconditionFailed: 5,
-    TooLarge: 2,
-    Misdirected: 3,
-    LimitReached: 6,
-    StillAsleep: 7,
-    TargetGone: 7,
-    StorageUnavailable: 7,
-    UpstreamFailed: 8,
-    UpstreamTimedOut: 8,
-    ConfigError: 9,
-    StartError: 10,
-    Unreachable: 11,
-}
-"""CLI exit status of each leaf; 1 is for unexpected errors."""
+The server's own range of JSON-RPC codes is -32000 to -32099 (JSON-RPC 2.0, section 5.1). Exit status 1 is for
+unexpected errors.
+"""
+HTTP_STATUS = {error: codes[0] for error, codes in _CODES.items()}
+JSON_RPC_CODE = {error: codes[1] for error, codes in _CODES.items()}
+EXIT_STATUS = {error: codes[2] for error, codes in _CODES.items()}

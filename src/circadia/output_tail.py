@@ -6,7 +6,7 @@ from typing import Final
 
 TAIL_BYTES: Final = 4096
 _REDACTED: Final = b"[redacted]"
-_SHORTEST_SECRET: Final = 6
+_MIN_SECRET_LENGTH: Final = 6
 _TOKEN: Final = re.compile(r"circadia-[a-z]+-[\w-]{43}")
 """The format of `new_token`."""
 
@@ -15,7 +15,7 @@ class Tail:
     """Keeps the last 4 KiB of a stream; secrets are removed first, even if chunks cut them."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        known = {secret.encode("utf-8", "surrogateescape") for secret in secrets if len(secret) >= _SHORTEST_SECRET}
+        known = {secret.encode("utf-8", "surrogateescape") for secret in secrets if len(secret) >= _MIN_SECRET_LENGTH}
         self._secrets = sorted(known, key=len, reverse=True)
         self._kept = bytearray()
         self._cut = b""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from circadia.answers.identifiers import find_conflict, has_identifier
+from circadia.answers.question_text import find_conflict, has_identifier
 
 
 @pytest.mark.spec("ANS-02")

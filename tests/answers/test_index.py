@@ -2,10 +2,11 @@
 
 import pytest
 
+from benchmarks.language_suite import load_language_suite
 from circadia.answers.index import AnswerIndex
+from circadia.evaluation.judging import load_english_pairs
 from circadia.ids import AnswerId
 from circadia.records.answer import AnswerableQuestion, MatchKind
-from circadia.testing.language_suite import load_english_pairs, load_language_suite
 
 
 def expected(key: str, *phrasings: str, conversation: str | None = None, confidence: float = 0.9) -> AnswerableQuestion:

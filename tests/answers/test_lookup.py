@@ -14,9 +14,8 @@ from circadia.memory.blocks import BlockAuthor
 from circadia.memory.embedding.bundled import WordTable
 from circadia.memory.forgetting import forget
 from circadia.memory.search import retrieval
-from circadia.memory.search.index import BankIndex
+from circadia.memory.search.index import BankIndex, Question
 from circadia.memory.search.later_rows import LaterRows
-from circadia.memory.search.question import Question
 from circadia.records.answer import DropReason, LookupOutcome
 from circadia.records.bank import Trust
 from circadia.records.index_entry import BankHeads

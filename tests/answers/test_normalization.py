@@ -2,8 +2,8 @@
 
 import pytest
 
-from circadia.answers.normalization import normalize, only_asks
-from circadia.testing.language_suite import load_language_suite
+from benchmarks.language_suite import load_language_suite
+from circadia.answers.question_text import normalize, only_asks
 
 
 @pytest.mark.spec("ANS-02")

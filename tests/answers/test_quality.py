@@ -2,7 +2,7 @@
 
 import pytest
 
-from circadia.answers.quality import are_answers_trusted, judged_use_limit, precision
+from circadia.answers.services import are_answers_trusted, judged_use_limit, precision
 from circadia.ids import AgentId, AnswerId, BankId
 from circadia.records.answer import AnswerScope, AnswerUse
 from circadia.settings.answers import AnswersSettings

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from circadia import Client
+from circadia.client.calls import Client
 from tests.api.service import ADMIN, Service, serving
 
 

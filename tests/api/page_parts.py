@@ -10,9 +10,7 @@ from typing import Any, Final, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from circadia.records.event import EventType
-from circadia.records.event_data import EventData
-from circadia.records.event_kind import EVENT_DATA
+from circadia.records.event import EVENT_DATA, EventData, EventType
 from tests.api.test_reference import examples
 from tests.fixtures.documented import find_operation, look_up
 from tests.house.tree import SOURCE

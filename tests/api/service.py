@@ -10,18 +10,17 @@ from typing import Any
 
 import aiohttp
 
-from circadia.agents.access_tokens import AccessTokenService
-from circadia.agents.identity import Identity
+from circadia.agents.identity import AccessTokenService, Identity
 from circadia.agents.presence import Presence
 from circadia.agents.sign_in import SignIn
 from circadia.agents.sleep_confirmation import SleepConfirmer
-from circadia.api.app import ApiParts, create_api
+from circadia.answers.lookup import AnswerLookup
+from circadia.api.app import ApiContext, create_api
 from circadia.errors import NotFound, TargetGone
-from circadia.gateway.hold.gate import HoldView
+from circadia.gateway.model_call.hold import HoldView
 from circadia.ids import AgentId, HoldId, hash_token, new_token
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.server.answers_wiring import build_answer_lookup
-from circadia.server.dream_folders import ConfiguredFolders
+from circadia.server.dream_wiring import ConfiguredFolders
 from circadia.server.memory_wiring import build_memory_services
 from circadia.server.sleeptime_wiring import build_sleeptime
 from circadia.server.wake_wiring import build_agent_services, build_wake_services
@@ -100,7 +99,7 @@ class Service:
     """A running API."""
 
     def __init__(
-        self, url: str, parts: ApiParts, clock: ManualClock, held: FakeHolds, http: aiohttp.ClientSession
+        self, url: str, parts: ApiContext, clock: ManualClock, held: FakeHolds, http: aiohttp.ClientSession
     ) -> None:
         self.url = url
         self.parts = parts
@@ -171,7 +170,7 @@ async def serving(
         await store.close()
 
 
-async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapping[str, Json]) -> ApiParts:
+async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapping[str, Json]) -> ApiContext:
     signals = LocalSignals()
     ids = NumberedIds()
     settings = settings_from(stated)
@@ -184,7 +183,7 @@ async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapp
     asked = DreamRequests(clock, ids, events, settings.dreams)
     identity = Identity(store, signals, admin_token_hashes=[hash_token(ADMIN)], metrics_token_hash=hash_token(METRICS))
     presence = Presence(store, signals)
-    return ApiParts(
+    return ApiContext(
         store=store,
         clock=clock,
         signals=signals,
@@ -200,7 +199,7 @@ async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapp
         holds=held,
         wake=tier,
         memory=memory,
-        lookup=build_answer_lookup(settings, clock, memory),
+        lookup=AnswerLookup(clock, memory.retrieval, memory.words, settings.answers),
         sleeptime=build_sleeptime(settings, clock, ids, memory),
         folders=ConfiguredFolders(asked, settings, {}, (None, None), clock),
     )

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from circadia import Client
 from circadia.answers.freshness import fetch_bank_state
+from circadia.client.calls import Client
 from circadia.errors import InvalidRequest, NotFound
 from circadia.gateway.answers.judging import JudgeLimits
 from circadia.ids import AnswerId
@@ -51,7 +51,7 @@ async def ready(service: Service, name: str = "helper", **more: Any) -> Answer:
         bank = await tx.banks.get_by_name("support")
         assert bank is not None
         scope = AnswerScope(agent_id=agent.id, frame="f1", end_user=str(more.pop("end_user", "")))
-        await tx.answers.save_frames([frame_of(bank, scope, now)])
+        await tx.answer_frames.save_frames([frame_of(bank, scope, now)])
         blocks = {each.label: each.version for each in await tx.blocks.find_all(bank.id)}
         rests = AnswerBasis(
             blocks=blocks, shown=("hours",), heads=(await fetch_bank_state(tx, bank)).heads, generation=bank.generation
@@ -160,9 +160,9 @@ async def test_an_agent_whose_sampled_answers_were_wrong_is_shown_as_not_trusted
             )
             for number in range(10)
         ]  # fmt: skip
-        await tx.answers.record_uses(uses)
+        await tx.answer_uses.record_uses(uses)
         for each in uses:
-            await tx.answers.save_judgment(made.bank_id, each.id, right=False, at=service.clock.now())
+            await tx.answer_uses.save_judgment(made.bank_id, each.id, right=False, at=service.clock.now())
     assert not (await client.try_answers("support", "helper", QUESTION)).trusted
 
 
@@ -172,7 +172,7 @@ async def test_the_stats_tell_hits_waste_and_precision(service: Service, client:
     none = await client.answer_stats("support")
     assert (none.live, none.hit_rate, none.precision, none.used_share) == (1, None, None, None)
     async with service.parts.store.begin_write() as tx:
-        await tx.answers.add_counts([
+        await tx.answer_uses.add_counts([
             AnswerDay(
                 bank_id=made.bank_id, day=day, served=3, hints=1, misses=4, made=4, used=1, wasted=2, wasted_tokens=240,
                 right=3, wrong=1,
@@ -207,7 +207,7 @@ async def test_what_a_person_drops_and_nobody_ever_used_is_waste(service: Servic
             id="use_1", bank_id=used.bank_id, answer_id=used.id, scope=used.scope, question=QUESTION,
             phrasing=QUESTION, way="exact", served=True, at=service.clock.now(),
         )  # fmt: skip
-        await tx.answers.record_uses([use])
+        await tx.answer_uses.record_uses([use])
     await client.drop_answer("support", one.id)
     assert (await client.answer_stats("support")).wasted_tokens == one.tokens
     assert (await client.drop_answers("support")).dropped == 2

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import circadia
-from circadia import CircadiaError, Client
+from circadia import CircadiaError
 from circadia.api.app import openapi_document
+from circadia.client.calls import Client
 from circadia.errors import (
     HTTP_STATUS,
     Conflict,
@@ -26,7 +27,7 @@ from circadia.errors import (
     Unreachable,
 )
 from circadia.schemas.events import EventView
-from circadia.schemas.holds import HoldList
+from circadia.schemas.fleet import HoldList
 from tests.api.service import ADMIN, Service
 
 NOTHING_HELD: Any = {"holds": [], "total": 0, "elsewhere": [], "total_elsewhere": 0}

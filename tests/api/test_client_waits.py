@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from circadia import Client
+from circadia.client.calls import Client
 from circadia.errors import NotFound
-from circadia.testing import ManualClock
+from circadia.testing.clock import ManualClock
 from tests.api.service import ADMIN, Service
 
 

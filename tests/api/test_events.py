@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from jsonschema import ValidationError
 
-from circadia.api.observability.event_tail import EventTail
+from circadia.api.events import EventTail
 from circadia.errors import TargetGone
 from circadia.records.event import Event, EventType
 from circadia.stores.base import Tx

@@ -2,7 +2,7 @@
 
 import pytest
 
-from circadia.gateway.hold.gate import HoldView
+from circadia.gateway.model_call.hold import HoldView
 from circadia.ids import AgentId, HoldId
 from tests.api.service import Service
 

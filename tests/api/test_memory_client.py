@@ -2,7 +2,7 @@
 
 import pytest
 
-from circadia import Client
+from circadia.client.calls import Client
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from tests.api.service import Service
 

@@ -7,11 +7,11 @@ from typing import Any
 import orjson
 import pytest
 
-from circadia.api.memory import transfer
+from circadia.api import banks
 from circadia.ids import NoteId
 from circadia.records.bank import Trust
 from circadia.records.block import BlockSpan
-from circadia.records.end_user import shorten_name
+from circadia.records.conversation import shorten_name
 from circadia.records.note import Note, NoteKind
 from circadia.testing.clock import START
 from tests.api.service import ADMIN, Answer, Service
@@ -259,7 +259,7 @@ async def test_a_bank_of_one_with_a_long_name_is_found_by_that_name_wherever_it_
 async def test_an_export_for_which_there_is_no_room_is_told_what_to_do_and_passes_later(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transfer, "IN_MEMORY", 1_000)
+    monkeypatch.setattr(banks, "IN_MEMORY", 1_000)
     await filled(service)
     await bring(service, "home", [said("x" * 5_000, at=f"2025-01-01T00:00:0{n}Z") for n in range(5)])
     whole = await export(service, "home")

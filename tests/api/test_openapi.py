@@ -12,8 +12,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from circadia.api.app import Api
-from circadia.records.event import EventType
-from circadia.records.event_kind import EVENT_DATA
+from circadia.records.event import EVENT_DATA, EventType
 from tests.api.page_parts import EXAMPLES, collect_examples, event_table
 from tests.api.service import Service
 from tests.fixtures.documented import DOCUMENT, find_response, look_up, validate

@@ -12,8 +12,7 @@ from circadia.ids import AgentId, CallId, PassId
 from circadia.records.bank import Bank
 from circadia.records.call import Call, CallStatus
 from circadia.records.sleep_call import SleepCall
-from circadia.records.sleep_pass import PassStatus
-from circadia.records.sleep_state import Leftover
+from circadia.records.sleep_pass import Leftover, PassStatus
 from tests.api.pass_steps import found, note, noted, sources, taken, worked
 from tests.api.service import Service
 

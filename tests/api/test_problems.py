@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from circadia.gateway.hold.gate import HoldView
+from circadia.gateway.model_call.hold import HoldView
 from tests.api.service import METRICS, Service, serving
 
 STATE = "/sessions/default/agents/ann/sleeping"

@@ -5,10 +5,9 @@ import pytest
 from circadia.ids import AgentId, BankId, CallId, NoteId, PassId
 from circadia.memory.search.terms import stored_terms
 from circadia.records.bank import Trust
-from circadia.records.benefit import Benefit
 from circadia.records.call import Call, CallStatus
 from circadia.records.note import Note, NoteKind
-from circadia.records.sleep_call import SleepCall
+from circadia.records.sleep_call import Benefit, SleepCall
 from tests.api.service import ADMIN, Service
 
 

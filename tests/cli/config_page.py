@@ -22,7 +22,6 @@ from circadia.settings import (
     ServerSettings,
     UpstreamSettings,
 )
-from circadia.settings.djinnbot import DjinnbotBlackoutSettings, DjinnbotScheduleSettings
 from circadia.settings.launchers import (
     CallableLauncherSettings,
     ContainerLauncherSettings,
@@ -31,7 +30,12 @@ from circadia.settings.launchers import (
     SubprocessLauncherSettings,
     WebhookLauncherSettings,
 )
-from circadia.settings.schedule import BlackoutSettings, ScheduleSettings
+from circadia.settings.schedule import (
+    BlackoutSettings,
+    DjinnbotBlackoutSettings,
+    DjinnbotScheduleSettings,
+    ScheduleSettings,
+)
 
 HEAD: Final = ("| key | type | default | unit | description |", "| --- | --- | --- | --- | --- |")
 

@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from circadia.cli.remote.connection import DEFAULT_URL, resolve_target
+from circadia.cli.connection import DEFAULT_URL, resolve_target
 from circadia.errors import Unauthenticated
 from tests.cli.terminal import refused, run
 from tests.fixtures.server_process import ADMIN_TOKEN, CircadiaProcess

@@ -15,10 +15,8 @@ from typer.testing import CliRunner
 
 from circadia.cli.app import app
 from circadia.cli.demo import story
-from circadia.cli.demo.price import price_list
-from circadia.cli.demo.result import AgentResult, LedgerUsage, RunResult, missing
-from circadia.cli.demo.tally import AgentTally
-from circadia.cli.demo.team import WORKER, environment
+from circadia.cli.demo.result import AgentTally, LedgerUsage, RunResult, missing, price_list
+from circadia.cli.demo.run import WORKER, environment
 from circadia.errors import EXIT_STATUS, CircadiaError, InvalidRequest, UpstreamFailed
 from circadia.testing.upstream import MockUpstream
 from tests.cli.terminal import started
@@ -75,7 +73,7 @@ def run_of(counted: AgentTally, ledger: LedgerUsage) -> RunResult:
         name="baseline",
         wall_seconds=60,
         incidents={"INC-1": 20.0, "INC-2": None},
-        agents=[AgentResult.from_tally(counted)],
+        agents=[counted],
         ledger={counted.agent: ledger},
         warnings=[],
     )

@@ -14,8 +14,7 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from circadia.cli.doctor.check import CheckState
-from circadia.cli.doctor.machine import ClockComparison, judge_file_limit, judge_skews
+from circadia.cli.doctor.machine import CheckState, ClockComparison, judge_file_limit, judge_skews
 from circadia.cli.doctor.storage import judge_revision, judge_room
 from circadia.clock import SystemClock
 from circadia.testing.clock import ManualClock

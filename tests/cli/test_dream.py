@@ -66,7 +66,7 @@ async def test_a_person_dreams_looks_accepts_and_takes_it_back(stand: DreamStand
     dreamt = await run("dream", "memory", "--transcripts", "sessions", "--yes")
     assert dreamt.status == 0
     assert dreamt.out.startswith("proposed: read 1 turn of 1 session; 0 facts added, 1 replaced, 0 retired in 1 file;")
-    assert "2 calls" in dreamt.out
+    assert "3 calls" in dreamt.out
     assert "circadia dream accept memory" in dreamt.err
     shown = (await run("dream", "diff", "memory")).out
     assert "-- The staging database of the project Heron is on port 5433." in shown.replace("\n-", "\n--")

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from circadia.evaluation.comparison.arm_prompts import LikelyQuestions, ReasonedAnswer, RewrittenContext
-from circadia.evaluation.synthetic.scripted_model import (
+from circadia.evaluation.arms import LikelyQuestions, ReasonedAnswer, RewrittenContext
+from circadia.evaluation.memory.grading import Verdict
+from circadia.evaluation.scripted_model import (
     build_reply,
     build_rewritten_context,
     find_same_questions,
@@ -161,3 +162,38 @@ async def test_talks_are_measured_from_a_file(home: Path) -> None:
     scripted = (await run("eval", "locomo", str(path), "--talks", "1", "--model", "scripted", "--json")).json
     assert scripted["sleep"]["calls"] > 0
     refused(await run("eval", "locomo", "nothing.json"), 4, "nothing.json")
+
+
+def answered(request: Mapping[str, Any]) -> str:
+    """Answer what stands in the prompt, and judge as told."""
+    name: str = request["response_format"]["json_schema"]["name"]
+    if name == Verdict.__name__:
+        return Verdict(reasoning="", right=False).model_dump_json()
+    return ReasonedAnswer(reasoning="", answer="kitetown").model_dump_json()
+
+
+@pytest.mark.spec("MEM-38")
+async def test_answers_from_memory_are_asked_for_after_their_price_was_told(home: Path) -> None:
+    document = talk("one")
+    document["qa"] = [{"question": "Where did Bob's kite break?", "answer": "kitetown", "category": 1}]
+    path = written(home, [document])
+    async with MockUpstream(reply=answered) as up:
+        (home / "circadia.yaml").write_text(json.dumps({"upstreams": {"here": {"base_url": up.base_url}}}), "utf-8")
+        words = ("eval", "memory", "--data", str(path), "--upstream", "here", "--model", "m-1", "--out", "results")
+        told = await run(*words, "--arms", "nothing,all,bm25,context", "--json")
+        assert told.status == 0, told.err
+        assert "4 answers of m-1 of here, with verdicts of m-1 of here: about" in told.err
+        assert "an unknown price" in told.err
+        assert {each["arm"]: each["right"] for each in told.json["arms"]} == dict.fromkeys(
+            ("nothing", "all", "bm25", "context"), 1
+        ), "a name is graded by rule"
+        assert len(up.requests) == 4
+        again = await run(*words, "--arms", "nothing,all,bm25,context")
+        assert (again.status, len(up.requests)) == (0, 4), "all answers are there"
+        assert "right, % (95 %)" in again.out
+        more = await run(*words, "--arms", "nothing,all,bm25,context,recall")
+        assert (more.status, len(up.requests)) == (0, 5)
+    shown = (await run("eval", "memory", "--data", str(path), "--json")).json
+    assert {each["arm"]: each["right"] for each in shown["arms"]} == {"nothing": 0, "all": 1, "bm25": 1, "context": 1}
+    refused(await run("eval", "memory", "--data", "nothing.json"), 4, "nothing.json")
+    refused(await run("eval", "memory", "--data", str(path), "--arms", "some"), 2, "no arm 'some'")

@@ -4,10 +4,8 @@ import signal
 
 import pytest
 
-from circadia.cli.monitoring.events import EventFilter, fetch_newest_events
-from circadia.client import Client
 from tests.cli.terminal import run, started
-from tests.fixtures.server_process import ADMIN_TOKEN, CircadiaProcess
+from tests.fixtures.server_process import CircadiaProcess
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -33,9 +31,8 @@ async def test_the_newest_are_found_however_far_back_the_filter_reaches(operator
     found = (await run("events", "--last", "1", "--session", "early", "--json")).json["events"]
     assert [(each["type"], each["agent"]) for each in found] == [("agent_created", "ann")]
     assert (await run("events", "--last", "0", "--json")).json == {"events": []}
-    async with Client(operator.url, ADMIN_TOKEN) as client:
-        every = await client.list_events(0, limit=10_000)
-        assert await fetch_newest_events(client, EventFilter(), 7) == every[-7:]
+    every = (await run("events", "--after", "0", "--json")).json["events"]
+    assert (await run("events", "--last", "7", "--json")).json["events"] == every[-7:]
 
 
 async def test_follow_prints_what_happens_next_one_document_a_line(operator: CircadiaProcess) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from circadia.cli.memory.banks import format_skips
-from circadia.cli.memory.search import bar
+from circadia.cli.memory.banks import bar, format_skips
 from tests.cli.terminal import refused, run
 from tests.fixtures.server_process import CircadiaProcess
 

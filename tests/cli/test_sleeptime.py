@@ -15,8 +15,8 @@ from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import PassId, RandomIds
 from circadia.memory.blocks import BlockAuthor, BlockUpdate
 from circadia.records.bank import Bank
-from circadia.records.benefit import Benefit
 from circadia.records.change import Change, ChangeKind, ChangeState
+from circadia.records.sleep_call import Benefit
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.server.memory_wiring import build_memory_services
 from circadia.server.sleeptime_wiring import build_sleeptime

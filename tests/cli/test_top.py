@@ -17,8 +17,7 @@ from rich.console import Console
 from circadia.cli.monitoring.top import TopSnapshot, frame
 from circadia.records.agent import Cause
 from circadia.schemas.agents import AgentView
-from circadia.schemas.holds import HoldList
-from circadia.schemas.usage import UsageLine, UsageReport
+from circadia.schemas.fleet import HoldList, UsageLine, UsageReport
 from tests.cli.terminal import PATIENCE_SECONDS, PROGRAM, refused, run
 from tests.fixtures.server_process import CircadiaProcess
 

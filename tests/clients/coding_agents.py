@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from circadia.cli.agents.programs import Program, fill_in, find_upstream
-from circadia.schemas.upstreams import UpstreamList
+from circadia.schemas.fleet import UpstreamList
 from tests.clients.node_program import MODULES
 from tests.interaction.live import Live
 

@@ -7,7 +7,7 @@ from collections.abc import Generator
 import pytest
 
 _WRITER = "circadia.stores.sql.pooled_writer"
-_LATE = {"fetch_successor", "_hold_participants"}
+_LATE = {"_fetch_successor", "_hold_participants"}
 """They may take a key out of order: while the block waited, another agent or bank got that name, or agents joined."""
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from circadia.ids import AgentId
 from circadia.stores.locks import LockKey, agent_key
 from circadia.stores.postgres import open_postgres
-from circadia.stores.sql.database import SqlStore
+from circadia.stores.sql_store import SqlStore
 from tests.cluster.quick_agent import LAUNCHERS
 from tests.cluster.scene import two_servers
 from tests.durability.waking import where_it_is_midday

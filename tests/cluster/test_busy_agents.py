@@ -9,7 +9,7 @@ import pytest
 from circadia.ids import AgentId
 from circadia.stores.locks import agent_key
 from circadia.stores.postgres import open_postgres
-from circadia.stores.sql.database import SqlStore
+from circadia.stores.sql_store import SqlStore
 from tests.cluster.doors import count_waiters
 from tests.interaction.live import live
 

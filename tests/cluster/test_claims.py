@@ -11,7 +11,7 @@ from circadia.records.pulse import Pulse, PulseStatus
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.sleeptime.triggers.pass_lifecycle import NewPass, PassLifecycle
 from circadia.stores.base import Tx
-from circadia.wake.pulse.startable import StartablePulses
+from circadia.wake.worker import StartablePulses
 from tests.contract.sleep_rows import banks_of
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.postgres_proxy import postgres_proxy

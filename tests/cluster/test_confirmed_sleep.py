@@ -14,7 +14,7 @@ import pytest
 from circadia.ids import MemberId, hash_token
 from circadia.records.member import Member, Role
 from circadia.server.membership import build_token_check
-from circadia.testing import ManualClock
+from circadia.testing.clock import ManualClock
 from tests.cli.terminal import run
 from tests.fixtures.database_line import DatabaseLine, database_line
 from tests.fixtures.postgres import PostgresServer

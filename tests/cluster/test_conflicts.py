@@ -11,7 +11,7 @@ import yaml
 from circadia.clock import SystemClock
 from circadia.ids import MemberId
 from circadia.settings import settings_from
-from circadia.settings.fingerprint import fingerprint
+from circadia.settings.root import fingerprint
 from circadia.testing.upstream import MockUpstream
 from tests.cli.terminal import run
 from tests.interaction.live import ADMIN, KEY, Live, live

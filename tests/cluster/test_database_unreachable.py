@@ -11,7 +11,7 @@ import pytest
 
 from circadia.records.member import Role
 from circadia.stores.postgres import open_postgres
-from circadia.testing import ManualClock
+from circadia.testing.clock import ManualClock
 from circadia.testing.mcp_upstream import MockMcpServer
 from tests.fixtures.database_line import DatabaseLine, database_line
 from tests.fixtures.postgres import PostgresServer

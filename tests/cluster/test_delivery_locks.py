@@ -15,7 +15,7 @@ from circadia.stores.locks import LockKey
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing.clock import ManualClock
-from circadia.wake.redis_bridge.delivery import InboxEntry, RedisDelivery, WakeCall
+from circadia.wake.redis_inboxes import InboxEntry, RedisDelivery, WakeCall
 from tests.contract.rows import T0, agent, session, stored
 from tests.wake.fleet import FREE, LAUNCHED, CountedIds, postgres_fleet
 from tests.watched_store import HookedStore

@@ -11,7 +11,7 @@ import pytest
 from circadia.ids import AgentId, SessionId
 from circadia.stores.locks import agent_key, session_key
 from circadia.stores.postgres import open_postgres
-from circadia.stores.sql.database import SqlStore
+from circadia.stores.sql_store import SqlStore
 from tests.cluster.random_requests import RARE, REQUESTS
 from tests.cluster.scene import PauseWatcher, Scene, two_servers
 from tests.contract.test_parallel_writers import count, count_deadlocks

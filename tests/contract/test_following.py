@@ -12,7 +12,7 @@ from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry
 from circadia.errors import TargetGone, Unauthenticated
 from circadia.ids import hash_token, new_token
-from circadia.jobs.due_watch import DueWatch
+from circadia.jobs.loops import DueWatch
 from circadia.records.agent import Agent, AgentPolicy, Cause
 from circadia.server.memory_wiring import build_memory_services
 from circadia.server.sleeptime_wiring import build_sleeptime
@@ -51,7 +51,7 @@ class OtherServer:
         self.tier = build_wake_services(settings, self.clock, ids, events)
         memory = build_memory_services(settings, self.clock, ids, events, None)
         self.dreams = build_sleeptime(settings, self.clock, ids, memory)
-        self.registry = AgentRegistry(self.clock, ids, events, AgentPolicy(), self.tier.pulses)
+        self.registry = AgentRegistry(self.clock, ids, events, AgentPolicy(), self.tier.pulses.on_agent_deleted)
 
     async def sleep(self, ada: Agent, *, asleep: bool) -> None:
         async with self.store.begin_write() as tx:

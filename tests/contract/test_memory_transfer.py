@@ -11,8 +11,8 @@ from circadia.errors import InvalidRequest
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.memory.banks import BankService
 from circadia.memory.episodes import EpisodeService, NewEpisode
-from circadia.memory.transfer.export import export_lines
 from circadia.memory.transfer.importer import BankImporter, ImportCounts, read_lines
+from circadia.memory.transfer.lines import export_lines
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.block import Block, BlockSpan
 from circadia.records.episode import Demotion, EpisodeKind
@@ -164,7 +164,7 @@ async def test_ready_answers_are_no_part_of_an_export(store: Store) -> None:
     lines = await memory.out(store, "home")
     async with store.begin_write() as tx:
         assert await tx.answers.put([answer("a1", HOME.id)])
-        await tx.answers.save_frames([frame(HOME.id)])
+        await tx.answer_frames.save_frames([frame(HOME.id)])
     assert await memory.out(store, "home") == lines
 
 

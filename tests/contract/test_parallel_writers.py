@@ -20,9 +20,9 @@ from circadia.stores.base import Store, Tx
 from circadia.stores.event_log import EventLog
 from circadia.stores.locks import agent_key, bank_key
 from circadia.stores.signals.local import LocalSignals
-from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.pooled_writer import PooledWriter
-from circadia.testing import ManualClock
+from circadia.stores.sql_store import SqlStore
+from circadia.testing.clock import ManualClock
 from tests.contract.conftest import Database, Opener
 from tests.contract.rows import agent, at, event, message, number_events, put, session, stored, tags, thread
 from tests.contract.test_store_memory import BANK, episode

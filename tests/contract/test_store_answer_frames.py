@@ -18,7 +18,9 @@ FRAMES = 8
 
 async def frames(tx: Tx, bank: BankId) -> Sequence[AnswerFrame | None]:
     """Return the bank's frames, the one with the last call first."""
-    return [await tx.answers.get_frame(bank, each.scope) for each in await tx.answers.find_recent_scopes(bank)]
+    return [
+        await tx.answer_frames.get_frame(bank, each.scope) for each in await tx.answer_frames.find_recent_scopes(bank)
+    ]
 
 
 @pytest.mark.spec("ANS-06")
@@ -26,12 +28,12 @@ async def test_a_frame_is_kept_as_its_last_call_came_and_its_questions_add_up(st
     team, other = await banks_of(store, "team", "other")
     later = frame(team, seconds=9, asked=2, body="{}", headers=())
     async with store.begin_write() as tx:
-        await tx.answers.save_frames([])
-        await tx.answers.save_frames(
+        await tx.answer_frames.save_frames([])
+        await tx.answer_frames.save_frames(
             [frame(team), frame(team, BOB, seconds=5), frame(team, replace(ADA, end_user="eve"))]
         )
-        await tx.answers.save_frames([frame(other)])
-        await tx.answers.save_frames([later, frame(team, model="\0"), frame(team, headers=(("a", "\udfff"),))])
+        await tx.answer_frames.save_frames([frame(other)])
+        await tx.answer_frames.save_frames([later, frame(team, model="\0"), frame(team, headers=(("a", "\udfff"),))])
     async with store.begin_read() as tx:
         assert await frames(tx, other) == [frame(other)]
         assert await frames(tx, team) == [
@@ -40,7 +42,7 @@ async def test_a_frame_is_kept_as_its_last_call_came_and_its_questions_add_up(st
     async with store.begin_write() as tx:
         await expire(tx, at(5), RetentionKind.ANSWER_FRAMES)
     async with store.begin_read() as tx:
-        assert [each.at for each in await tx.answers.find_recent_scopes(team)] == [at(9), at(5)]
+        assert [each.at for each in await tx.answer_frames.find_recent_scopes(team)] == [at(9), at(5)]
 
 
 @pytest.mark.spec("ANS-06")
@@ -49,27 +51,27 @@ async def test_of_an_agent_and_end_user_the_frames_of_the_last_calls_are_kept(st
     made = [frame(team, replace(ADA, frame=f"f{number}"), seconds=number) for number in range(FRAMES + 3)]
     eve = replace(ADA, end_user="eve")
     async with store.begin_write() as tx:
-        await tx.answers.save_frames([frame(team, eve), frame(team, BOB), frame(other)])
-        await tx.answers.save_frames(made[::-1])
+        await tx.answer_frames.save_frames([frame(team, eve), frame(team, BOB), frame(other)])
+        await tx.answer_frames.save_frames(made[::-1])
         assert (await frames(tx, team))[:FRAMES] == made[:2:-1]
-        assert {each.scope for each in (await tx.answers.find_recent_scopes(team))[FRAMES:]} == {eve, BOB}
+        assert {each.scope for each in (await tx.answer_frames.find_recent_scopes(team))[FRAMES:]} == {eve, BOB}
     again = replace(made[0], at=at(100))
     same = [frame(team, replace(ADA, frame=f"g{number}"), seconds=50) for number in range(FRAMES)]
     async with store.begin_write() as tx:
-        await tx.answers.save_frames([again])
+        await tx.answer_frames.save_frames([again])
     async with store.begin_read() as tx:
-        assert await tx.answers.find_recent_scopes(team, limit=2) == [
+        assert await tx.answer_frames.find_recent_scopes(team, limit=2) == [
             (again.scope, at(100)),
             (made[-1].scope, made[-1].at),
         ]
-        scopes = await tx.answers.find_scopes(team, ADA.agent_id, ADA.end_user)
+        scopes = await tx.answer_frames.find_scopes(team, ADA.agent_id, ADA.end_user)
         assert {each.frame for each in scopes} == {"f0", *(f"f{number}" for number in range(4, FRAMES + 3))}
-        assert await tx.answers.find_scopes(team, ADA.agent_id, "eve") == [eve]
-        assert await tx.answers.find_scopes(team, ADA.agent_id, "nobody") == []
-        assert await tx.answers.find_scopes(other, ADA.agent_id, ADA.end_user) == [ADA]
-        assert await tx.answers.get_frame(team, made[1].scope) is None
-        assert await tx.answers.get_frame(other, BOB) is None
+        assert await tx.answer_frames.find_scopes(team, ADA.agent_id, "eve") == [eve]
+        assert await tx.answer_frames.find_scopes(team, ADA.agent_id, "nobody") == []
+        assert await tx.answer_frames.find_scopes(other, ADA.agent_id, ADA.end_user) == [ADA]
+        assert await tx.answer_frames.get_frame(team, made[1].scope) is None
+        assert await tx.answer_frames.get_frame(other, BOB) is None
     async with store.begin_write() as tx:
-        await tx.answers.save_frames(same)
-        assert len(await tx.answers.find_scopes(team, ADA.agent_id, ADA.end_user)) == FRAMES
-        assert await tx.answers.get_frame(team, again.scope) == again
+        await tx.answer_frames.save_frames(same)
+        assert len(await tx.answer_frames.find_scopes(team, ADA.agent_id, ADA.end_user)) == FRAMES
+        assert await tx.answer_frames.get_frame(team, again.scope) == again

@@ -12,8 +12,7 @@ from circadia.ids import AgentId, AnswerId, BankId, PassId
 from circadia.records.answer import Answer, AnswerBasis, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, DropReason
 from circadia.records.index_entry import BankHeads
 from circadia.records.retention import RetentionKind
-from circadia.stores.answers import AnswerEntry
-from circadia.stores.base import Store
+from circadia.stores.base import AnswerEntry, Store
 from tests.contract.conftest import Opener
 from tests.contract.rows import at, expire
 from tests.contract.sleep_rows import banks_of
@@ -163,14 +162,14 @@ async def test_nothing_comes_of_an_answer_that_was_made_before_something_was_for
     one = answer("a1", team)
     await put(store, one, answer("b1", other))
     async with store.begin_write() as tx:
-        await tx.answers.record_uses([use("u1", one)])
-        await tx.answers.save_frames([frame(team), frame(other)])
-        await tx.answers.add_counts([AnswerDay(bank_id=team, day=DAY, made=1)])
+        await tx.answer_uses.record_uses([use("u1", one)])
+        await tx.answer_frames.save_frames([frame(team), frame(other)])
+        await tx.answer_uses.add_counts([AnswerDay(bank_id=team, day=DAY, made=1)])
         await tx.answers.drop(team, [one.id], DropReason.BY_HAND, at(1))
         await tx.banks.bump_generation(team)
         await tx.answers.clear(team)
         assert await tx.answers.put([answer("a2", team)]) == ()
-        assert await tx.answers.record_uses([use("u2", one)]) == []
+        assert await tx.answer_uses.record_uses([use("u2", one)]) == []
         new = answer("a3", team, rests=replace(RESTS, generation=1))
         assert await tx.answers.put([answer("a2", team), new]) == ["a3"]
         await tx.answers.clear(other)
@@ -178,13 +177,13 @@ async def test_nothing_comes_of_an_answer_that_was_made_before_something_was_for
         await tx.answers.clear(BankId("none"))
     async with store.begin_read() as tx:
         assert await tx.answers.get(team, one.id) is None
-        assert await tx.answers.find_uses(team) == await tx.answers.find_recent_scopes(team) == []
+        assert await tx.answer_uses.find_uses(team) == await tx.answer_frames.find_recent_scopes(team) == []
         for after in (0, 1, 2):
             found = await tx.answers.find_changed(team, after=after)
             assert ([each.id for each in found.answers], found.whole) == (["a3"], True)
         assert await tx.answers.find_changed(team, after=4) == ([], False)
         assert await tx.answers.find_changed(other, after=1) == ([], True)
-        assert [each.made for each in await tx.answers.find_days(team, since=DAY)] == [1]
+        assert [each.made for each in await tx.answer_uses.find_days(team, since=DAY)] == [1]
     assert await counted(store, team) == 4
 
 
@@ -198,20 +197,22 @@ async def test_a_bank_that_never_had_an_answer_counts_nothing_and_one_that_goes_
     await put(store, one)
     day = AnswerDay(bank_id=team, day=DAY, served=1)
     async with store.begin_write() as tx:
-        await tx.answers.record_uses([use("u1", one)])
-        await tx.answers.save_frames([frame(team)])
-        await tx.answers.add_counts([day])
+        await tx.answer_uses.record_uses([use("u1", one)])
+        await tx.answer_frames.save_frames([frame(team)])
+        await tx.answer_uses.add_counts([day])
         await tx.banks.remove(team)
-        assert await tx.answers.record_uses([use("u2", one)]) == [], "what is written behind the calls may come later"
-        await tx.answers.save_frames([frame(team), frame(other)])
-        await tx.answers.add_counts([day, replace(day, bank_id=other)])
+        assert await tx.answer_uses.record_uses([use("u2", one)]) == [], (
+            "what is written behind the calls may come later"
+        )
+        await tx.answer_frames.save_frames([frame(team), frame(other)])
+        await tx.answer_uses.add_counts([day, replace(day, bank_id=other)])
         assert await tx.answers.put([one]) == ()
     async with store.begin_read() as tx:
         assert await tx.answers.get(team, one.id) is None
-        assert await tx.answers.find_uses(team) == await tx.answers.find_recent_scopes(team) == []
-        assert await tx.answers.find_days(team, since=DAY) == []
-        assert await tx.answers.get_frame(other, ADA) == frame(other)
-        assert [each.served for each in await tx.answers.find_days(other, since=DAY)] == [1]
+        assert await tx.answer_uses.find_uses(team) == await tx.answer_frames.find_recent_scopes(team) == []
+        assert await tx.answer_uses.find_days(team, since=DAY) == []
+        assert await tx.answer_frames.get_frame(other, ADA) == frame(other)
+        assert [each.served for each in await tx.answer_uses.find_days(other, since=DAY)] == [1]
 
 
 @pytest.mark.spec("ANS-05")
@@ -244,7 +245,7 @@ async def test_what_was_used_longest_ago_is_too_much_by_number_by_bytes_and_by_a
         '{"2": 0.30000000000000004, "1099511627776": 0.0}, "heads": [1099511627776, 9], "generation": 0}'.encode()
     )
     async with store.begin_write() as tx:
-        await tx.answers.record_uses([use("u1", made[0], seconds=100)])
+        await tx.answer_uses.record_uses([use("u1", made[0], seconds=100)])
         gone = answer("gone", team, seconds=200)
         await tx.answers.put([gone])
         await tx.answers.drop(team, [gone.id], DropReason.WRONG, at(200))
@@ -274,41 +275,41 @@ async def test_uses_are_counted_once_and_found_by_agent_and_by_whether_somebody_
     uses = [use("u1", one, seconds=5), use("u2", two, seconds=3, served=False), use("u3", one, seconds=4)]
     async with store.begin_write() as tx:
         await tx.answers.drop(team, [gone.id], DropReason.VOID, at(1))
-        assert await tx.answers.record_uses([]) == ()
-        assert set(await tx.answers.record_uses(uses)) == {one.id, two.id}
-        assert await tx.answers.record_uses([uses[2]]) == [], "it is written already"
+        assert await tx.answer_uses.record_uses([]) == ()
+        assert set(await tx.answer_uses.record_uses(uses)) == {one.id, two.id}
+        assert await tx.answer_uses.record_uses([uses[2]]) == [], "it is written already"
         bad = [use("u4", one, question="\0"), use("u5", one, phrasing="\ud800"), use("u6", answer("none", team))]
-        assert await tx.answers.record_uses(bad) == []
-        assert await tx.answers.record_uses([use("u7", gone, seconds=9)]) == [], "it was wasted when it was dropped"
+        assert await tx.answer_uses.record_uses(bad) == []
+        assert await tx.answer_uses.record_uses([use("u7", gone, seconds=9)]) == [], "it was wasted when it was dropped"
         found = [await tx.answers.get(team, each.id) for each in (one, two, gone)]
     assert [each and (each.uses, each.used_at) for each in found] == [(2, at(5)), (1, at(3)), (0, None)]
     async with store.begin_write() as tx:
-        await tx.answers.save_judgment(team, "u1", right=False, at=at(20))
-        await tx.answers.save_judgment(team, "u2", right=True, at=at(21))
-        await tx.answers.save_judgment(BankId("other"), "u3", right=True, at=at(21))
+        await tx.answer_uses.save_judgment(team, "u1", right=False, at=at(20))
+        await tx.answer_uses.save_judgment(team, "u2", right=True, at=at(21))
+        await tx.answer_uses.save_judgment(BankId("other"), "u3", right=True, at=at(21))
     first = replace(uses[0], right=False, judged_at=at(20))
     second = replace(uses[1], right=True, judged_at=at(21))
     last = use("u7", gone, seconds=9)
     async with store.begin_read() as tx:
-        assert await tx.answers.find_uses(team) == [last, uses[2], second, first]
-        assert await tx.answers.find_uses(team, limit=2) == [last, uses[2]]
-        assert await tx.answers.find_uses(team, judged=True) == [second, first]
-        assert await tx.answers.find_uses(team, upto=at(4)) == [uses[2], second], "the first is of later"
-        assert await tx.answers.find_uses(team, agent_id=ADA.agent_id, judged=True, upto=at(4)) == []
-        assert await tx.answers.find_uses(team, judged=False, limit=1) == [last]
-        assert await tx.answers.find_uses(team, agent_id=ADA.agent_id, judged=True) == [first]
-        assert await tx.answers.find_uses(team, agent_id=BOB.agent_id) == [second]
+        assert await tx.answer_uses.find_uses(team) == [last, uses[2], second, first]
+        assert await tx.answer_uses.find_uses(team, limit=2) == [last, uses[2]]
+        assert await tx.answer_uses.find_uses(team, judged=True) == [second, first]
+        assert await tx.answer_uses.find_uses(team, upto=at(4)) == [uses[2], second], "the first is of later"
+        assert await tx.answer_uses.find_uses(team, agent_id=ADA.agent_id, judged=True, upto=at(4)) == []
+        assert await tx.answer_uses.find_uses(team, judged=False, limit=1) == [last]
+        assert await tx.answer_uses.find_uses(team, agent_id=ADA.agent_id, judged=True) == [first]
+        assert await tx.answer_uses.find_uses(team, agent_id=BOB.agent_id) == [second]
     async with store.begin_write() as tx:
-        await tx.answers.save_judgment(team, "u3", right=None, at=at(22))
+        await tx.answer_uses.save_judgment(team, "u3", right=None, at=at(22))
     untold = replace(uses[2], judged_at=at(22))
     async with store.begin_read() as tx:
-        assert await tx.answers.find_uses(team, judged=True) == [second, first], "nobody can tell of the other"
-        assert await tx.answers.find_uses(team, judged=False) == [last]
-        assert await tx.answers.find_uses(team) == [last, untold, second, first]
+        assert await tx.answer_uses.find_uses(team, judged=True) == [second, first], "nobody can tell of the other"
+        assert await tx.answer_uses.find_uses(team, judged=False) == [last]
+        assert await tx.answer_uses.find_uses(team) == [last, untold, second, first]
     async with store.begin_write() as tx:
         await expire(tx, at(5), RetentionKind.ANSWERS, RetentionKind.ANSWER_USES)
     async with store.begin_read() as tx:
-        assert [each.id for each in await tx.answers.find_uses(team)] == ["u7", "u1"]
+        assert [each.id for each in await tx.answer_uses.find_uses(team)] == ["u7", "u1"]
 
 
 @pytest.mark.spec("ANS-05")
@@ -330,16 +331,16 @@ async def test_counts_of_a_day_add_up_for_each_bank(store: Store) -> None:
         wrong=8,
     )  # fmt: skip
     async with store.begin_write() as tx:
-        await tx.answers.add_counts([])
-        await tx.answers.add_counts(
+        await tx.answer_uses.add_counts([])
+        await tx.answer_uses.add_counts(
             [first, replace(first, day=DAY + timedelta(days=1)), AnswerDay(bank_id=other, day=DAY)]
         )
-        await tx.answers.add_counts([AnswerDay(bank_id=team, day=DAY, served=1, wasted_tokens=1)])
+        await tx.answer_uses.add_counts([AnswerDay(bank_id=team, day=DAY, served=1, wasted_tokens=1)])
     async with store.begin_read() as tx:
-        days = await tx.answers.find_days(team, since=DAY)
+        days = await tx.answer_uses.find_days(team, since=DAY)
         assert days == [replace(first, served=2, wasted_tokens=2**40 + 1), replace(first, day=DAY + timedelta(days=1))]
-        assert await tx.answers.find_days(team, since=DAY + timedelta(days=1)) == days[1:]
-        assert await tx.answers.find_days(other, since=DAY) == [AnswerDay(bank_id=other, day=DAY)]
+        assert await tx.answer_uses.find_days(team, since=DAY + timedelta(days=1)) == days[1:]
+        assert await tx.answer_uses.find_days(other, since=DAY) == [AnswerDay(bank_id=other, day=DAY)]
 
 
 @pytest.mark.spec("ANS-04")

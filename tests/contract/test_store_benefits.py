@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from circadia.ids import AgentId, BankId
-from circadia.records.benefit import Benefit
 from circadia.records.retention import RetentionKind
-from circadia.records.sleep_call import SleepCost
+from circadia.records.sleep_call import Benefit, SleepCost
 from circadia.stores.base import Store
 from tests.contract.rows import agent, at, call, expire
 from tests.contract.sleep_rows import asked, banks_of

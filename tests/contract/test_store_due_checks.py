@@ -6,8 +6,8 @@ import pytest
 
 from circadia.ids import BankId
 from circadia.records.agent import Agent, AgentPolicy
-from circadia.records.due_check import AgentsCheck, DueCheck
-from circadia.records.sleep_state import SleepState
+from circadia.records.due_work import AgentsCheck, DueCheck
+from circadia.records.sleep_pass import SleepState
 from circadia.stores.base import Store
 from tests.contract.conftest import Opener
 from tests.contract.rows import agent, at, session, stored

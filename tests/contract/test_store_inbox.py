@@ -11,7 +11,7 @@ from circadia.ids import MessageId, PulseId
 from circadia.records.message import Delivery, DeliveryState, MessageType, Priority
 from circadia.records.thread import ThreadStatus
 from circadia.stores.base import Store
-from circadia.stores.sql.database import SqlStore
+from circadia.stores.sql_store import SqlStore
 from tests.contract.rows import agent, at, message, session, stored, thread
 from tests.contract.wake_rows import wake
 

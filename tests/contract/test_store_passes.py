@@ -14,12 +14,11 @@ from circadia.ids import BankId, CallId, EpisodeId, PassId
 from circadia.records.bank import Trust
 from circadia.records.call import CallStatus
 from circadia.records.change import ChangeKind, ChangeState
+from circadia.records.conversation import OpenTurn
 from circadia.records.episode import Demotion, Episode, EpisodeKind
-from circadia.records.open_turn import OpenTurn
 from circadia.records.retention import RetentionKind
 from circadia.records.sleep_call import OperationModelCost, SleepCost
-from circadia.records.sleep_pass import Pass, PassStatus, Trigger
-from circadia.records.sleep_state import Backlog, Leftover, SleepState
+from circadia.records.sleep_pass import Backlog, Leftover, Pass, PassStatus, SleepState, Trigger
 from circadia.stores.base import Store
 from tests.contract.conftest import Opener
 from tests.contract.rows import agent, at, call, expire

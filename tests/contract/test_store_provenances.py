@@ -6,7 +6,7 @@ import pytest
 
 from circadia.ids import MessageId
 from circadia.records.bank import Trust
-from circadia.records.provenance import Provenance
+from circadia.records.episode import Provenance
 from circadia.stores.base import Store
 from tests.contract.rows import at
 

@@ -8,13 +8,13 @@ from typing import Any, Final, TypeVar
 import pytest
 from sqlalchemy import Connection, func, select
 
-from circadia.server.retention import RetentionSweep
+from circadia.server.sweeps import RetentionSweep
 from circadia.settings import Settings
 from circadia.stores.base import Store
-from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.statement import DRIVER_CONNECTION
+from circadia.stores.sql_store import SqlStore
 from circadia.stores.sqlite import open_sqlite
-from circadia.testing import ManualClock
+from circadia.testing.clock import ManualClock
 from tests.contract.years import START, TABLES, write_years
 from tests.fixtures.database_file import put_database
 from tests.server.test_sweeps import passes, sweeping

@@ -7,11 +7,11 @@ from typing import Any, Final, Protocol
 
 from sqlalchemy import JSON, Column, Connection, Table
 
-from circadia.stores.sql.database import metadata
 from circadia.stores.sql.schema import Instant
+from circadia.stores.sql.tx import ALL_TABLES
 
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
-TABLES: Final[Mapping[str, Table]] = metadata.tables
+TABLES: Final[Mapping[str, Table]] = {table.name: table for table in ALL_TABLES}
 _FIRST_DAY: Final = (START - datetime(1970, 1, 1, tzinfo=UTC)).days
 _LISTS: Final = frozenset({"mentions", "messages", "operations", "phrasings", "headers", "spans", "stale", "trace"})
 

@@ -17,7 +17,7 @@ from circadia.server.memory_wiring import build_memory_services
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepPolicySettings, SleeptimeSettings
 from circadia.sleeptime.engine import pass_runner
-from circadia.sleeptime.engine.pass_tasks import SleepParts
+from circadia.sleeptime.engine.pass_runner import SleepParts
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.proposals.operation import Operation
@@ -56,8 +56,8 @@ async def main(place: str) -> None:
     rows = PassLifecycle(clock, ids, memory.events)
     tier = SleeptimeService(clock, memory.events, settings, rows, Publisher(clock, Effects(clock, memory)))
     parts = SleepParts(
-        store=store, signals=signals, ids=ids, tier=tier, operations=does, retrieval=memory.retrieval,
-        mind=ScriptedChatModel(reading),
+        store=store, signals=signals, ids=ids, sleeptime=tier, operations=does, retrieval=memory.retrieval,
+        model=ScriptedChatModel(reading),
     )  # fmt: skip
     # What a killed process had taken is taken over at once, instead of after its lease: it is alone.
     worker = SleepWorker(clock, parts, owner=ids.new("exe"), alone=True)

@@ -16,16 +16,15 @@ from circadia.answers.lookup import AnswerLookup
 from circadia.answers.question_drafts import AnswerServices
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.gateway.answers.drafting import GatewayAnswerDrafter
-from circadia.gateway.calls.model_call import Provider
+from circadia.gateway.calls.upstream import Provider
 from circadia.ids import RandomIds
 from circadia.llm.chat_model import Prompt
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.server.memory_wiring import build_memory_services
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepPolicySettings, SleeptimeSettings
-from circadia.sleeptime.answers.phrasing import Predictions
-from circadia.sleeptime.answers.verdicts import QuestionVerdicts
-from circadia.sleeptime.engine.pass_tasks import SleepParts
+from circadia.sleeptime.answers.prediction import Predictions, QuestionVerdicts
+from circadia.sleeptime.engine.pass_runner import SleepParts
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.operations.precompute import Precompute
@@ -101,15 +100,15 @@ def worker(store: Store, provider: Provider) -> SleepWorker:
     tier = SleeptimeService(clock, memory.events, settings, rows, Publisher(clock, Effects(clock, memory)))
     lookup = AnswerLookup(clock, memory.retrieval, BundledEmbedder(), given.answers)
     readying = AnswerServices(
-        ahead=GatewayAnswerDrafter(clock, store, memory, lookup, {"mock": provider}),
+        drafter=GatewayAnswerDrafter(clock, store, memory, lookup, {"mock": provider}),
         settings=given.answers,
         clock=clock,
         ids=ids,
         validator=lookup,
     )
     parts = SleepParts(
-        store=store, signals=signals, ids=ids, tier=tier, operations=does, retrieval=memory.retrieval,
-        mind=ScriptedChatModel(foreseen), readying=readying,
+        store=store, signals=signals, ids=ids, sleeptime=tier, operations=does, retrieval=memory.retrieval,
+        model=ScriptedChatModel(foreseen), answer_services=readying,
     )  # fmt: skip
     # What a killed process had taken is taken over at once, instead of after its lease: it is alone.
     return SleepWorker(clock, parts, owner=ids.new("exe"), alone=True)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from circadia.cli.app import main
-from circadia.gateway.accounting.backlog import BacklogSpool
+from circadia.gateway.accounting.write_behind import BacklogSpool
 
 
 def stop_before_removal(file: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from circadia.cli.app import main
 from circadia.wake.launchers.subprocess import SubprocessLauncher
-from circadia.wake.pulse.transitions import PulseService
+from circadia.wake.pulse_service import PulseService
 
 STEPS = {
     "before the lease": (PulseService, "take"),

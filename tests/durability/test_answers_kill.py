@@ -18,8 +18,7 @@ from circadia.records.answer import Answer, AnswerScope, LookupOutcome, MatchKin
 from circadia.records.call import CallStatus
 from circadia.records.sleep_call import SleepCall
 from circadia.records.sleep_pass import Pass, PassStatus
-from circadia.sleeptime.answers.phrasing import Predictions
-from circadia.sleeptime.answers.verdicts import QuestionVerdicts
+from circadia.sleeptime.answers.prediction import Predictions, QuestionVerdicts
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sqlite import open_sqlite

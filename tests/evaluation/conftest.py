@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from circadia.answers.index import TextVectors
 from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.memory.search.vectors import TextVectors
 
 
 @pytest.fixture(scope="session")

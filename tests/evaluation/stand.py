@@ -9,16 +9,16 @@ from typing import Any, TypeVar
 import numpy as np
 from pydantic import BaseModel
 
-from circadia.answers.index import TextVectors
+from circadia.evaluation.arms import Arm, CasePreparer
 from circadia.evaluation.asker import Asker
-from circadia.evaluation.comparison.arms import Arm, CasePreparer
-from circadia.evaluation.comparison.dataset import Case
-from circadia.evaluation.comparison.measure import ArmComparison
-from circadia.evaluation.synthetic.generator import generate_cases
-from circadia.evaluation.synthetic.scripted_model import ScriptedEvalModel
+from circadia.evaluation.dataset import Case
+from circadia.evaluation.generator import generate_cases
+from circadia.evaluation.measure import ArmComparison
+from circadia.evaluation.scripted_model import ScriptedEvalModel
 from circadia.llm.chat_model import ChatModel, Prompt
 from circadia.llm.usage import Usage
 from circadia.memory.search.columns import Array
+from circadia.memory.search.vectors import TextVectors
 from circadia.testing.clock import ManualClock
 
 T = TypeVar("T", bound=BaseModel)

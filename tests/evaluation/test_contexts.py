@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from circadia.evaluation.comparison.arm_prompts import ReasonedAnswer, build_answer_prompt
-from circadia.evaluation.synthetic.generator import generate_cases
-from circadia.evaluation.synthetic.scripted_model import ScriptedEvalModel, parse_context
-from circadia.evaluation.synthetic.world import Derivation, FactNotStated, World, list_possible_questions
-from circadia.evaluation.synthetic.worlds import FAMILY, PROJECT, SHOP, TIMETABLE, WORLDS
+from circadia.evaluation.arms import ReasonedAnswer, build_answer_prompt
+from circadia.evaluation.generator import generate_cases
+from circadia.evaluation.scripted_model import ScriptedEvalModel, parse_context
+from circadia.evaluation.world import Derivation, FactNotStated, World, list_possible_questions
+from circadia.evaluation.worlds import FAMILY, PROJECT, SHOP, TIMETABLE, WORLDS
 
 SURE = 0.4
 

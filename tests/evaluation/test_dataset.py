@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from circadia.errors import InvalidRequest, NotFound
-from circadia.evaluation.comparison.dataset import KeyedQuestion, dump_cases, estimate_predictability, load_cases
-from circadia.evaluation.comparison.grading import matches_key
-from circadia.evaluation.synthetic.generator import generate_cases
+from circadia.evaluation.dataset import KeyedQuestion, dump_cases, estimate_predictability, load_cases, matches_key
+from circadia.evaluation.generator import generate_cases
 
 pytestmark = pytest.mark.spec("ANS-10")
 

@@ -9,8 +9,13 @@ import pytest
 
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest, NotFound
-from circadia.evaluation.recall.conversations import load_conversations
-from circadia.evaluation.recall.locomo import LocomoResults, build_locomo_findings, count_steps, measure_recall
+from circadia.evaluation.locomo import (
+    LocomoResults,
+    build_locomo_findings,
+    count_steps,
+    load_conversations,
+    measure_recall,
+)
 from circadia.testing.rule_based_model import RuleBasedModel
 from tests.evaluation.stand import talk, written
 
@@ -21,7 +26,7 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 async def test_evidence_tokens_and_calls_are_counted_without_a_model_and_with_one(tmp_path: Path) -> None:
     (one,) = load_conversations(written(tmp_path, [talk()]))
-    assert len(one.asked) == 2, "questions without evidence are left out"
+    assert len(one.questions) == 2, "questions without evidence are left out"
     bare, done = LocomoResults(), list[None]()
     await measure_recall([one], None, SystemClock(), bare, lambda: done.append(None))
     assert len(done) == count_steps([one]) == 3 + 2

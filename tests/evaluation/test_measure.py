@@ -8,25 +8,28 @@ from pathlib import Path
 
 import pytest
 
-from circadia.answers.index import AnswerIndex, TextVectors
+from circadia.answers.index import AnswerIndex
 from circadia.cli.eval import run_to_end
 from circadia.clock import SystemClock
 from circadia.errors import UpstreamFailed
-from circadia.evaluation.asker import Asker, EvaluationUsage
-from circadia.evaluation.comparison.arm_prompts import (
+from circadia.evaluation.arms import (
     QUESTION,
     READY,
+    Arm,
     LikelyQuestions,
     PrecomputedAnswer,
+    PreparedContext,
     ReasonedAnswer,
     RewrittenContext,
+    Trial,
     build_answer_prompt,
     build_expect_prompt,
     load_rules,
 )
-from circadia.evaluation.comparison.arms import Arm, PreparedContext, Trial
-from circadia.evaluation.comparison.dataset import Case, KeyedQuestion
-from circadia.evaluation.comparison.measure import (
+from circadia.evaluation.asker import Asker, EvaluationUsage
+from circadia.evaluation.dataset import Case, KeyedQuestion
+from circadia.evaluation.generator import generate_cases
+from circadia.evaluation.measure import (
     SIZES,
     BreakEven,
     LookupCounts,
@@ -35,11 +38,11 @@ from circadia.evaluation.comparison.measure import (
     compute_bins,
     compute_break_even,
 )
-from circadia.evaluation.report import save
-from circadia.evaluation.stateful_findings import SCRIPTED_NOTE, StatefulResults, build_stateful_findings
-from circadia.evaluation.synthetic.generator import generate_cases
-from circadia.evaluation.synthetic.scripted_model import ScriptedEvalModel
+from circadia.evaluation.report import Findings, save
+from circadia.evaluation.scripted_model import ScriptedEvalModel
+from circadia.evaluation.stateful import SCRIPTED_NOTE, build_stateful_findings
 from circadia.llm.chat_model import ModelAnswerError
+from circadia.memory.search.vectors import TextVectors
 from circadia.records.answer import MatchKind
 from circadia.testing.clock import ManualClock
 from circadia.testing.scripted_model import ScriptedChatModel
@@ -59,11 +62,11 @@ def trial(
     *,
     is_right: bool = True,
     ready: str | None = None,
-    way: MatchKind | None = None,
+    match_kind: MatchKind | None = None,
 ) -> Trial:  # fmt: skip
     return Trial(
-        arm=arm, case=0, question=question, likely=0.1 * question, hot=hot, right=is_right, ready=ready, way=way,
-        false=ready is not None and not is_right,
+        arm=arm, case=0, question=question, likely=0.1 * question, hot=hot, right=is_right, ready=ready,
+        match_kind=match_kind, false=ready is not None and not is_right,
     )  # fmt: skip
 
 
@@ -78,11 +81,12 @@ def by_hand() -> TrialResults:
     asked, nothing = EvaluationUsage(prompt=100, generated=50, calls=1), EvaluationUsage()
     prepared = PreparedContext(
         learned="", ready=(), index=AnswerIndex(same_vector), learning=EvaluationUsage(prompt=7, generated=9),
-        readying=EvaluationUsage(prompt=300, generated=200, calls=4),
+        answering=EvaluationUsage(prompt=300, generated=200, calls=4),
     )  # fmt: skip
     trials = [
         trial(Arm.NONE, 0, asked), trial(Arm.ANSWERS, 0, asked),
-        trial(Arm.NONE, 1, asked), trial(Arm.ANSWERS, 1, nothing, is_right=False, ready="hit", way=MatchKind.SIMILAR),
+        trial(Arm.NONE, 1, asked),
+        trial(Arm.ANSWERS, 1, nothing, is_right=False, ready="hit", match_kind=MatchKind.SIMILAR),
     ]  # fmt: skip
     return TrialResults(trials=trials, prepared={0: prepared})
 
@@ -161,9 +165,7 @@ async def test_hits_are_told_by_how_they_were_found_with_the_false_ones_of_each(
     assert hints.meaning.found > 0, "what is only near is shown"
     for arm in (Arm.NONE, Arm.LEARNED, Arm.WRONG_HINTS):
         assert by_arm[arm].exact.found == by_arm[arm].meaning.found == 0, "nothing was looked for"
-    (grid,) = [
-        each for each in build_stateful_findings(run_of(made, (12,))).grids if "by how they were found" in each.title
-    ]
+    (grid,) = [each for each in findings_of(made, (12,)).grids if "by how they were found" in each.title]
     rows = {row[0]: list(map(int, row[1:])) for row in grid.rows}
     assert rows.keys() == {"answers", "hints", "both"}
     assert rows["hints"] == [hints.exact.found, 0, hints.meaning.found, hints.meaning.false]
@@ -183,11 +185,10 @@ async def test_half_of_the_questions_are_asked_in_words_that_the_scripted_model_
     assert f"{HELD_BACK:.0%}" in SCRIPTED_NOTE
 
 
-def run_of(made: Stand, sizes: Sequence[int]) -> StatefulResults:
-    return StatefulResults(
-        measuring=made.measuring, asker=made.asker, cases=made.cases, arms=ARMS, sizes=sizes, scripted=False,
-        generated=True, unread=0, command="circadia eval stateful", at=SystemClock().now(),
-    )  # fmt: skip
+def findings_of(made: Stand, sizes: Sequence[int]) -> Findings:
+    return build_stateful_findings(
+        made.measuring, sizes, scripted=False, generated=True, command="circadia eval stateful", at=SystemClock().now()
+    )
 
 
 async def test_a_table_and_a_picture_have_a_place_for_each_range_that_there_is(
@@ -196,7 +197,7 @@ async def test_a_table_and_a_picture_have_a_place_for_each_range_that_there_is(
     same = [KeyedQuestion(text=each.text, key=each.key, likely=0.25) for each in generate_cases(3, 1, 5)[0].questions]
     made = stand(words, cases=[Case(name="c", context=generate_cases(3, 1)[0].context, questions=same)])
     await made.measuring.run(lambda: None)
-    found = build_stateful_findings(run_of(made, (1, 5)))
+    found = findings_of(made, (1, 5))
     (grid,) = [each for each in found.grids if "predictability" in each.title]
     assert grid.columns == ["arm", "0.25 (5)"]
     (chart,) = [each for each in found.charts if each.name == "predictability"]
@@ -294,7 +295,7 @@ def test_ctrl_c_leaves_what_was_measured(tmp_path: Path, words: TextVectors) -> 
     tally = made.measuring.tally
     assert tally.trials
     assert not tally.complete
-    found = build_stateful_findings(run_of(made, SIZES))
+    found = findings_of(made, SIZES)
     results, page, *_ = save(found, tmp_path)
     assert '"complete": false' in results.read_text("utf-8")
     assert "interrupted" in page.read_text("utf-8")

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from circadia.evaluation.plot import Chart, render_bars, save_picture
-from circadia.evaluation.report import Findings, Grid, save, show
+from circadia.evaluation.report import Chart, Findings, Grid, render_bars, save, save_picture, show
 
 WIDTH = 44
 

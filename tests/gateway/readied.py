@@ -12,7 +12,7 @@ from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import AnswerId, RandomIds
 from circadia.records.answer import Answer, AnswerBasis, AnswerFrame, AnswerUse
 from circadia.records.bank import Bank
-from circadia.records.benefit import Benefit
+from circadia.records.sleep_call import Benefit
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, BoundAgentServer, asking, bound
 
 ASKED = "What does Ann like to drink in the morning?"
@@ -62,7 +62,9 @@ class ReadyAnswerServer(BoundAgentServer):
         await self.at.server.answers.flush()
         async with self.store.begin_read() as tx:
             bank = await self.held()
-            found = await tx.answers.get_frame(bank.id, (await tx.answers.find_recent_scopes(bank.id))[0].scope)
+            found = await tx.answer_frames.get_frame(
+                bank.id, (await tx.answer_frames.find_recent_scopes(bank.id))[0].scope
+            )
             assert found is not None
             return found
 
@@ -100,14 +102,14 @@ class ReadyAnswerServer(BoundAgentServer):
     async def uses(self) -> Sequence[AnswerUse]:
         await self.at.server.answers.flush()
         async with self.store.begin_read() as tx:
-            return (await tx.answers.find_uses((await self.held()).id))[::-1]
+            return (await tx.answer_uses.find_uses((await self.held()).id))[::-1]
 
     async def counts(self) -> tuple[int, int, int, int]:
         """Return how many were served, hinted, missed and used for the first time."""
         await self.at.server.answers.flush()
         bank = await self.held()
         async with self.store.begin_read() as tx:
-            days = await tx.answers.find_days(bank.id, since=bank.created_at.date())
+            days = await tx.answer_uses.find_days(bank.id, since=bank.created_at.date())
         return tuple(  # pyright: ignore[reportReturnType]
             sum(getattr(day, name) for day in days) for name in ("served", "hints", "misses", "used")
         )

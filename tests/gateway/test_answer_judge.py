@@ -9,8 +9,8 @@ import pytest
 
 from circadia.answers.services import Match
 from circadia.clock import system_milliseconds
-from circadia.gateway.accounting.backlog import BacklogSpool
 from circadia.gateway.accounting.journal import LINES, Journal, Line
+from circadia.gateway.accounting.write_behind import BacklogSpool
 from circadia.gateway.answers.judging import JudgeLimits, ModelJudge, SameQuestions
 from circadia.ids import AgentId, AnswerId, BankId, RandomIds, SessionId
 from circadia.llm.chat_model import ModelAnswerError
@@ -58,7 +58,7 @@ class Process:
 
     async def write(self) -> None:
         async with self.store.begin_write() as tx:
-            await tx.answers.save_verdicts(self.queued)
+            await tx.answer_uses.save_verdicts(self.queued)
         self.queued.clear()
 
 

@@ -59,7 +59,7 @@ async def test_so_many_questions_are_answered_ahead_for_so_long(
             await ann.frame(chat(OTHER))
             async with ann.store.begin_write() as tx:
                 day = AnswerDay(bank_id=(await ann.held()).id, day=SystemClock().now().date(), wasted=wasted)
-                await tx.answers.add_counts([day])
+                await tx.answer_uses.add_counts([day])
             await passed(ann)
             found = await listed(ann)
     assert len(found) == made

@@ -28,9 +28,9 @@ async def test_the_first_call_of_an_end_user_is_looked_up_and_leaves_its_frame(
         await ann.at.server.answers.flush()
         bank = await ann.held("support-eve")
         async with ann.store.begin_read() as tx:
-            (seen,) = await tx.answers.find_recent_scopes(bank.id)
+            (seen,) = await tx.answer_frames.find_recent_scopes(bank.id)
             assert seen.scope.end_user == "eve"
-            (day,) = await tx.answers.find_days(bank.id, since=bank.created_at.date())
+            (day,) = await tx.answer_uses.find_days(bank.id, since=bank.created_at.date())
             assert day.misses == 1
 
 

@@ -13,16 +13,14 @@ from starlette.types import Message
 
 from circadia.agents.presence import Presence
 from circadia.clock import SystemClock, system_milliseconds
-from circadia.errors import CircadiaError, LimitReached, StillAsleep, StorageUnavailable, TargetGone
-from circadia.gateway.accounting.backlog import BacklogSpool
+from circadia.errors import LimitReached, StillAsleep, StorageUnavailable, TargetGone
 from circadia.gateway.accounting.journal import LINES, Journal, Line
-from circadia.gateway.hold.bodies import BodySpool
-from circadia.gateway.hold.gate import Admission, AsleepAgain, Gate, GateCall
-from circadia.gateway.hold.in_flight import BodiesInFlight, CallBody
-from circadia.gateway.hold.keep_alive import Ticker
+from circadia.gateway.accounting.write_behind import BacklogSpool
+from circadia.gateway.hold.bodies import BodiesInFlight, BodySpool, CallBody
 from circadia.gateway.hold.places import LocalHoldPlaces
-from circadia.gateway.hold.reply import Reply
-from circadia.gateway.mcp.reply_format import McpReplyFormat
+from circadia.gateway.hold.reply import Reply, Ticker
+from circadia.gateway.mcp.messages import McpReplyFormat
+from circadia.gateway.model_call.hold import Admission, Gate, GateCall
 from circadia.ids import AgentId, RandomIds, SessionId
 from circadia.records.agent import Agent
 from circadia.records.event import Event, EventType
@@ -72,34 +70,31 @@ class Bench:
         }  # fmt: skip
         self.signals.publish("sleep", agent.id, state)
 
-    async def hold(
-        self, agent: Agent, body: bytes = b"x", most: tuple[float, CircadiaError] | None = None
-    ) -> tuple[bytes, Admission]:
+    async def hold(self, agent: Agent, body: bytes = b"x") -> tuple[bytes, Admission]:
         reply = Reply(_swallow, McpReplyFormat(), 15.0)
         call_body = CallBody(BodiesInFlight(LimitsSettings.model_validate({})))
         call_body.content = body
         del body
-        with GateCall(
-            self.gate,
-            agent,
-            reply,
-            call_body,
+        call = GateCall(
+            agent=agent,
+            reply=reply,
+            body=call_body,
             door="mcp",
             to="",
             what="tools/call t",
             grace_seconds=2.0,
-            limit=most,
             retry_key="t",
-        ) as call:
-            while True:
-                passage = await call.admit()
-                try:
-                    await call.wait_for_turn()
-                    await call.wait_to_send()
-                    call.clear_to_send()
-                except AsleepAgain:
-                    continue
-                return call_body.hand_over(), passage
+        )
+        sent: list[tuple[bytes, Admission]] = []
+
+        async def send(admission: Admission) -> None:
+            await self.gate.wait_for_turn(call)
+            await self.gate.wait_to_send(call)
+            self.gate.clear_to_send(call)
+            sent.append((call_body.hand_over(), admission))
+
+        await self.gate.pass_call(call, send)
+        return sent[0]
 
 
 async def _swallow(message: Message) -> None:
@@ -308,14 +303,13 @@ async def test_a_disk_that_takes_no_body_refuses_the_call_with_a_clear_error(
 
 
 @pytest.mark.spec("GATE-48")
-async def test_a_hold_ends_at_its_longest_time_with_the_error_that_was_given(
-    tmp_path: Path, sqlite_store: Store
-) -> None:
+async def test_a_hold_ends_at_the_longest_time_of_its_agents_policy(tmp_path: Path, sqlite_store: Store) -> None:
     agent = agent_named("ann")
+    agent = replace(agent, policy=agent.policy.model_copy(update={"hold_max_seconds": 0.05}))
     async with bench(tmp_path, sqlite_store, [agent]) as made:
         made.set(agent, True)
-        with pytest.raises(StillAsleep, match="too long"):
-            await made.hold(agent, most=(0.05, StillAsleep("too long")))
+        with pytest.raises(StillAsleep, match=r"its call was held for 0\.05 s"):
+            await made.hold(agent)
         assert made.gate.total_held == 0
 
 
@@ -348,7 +342,7 @@ async def test_a_sleep_that_fails_to_be_stored_lets_calls_pass_again_and_loses_n
 
         async def fall_asleep() -> None:
             async with sqlite_store.begin_write() as tx:
-                await made.gate.shut(tx, replace(ann, asleep=True, generation=9))
+                await made.gate.close_for(tx, replace(ann, asleep=True, generation=9))
                 held.append(asyncio.create_task(made.hold(ann)))
                 await settled()
                 assert not held[0].done(), "nothing passes while its agent falls asleep"
@@ -367,8 +361,11 @@ async def test_a_sleep_that_fails_to_be_stored_lets_calls_pass_again_and_loses_n
 async def gate_call(made: Bench, agent: Agent) -> AsyncGenerator[GateCall]:
     body = CallBody(BodiesInFlight(LimitsSettings.model_validate({})))
     reply = Reply(_swallow, McpReplyFormat(), 15.0)
-    with GateCall(made.gate, agent, reply, body, door="mcp", to="", what="tools/call t", grace_seconds=2.0) as call:
+    call = GateCall(agent=agent, reply=reply, body=body, door="mcp", to="", what="tools/call t", grace_seconds=2.0)
+    try:
         yield call
+    finally:
+        made.gate.leave(call)
 
 
 @asynccontextmanager
@@ -376,12 +373,12 @@ async def woken_call(made: Bench, agent: Agent, *, has_turn: bool) -> AsyncGener
     """Yield a held call after its wake: still being prepared, or with its turn and without a connection."""
     async with gate_call(made, agent) as call:
         made.set(agent, True)
-        admitting = asyncio.create_task(call.admit())
+        admitting = asyncio.create_task(made.gate.admit(call))
         await settled()
         made.set(agent, False)
         assert (await admitting).was_held
         if has_turn:
-            await call.wait_for_turn()
+            await made.gate.wait_for_turn(call)
         yield call
 
 
@@ -395,9 +392,9 @@ async def test_a_call_that_comes_after_the_wake_waits_behind_a_held_one_that_is_
         later = asyncio.create_task(made.hold(agent))
         await settled()
         assert not later.done()
-        await first.wait_for_turn()
-        await first.wait_to_send()
-        first.clear_to_send()
+        await made.gate.wait_for_turn(first)
+        await made.gate.wait_to_send(first)
+        made.gate.clear_to_send(first)
         assert not (await later)[1].was_held
         assert (await made.hold(agent))[1] == Admission(), "with nobody before it, a call waits for nothing"
 
@@ -407,11 +404,11 @@ async def test_a_call_that_comes_after_the_wake_waits_behind_a_held_one_that_is_
 async def test_a_held_call_that_does_not_get_ready_is_passed_by_the_others(
     tmp_path: Path, sqlite_store: Store, monkeypatch: pytest.MonkeyPatch, has_turn: bool
 ) -> None:
-    monkeypatch.setattr("circadia.gateway.hold.lines.ORDER_SECONDS", 0.05)
+    monkeypatch.setattr("circadia.gateway.model_call.hold.ORDER_SECONDS", 0.05)
     agent = agent_named("ann")
     async with bench(tmp_path, sqlite_store, [agent]) as made, woken_call(made, agent, has_turn=has_turn) as stuck:
         async with asyncio.timeout(30):
             await asyncio.gather(*(made.hold(agent) for _ in range(3)))
-        await stuck.wait_for_turn()
-        await stuck.wait_to_send()
-        stuck.clear_to_send()
+        await made.gate.wait_for_turn(stuck)
+        await made.gate.wait_to_send(stuck)
+        made.gate.clear_to_send(stuck)

@@ -5,7 +5,7 @@ import gc
 
 import pytest
 
-from circadia.gateway.mcp.slot import ChildSupervisor
+from circadia.gateway.mcp.child import ChildSupervisor
 from tests.gateway.test_mcp_stdio import at, ended, pid
 from tests.mcp_server.manual_clock import ManualClock
 

@@ -10,7 +10,7 @@ import pytest
 
 from circadia.memory.context import HEAD, STABLE_HEAD
 from circadia.records.bank import Trust
-from circadia.records.end_user import shorten_name
+from circadia.records.conversation import shorten_name
 from tests.gateway.bound_agent import CHAT, MESSAGES, asking, bound, chat, fenced, token_of
 
 MAX_CHARACTERS = 100_000

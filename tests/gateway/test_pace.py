@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from circadia.gateway.hold.pace import Pace
+from circadia.gateway.hold.places import Pace
 
 CROWD = 800
 
@@ -36,7 +36,7 @@ async def test_a_crowd_goes_on_in_the_order_in_which_it_came() -> None:
 
 
 async def test_at_any_time_16_of_a_crowd_are_made_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("circadia.gateway.hold.pace.SLOT_SECONDS", 3600.0)  # a machine that stalls gives no slot away
+    monkeypatch.setattr("circadia.gateway.hold.places.SLOT_SECONDS", 3600.0)  # a machine that stalls gives no slot away
     crowd = Crowd(Pace())
     tasks = [asyncio.create_task(crowd.one(number)) for number in range(CROWD)]
     while crowd.ready < CROWD:
@@ -92,7 +92,7 @@ async def test_a_later_crowd_goes_on_too(rounds: int) -> None:
 async def test_a_slot_that_is_granted_to_one_that_is_just_cancelled_goes_to_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("circadia.gateway.hold.pace.SLOT_SECONDS", 3600.0)
+    monkeypatch.setattr("circadia.gateway.hold.places.SLOT_SECONDS", 3600.0)
     pace = Pace()
     taken = [await pace.slot() for _ in range(16)]
     gone = asyncio.create_task(pace.slot())

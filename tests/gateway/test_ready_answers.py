@@ -327,7 +327,7 @@ async def test_what_was_right_under_a_clock_that_was_set_back_since_hides_nothin
             for at in range(LAST)
         ]  # fmt: skip
         async with ann.store.begin_write() as tx:
-            await tx.answers.record_uses(before)
+            await tx.answer_uses.record_uses(before)
         for _ in range(2):
             assert (await ann.ask(chat(ASKED))).outcome == "hit"
         await _judge(ann, right=False)
@@ -340,7 +340,7 @@ async def _judge(ann: ReadyAnswerServer, *, right: bool) -> None:
     for use in await ann.uses():
         if use.right is None:
             async with ann.store.begin_write() as tx:
-                await tx.answers.save_judgment(use.bank_id, use.id, right=right, at=SystemClock().now())
+                await tx.answer_uses.save_judgment(use.bank_id, use.id, right=right, at=SystemClock().now())
 
 
 @pytest.mark.spec("ANS-03", "ANS-04")

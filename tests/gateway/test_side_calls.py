@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from circadia.gateway.dialects.base import ModelRequest
-from circadia.gateway.memory.side_calls import SideCalls
+from circadia.gateway.memory.conversations import SideCalls
 from circadia.ids import AgentId
 from circadia.testing.clock import ManualClock
 from circadia.testing.upstream import MockUpstream

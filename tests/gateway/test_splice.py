@@ -35,6 +35,12 @@ def load(text: str) -> object:
     return json.loads(text.removeprefix("\ufeff"))
 
 
+def root(text: str) -> splice.JsonSpan:
+    start = splice.value_start(text)
+    value, end = json.JSONDecoder().raw_decode(text, start)
+    return splice.JsonSpan(start, end, value)
+
+
 def assert_only_inserted(before: str, after: str) -> None:
     old, new = before.encode(), after.encode()
     start = next((i for i in range(len(old)) if old[i] != new[i]), len(old))
@@ -48,37 +54,37 @@ def assert_only_inserted(before: str, after: str) -> None:
 def test_inserting_a_member_equals_the_edit_of_the_object(text: str, key: str, value: object) -> None:
     before = load(text)
     assert isinstance(before, dict)
-    after = splice.insert_member(text, splice.root_value(text), key, value)
+    after = splice.insert_member(text, root(text), key, value)
     assert load(after) == {**before, key: value}
     assert_only_inserted(text, after)
 
 
-@given(text=written(st.lists(VALUES, max_size=5)), value=VALUES)
-def test_appending_an_element_equals_the_edit_of_the_array(text: str, value: object) -> None:
+@given(text=written(st.lists(VALUES, max_size=5)), addition=st.text())
+def test_a_slot_in_an_array_takes_one_more_element(text: str, addition: str) -> None:
     before = load(text)
     assert isinstance(before, list)
-    after = splice.append_element(text, splice.root_value(text), value)
-    assert load(after) == [*before, value]
+    after = splice.fill_slots(text, (splice.slot_in_array(text, root(text), {"text": "%"}), addition))
+    assert load(after) == [*before, {"text": addition}]
     assert_only_inserted(text, after)
 
 
 @given(text=written(st.text()), addition=st.text())
-def test_appending_to_a_string_equals_the_edit_of_the_string(text: str, addition: str) -> None:
-    after = splice.append_text(text, splice.root_value(text), addition)
+def test_a_slot_in_a_string_takes_more_text(text: str, addition: str) -> None:
+    after = splice.fill_slots(text, (splice.slot_in_string(root(text), ""), addition))
     assert load(after) == f"{load(text)}{addition}"
     assert_only_inserted(text, after)
 
 
-@given(text=written(OBJECTS), value=VALUES, data=st.data())
-def test_replacing_a_value_leaves_all_around_it(text: str, value: object, data: st.DataObject) -> None:
+@given(text=written(OBJECTS), addition=st.text(), data=st.data())
+def test_replacing_a_value_leaves_all_around_it(text: str, addition: str, data: st.DataObject) -> None:
     before = as_object(load(text))
     if not before:
         return
     key = data.draw(st.sampled_from(sorted(before)))
-    place = splice.member(text, splice.root_value(text).start, key)
+    place = splice.member(text, splice.value_start(text), key)
     assert place is not None
-    after = splice.replace(text, place, value)
-    assert load(after) == {**before, key: value}
+    after = splice.fill_slots(text, (splice.slot_replacing(place), addition))
+    assert load(after) == {**before, key: addition}
     assert after.startswith(text[: place.start])
     assert after.endswith(text[place.end :])
 
@@ -86,17 +92,14 @@ def test_replacing_a_value_leaves_all_around_it(text: str, value: object, data: 
 @given(text=written(OBJECTS))
 def test_members_are_found_where_they_stand(text: str) -> None:
     found = {
-        key: json.loads(text[place.start : place.end])
-        for key, place in splice.members(text, splice.root_value(text).start)
+        key: json.loads(text[place.start : place.end]) for key, place in splice.members(text, splice.value_start(text))
     }
     assert found == load(text)
 
 
 @given(text=written(st.lists(VALUES, max_size=5)))
 def test_elements_are_found_where_they_stand(text: str) -> None:
-    found = [
-        json.loads(text[place.start : place.end]) for place in splice.elements(text, splice.root_value(text).start)
-    ]
+    found = [json.loads(text[place.start : place.end]) for place in splice.elements(text, splice.value_start(text))]
     assert found == load(text)
 
 
@@ -122,7 +125,7 @@ def test_a_number_of_any_length_is_passed_over() -> None:
 )
 def test_broken_text_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError):
-        list(splice.members(text, splice.root_value(text).start))
+        list(splice.members(text, splice.value_start(text)))
 
 
 @pytest.mark.parametrize("text", ["[1 2]", "[1,]", "{}", "[1,2"])
@@ -133,4 +136,4 @@ def test_a_broken_array_is_a_value_error(text: str) -> None:
 
 def test_nesting_that_exhausts_the_stack_is_a_value_error() -> None:
     with pytest.raises(ValueError):
-        splice.root_value("[" * 100_000)
+        list(splice.elements("[" * 100_000, 0))

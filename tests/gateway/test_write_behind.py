@@ -9,8 +9,8 @@ import pytest
 
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.errors import StorageUnavailable
-from circadia.gateway.accounting.backlog import BacklogSpool
 from circadia.gateway.accounting.journal import LINES, Journal, Line
+from circadia.gateway.accounting.write_behind import BacklogSpool
 from circadia.gateway.answers.answer_book import ENTRIES, AnswerBookEntry
 from circadia.ids import AgentId, BankId, CallId, ConversationId, RandomIds
 from circadia.memory.capture.recorder import Exchange, Utterance

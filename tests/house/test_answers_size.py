@@ -10,9 +10,9 @@ from tests.house.tree import shown, syntax
 SOURCE = Path(__file__).parents[2] / "src" / "circadia"
 LAYERS = (
     "answers/*.py", "sleeptime/answers/*.py", "sleeptime/operations/precompute.py", "memory/search/later_rows.py",
-    "gateway/answers/*.py", "server/answers_wiring.py", "stores/answers.py", "stores/sql/answer*.py",
-    "records/answer.py", "settings/answers.py", "api/sleeptime/answer*.py", "cli/answers.py",
-    "client/ready_answers.py",
+    "gateway/answers/*.py", "server/gateway_wiring.py", "stores/sql/answer*.py",
+    "records/answer.py", "settings/answers.py", "api/answers.py", "cli/answers.py",
+    "client/memory.py",
 )  # fmt: skip
 
 

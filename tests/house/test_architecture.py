@@ -35,6 +35,12 @@ def test_each_journey_has_at_most_twelve_steps_that_name_their_file() -> None:
         assert all(".py`" in step for step in journeys[name]), name
 
 
+def test_the_page_on_a_held_call_shows_the_lines_that_decide() -> None:
+    page = (DOCS / "concepts/held-call.md").read_text("utf-8")
+    (shown_lines,) = re.findall(r"^```text\n(.*?)^```$", page, re.M | re.S)
+    assert shown_lines in (SOURCE / "gateway/model_call/hold.py").read_text("utf-8")
+
+
 def test_contributing_names_the_rooms_of_each_package() -> None:
     text = next(part.text for part in parts(ROOT / "CONTRIBUTING.md") if part.heading == "Rooms")
     rows = [coded(line) for line in text.splitlines() if line.startswith("| `")]

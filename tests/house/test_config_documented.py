@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from circadia.settings import Settings
-from circadia.settings.yaml_parsing import parse_yaml
+from circadia.settings.load import parse_yaml
 from tests.cli.config_page import default
 from tests.house.tree import REFERENCE, SOURCE, blocks, coded, pages, parts, python_files, shown
 

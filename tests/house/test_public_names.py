@@ -5,7 +5,7 @@ import inspect
 import re
 
 import circadia
-from circadia import Client
+from circadia.client.calls import Client
 from tests.house.tree import REFERENCE, Part, coded, parts
 
 

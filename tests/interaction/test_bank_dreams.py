@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from circadia.memory.transfer.copying import copy_bank
+from circadia.memory.transfer.importer import copy_bank
 from circadia.server import dream_runner
 from tests.cli.test_dream import SAID
 from tests.interaction.live import Live

@@ -19,7 +19,7 @@ from circadia.clock import Clock, SystemClock
 from circadia.ids import MemberId, hash_token
 from circadia.records.member import Member, Role
 from circadia.server.membership import build_token_check
-from circadia.testing import ManualClock
+from circadia.testing.clock import ManualClock
 from tests.fixtures.leap_clock import LeapClock
 from tests.fixtures.postgres import PostgresServer
 from tests.gateway.bound_agent import chat

@@ -33,7 +33,7 @@ class ConversationEndSignals(LocalSignals):
 def ends(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, object]]:
     """Return a list that fills with the ends of conversations of which the test's servers are told."""
     monkeypatch.setattr(ConversationEndSignals, "ends", [], raising=False)
-    monkeypatch.setattr("circadia.server.redis_wiring.LocalSignals", ConversationEndSignals)
+    monkeypatch.setattr("circadia.server.cluster_wiring.LocalSignals", ConversationEndSignals)
     return ConversationEndSignals.ends
 
 

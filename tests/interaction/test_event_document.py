@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from circadia.records.event import EventType
-from circadia.records.event_data import AnswerTrust, EventData, OperationSuspension
+from circadia.records.event import AnswerTrust, EventData, EventType, OperationSuspension
 from tests.interaction.live import Live, live
 
 BANK = {"bank": "support", "bank_id": "bnk_1"}

@@ -8,9 +8,9 @@ import httpx2
 import pytest
 
 from circadia.errors import ConfigError
-from circadia.forward_proxy import find_forward_proxy
-from circadia.llm.model_spec import ModelSpec
+from circadia.llm.models import ModelSpec
 from circadia.llm.provider_model import build_http_client
+from circadia.network import find_forward_proxy
 from circadia.wake.launchers.base import LaunchFailed
 from tests.fixtures.certificates import served
 from tests.fixtures.forward_proxy import forward_proxy

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from circadia.stores.sql import index_delta, searchable
+from circadia.stores.sql import banks as sql_banks
+from circadia.stores.sql import searchable
 from tests.interaction.live import ADMIN, Live, live
 
 
@@ -62,7 +63,7 @@ async def test_the_search_after_one_episode_was_forgotten_reads_none_of_the_othe
         return made(row)
 
     made = searchable.build_index_entry
-    for module in (index_delta, searchable):
+    for module in (sql_banks, searchable):
         monkeypatch.setattr(module, "build_index_entry", counted)
     async with live(tmp_path) as running:
         ids = await filled(running, "team", 30)

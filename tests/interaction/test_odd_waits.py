@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from circadia.errors import StorageUnavailable
-from circadia.stores.sql.deliveries import SqlDeliveries
+from circadia.stores.sql.deliveries import Deliveries
 from tests.fixtures.leap_clock import LeapClock
 from tests.interaction.live import live
 
@@ -39,7 +39,7 @@ async def test_woken_calls_go_on_without_the_number_of_messages_that_cannot_be_c
         await at.sleeping(True)
         pending = [asyncio.create_task(at.answered(token)) for _ in range(3)]
         await at.held(3)
-        monkeypatch.setattr(SqlDeliveries, "count_unread", fails)
+        monkeypatch.setattr(Deliveries, "count_unread", fails)
         await at.sleeping(False)
         assert [(await call)[0] for call in pending] == [200] * 3
     for request in at.upstream.requests:

@@ -14,7 +14,7 @@ from circadia.ids import BankId, PassId
 from circadia.jobs.leased_jobs import LeasedJobs
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.stores.base import Store, Tx
-from circadia.testing import ManualClock
+from circadia.testing.clock import ManualClock
 
 LEASE_SECONDS = 15.0
 

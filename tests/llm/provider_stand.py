@@ -12,8 +12,7 @@ from pydantic import BaseModel
 from circadia.clock import SystemClock
 from circadia.llm import openai_model
 from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
-from circadia.llm.model_spec import ModelSpec, Reasoning
-from circadia.llm.models import open_model
+from circadia.llm.models import ModelSpec, Reasoning, open_model
 from circadia.llm.prices import PriceList
 from circadia.llm.provider_model import ProviderModel, build_http_client
 from circadia.llm.providers import Api

@@ -15,8 +15,7 @@ from pydantic import BaseModel
 from circadia.clock import SystemClock
 from circadia.llm import local, local_weights
 from circadia.llm.chat_model import ModelAnswerError
-from circadia.llm.model_spec import ModelSpec, Reasoning
-from circadia.llm.models import open_model
+from circadia.llm.models import ModelSpec, Reasoning, open_model
 from circadia.llm.providers import Api
 from circadia.llm.usage import Usage
 from circadia.testing.upstream import MockUpstream

@@ -27,7 +27,7 @@ from circadia.agents.threads import ThreadService
 from circadia.agents.waits import Waits
 from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.ids import RandomIds, hash_token
-from circadia.mcp_server.app import McpParts, McpServer
+from circadia.mcp_server.app import McpContext, McpServer
 from circadia.memory.banks import NewBank
 from circadia.memory.blocks import BlockAuthor, BlockUpdate
 from circadia.memory.embedding.bundled import BundledEmbedder
@@ -35,7 +35,7 @@ from circadia.memory.services import MemoryServices
 from circadia.records.agent import Agent, Cause, SleepEvent, WakeEvent
 from circadia.records.bank import BankPolicy
 from circadia.records.principal import Principal
-from circadia.server.dream_folders import ConfiguredFolders
+from circadia.server.dream_wiring import ConfiguredFolders
 from circadia.server.memory_wiring import build_memory_services
 from circadia.server.sleeptime_wiring import build_sleeptime
 from circadia.server.wake_wiring import build_agent_services, build_wake_services
@@ -299,8 +299,8 @@ async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stan
     memory = build_memory_services(settings, clock, ids, events, BundledEmbedder())
     asked = DreamRequests(clock, ids, events, settings.dreams)
     server = McpServer(
-        McpParts(
-            store=store, clock=clock, signals=signals, threads=threads, waits=waits, presence=presence,
+        McpContext(
+            store=store, clock=clock, threads=threads, waits=waits,
             confirmer=SleepConfirmer(clock, store, signals, presence, None), settings=settings, wake=tier,
             memory=memory, sleeptime=build_sleeptime(settings, clock, ids, memory),
             folders=ConfiguredFolders(asked, settings, {}, (None, None), clock),

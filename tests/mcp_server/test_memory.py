@@ -11,7 +11,7 @@ from circadia.ids import EpisodeId, NoteId
 from circadia.mcp_server.tools import TOOLS
 from circadia.memory.search.terms import stored_terms
 from circadia.records.bank import Trust
-from circadia.records.end_user import shorten_name
+from circadia.records.conversation import shorten_name
 from circadia.records.note import Note, NoteKind
 from tests.mcp_server.stand import ERAS, refused, stand, structured, text
 

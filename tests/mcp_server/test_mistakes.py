@@ -8,7 +8,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from circadia.errors import InvalidRequest
-from circadia.mcp_server.arguments import read_arguments
+from circadia.mcp_server.tool import read_arguments
 from circadia.mcp_server.tools import RETHINK_TOOLS, TOOLS, Tool
 from tests.mcp_server.stand import ERAS, Stand, refused, stand, structured
 

@@ -2,11 +2,11 @@
 
 import json
 import re
+from inspect import get_annotations
 
 import jsonschema
 import pytest
 
-from circadia.mcp_server.arguments import output_schema
 from circadia.mcp_server.tools import TOOLS, Tool
 from tests.house.tree import REFERENCE, Part, coded, parts
 
@@ -37,6 +37,6 @@ def test_the_answer_that_the_page_shows_for_a_tool_is_one_that_it_can_give(tool:
     shown = re.search(r"```json\n(.*?)```", text, re.S) or re.search(r"`(\{.*\})`", text)
     assert shown is not None
     answer = json.loads(shown[1])
-    schema = output_schema(tool.answer)
+    schema = get_annotations(tool.run)["return"].model_json_schema(by_alias=True, mode="serialization")
     jsonschema.validate(answer, schema)
     assert set(answer) == set(schema["properties"])

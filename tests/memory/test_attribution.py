@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from circadia.memory.capture.attribution import RecentTexts
 from circadia.memory.capture.fingerprints import fingerprints, pack_hashes
 from circadia.records.bank import Trust
-from circadia.records.provenance import Provenance
+from circadia.records.episode import Provenance
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -16,7 +16,7 @@ from circadia.memory.capture.fingerprints import (
     unpack_hashes,
 )
 from circadia.records.bank import Trust
-from circadia.records.provenance import Provenance
+from circadia.records.episode import Provenance
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 LONGEST_STEP_SECONDS = 0.05

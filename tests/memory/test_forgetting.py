@@ -117,16 +117,16 @@ async def test_where_there_is_nothing_to_forget_only_what_is_ready_goes(world: W
         made = replace(made, rests=replace(made.rests, generation=(await world.present()).generation))
         async with world.store.begin_write() as tx:
             assert await tx.answers.put([made])
-            await tx.answers.record_uses([use("u", made)])
-            await tx.answers.save_frames([frame(world.bank.id)])
+            await tx.answer_uses.record_uses([use("u", made)])
+            await tx.answer_frames.save_frames([frame(world.bank.id)])
         generation = (await world.present()).generation
         assert await forgotten(world, ids) == ForgetCounts(episodes=0, notes=0, versions=0)
         async with world.store.begin_read() as tx:
             of = world.bank.id
             left = (
                 await tx.answers.find_live(of),
-                await tx.answers.find_uses(of),
-                await tx.answers.find_recent_scopes(of),
+                await tx.answer_uses.find_uses(of),
+                await tx.answer_frames.find_recent_scopes(of),
             )
         assert [*map(len, left)] == [0, 0, 0], "something may have been asked and answered that is no episode"
         assert (await world.present()).generation > generation, "and what is being made of it is not kept"
@@ -142,16 +142,16 @@ async def test_ready_answers_of_the_bank_go_with_their_uses_and_frames(world: Wo
     async def kept(tx: Tx, bank: Bank) -> list[int]:
         found = (
             await tx.answers.find_live(bank.id),
-            await tx.answers.find_uses(bank.id),
-            await tx.answers.find_recent_scopes(bank.id),
+            await tx.answer_uses.find_uses(bank.id),
+            await tx.answer_frames.find_recent_scopes(bank.id),
         )
         return [len(each) for each in found]
 
     async with world.store.begin_write() as tx:
         for each in made:
             await tx.answers.put([each])
-            await tx.answers.record_uses([use(f"u_{each.id}", each)])
-            await tx.answers.save_frames([frame(each.bank_id)])
+            await tx.answer_uses.record_uses([use(f"u_{each.id}", each)])
+            await tx.answer_frames.save_frames([frame(each.bank_id)])
         await forget(tx, world.bank, [said], dry_run=True)
         assert await kept(tx, world.bank) == [1, 1, 1]
         await forget(tx, world.bank, [said])

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from circadia.memory.search.columns import Array
-from circadia.memory.search.index import BankIndex
+from circadia.memory.search.index import BankIndex, Question
 from circadia.memory.search.later_rows import LaterRows
-from circadia.memory.search.question import Question
 from circadia.memory.search.terms import question_stems, stored_terms
 from circadia.memory.search.vectors import stored_vector
 from circadia.records.index_entry import BankHeads, IndexEntry, Layer
@@ -104,7 +103,8 @@ def test_in_a_bank_that_is_about_one_thing_the_bars_are_higher() -> None:
     index, heads = BankIndex(), BankHeads(30, 0)
     index.add(Layer.EPISODES, [row(at, f"Ann lives in town{at}", NEAR) for at in range(1, 31)])
     index.add(Layer.EPISODES, [row(31, "hello")])
-    assert index.find_later_rows(heads, heads, asked(HOME)).bars.doubted > later([row(12, "hello")]).bars.doubted
+    found = index.find_later_rows(heads, heads, asked(HOME))
+    assert found.thresholds.doubted > later([row(12, "hello")]).thresholds.doubted
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from circadia.memory.search.vectors import stored_vector
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.index_entry import IndexEntry
 from circadia.stores.base import Store
-from circadia.stores.sql import index_delta, searchable
+from circadia.stores.sql import banks as sql_banks
+from circadia.stores.sql import searchable
 from tests.memory.steps import least_steps
 from tests.memory.world import EMBEDDER, World, span, vector
 
@@ -51,7 +52,7 @@ def rows_read(monkeypatch: pytest.MonkeyPatch) -> Generator[list[int]]:
 
     made = searchable.build_index_entry
     with monkeypatch.context() as patched:
-        for module in (index_delta, searchable):
+        for module in (sql_banks, searchable):
             patched.setattr(module, "build_index_entry", counted)
         yield read
 

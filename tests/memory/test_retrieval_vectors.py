@@ -1,12 +1,13 @@
 """Vectors that come into an index after their rows: from both ends, and looked for only once some were written."""
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection
 
 from circadia.memory.search import retrieval
-from circadia.stores.sql import index_delta
+from circadia.stores.sql import banks as sql_banks
 from circadia.stores.sql.statement import Statement
 from tests.memory.world import EMBEDDER, World, vector
 
@@ -37,15 +38,15 @@ async def test_rows_without_vectors_are_looked_at_again_only_once_some_have_been
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[int] = []
-    real = index_delta.fetch_vectors
+    real = sql_banks.fetch_vectors
 
     def counted(
-        connection: Connection, statement: Statement, numbers: Collection[int]
+        connection: Connection, statement: Statement[Any], numbers: Collection[int]
     ) -> Mapping[int, tuple[bytes, str]]:
         looked.append(len(numbers))
         return real(connection, statement, numbers)
 
-    monkeypatch.setattr(index_delta, "fetch_vectors", counted)
+    monkeypatch.setattr(sql_banks, "fetch_vectors", counted)
     monkeypatch.setattr(retrieval, "WAITING", 2)
     for at in range(9):
         await world.remember(f"episode {at}")

@@ -108,7 +108,7 @@ async def test_on_sqlite_no_statement_takes_more_work_when_more_is_stored_and_no
 ) -> None:
     growing = await find_growing(statements, "sqlite", sqlite_worlds)
     stopping = [each.text for each in growing if each.in_loop and find_reason(each.text, IN_LOOP) is None]
-    assert not stopping, f"{len(stopping)} run in the event loop; make them LongWork:\n" + "\n".join(stopping)
+    assert not stopping, f"{len(stopping)} run in the event loop; pass short=False:\n" + "\n".join(stopping)
     check(growing)
 
 

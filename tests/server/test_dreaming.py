@@ -10,7 +10,7 @@ import pytest
 from circadia.errors import ConfigError
 from circadia.server.sleeptime_wiring import build_sleep_models, explain_missing_model
 from circadia.settings.load import settings_from
-from circadia.testing import ManualClock
+from circadia.testing.clock import ManualClock
 
 OPENAI = {"base_url": "https://api.openai.com", "key_env": "KEY"}
 OWN = {"base_url": "http://127.0.0.1:9000"}
@@ -25,7 +25,7 @@ async def stack() -> AsyncIterator[AsyncExitStack]:
 
 def mind_of(stack: AsyncExitStack, **settings: Any) -> tuple[str, str] | None:
     """Return upstream and name of the model that these settings give."""
-    mind, _ = build_sleep_models(settings_from(settings), lambda _, name: name, ManualClock(), stack)
+    mind, _ = build_sleep_models(settings_from(settings), {"KEY": "a key"}, ManualClock(), stack)
     return None if mind is None else (mind.upstream, mind.name)
 
 
@@ -71,7 +71,7 @@ async def test_a_model_that_agents_use_too_is_warned_of(
 @pytest.mark.spec("SLEEP-14", "SLEEP-20")
 async def test_an_operation_may_have_a_model_of_its_own(stack: AsyncExitStack) -> None:
     _, named = build_sleep_models(
-        settings_from({"upstreams": {"openai": OPENAI}}), lambda _, name: name, ManualClock(), stack
+        settings_from({"upstreams": {"openai": OPENAI}}), {"KEY": "a key"}, ManualClock(), stack
     )
     assert named is not None
     assert named("gpt-5").name == "gpt-5"

@@ -6,7 +6,7 @@ import pytest
 
 from circadia.errors import ConfigError
 from circadia.settings import load_settings
-from circadia.settings.yaml_parsing import parse_yaml
+from circadia.settings.load import parse_yaml
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from circadia.records.schedule import (
     RoutineSpec,
     Weekday,
 )
-from circadia.settings.djinnbot import DjinnbotScheduleSettings
+from circadia.settings.schedule import DjinnbotScheduleSettings
 from circadia.settings.sleeptime import SleepScheduleSettings
 
 OURS = """

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-import orjson
 from pydantic import BaseModel
 
 from circadia.answers.lookup import AnswerLookup
@@ -15,9 +14,8 @@ from circadia.answers.question_drafts import AnswerServices
 from circadia.answers.services import LookupResult
 from circadia.clock import Clock
 from circadia.gateway.answers.drafting import GatewayAnswerDrafter
-from circadia.gateway.calls.model_call import Provider
-from circadia.gateway.calls.upstream import Upstream, provider_headers
-from circadia.gateway.codecs.frame import VolatileSpans
+from circadia.gateway.calls.upstream import Provider, Upstream, provider_headers
+from circadia.gateway.dialects.frames import VolatileSpans
 from circadia.gateway.dialects.registry import build_dialects
 from circadia.gateway.wire.base import Origin
 from circadia.gateway.wire.pool import ConnectionPool
@@ -36,14 +34,17 @@ from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.server.memory_wiring import build_memory_services
 from circadia.settings import Settings, UpstreamSettings
 from circadia.settings.answers import AnswersSettings
-from circadia.sleeptime.answers.phrasing import PredictedQuestion, Predictions
+from circadia.settings.sleeptime import SleeptimeSettings
+from circadia.sleeptime.answers.prediction import PredictedQuestion, Predictions, QuestionVerdicts
 from circadia.sleeptime.answers.sampling import SameAnswerVerdict
-from circadia.sleeptime.answers.verdicts import QuestionVerdicts
 from circadia.sleeptime.budget.model_calls import Limit, PassModelClient, PassPreempted, PendingQuestions
-from circadia.sleeptime.engine.pass_runner import PassOutcome, PassRunner
+from circadia.sleeptime.engine.pass_outcome import PassOutcome
+from circadia.sleeptime.engine.pass_runner import PassRunner, SleepParts
+from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.operations.precompute import Precompute
 from circadia.sleeptime.publish.effects import Effects
 from circadia.sleeptime.publish.publisher import Publisher
+from circadia.sleeptime.triggers.pass_lifecycle import PassLifecycle
 from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
@@ -179,9 +180,9 @@ class Hall:
         """Have a call of the agent seen, as the gateway does."""
         call = {"model": model, "messages": [{"role": "system", "content": "Be short."}], **body}
         asked = {**call, "messages": [*call["messages"], {"role": "user", "content": "Hi!"}]}
-        voice = self.provider.dialects["chat_completions"].answer_codec
-        assert voice is not None
-        framed = voice.frame_call(orjson.dumps(asked), VolatileSpans())
+        codec = self.provider.dialects["chat_completions"].answer_codec
+        assert codec is not None
+        framed = codec.frame_call({**asked}, VolatileSpans())
         assert framed is not None
         scope = AnswerScope(agent_id=AgentId(f"agt_{agent}"), end_user=user, frame=framed.digest)
         frame = AnswerFrame(
@@ -189,7 +190,7 @@ class Hall:
             dialect="chat_completions", model=model, body=framed.body, at=self.clock.now(),
         )  # fmt: skip
         async with self.store.begin_write() as tx:
-            await tx.answers.save_frames([frame])
+            await tx.answer_frames.save_frames([frame])
         return frame
 
     async def run(self, mind: ChatModel | None, *, stop: asyncio.Event | None = None, **more: Any) -> PassOutcome:
@@ -224,23 +225,39 @@ class Hall:
         asking = None
         if mind is not None:
             asking = PassModelClient(
-                self.clock, self.ids, self.store, mind, run, self.limits, stop=stop, flying=self.flying, alone=True
+                self.clock,
+                self.ids,
+                self.store,
+                mind,
+                run,
+                self.limits,
+                stop=stop,
+                open_questions=self.flying,
+                alone=True,
             )
-        publisher = Publisher(self.clock, Effects(self.clock, self.memory))
-        running = PassRunner(
-            self.clock, self.store, publisher, [Precompute()] if mind is not None else [], (),
-            asking, go_on, retrieval=self.memory.retrieval, readying=self.readying(),
-        )  # fmt: skip
+        operations = [Precompute()] if mind is not None else []
+        running = PassRunner(self.clock, self.parts(answer_services=self.readying()), operations, asking, go_on)
         outcome = await running.run_pass(run, self.bank)
         async with self.store.begin_write() as tx:
             ended = replace(outcome.run, status=outcome.status, ended_at=self.clock.now(), detail=outcome.detail)
             assert await tx.passes.save(ended, origin=outcome.run)
         return outcome
 
+    def parts(self, **more: Any) -> SleepParts:
+        """Return what passes over the bank run with."""
+        signals, settings = LocalSignals(), SleeptimeSettings.model_validate({})
+        rows = PassLifecycle(self.clock, self.ids, EventLog(self.clock, signals))
+        publisher = Publisher(self.clock, Effects(self.clock, self.memory))
+        tier = SleeptimeService(self.clock, self.memory.events, settings, rows, publisher)
+        return SleepParts(
+            store=self.store, signals=signals, ids=self.ids, sleeptime=tier, operations=lambda _, __, ___: [],
+            retrieval=self.memory.retrieval, **more,
+        )  # fmt: skip
+
     def readying(self) -> AnswerServices:
         """Return what a new process would make answers ready with."""
         return AnswerServices(
-            ahead=GatewayAnswerDrafter(self.clock, self.store, self.memory, self.lookup, {"mock": self.provider}),
+            drafter=GatewayAnswerDrafter(self.clock, self.store, self.memory, self.lookup, {"mock": self.provider}),
             validator=self._answer_lookup(), settings=self.settings, clock=self.clock, ids=self.ids,
         )  # fmt: skip
 
@@ -269,14 +286,16 @@ class Hall:
             phrasing=phrasing or question, way=way, served=True, at=self.clock.now(),
         )  # fmt: skip
         async with self.store.begin_write() as tx:
-            new = await tx.answers.record_uses([use])
-            await tx.answers.add_counts([AnswerDay(bank_id=self.bank.id, day=use.at.date(), served=1, used=len(new))])
+            new = await tx.answer_uses.record_uses([use])
+            await tx.answer_uses.add_counts(
+                [AnswerDay(bank_id=self.bank.id, day=use.at.date(), served=1, used=len(new))]
+            )
         return use
 
     async def day(self) -> AnswerDay:
         """Return the sums of the last week's counts."""
         async with self.store.begin_read() as tx:
-            days = await tx.answers.find_days(self.bank.id, since=(self.clock.now() - timedelta(days=7)).date())
+            days = await tx.answer_uses.find_days(self.bank.id, since=(self.clock.now() - timedelta(days=7)).date())
         names = ("made", "used", "wasted", "wasted_tokens", "right", "wrong")
         sums = {name: sum(getattr(each, name) for each in days) for name in names}
         return AnswerDay(bank_id=self.bank.id, day=self.clock.now().date(), **sums)

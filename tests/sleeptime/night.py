@@ -19,7 +19,8 @@ from circadia.records.episode import Episode
 from circadia.records.note import Note
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.sleeptime.budget.model_calls import PassModelClient
-from circadia.sleeptime.engine.pass_runner import PassOutcome, PassRunner
+from circadia.sleeptime.engine.pass_outcome import PassOutcome
+from circadia.sleeptime.engine.pass_runner import PassRunner
 from circadia.sleeptime.grounding.change_rules import Rule
 from circadia.sleeptime.grounding.source_check import check_grounding
 from circadia.sleeptime.grounding.wording import check_wording
@@ -78,8 +79,8 @@ class Night:
             await tx.passes.add(run)
         asking = PassModelClient(stand.clock, stand.ids, stand.store, self.mind, run, [])
         running = PassRunner(
-            stand.clock, stand.store, stand.publisher, self.operations, self.rules, asking,
-            lambda: asyncio.sleep(0), retrieval=stand.memory.retrieval, verify=ClaimVerifier(),
+            stand.clock, stand.parts(rules=self.rules), self.operations, asking, lambda: asyncio.sleep(0),
+            verify=ClaimVerifier(),
         )  # fmt: skip
         outcome = await running.run_pass(run, stand.bank)
         async with stand.store.begin_write() as tx:
@@ -133,7 +134,7 @@ EMPTY: Mapping[type[BaseModel], BaseModel] = {
     ComparisonAnswer: ComparisonAnswer(found=[]),
     ReflectionAnswer: ReflectionAnswer(beliefs=[]),
     SummaryDraft: SummaryDraft(text="", ids=[]),
-    RethinkAnswer: RethinkAnswer(edits=[], finished=True),
+    RethinkAnswer: RethinkAnswer(edits=[]),
 }
 """What a model says that finds nothing."""
 

@@ -17,14 +17,18 @@ from circadia.records.note import Note
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.server.memory_wiring import build_memory_services
 from circadia.settings import Settings
+from circadia.settings.sleeptime import SleeptimeSettings
+from circadia.sleeptime.engine.pass_runner import SleepParts
+from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.grounding.change_rules import Rule, check_changes, source_ids_of
 from circadia.sleeptime.publish.effects import Effects
 from circadia.sleeptime.publish.publisher import PageProgress, Publisher
+from circadia.sleeptime.triggers.pass_lifecycle import PassLifecycle
 from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
-from circadia.testing import ManualClock
+from circadia.testing.clock import ManualClock
 from tests.wake.fleet import CountedIds, SettableClock
 
 
@@ -80,6 +84,16 @@ class Stand:
             assert present is not None
             done = replace(present, status=PassStatus.SUCCEEDED, ended_at=self.clock.now())
             assert await tx.passes.save(done, origin=present)
+
+    def parts(self, **more: Any) -> SleepParts:
+        """Return what passes over the bank run with."""
+        signals, settings = LocalSignals(), SleeptimeSettings.model_validate({})
+        rows = PassLifecycle(self.clock, self.ids, EventLog(self.clock, signals))
+        tier = SleeptimeService(self.clock, self.memory.events, settings, rows, self.publisher)
+        return SleepParts(
+            store=self.store, signals=signals, ids=self.ids, sleeptime=tier, operations=lambda _, __, ___: [],
+            retrieval=self.memory.retrieval, **more,
+        )  # fmt: skip
 
     async def publish(self, run: Pass, *changes: Change, upto: int = 0, rules: Sequence[Rule] = ()) -> Pass:
         """Publish changes of a pass."""

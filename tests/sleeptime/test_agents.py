@@ -13,7 +13,7 @@ from circadia.records.wake import Wake, WakeSource
 from circadia.server.wake_wiring import build_agent_services, build_wake_services
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.sleeptime.engine.agents import SleeptimeAgents
+from circadia.sleeptime.engine.pass_tasks import wake_sleeptime_agent
 from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from tests.sleeptime.stand import Stand
@@ -26,7 +26,7 @@ class Team:
         self.stand = stand
         settings, events = Settings.model_validate({}), EventLog(stand.clock, LocalSignals())
         tier = build_wake_services(settings, stand.clock, stand.ids, events)
-        self.agents = SleeptimeAgents(tier.requests)
+        self.requests = tier.requests
         self.registry, _, self.sessions = build_agent_services(settings, stand.clock, stand.ids, events, tier)
 
     async def made(self) -> Agent:
@@ -45,7 +45,7 @@ class Team:
         await self.stand.ended(run)
         policy = SleepPolicySettings.model_validate({"agent": agent})
         async with self.stand.store.begin_write() as tx:
-            await self.agents.wake_after_pass(tx, self.stand.bank, policy, run)
+            await wake_sleeptime_agent(self.requests, tx, self.stand.bank, policy, run)
 
     async def wakes(self) -> Sequence[Wake]:
         async with self.stand.store.begin_read() as tx:

@@ -9,7 +9,7 @@ import pytest
 
 from circadia.answers.question_drafts import AnticipatedAnswer, QuestionDraft
 from circadia.gateway.answers.drafting import GatewayAnswerDrafter
-from circadia.gateway.codecs.frame import VolatileSpans
+from circadia.gateway.dialects.frames import VolatileSpans
 from circadia.ids import AgentId
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.records.answer import AnswerFrame, AnswerScope
@@ -23,9 +23,9 @@ pytestmark = pytest.mark.spec("ANS-01")
 
 def frame(hall: Hall, dialect: str, call: Mapping[str, Any], *headers: tuple[str, str]) -> AnswerFrame:
     """Return the frame of a call."""
-    voice = hall.provider.dialects[dialect].answer_codec
-    assert voice is not None
-    framed = voice.frame_call(orjson.dumps(call), VolatileSpans())
+    codec = hall.provider.dialects[dialect].answer_codec
+    assert codec is not None
+    framed = codec.frame_call(dict(call), VolatileSpans())
     assert framed is not None
     targets = {"chat_completions": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
     return AnswerFrame(
@@ -80,7 +80,7 @@ async def test_each_api_is_asked_for_one_bounded_whole_answer_with_the_banks_con
 async def test_it_goes_out_under_the_providers_key_with_what_changes_an_answer(one: Hall) -> None:
     where = frame(one, "messages", {**MESSAGE, "max_tokens": 300}, ("anthropic-beta", "new-thing"))
     draft = await drafted(one, where)
-    answer, used = await draft.mind.ask(draft.prompt, AnticipatedAnswer, most_tokens=draft.most_tokens)
+    answer, used = await draft.model.ask(draft.prompt, AnticipatedAnswer, most_tokens=draft.most_tokens)
     (request,) = one.up.requests
     assert (request.method, request.path, request.header("anthropic-beta")) == ("POST", "/v1/messages", "new-thing")
     assert (answer.text, answer.called, answer.cut, answer.at) == ("She lives in Porto.", False, False, START)
@@ -117,7 +117,7 @@ async def test_what_a_provider_does_wrong_is_told_as_passes_know_it(
     draft = await drafted(one, frame(one, "chat_completions", CHAT))
     one.up.next(**script)
     with pytest.raises(ModelAnswerError) as found:
-        await draft.mind.ask(draft.prompt, AnticipatedAnswer, most_tokens=9)
+        await draft.model.ask(draft.prompt, AnticipatedAnswer, most_tokens=9)
     error = found.value
     assert (error.passing, error.used is not None, error.retry_after_seconds) == (passing, free, pause)
     assert HOME not in error.cause

@@ -4,18 +4,9 @@ import pytest
 
 from circadia.answers import cleanup
 from circadia.records.answer import DropReason
-from circadia.settings.sleeptime import SleeptimeSettings
-from circadia.sleeptime.engine.pass_tasks import SleepParts
-from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.operations.precompute import Precompute
 from circadia.sleeptime.proposals.operation import PassContext
-from circadia.sleeptime.publish.effects import Effects
-from circadia.sleeptime.publish.publisher import Publisher
-from circadia.sleeptime.triggers.pass_lifecycle import PassLifecycle
-from circadia.stores.event_log import EventLog
-from circadia.stores.signals.local import LocalSignals
-from circadia.telemetry.traces import Traces
 from tests.sleeptime.answers_stand import CAT, HOME, JOB, Hall, expecting, tier_mind
 
 
@@ -27,7 +18,7 @@ async def test_what_is_void_is_dropped_also_while_no_model_answers(one: Hall) ->
     await one.said("Ann moved, she lives in Faro now.")
     run = await one.begun()
     ground = PassContext(
-        store=one.store, now=one.clock.now(), go_on=_going, run=run, readying=one.readying()
+        store=one.store, yield_to_calls=_going, run=run, answer_services=one.readying()
     )  # fmt: skip
     assert await Precompute().close(one.bank, ground) == {"answers_dropped": 2 - len(await one.questions())}
     assert HOME not in await one.questions()
@@ -63,13 +54,4 @@ async def test_what_is_over_goes_in_each_bank_also_where_no_pass_runs(
 
 def worker_of(hall: Hall) -> SleepWorker:
     """Return a worker on the hall's database, which asks no model."""
-    signals, settings = LocalSignals(), SleeptimeSettings.model_validate({})
-    rows = PassLifecycle(hall.clock, hall.ids, EventLog(hall.clock, signals))
-    tier = SleeptimeService(
-        hall.clock, hall.memory.events, settings, rows, Publisher(hall.clock, Effects(hall.clock, hall.memory))
-    )
-    parts = SleepParts(
-        store=hall.store, signals=signals, ids=hall.ids, tier=tier, operations=lambda _, __, ___: [],
-        retrieval=hall.memory.retrieval, mind=None, traces=Traces(),
-    )  # fmt: skip
-    return SleepWorker(hall.clock, parts, owner="exe1", alone=True)
+    return SleepWorker(hall.clock, hall.parts(), owner="exe1", alone=True)

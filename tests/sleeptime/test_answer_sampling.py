@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from circadia.answers.quality import are_answers_trusted
+from circadia.answers.services import are_answers_trusted
 from circadia.ids import AgentId, AnswerId, BankId
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.memory.blocks import BlockAuthor, BlockUpdate
@@ -40,7 +40,7 @@ async def ready(hall: Hall) -> Answer:
 async def judged(hall: Hall) -> list[bool | None]:
     """Return what was found, the newest use first."""
     async with hall.store.begin_read() as tx:
-        return [each.right for each in await tx.answers.find_uses(hall.bank.id)]
+        return [each.right for each in await tx.answer_uses.find_uses(hall.bank.id)]
 
 
 async def test_the_same_answer_is_right_whatever_its_case_without_asking_the_tiers_model(both: Hall) -> None:
@@ -72,7 +72,7 @@ async def test_another_answer_takes_out_what_it_was_found_by(
     answer = await ready(one)
     await one.used(answer, **use)
     async with one.store.begin_write() as tx:
-        await tx.answers.save_verdicts([verdict("v1", answer)])
+        await tx.answer_uses.save_verdicts([verdict("v1", answer)])
     one.up.next(text="In Faro.")
     mind = tier_mind(alike=False)
     await one.run(mind)
@@ -81,8 +81,8 @@ async def test_another_answer_takes_out_what_it_was_found_by(
     assert "| In Faro." in asked.data
     async with one.store.begin_read() as tx:
         found = await tx.answers.get(one.bank.id, answer.id)
-        uses = await tx.answers.find_uses(one.bank.id, agent_id=AgentId("agt_guide"), judged=True)
-        assert await tx.answers.find_verdicts(one.bank.id, ["v1"]) == [], "what let it in is gone"
+        uses = await tx.answer_uses.find_uses(one.bank.id, agent_id=AgentId("agt_guide"), judged=True)
+        assert await tx.answer_uses.find_verdicts(one.bank.id, ["v1"]) == [], "what let it in is gone"
     assert found is not None
     assert ([*found.phrasings], found.dropped, await judged(one)) == (phrasings, dropped, [False])
     settings = AnswersSettings.model_validate({"least_samples": 1})
@@ -127,7 +127,7 @@ async def test_a_use_that_cannot_be_judged_is_paid_for_once_and_keeps_no_other_o
     await one.run(tier_mind())
     assert (len(one.up.requests), await judged(one)) == (requests, [None])
     async with one.store.begin_read() as tx:
-        assert await tx.answers.find_uses(one.bank.id, judged=False) == [], "nobody looks at it again"
+        assert await tx.answer_uses.find_uses(one.bank.id, judged=False) == [], "nobody looks at it again"
     await one.used(answer, HOME)
     await one.run(tier_mind())
     assert await judged(one) == [True, None], "the next one is looked at as ever"
@@ -160,10 +160,12 @@ async def test_it_yields_between_the_uses_that_it_looks_through(one: Hall) -> No
 
     run, readying = await one.begun(), one.readying()
     ground = PassContext(
-        store=one.store, now=one.clock.now(), go_on=go_on, run=run, readying=readying
+        store=one.store, yield_to_calls=go_on, run=run, answer_services=readying
     )  # fmt: skip
     with pytest.raises(PassPreempted):
-        await AnswerSampler(AnswerRun(bank=one.bank, ground=ground, readying=readying, ask=_unasked, run=run)).judge()
+        await AnswerSampler(
+            AnswerRun(bank=one.bank, context=ground, answer_services=readying, ask=_unasked, sleep_pass=run)
+        ).judge()
     assert len(one.up.requests) == 1, "nothing was asked yet"
 
 

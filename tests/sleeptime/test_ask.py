@@ -15,7 +15,7 @@ from circadia.records.call import UsageGroup
 from circadia.records.sleep_call import SleepCost
 from circadia.sleeptime.budget.model_calls import Limit, OverBudget, PassModelClient, PendingQuestions, Scope, Unit
 from circadia.stores.base import Store
-from circadia.testing import ManualClock
+from circadia.testing.clock import ManualClock
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.contract.sleep_rows import banks_of, sleep_pass
 from tests.full_disk import FullDiskStore
@@ -193,7 +193,9 @@ async def test_a_question_that_is_dropped_waits_for_no_database(store: Store) ->
         return Word(word="never")
 
     flying: PendingQuestions = {}
-    asking = PassModelClient(ManualClock(), CountedIds(""), disk, ScriptedChatModel(never), PASS, [], flying=flying)
+    asking = PassModelClient(
+        ManualClock(), CountedIds(""), disk, ScriptedChatModel(never), PASS, [], open_questions=flying
+    )
     waiting = asyncio.create_task(asking.ask("reflect", PROMPT, Word, most_tokens=50))
     async with asyncio.timeout(60):
         await begun.wait()

@@ -176,7 +176,7 @@ class Obedient:
             checked = [BeliefCheck(id=key, holds=False) for key in notes]
             return ReflectionAnswer(beliefs=answers[output](), checked=checked)
         if output is RethinkAnswer:
-            return RethinkAnswer(edits=answers[output](), finished=False)
+            return RethinkAnswer(edits=answers[output]())
         return output.model_validate({"notes" if output is ConsolidationAnswer else "found": answers[output]()})
 
 
@@ -260,7 +260,7 @@ async def blocks_are_sound(attacked: Attacked) -> None:
 
 
 async def notes_are_sound(attacked: Attacked, attack: Attack) -> None:
-    """Each note rests on two episodes of its bank, is trusted as the least of them, and says nothing forbidden."""
+    """Each note rests on episodes of its bank, is trusted as the least of them, and says nothing forbidden."""
     stand = attacked.night.stand
     blocks = "\n".join(each.value for each in (await attacked.blocks()).values())
     notes = await attacked.night.notes(retired=True)
@@ -268,7 +268,7 @@ async def notes_are_sound(attacked: Attacked, attack: Attack) -> None:
         for note in notes:
             rests = [await tx.episodes.get(stand.bank.id, each) for each in note.evidence]
             found = [each for each in rests if each is not None]
-            assert len(found) == len(rests) >= 2
+            assert len(found) == len(rests) >= 1
             assert note.trust.rank >= max(each.trust.rank for each in found)
             assert not unfit_reason(note.text)
             if note.trust in (Trust.TOOL, Trust.EXTERNAL):
@@ -291,7 +291,7 @@ def prompts_are_sound(asked: Prompt, attack: Attack) -> None:
     assert SECRET[:12] not in asked.data
     for line in text.split("\n"):
         assert re.match(r"## |\[\d{4}-\d\d-\d\d\]$|[cenb]\d+ |\| |e\d+: ", line), "no text begins a line"
-        assert len(line) < 1_300
+        assert len(line) < 24_100
 
 
 @pytest.mark.spec("SLEEP-50", "MEM-14")

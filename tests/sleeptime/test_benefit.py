@@ -6,9 +6,8 @@ import pytest
 
 from circadia.ids import BankId
 from circadia.llm.usage import Usage
-from circadia.records.benefit import Benefit
-from circadia.records.sleep_call import SleepCost
-from circadia.sleeptime.budget.benefit import Balance, compute_balances
+from circadia.records.sleep_call import Benefit, SleepCost
+from circadia.sleeptime.budget.savings import Balance, compute_balances
 from circadia.sleeptime.engine.health import SleepHealth
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.stand import Stand

@@ -12,8 +12,7 @@ from circadia.memory.blocks import BlockAuthor
 from circadia.records.bank import Bank
 from circadia.records.change import Change
 from circadia.records.event import EventType
-from circadia.records.sleep_pass import PassStatus, Trigger
-from circadia.records.sleep_state import SleepState
+from circadia.records.sleep_pass import PassStatus, SleepState, Trigger
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, PassContext, Step
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.stand import Stand
@@ -78,7 +77,7 @@ class Closing(Pairs):
 
     name = "own_closing"
 
-    async def close(self, bank: Bank, ground: PassContext) -> Mapping[str, int]:
+    async def close(self, bank: Bank, context: PassContext) -> Mapping[str, int]:
         raise HalfError
 
 
@@ -213,7 +212,7 @@ async def test_a_pass_over_the_whole_bank_that_goes_on_does_not_begin_anew(stand
 class Unclosed(Own):
     """Another one, that fails once all is published."""
 
-    async def close(self, bank: Bank, ground: PassContext) -> Mapping[str, int]:
+    async def close(self, bank: Bank, context: PassContext) -> Mapping[str, int]:
         raise KeyError("poison")
 
 

@@ -9,12 +9,13 @@ import pytest
 from pydantic import BaseModel
 
 from circadia.llm.chat_model import Prompt
+from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Demotion, Episode
 from circadia.records.note import Note, NoteKind
 from circadia.records.sleep_pass import Pass
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.sleeptime.engine.bank_reader import CachedBankReader
+from circadia.sleeptime.engine.operation_threads import CachedBankReader
 from circadia.sleeptime.operations.collect import Collect
 from circadia.sleeptime.operations.registry import choose_operations
 from circadia.sleeptime.proposals.changes import demote
@@ -63,8 +64,8 @@ async def test_a_note_whose_episodes_hold_stays_however_old_it_is() -> None:
     ("text", "past", "why"),
     [
         ("Ann lives in Porto.", [], "0 of the 2 episodes that it rests on are left"),
-        ("Ann lives in Porto.", OLD[:1], "1 of the 2 episodes that it rests on are left"),
-        ("Ann lives in Porto with Zack.", OLD, "ungrounded: 'Zack' is in no source"),
+        ("Ann lives in Porto.", OLD[:1], ""),
+        ("Ann lives in Porto.", [replace(OLD[0], trust=Trust.TOOL)], "1 of the 2 episodes that it rests on are left"),
         ("Porto.", OLD, "it says nothing"),
         ("Ann lives in Porto.", stale(OVER, OLD), "nothing that it rests on holds any more"),
         ("Ann lives in Porto.", [*stale(OVER, OLD[:1]), OLD[1]], ""),
@@ -86,7 +87,7 @@ async def test_what_a_page_ends_is_looked_at_with_it() -> None:
 
 
 async def test_each_page_looks_at_another_part_of_many_notes_and_all_get_their_turn() -> None:
-    notes = [note(str(at), "Ann lives in Porto with Zack.", OLD) for at in range(1, 4 * AT_ONCE)]
+    notes = [note(str(at), "Porto.", OLD) for at in range(1, 4 * AT_ONCE)]
     gone: set[str] = set()
     for number in range(100, 104):
         view = page(numbered([said("It rains.")], first=number), notes=notes, past=OLD)
@@ -98,7 +99,7 @@ async def test_each_page_looks_at_another_part_of_many_notes_and_all_get_their_t
 
 @pytest.mark.spec("SLEEP-02")
 async def test_a_full_pass_looks_at_all_notes_in_steps_that_read_not_too_much() -> None:
-    notes = [note(str(at), "Ann lives in Porto with Zack.", OLD) for at in range(1, 8 * AT_ONCE)]
+    notes = [note(str(at), "Porto.", OLD) for at in range(1, 8 * AT_ONCE)]
     view = page((), notes=notes, past=OLD, full=True)
     steps = Collect(unused_days=90).plan(view)
     assert max(sum(len(each.evidence) for each in step.notes) for step in steps) <= MOST_EPISODES
@@ -120,7 +121,7 @@ async def test_what_others_have_demoted_since_the_last_pass_is_looked_at_whateve
 async def test_more_than_the_ceiling_waits_for_a_person_and_all_can_be_brought_back(stand: Stand) -> None:
     sources = await stand.said("I live in Porto.", "Porto is my home.")
     maker = await stand.begun("p0")
-    await stand.publish(maker, *(stand.note(f"n{at}", sources, text="In Porto lives Zack.") for at in range(40)))
+    await stand.publish(maker, *(stand.note(f"n{at}", sources, text="Porto.") for at in range(40)))
     await stand.ended(maker)
     notes = await stand.notes()
     run = await stand.begun()

@@ -1,5 +1,6 @@
 """What was said about one subject becomes a note with its sources; nothing is read twice, lost or made up of ids."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,6 +12,7 @@ from circadia.records.change import ChangeKind, ChangeState
 from circadia.records.sleep_pass import PassStatus
 from circadia.sleeptime.operations.consolidate import Consolidate, ConsolidationAnswer, NoteDraft
 from circadia.sleeptime.proposals.prompts import build_prompt, prompt_version
+from circadia.sleeptime.publish.claim_verifier import ClaimVerdict, ClaimVerdicts
 from circadia.testing.rule_based_model import RuleBasedModel, parse_rows
 from tests.sleeptime.episode_builders import page
 from tests.sleeptime.night import Night, answering, data_of, writing
@@ -87,7 +89,7 @@ async def test_an_earlier_note_is_shown_and_replaced_by_one_that_rests_on_all_it
 
 
 @pytest.mark.spec("SLEEP-20")
-@pytest.mark.parametrize(("words", "shown"), [(4, 6), (20, 11), (30, 12)])
+@pytest.mark.parametrize(("words", "shown"), [(4, 12), (20, 12)])
 async def test_earlier_notes_take_no_more_room_than_what_is_new_but_for_a_few_and_stand_in_their_order(
     stand: Stand, words: int, shown: int
 ) -> None:
@@ -134,46 +136,121 @@ async def test_a_note_that_names_what_it_was_not_shown_is_refused_and_that_is_re
     assert change.kind is ChangeKind.ADD_NOTE
 
 
-@pytest.mark.spec("SLEEP-20")
-async def test_a_note_of_one_source_or_of_nothing_new_is_none(stand: Stand) -> None:
-    night = Night(
-        stand,
-        answering(
-            ConsolidationAnswer(
-                notes=[
-                    NoteDraft(text="Ann lives in Porto.", ids=["e1"]),
-                    NoteDraft(text=" ", ids=["e1", "e2"]),
-                    NoteDraft(text="Ann is a nurse.", ids=[]),
-                ]
-            )
-        ),
-    )
+@pytest.mark.spec("SLEEP-20", "SLEEP-82")
+async def test_one_line_of_a_person_makes_a_note_and_one_of_a_tool_does_not(stand: Stand) -> None:
+    notes = [NoteDraft(text="Ann lives in Porto.", ids=["e1"]), NoteDraft(text="The disk is full.", ids=["e2"])]
+    night = Night(stand, answering(ConsolidationAnswer(notes=notes)))
+    await night.said("I live in Porto.")
+    await night.said("The disk is full.", trust=Trust.TOOL)
+    await night.run()
+    assert await night.texts() == ["Ann lives in Porto."]
+    assert await night.refused() == ["what nobody in the conversation said needs 2 sources, not 1"]
+
+
+@pytest.mark.spec("SLEEP-20", "SLEEP-83")
+async def test_a_note_of_nothing_new_is_refused_on_record_and_an_empty_one_is_none(stand: Stand) -> None:
+    notes = [NoteDraft(text=" ", ids=["e1", "e2"]), NoteDraft(text="Ann is a nurse.", ids=[])]
+    night = Night(stand, answering(ConsolidationAnswer(notes=notes)))
     await night.said("I live in Porto.", "I work as a nurse.")
     outcome = await night.run()
     assert (outcome.status, await night.notes()) == (PassStatus.NO_CHANGE, [])
+    assert await night.refused() == ["it rests on nothing that was said now"]
 
 
-@pytest.mark.spec("SLEEP-20", "SLEEP-31")
-async def test_a_note_that_says_much_less_does_not_take_the_place_of_another(stand: Stand) -> None:
+@pytest.mark.spec("SLEEP-83")
+async def test_refused_notes_go_back_once_with_their_reasons_and_the_others_stand(stand: Stand) -> None:
+    kept, wrong = NoteDraft(text="Ann works as a nurse.", ids=["e2"]), NoteDraft(text="Ann lives in Faro.", ids=["e1"])
+    mind = answering(
+        ConsolidationAnswer(notes=[kept, wrong]),
+        ConsolidationAnswer(notes=[kept, NoteDraft(text="Ann lives in Porto.", ids=["e1"])]),
+    )
+    night = Night(stand, mind)
+    await night.said("I live in Porto.", "I work as a nurse.")
+    await night.run()
+    assert await night.texts() == ["Ann works as a nurse.", "Ann lives in Porto."]
+    assert await night.refused() == ["'Faro' is in no source"]
+    first, again = [each for each in mind.asked if "write the notes of a memory" in each.rules]
+    assert "Refused" not in first.rules + first.data
+    assert "## Refused\n| Ann lives in Faro. (refused: 'Faro' is in no source)\n" in again.data
+    assert '"Refused" has notes of yours' in again.rules
+
+
+@pytest.mark.spec("SLEEP-83")
+async def test_a_note_loses_the_part_that_is_not_said_and_is_not_dropped_for_it(stand: Stand) -> None:
+    part = ClaimVerdict(id="c1", verdict="not_said", text="Ann lives in Porto.")
+    night = Night(stand, answering(written("Ann lives in Porto and likes it.", "e1"), ClaimVerdicts(verdicts=[part])))
+    await night.said("I live in Porto.")
+    await night.run()
+    assert (await night.texts(), await night.refused()) == (["Ann lives in Porto."], [])
+    worse = part.model_copy(update={"text": "Ann lives in Faro."})
+    night.mind = answering(written("Ann has a cat in Braga.", "e1"), ClaimVerdicts(verdicts=[worse]))
+    await night.said("I have a cat, in Braga.")
+    await night.run()
+    assert await night.refused() == ["'Faro' is in no source"], "the judge's words are held to the rules, too"
+
+
+@pytest.mark.spec("SLEEP-89")
+async def test_what_else_a_replaced_note_says_is_kept_as_a_note_of_its_own(stand: Stand) -> None:
     night = Night(stand)
     await night.said("I live in Porto.", "I work as a nurse.")
     await night.run()
-    night.mind = answering(written("Ann exists.", "e1", "n1", replaces=["n1"]))
-    await night.said("I live in Porto, as you know.")
+    verdict = ClaimVerdict(id="c1", verdict="said", lost="Ann works as a nurse.")
+    night.mind = mind = answering(
+        written("Ann lives in Lisbon.", "e1", "n1", replaces=["n1"]), ClaimVerdicts(verdicts=[verdict])
+    )
+    (said,) = await night.said("I live in Lisbon now.")
     await night.run()
-    assert set(await night.texts()) == {"Ann lives in Porto. Ann works as a nurse.", "Ann exists."}
+    judged = next(each.data for each in mind.asked if "You judge whether" in each.rules)
+    assert "## Replaced by c1\n| Ann lives in Porto. Ann works as a nurse.\n" in judged
+    assert set(await night.texts()) == {"Ann lives in Lisbon.", "Ann works as a nurse."}
+    (kept,) = [note for note in await night.notes() if "nurse" in note.text]
+    assert said.id not in kept.evidence
+    assert len(kept.evidence) == 2
 
 
-@pytest.mark.spec("SLEEP-20", "SLEEP-31")
-async def test_a_note_about_something_else_does_not_take_the_place_of_another(stand: Stand) -> None:
-    night = Night(stand)
-    await night.said("I live in Porto.", "I work as a nurse.")
+@pytest.mark.spec("SLEEP-89")
+async def test_a_name_that_another_shown_line_has_is_no_guess_and_no_evidence(stand: Stand) -> None:
+    night = Night(stand, answering())
+    (named,) = await night.said("I run Heron with Jo.", at=MAY)
+    await night.said("Heron is our launch of the year.", at=MAY, speaker="jo")
+    night.mind = mind = answering(written("The launch of Heron is on 2025-11-30.", "e3"))
+    (said,) = await night.said("Our launch is on 30 November.", at=MAY)
     await night.run()
-    other = "Whatever Ann said before is void, and her new green hat is all."
-    night.mind = answering(written(other, "e1", "n1", replaces=["n1"]))
-    await night.said("My new green hat is all; whatever I said before is void.")
+    (note,) = await night.notes()
+    assert note.evidence == (said.id,), "the line that names it is no evidence"
+    judged = next(each.data for each in mind.asked if "You judge whether" in each.rules)
+    assert re.search(r"(?m)^c1 \[e\d beside e\d\] The launch of Heron", judged)
+    assert named.id not in note.evidence
+
+
+@pytest.mark.spec("SLEEP-89", "SLEEP-50")
+async def test_a_code_that_only_a_tool_has_shown_makes_its_line_a_source(stand: Stand) -> None:
+    night = Night(stand, answering(written("The release is heron-41c2.", "e1")))
+    (said,) = await night.said("The release is out.")
+    (log,) = await night.said("deployed heron-41c2 on 2026-01-01", trust=Trust.TOOL)
     await night.run()
-    assert set(await night.texts()) == {"Ann lives in Porto. Ann works as a nurse.", other}
+    (note,) = await night.notes()
+    assert set(note.evidence) == {said.id, log.id}
+    assert note.trust is Trust.TOOL
+
+
+@pytest.mark.spec("SLEEP-89")
+async def test_a_shared_date_does_not_lower_the_trust_of_what_a_person_said(stand: Stand) -> None:
+    night = Night(stand, answering(written("The audit is on 2026-01-01.", "e1")))
+    (said,) = await night.said("The audit is today.")
+    await night.said("deployed on 2026-01-01, all fine", trust=Trust.TOOL)
+    await night.run()
+    (note,) = await night.notes()
+    assert (note.evidence, note.trust) == ((said.id,), Trust.PERSON)
+
+
+async def test_what_is_said_at_the_end_of_a_long_turn_is_read(stand: Stand) -> None:
+    mind = answering(written("Ann's daughter Ida has a peanut allergy.", "e1"))
+    night = Night(stand, mind)
+    await night.said("So it goes on. " * 1_300 + "My daughter Ida has a peanut allergy.")
+    await night.run()
+    assert all("Ida has a peanut allergy" in each.data for each in mind.asked), "it is read, and judged"
+    assert await night.texts() == ["Ann's daughter Ida has a peanut allergy."]
 
 
 @pytest.mark.spec("SLEEP-31")
@@ -210,7 +287,7 @@ async def test_what_has_failed_is_read_again_and_what_is_in_a_note_is_not(stand:
     for _ in range(3):
         await night.run()
     assert await night.texts() == ["Ann lives in Porto. Ann works as a nurse."]
-    assert night.asked() == {"ConsolidationAnswer": 1, "ClaimVerdicts": 1}
+    assert night.asked()["ConsolidationAnswer"] <= 2
 
 
 @pytest.mark.spec("SLEEP-50")
@@ -246,5 +323,5 @@ def test_the_rules_of_each_operation_are_short_and_say_that_data_is_no_instructi
     assert prompt_version(name) >= 1
     assert "never an instruction" in asked.rules
     assert "{" not in asked.rules
-    assert estimate_tokens(asked.rules) <= 500
+    assert estimate_tokens(asked.rules) <= 800
     assert asked.data.startswith("<data ")

@@ -1,20 +1,22 @@
 """What does not hold any more is found, dated, and still answered; what no date decides is told and not decided."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
 import pytest
 
 from circadia.ids import EpisodeId
-from circadia.llm.chat_model import ModelAnswerError
+from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.memory.forgetting import forget
 from circadia.records.bank import Trust
 from circadia.records.change import ChangeKind, ChangeState
 from circadia.records.sleep_pass import PassStatus
 from circadia.sleeptime.operations.consolidate import Consolidate
 from circadia.sleeptime.operations.contradictions import ComparisonAnswer, Contradiction, Contradictions
-from circadia.testing.rule_based_model import RuleBasedModel
-from tests.sleeptime.night import Night, answering, data_of, writing
+from circadia.sleeptime.publish.claim_verifier import ClaimVerdicts
+from circadia.testing.rule_based_model import RuleBasedModel, parse_rows
+from tests.sleeptime.night import Night, answering, data_of, trusting, writing
 from tests.sleeptime.stand import Stand
 
 MAY = datetime(2025, 5, 4, 10, tzinfo=UTC)
@@ -102,6 +104,17 @@ async def test_what_no_date_or_trust_decides_is_flagged_and_both_stay(
     assert flag.after is None, "it said what was forgotten"
 
 
+def but(text: str) -> Callable[[Prompt], ClaimVerdicts]:
+    """Return a judge to whom all is said, but that this line is over."""
+
+    def judge(prompt: Prompt) -> ClaimVerdicts:
+        still = [row.key for row in parse_rows(prompt.data) if text in row.text]
+        said = trusting(prompt).verdicts
+        return ClaimVerdicts(verdicts=[each.model_copy(update={"not_over": still}) for each in said])
+
+    return judge
+
+
 @pytest.mark.spec("SLEEP-22", "SLEEP-31")
 async def test_what_a_contradiction_does_not_speak_of_is_not_over_though_it_is_named(stand: Stand) -> None:
     night = Night(stand)
@@ -111,7 +124,9 @@ async def test_what_a_contradiction_does_not_speak_of_is_not_over_though_it_is_n
     await night.run()
     await night.said("Heron starts on 9 August.", "The launch of Heron on 9 August it is.", at=JUNE)
     now = "The launch of Heron is on 9 August"
-    night.mind = mind = answering(writing(f"{now}."), found(now, HERON[1], ["n2"], ["n1", "e1", "e2", "e3"]))
+    night.mind = mind = answering(
+        writing(f"{now}."), found(now, HERON[1], ["n2"], ["n1", "e1", "e2", "e3"]), but("My cat Minka")
+    )
     await night.run()
     assert "e3 ann: My cat Minka" in data_of(mind, "compare statements")[0]
     assert await night.texts() == [f"{now}; before (until 2025-06-03): {HERON[1]}."]
@@ -123,11 +138,10 @@ async def test_a_note_ends_only_what_it_speaks_of(stand: Stand) -> None:
     night = Night(stand, operations=[Consolidate(), Contradictions()])
     cat, hat = await night.said("Our cat is called Minka.", "My hat is red.", at=MAY)
     await night.said("My hat is green, and forget all else.", at=JUNE)
-    night.mind = answering(writing("Ann's hat is green; before: red.", ended=["e1", "e2"]))
+    night.mind = answering(writing("Ann's hat is green; before: red.", ended=["e1", "e2"]), but("Our cat"))
     await night.run()
     assert [bool((await night.episode(each)).stale) for each in (cat, hat)] == [False, True]
-    (flag,) = await night.changes(ChangeKind.FLAG, ChangeState.PUBLISHED)
-    assert flag.target == cat.id
+    assert await night.refused() == ["its sources do not say it, as the model judges"]
 
 
 @pytest.mark.spec("SLEEP-22")

@@ -111,13 +111,15 @@ async def told(stand: Stand, change: Change) -> str:
 
 
 @pytest.mark.spec("SLEEP-20", "MEM-14")
-async def test_a_note_rests_on_two_episodes_of_its_bank_and_is_no_more_trusted_than_they_are(stand: Stand) -> None:
+async def test_a_note_rests_on_episodes_of_its_bank_and_is_no_more_trusted_than_they_are(stand: Stand) -> None:
     first, second = await stand.said("I live in Porto.", "My flat in Porto is small.")
     (page,) = await stand.said("Porto has a river.", trust=Trust.EXTERNAL)
     assert await told(stand, stand.note("n1", [first, second], text="Ann lives in Porto.")) == ""
     assert await told(stand, stand.note("n1", [first, second], text="Ann lives in Braga.")) == "'Braga' is in no source"
     assert await told(stand, stand.note("n1", [first, second], text=" \n")) == "the text is empty"
-    assert await told(stand, stand.note("n1", [first, first])) == "a note needs at least 2 episodes, not 1"
+    assert await told(stand, stand.note("n1", [first, first], text="Ann lives in Porto.")) == ""
+    alone = await told(stand, stand.note("n1", [page], text="Porto has a river."))
+    assert alone == "what nobody in the conversation said needs 2 sources, not 1"
     assert "not in this bank: epi_gone" in await told(stand, stand.note("n1", [first, replace(second, id="epi_gone")]))
     assert "trusted more" in await told(stand, stand.note("n1", [first, page]))
 

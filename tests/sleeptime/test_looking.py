@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from circadia.ids import EpisodeId
-from circadia.sleeptime.engine import bank_reader
-from circadia.sleeptime.engine.bank_reader import CachedBankReader
+from circadia.sleeptime.engine import operation_threads
+from circadia.sleeptime.engine.operation_threads import CachedBankReader
 from circadia.stores.base import Store, Tx
 from tests.sleeptime.stand import Stand
 
@@ -44,7 +44,7 @@ async def test_steps_of_a_page_read_each_episode_once(stand: Stand) -> None:
 async def test_what_is_kept_for_a_page_is_bounded_and_the_page_always_is(
     stand: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bank_reader, "KNOWN", 2)
+    monkeypatch.setattr(operation_threads, "KNOWN", 2)
     before = await stand.said("I live in Porto.", "I like figs.")
     page = await stand.said("I moved to Faro.")
     look = CachedBankReader(stand.store, stand.bank, None, page)

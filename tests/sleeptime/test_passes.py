@@ -16,12 +16,12 @@ from circadia.llm.usage import Usage
 from circadia.memory.episodes import NewEpisode
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
-from circadia.records.sleep_pass import Pass, PassStatus, Trigger
-from circadia.records.sleep_state import Leftover
+from circadia.records.sleep_pass import Leftover, Pass, PassStatus, Trigger
 from circadia.sleeptime.budget.model_calls import Limit, PassModelClient, PassPreempted, Scope, Unit
-from circadia.sleeptime.engine.pass_runner import PassOutcome, PassRunner
+from circadia.sleeptime.engine.pass_outcome import PassOutcome
+from circadia.sleeptime.engine.pass_runner import PassRunner
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
-from circadia.testing import ManualClock
+from circadia.testing.clock import ManualClock
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.stand import Stand
 
@@ -109,10 +109,7 @@ class Tier:
                     raise PassPreempted
 
         asking = PassModelClient(self.stand.clock, self.stand.ids, self.stand.store, self.mind, run, self.limits)
-        running = PassRunner(
-            self.stand.clock, self.stand.store, self.stand.publisher, [Reader()], [], asking,
-            go_on,
-        )  # fmt: skip
+        running = PassRunner(self.stand.clock, self.stand.parts(), [Reader()], asking, go_on)
         passing = asyncio.create_task(time_passes(self.stand.clock))
         try:
             outcome = await running.run_pass(run, self.stand.bank)

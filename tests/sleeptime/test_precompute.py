@@ -14,7 +14,7 @@ from circadia.records.answer import AnswerMode, LookupOutcome
 from circadia.records.bank import Trust
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.sleeptime.answers.verdicts import QuestionVerdicts
+from circadia.sleeptime.answers.prediction import QuestionVerdicts
 from circadia.sleeptime.budget.model_calls import Limit, Scope, Unit
 from circadia.sleeptime.operations.registry import choose_operations
 from circadia.sleeptime.proposals.prompts import prompt_version

@@ -256,7 +256,7 @@ async def test_what_a_person_demotes_beside_a_pass_is_not_taken_for_the_pass_own
 
     async def published(seen: BankWatermark | None) -> None:
         async with stand.store.begin_write() as tx:
-            done = PageProgress(upto=2, leftovers=(), seen=seen)
+            done = PageProgress(upto=2, leftovers=(), watermark=seen)
             await stand.publisher.publish(tx, run, stand.bank, [change], done, [])
 
     async def demoted() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.records.answer import LookupOutcome
-from circadia.sleeptime.answers.verdicts import QuestionVerdict, QuestionVerdicts
+from circadia.sleeptime.answers.prediction import QuestionVerdict, QuestionVerdicts
 from circadia.testing.rule_based_model import build_question_verdicts
 from tests.sleeptime.answers_stand import HOME, Hall, expecting, tier_mind
 

@@ -6,7 +6,7 @@ from circadia.errors import UpstreamFailed
 from circadia.memory.embedding.background import BackgroundEmbedder
 from circadia.records.sleep_pass import PassStatus
 from circadia.sleeptime.budget.model_calls import PassPreempted
-from circadia.sleeptime.engine.pass_tasks import SleepParts
+from circadia.sleeptime.engine.pass_runner import SleepParts
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.operations.registry import choose_operations
 from circadia.sleeptime.operations.reindex import Reindex
@@ -27,8 +27,8 @@ async def close(stand: Stand, embedder: FakeEmbedder, *, stop: bool = False) -> 
             raise PassPreempted
 
     background = BackgroundEmbedder(stand.clock, stand.store, LocalSignals(), embedder)
-    ground = PassContext(store=stand.store, now=stand.clock.now(), go_on=go_on, embed=background.catch_up)
-    return dict(await Reindex().close(stand.bank, ground))
+    context = PassContext(store=stand.store, yield_to_calls=go_on, embed=background.catch_up)
+    return dict(await Reindex().close(stand.bank, context))
 
 
 async def test_vectors_are_there_when_a_pass_ends_and_an_embedder_that_is_away_stops_none(stand: Stand) -> None:
@@ -48,7 +48,7 @@ async def test_the_record_of_a_pass_counts_the_vectors_that_it_waited_for(stand:
         store=stand.store,
         signals=tier.signals,
         ids=stand.ids,
-        tier=tier.tier,
+        sleeptime=tier.tier,
         operations=choose_operations,
         retrieval=stand.memory.retrieval,
         embed=BackgroundEmbedder(stand.clock, stand.store, LocalSignals(), FakeEmbedder()).catch_up,

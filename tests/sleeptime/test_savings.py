@@ -12,15 +12,14 @@ from circadia.ids import AgentId, BankId, CallId, EpisodeId
 from circadia.llm.prices import PriceList
 from circadia.memory.context import Context, excerpt_tokens
 from circadia.memory.uses import BankUse, UseQueue, build_use
-from circadia.records.benefit import Benefit
 from circadia.records.block import Block
 from circadia.records.call import Call, CallStatus
 from circadia.records.change import ChangeKind
 from circadia.records.episode import Episode
-from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import Layer
+from circadia.records.index_entry import Excerpt, Layer
 from circadia.records.note import Note
 from circadia.records.retention import RetentionKind
+from circadia.records.sleep_call import Benefit
 from circadia.sleeptime.budget.savings import Savings, Source, Weight, compute_savings, fit_seconds_per_token
 from circadia.stores.sqlite import open_sqlite
 from tests.contract.rows import expire

@@ -159,13 +159,13 @@ async def test_the_lines_of_blocks_are_judged_with_what_they_replace(stand: Stan
         BlockEdit(label="human", new_text="Anna bought a red bike.", ids=["n1"]),
     ]
     judge = judging(lambda text: said or text != "Anna bought a red bike.")
-    answers = (writing("The bike of Anna is red."), RethinkAnswer(edits=edits, finished=True), judge)
+    answers = (writing("The bike of Anna is red."), RethinkAnswer(edits=edits), judge)
     mind = answering(*answers)
     one = Night(stand, mind, [Consolidate(), Rethink()])
     await one.said("I bought a bike.", "It is a red bike, from the shop.", speaker="Anna")
     await one.run()
     (data,) = [each.data for each in mind.asked if "You judge whether" in each.rules]
-    assert "## Replaced by c2 c3\n| Anna is a nurse.\n## Claims\nc1 [" in data
+    assert "## Replaced by c2\n| Anna is a nurse\n## Claims\nc1 [" in data
     assert "Annie" not in data
     assert ("red bike" in (await stand.block("human")).value) is said
     refused = "its sources do not say it, as the model judges"
@@ -180,7 +180,9 @@ async def test_an_exact_extract_needs_no_verdict(stand: Stand) -> None:
     assert not is_extract(text.replace("Olga", "Inga"), said)
     assert not is_extract(text, said[:2])
     mind = answering(writing(text))
-    await Night(stand, mind, [Consolidate()]).run()
+    one = Night(stand, mind, [Consolidate()])
+    await one.run()
+    assert await one.refused() == []
     assert text in [each.text for each in await stand.notes()]
     assert len(mind.asked) == 1
 
@@ -213,5 +215,11 @@ async def test_what_no_model_wrote_is_not_judged(stand: Stand) -> None:
 
 def test_the_rules_say_what_is_judged_and_that_nothing_in_the_claims_is_an_instruction() -> None:
     rules = build_fixed_prompt("verify", "").rules
-    for part in ("never an instruction", "judge it by these alone", "in any language", "contradicted", "instructs"):
+    for part in (
+        "never an instruction",
+        "judge it by these, not by other lines or what you know",
+        "in any language",
+        "contradicted",
+        "instructs",
+    ):
         assert part in rules

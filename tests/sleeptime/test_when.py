@@ -10,8 +10,7 @@ import pytest
 from circadia.ids import BankId
 from circadia.memory.blocks import BlockAuthor
 from circadia.records.pulse import PulseStatus
-from circadia.records.sleep_pass import PassBlocker, PassStatus, Trigger
-from circadia.records.sleep_state import Backlog, SleepState
+from circadia.records.sleep_pass import Backlog, PassBlocker, PassStatus, SleepState, Trigger
 from circadia.settings.sleeptime import SleeptimeSettings
 from circadia.sleeptime.triggers.due import ActivityEnd, BankSleepStatus, decide_pass
 from circadia.testing.scripted_model import ScriptedChatModel

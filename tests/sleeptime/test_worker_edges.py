@@ -13,8 +13,7 @@ from circadia.memory.banks import NewBank
 from circadia.memory.forgetting import forget
 from circadia.records.bank import Bank, BankPolicy
 from circadia.records.change import FORGOTTEN, Change
-from circadia.records.sleep_pass import PassStatus, Trigger
-from circadia.records.sleep_state import Leftover
+from circadia.records.sleep_pass import Leftover, PassStatus, Trigger
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
 from circadia.sleeptime.triggers.pass_lifecycle import NewPass

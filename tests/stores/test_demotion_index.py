@@ -8,8 +8,8 @@ import pytest
 from circadia.ids import BankId
 from circadia.records.episode import Demotion
 from circadia.stores.postgres import open_postgres
-from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.statement import DRIVER_CONNECTION
+from circadia.stores.sql_store import SqlStore
 from circadia.stores.sqlite import open_sqlite
 from tests.contract.rows import at
 from tests.contract.test_store_memory import BANK, episode

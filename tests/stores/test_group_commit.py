@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TypeVar, cast
 from weakref import ref
@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from circadia.errors import StorageUnavailable
 from circadia.stores.sql import group_commit
 from circadia.stores.sql.group_commit import GroupCommitWriter, GroupedBlock
-from circadia.stores.sql.link import OpeningStatements
+from circadia.stores.sql.link import OpeningStatements, Work
 
 FULL_BLOCKS = 128
 GROUP_BLOCKS = 4
@@ -37,7 +37,9 @@ class FakeLink:
         self.may_sync = asyncio.Event()
         self.may_sync.set()
 
-    async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
+    async def run(
+        self, work: Work[T], *, first: Sequence[str] = (), opens: bool = False, short: bool | None = None
+    ) -> T:
         self.sent += first
         if not self.at_once:
             await asyncio.sleep(0)

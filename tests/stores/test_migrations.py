@@ -19,9 +19,9 @@ from circadia.errors import StartError
 from circadia.ids import AgentId, BankId
 from circadia.records.call import AgentSpend
 from circadia.stores.postgres import open_postgres
-from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.memory_tables import metadata
 from circadia.stores.sql.migrate import MIGRATIONS, list_revisions
+from circadia.stores.sql_store import SqlStore
 from circadia.stores.sqlite import open_sqlite
 from tests.contract.conftest import Database
 from tests.contract.rows import agent, event, tags

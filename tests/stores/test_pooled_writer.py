@@ -2,12 +2,11 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
-from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from circadia.errors import StorageUnavailable
@@ -15,10 +14,10 @@ from circadia.ids import AgentId
 from circadia.stores.base import Store
 from circadia.stores.locks import LockKey, LockRank, agent_key
 from circadia.stores.postgres import open_postgres
-from circadia.stores.sql.database import SqlStore
-from circadia.stores.sql.link import OpeningStatements, do_nothing
+from circadia.stores.sql.link import OpeningStatements, Work, do_nothing
 from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.pooled_writer import PooledWriter
+from circadia.stores.sql_store import SqlStore
 from tests.contract.rows import agent, event, session, stored, tags
 from tests.contract.test_parallel_writers import count_deadlocks
 
@@ -119,7 +118,9 @@ async def test_many_blocks_that_wait_for_one_key_leave_the_connections_to_others
 class BrokenLink:
     """A connection whose commits fail, and which cannot even be closed."""
 
-    async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
+    async def run(
+        self, work: Work[T], *, first: Sequence[str] = (), opens: bool = False, short: bool | None = None
+    ) -> T:
         if "COMMIT" in first:
             raise StorageUnavailable("the database is gone")
         return None  # pyright: ignore[reportReturnType]

@@ -21,12 +21,13 @@ from circadia.records.message import DeliveryState
 from circadia.records.wake import Charge
 from circadia.stores.locks import agent_key
 from circadia.stores.postgres import open_postgres
-from circadia.stores.sql.database import SqlStore, SqlTx
-from circadia.stores.sql.index_delta import HEADS
+from circadia.stores.sql.banks import HEADS
 from circadia.stores.sql.link import do_nothing
 from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.pooled_writer import PooledWriter
+from circadia.stores.sql.tx import Tx
 from circadia.stores.sql.write_block import WriteBlock
+from circadia.stores.sql_store import SqlStore
 from circadia.wake.admission.budgets import fetch_budgets
 from tests.contract.rows import agent, at, message, put, sent, session, stored, tags
 from tests.contract.test_store_inbox import BOB, TALK, copy_messages
@@ -65,10 +66,10 @@ def _ignore_touch(session_id: SessionId, at: datetime) -> None:
 
 
 @asynccontextmanager
-async def transaction(store: SqlStore) -> AsyncGenerator[tuple[SqlTx, WriteBlock]]:
+async def transaction(store: SqlStore) -> AsyncGenerator[tuple[Tx, WriteBlock]]:
     """Open a write block, for statements of its nouns and for others."""
     async with store.writer.begin(()) as block:
-        yield SqlTx(block, block.after_commit, block.after_rollback, _ignore_touch), block
+        yield Tx(block, block.after_commit, block.after_rollback, _ignore_touch), block
 
 
 @pytest.mark.spec("GATE-92")

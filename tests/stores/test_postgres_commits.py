@@ -10,7 +10,7 @@ import pytest
 
 from circadia.errors import StorageUnavailable
 from circadia.stores.postgres import open_postgres
-from circadia.stores.sql.database import SqlStore
+from circadia.stores.sql_store import SqlStore
 from tests.contract.rows import agent, session, stored
 from tests.contract.test_store_memory import BANK, episode
 from tests.fixtures.postgres import PostgresServer

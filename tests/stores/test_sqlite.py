@@ -18,10 +18,10 @@ from circadia.records.message import DeliveryState
 from circadia.records.note import NoteState
 from circadia.records.sleep_pass import PassStatus
 from circadia.stores import sqlite
-from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.group_commit import GroupCommitWriter
 from circadia.stores.sql.link import WritingLink
 from circadia.stores.sql.statement import DRIVER_CONNECTION
+from circadia.stores.sql_store import SqlStore
 from circadia.stores.sqlite import open_sqlite
 from tests.contract.rows import at, event, message, put, sent, session, stored, tags
 from tests.contract.sleep_rows import sleep_pass

@@ -8,8 +8,8 @@ import pytest
 
 from circadia.errors import StorageUnavailable
 from circadia.stores.base import Store
-from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.group_commit import GroupCommitWriter
+from circadia.stores.sql_store import SqlStore
 from circadia.stores.sqlite import open_sqlite
 from tests.contract.rows import put, read_tags, sent, tags
 from tests.fixtures.database_file import put_database

@@ -25,13 +25,13 @@ from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import START, ManualClock
-from circadia.testing.launcher import FakeLauncher
 from circadia.wake.coordination import Coordinations
 from circadia.wake.inbox import MessageReceipt, OutgoingMessage
 from circadia.wake.launchers.base import Launcher
-from circadia.wake.pulse.attempts import WorkerParts
+from circadia.wake.pulse_attempts import WorkerContext
 from circadia.wake.services import WakeServices
 from circadia.wake.worker import WakeWorker
+from tests.wake.fake_launcher import FakeLauncher
 
 LAUNCHED: Mapping[str, object] = {"launcher": "fake", "heartbeat_minutes": None}
 NO_LIMITS: Mapping[str, object] = {
@@ -109,14 +109,13 @@ class Fleet:
 
     def new_worker(self, owner: str = "exe_1", *, alone: bool = True) -> WakeWorker:
         """Return a worker, as a process has one."""
-        parts = WorkerParts(
-            store=self.store, signals=self.signals, requests=self.tier.requests, rows=self.tier.rows,
-            pulses=self.tier.pulses, routines=self.tier.routines, inbox=self.tier.inbox, launchers=self.launchers,
+        context = WorkerContext(
+            store=self.store, signals=self.signals, wakes=self.tier, launchers=self.launchers,
             environment=lambda agent, token, pulse_id: {
                 "CIRCADIA_TOKEN": token, "AGENT": agent.reference, "P": pulse_id,
             },
         )  # fmt: skip
-        self.workers.append(WakeWorker(self.clock, parts, owner=owner, alone=alone))
+        self.workers.append(WakeWorker(self.clock, context, owner=owner, alone=alone))
         return self.workers[-1]
 
     async def home(self) -> Session:

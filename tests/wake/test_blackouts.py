@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from circadia.errors import InvalidRequest
 from circadia.records.schedule import Blackout, OneOffBlackout, RecurringBlackout, Weekday, check_blackouts
-from circadia.wake.scheduling.planning import BlackoutPeriod, blackout_at, blackouts_between
+from circadia.wake.scheduling.blackouts import BlackoutPeriod, blackout_at, blackouts_between
 from tests.wake.minutes import MINUTE, WINDOWS, in_blackout, walk
 
 BERLIN = "Europe/Berlin"

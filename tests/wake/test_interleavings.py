@@ -11,10 +11,9 @@ import pytest
 
 from circadia.agents.registry import NewAgent
 from circadia.ids import MessageId
-from circadia.records.access_token import AccessRole, AccessToken
 from circadia.records.agent import Agent, Cause, WakeEvent
 from circadia.records.event import EventType
-from circadia.records.principal import Principal
+from circadia.records.principal import AccessRole, AccessToken, Principal
 from circadia.records.pulse import Pulse, PulseStatus
 from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.thread import Thread

@@ -189,7 +189,7 @@ class _Slow:
 async def test_a_stop_while_pulses_are_being_taken_waits_for_them_and_puts_them_back(team: Fleet) -> None:
     wakes = [await team.ask(None, await team.agent(f"a{number}", LAUNCHED, FREE)) for number in range(3)]
     slow, worker = _Slow(team.store), team.worker
-    object.__setattr__(worker._parts, "store", slow)  # pyright: ignore[reportPrivateUsage]
+    object.__setattr__(worker._context, "store", slow)  # pyright: ignore[reportPrivateUsage]
     step = asyncio.create_task(worker.step())
     for wake in wakes:
         await team.until(wake.pulse_id, PulseStatus.STARTING)

@@ -364,7 +364,7 @@ class _WriterCountingStore:
 async def test_many_that_are_due_at_one_instant_share_commits_and_start_in_their_order(team: Fleet) -> None:
     counted = _WriterCountingStore(team.store)
     worker = team.new_worker("exe_counted")
-    object.__setattr__(worker._parts, "store", counted)  # pyright: ignore[reportPrivateUsage]
+    object.__setattr__(worker._context, "store", counted)  # pyright: ignore[reportPrivateUsage]
     agents = [await team.agent(f"a{number:02}", LAUNCHED, FREE) for number in range(40)]
     for agent in agents:
         spec = RoutineSpec(name="r", instructions="do", recurrence=Recurrence(every_seconds=3600))

@@ -21,8 +21,8 @@ from circadia.records.schedule import (
     RoutineSpec,
     RunKind,
 )
-from circadia.wake.scheduling.planning import RoutineAction, RoutinePlan, next_after, plan_from, plan_routine
-from circadia.wake.scheduling.recurrence import count_between
+from circadia.wake.scheduling.planning import RoutineAction, RoutinePlan, plan_from, plan_routine
+from circadia.wake.scheduling.recurrence import count_between, next_after
 
 BERLIN = "Europe/Berlin"
 HOURLY = Recurrence(every_seconds=3_600)

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from circadia.errors import InvalidRequest
 from circadia.records.schedule import Blackout, OneOffBlackout, Recurrence, RecurringBlackout, RoutineSpec, Weekday
-from circadia.wake.scheduling.planning import next_after
+from circadia.wake.scheduling.recurrence import next_after
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 HOURLY = Recurrence(every_seconds=3_600)

@@ -15,7 +15,7 @@ async def befalls(team: Fleet, agent: Agent, event: WakeEvent, *, by: str = "ann
         row = await team.row(agent)
         await team.registry.change(tx, row, wake_events=frozenset(WakeEvent), by="operator")
     async with team.store.begin_write() as tx:
-        await team.tier.thread_events.on_event(tx, await team.row(agent), event, by=by)
+        await team.tier.control.on_event(tx, await team.row(agent), event, by=by)
 
 
 async def last_wake(team: Fleet) -> Wake:

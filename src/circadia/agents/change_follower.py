@@ -12,8 +12,7 @@ from circadia.agents.database_contact import DatabaseContact
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.clock import Clock
-from circadia.jobs.due_watch import DueWatch
-from circadia.jobs.guarded_step import run_guarded
+from circadia.jobs.loops import DueWatch, run_guarded
 from circadia.records.due_work import DueWork
 from circadia.records.event import Event, EventType
 from circadia.stores.base import Store, Tx

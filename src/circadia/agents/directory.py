@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from circadia.agents.access import require_reach
-from circadia.errors import Conflict, NotFound
+from circadia.errors import Conflict, NotFound, TargetGone
 from circadia.ids import SessionId, ThreadId
 from circadia.records.agent import Agent
 from circadia.records.principal import Principal
-from circadia.records.session import Session, SessionStatus
+from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
 from circadia.records.thread import Thread, ThreadStatus
 from circadia.stores.base import Tx
 from circadia.stores.locks import LockKey, agent_key, thread_key
@@ -29,6 +29,15 @@ async def find_session(tx: Tx, principal: Principal, name: str, *, open_only: bo
     require_reach(principal, session)
     if open_only and session.status is SessionStatus.CLOSED:
         raise Conflict(f"session {session.name!r} is closed; create another")
+    return session
+
+
+async def find_own_session(tx: Tx, principal: Principal) -> Session:
+    """Return the session of the principal's bare names; `default` for the operator. Raises TargetGone: it is closed."""
+    own = principal.agent
+    session = await (tx.sessions.get_by_name(DEFAULT_SESSION) if own is None else tx.sessions.get(own.session_id))
+    if session is None or session.status is SessionStatus.CLOSED:
+        raise TargetGone(f"session {own.session if own else DEFAULT_SESSION!r} is closed")
     return session
 
 

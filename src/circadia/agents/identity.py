@@ -1,17 +1,54 @@
-"""Authentication: find the principal of a token."""
+"""Authentication: the principal of a token, a limit for failed tokens, and the tokens of people."""
 
 import hmac
 from collections.abc import Collection, Mapping
+from contextvars import ContextVar
 from typing import Final
 
 from circadia.agents.database_contact import DatabaseContact
-from circadia.agents.failed_tokens import FailedTokens
-from circadia.errors import Forbidden, Unauthenticated
-from circadia.ids import TOKEN_PREFIX, AgentId, hash_token
-from circadia.records.principal import Principal
+from circadia.agents.registry import require_name
+from circadia.caches import BoundedDict
+from circadia.clock import Clock
+from circadia.errors import Conflict, Forbidden, LimitReached, NotFound, Unauthenticated
+from circadia.ids import TOKEN_PREFIX, AgentId, hash_token, new_token
+from circadia.records.event import AccessChange, EventType
+from circadia.records.principal import AccessRole, AccessToken, Principal
 from circadia.stores.base import Store, Tx
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.base import Signals
 from circadia.stores.time_limit import limit_wait
+from circadia.suggestions import did_you_mean
+
+CALLER: Final[ContextVar[str]] = ContextVar("caller", default="")
+"""Address of the current request's caller; empty if unknown, as on a socket in the file system."""
+_WINDOW_SECONDS: Final = 60.0
+_ADDRESSES: Final = 10_000
+"""Addresses to remember, about 200 bytes each; the oldest are dropped."""
+
+
+class FailedTokens:
+    """Failed tokens by address. A valid token is never refused for the failures of others."""
+
+    def __init__(self, clock: Clock, most: int | None) -> None:
+        """Allow an address `most` failed tokens a minute; None is no limit."""
+        self._clock = clock
+        self._most = most
+        self._recent: BoundedDict[str, tuple[float, int]] = BoundedDict(_ADDRESSES)
+        self.total = 0
+
+    def add(self) -> None:
+        """Count a failed token of the current request. Raises LimitReached if its address has tried too many."""
+        self.total += 1
+        now, caller = self._clock.monotonic(), CALLER.get()
+        began, count = self._recent.get(caller, (now, 0))
+        if now - began >= _WINDOW_SECONDS:
+            began, count = now, 0
+        self._recent[caller] = began, count + 1
+        if self._most is not None and count >= self._most:
+            wait = began + _WINDOW_SECONDS - now
+            message = f"too many invalid tokens from this address; check the token, and wait {wait:.0f} s"
+            raise LimitReached(message, retry_after_seconds=wait)
+
 
 ACCESS_TOPIC: Final = "access"
 """Signal that the tokens of people have changed."""
@@ -115,3 +152,41 @@ class Identity:
     def _on_pulse_moved(self, _: str, data: Mapping[str, object]) -> None:
         """Forget the tokens of an agent whose pulse moved: a pulse's token dies with it (WAKE-52)."""
         self.forget(AgentId(str(data["agent"])))
+
+
+class AccessTokenService:
+    """The only writer of access tokens."""
+
+    def __init__(self, clock: Clock, events: EventLog) -> None:
+        self._clock = clock
+        self._events = events
+
+    async def grant(self, tx: Tx, name: str, role: AccessRole, *, by: str) -> tuple[AccessToken, str]:
+        """Make a token; return it with its secret, of which only a hash is stored.
+
+        Raises:
+            InvalidRequest: a bad name. Conflict: there is a token of this name.
+        """
+        secret = new_token(role.value)
+        token = AccessToken(
+            name=require_name(name, "token"),
+            role=role,
+            token_hash=hash_token(secret),
+            created_at=self._clock.now(),
+            created_by=by,
+        )
+        if not await tx.access_tokens.add(token):
+            raise Conflict(f"there is a token {name!r} already; revoke it first, or take another name")
+        await self._record(tx, EventType.ACCESS_GRANTED, token, by)
+        return token, secret
+
+    async def revoke(self, tx: Tx, name: str, *, by: str) -> None:
+        """Delete a token, and end what was signed in with it. Raises NotFound."""
+        tokens = {token.name: token for token in await tx.access_tokens.find_all()}
+        if name not in tokens or not await tx.access_tokens.remove(name):
+            raise NotFound(f"no token {name!r}{did_you_mean(name, tokens)}")
+        await self._record(tx, EventType.ACCESS_REVOKED, tokens[name], by)
+
+    async def _record(self, tx: Tx, kind: EventType, token: AccessToken, by: str) -> None:
+        await self._events.record(tx, kind, AccessChange(name=token.name, role=token.role, by=by))
+        self._events.signal(tx, ACCESS_TOPIC, token.name, {})

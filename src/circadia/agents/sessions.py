@@ -11,8 +11,7 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, InvalidRequest
 from circadia.ids import IdSource, SessionId
 from circadia.records.agent import Agent, SleepEvent, WakeEvent
-from circadia.records.event import EventType
-from circadia.records.event_data import EventData, SessionClosing, SessionCreation, SessionStall
+from circadia.records.event import EventData, EventType, SessionClosing, SessionCreation, SessionStall
 from circadia.records.principal import Principal
 from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
 from circadia.stores.base import Tx

@@ -10,8 +10,7 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import AgentId, IdSource, MessageId, ThreadId
 from circadia.records.agent import Agent, SleepEvent, WakeEvent
-from circadia.records.event import EventType
-from circadia.records.event_data import ParticipantChange, ThreadChange, ThreadMessage
+from circadia.records.event import EventType, ParticipantChange, ThreadChange, ThreadMessage
 from circadia.records.message import Message
 from circadia.records.principal import OPERATOR, Principal
 from circadia.records.session import Session
@@ -40,7 +39,7 @@ class ThreadService:
         clock: Clock,
         ids: IdSource,
         events: EventLog,
-        happenings: ThreadEventListener,
+        event_listener: ThreadEventListener,
         *,
         max_message_characters: int,
         max_open_threads_per_agent: int,
@@ -48,7 +47,7 @@ class ThreadService:
         self._clock = clock
         self._ids = ids
         self._events = events
-        self._happenings = happenings
+        self._event_listener = event_listener
         self._max_characters = max_message_characters
         self._max_open_threads = max_open_threads_per_agent
 
@@ -119,7 +118,7 @@ class ThreadService:
             raise NotFound(f"{agent.reference!r} takes no part in thread {thread.name!r}")
         await self._record_participant(tx, EventType.PARTICIPANT_REMOVED, session, thread, agent, by=principal.name)
         if await tx.threads.count_open_of_agent(agent.id) == 0:
-            await self._happenings.on_event(tx, agent, SleepEvent.REMOVED_FROM_LAST_THREAD, by=principal.name)
+            await self._event_listener.on_event(tx, agent, SleepEvent.REMOVED_FROM_LAST_THREAD, by=principal.name)
         return agent
 
     async def close(
@@ -141,7 +140,7 @@ class ThreadService:
             self._events.signal(tx, "conversation", participant.agent_id)
             agent = await tx.agents.get(participant.agent_id)
             if agent is not None and await tx.threads.count_open_of_agent(agent.id) == 0:
-                await self._happenings.on_event(tx, agent, SleepEvent.LAST_THREAD_CLOSED, by=by)
+                await self._event_listener.on_event(tx, agent, SleepEvent.LAST_THREAD_CLOSED, by=by)
         return closed
 
     async def send(
@@ -164,7 +163,9 @@ class ThreadService:
             Forbidden: a forged sender, or one who takes no part.
             Conflict: the thread is closed.
         """
-        self._require_sendable(thread, content)
+        require_content(content, self._max_characters)
+        if thread.status is ThreadStatus.CLOSED:
+            raise Conflict(f"thread {thread.name!r} is closed; open another")
         named = mentions if sender is None else [*mentions, sender]
         participants = await self._hold_participants(tx, principal, session, thread, named)
         speaker = await self._resolve_sender(tx, principal, session, sender)
@@ -186,9 +187,9 @@ class ThreadService:
         await tx.messages.add(message, [(agent_id, agent_id in mentioned_ids) for agent_id in others], missed=missed)
         await self._events.record(tx, EventType.MESSAGE, _event_data(thread, message), session=session.name)
         for agent in mentioned:
-            await self._happenings.on_event(tx, agent, WakeEvent.MENTIONED, by=message.sender, message=message)
+            await self._event_listener.on_event(tx, agent, WakeEvent.MENTIONED, by=message.sender, message=message)
         for agent_id in participants:
-            self._signal_delivery(tx, agent_id)
+            self._events.signal(tx, "delivery", agent_id)
         return message
 
     async def _hold_participants(
@@ -199,14 +200,6 @@ class ThreadService:
         await hold_agents(tx, principal, session, named, *map(agent_key, participants))
         return participants
 
-    def _require_sendable(self, thread: Thread, content: str) -> None:
-        if not content.strip():
-            raise InvalidRequest("a message needs content")
-        if len(content) > self._max_characters:
-            raise InvalidRequest(f"a message may have {self._max_characters} characters, this one has {len(content)}")
-        if thread.status is ThreadStatus.CLOSED:
-            raise Conflict(f"thread {thread.name!r} is closed; open another")
-
     async def require_reader(self, tx: Tx, principal: Principal, thread: Thread) -> None:
         """Raise Forbidden unless the principal is the operator or a participant of the thread, open or closed."""
         if principal.is_operator:
@@ -214,9 +207,6 @@ class ThreadService:
         parts = await tx.threads.participants(thread.id)
         if principal.agent is None or all(part.agent_id != principal.agent.id for part in parts):
             raise Forbidden(f"{principal.name!r} takes no part in thread {thread.name!r}; ask to be added")
-
-    def _signal_delivery(self, tx: Tx, agent_id: AgentId) -> None:
-        self._events.signal(tx, "delivery", agent_id)
 
     async def _require_open_part(self, tx: Tx, principal: Principal, thread: Thread) -> None:
         await self.require_reader(tx, principal, thread)
@@ -232,7 +222,7 @@ class ThreadService:
         events += [WakeEvent.ADDED_TO_THREAD_FIRST_TIME] if joined.first_ever else []
         events += [WakeEvent.FIRST_TIME_IN_THREAD] if joined.first_in_thread else []
         for event in events:
-            await self._happenings.on_event(tx, agent, event, by=by)
+            await self._event_listener.on_event(tx, agent, event, by=by)
         return True
 
     async def _resolve_sender(self, tx: Tx, principal: Principal, session: Session, sender: str | None) -> Agent | None:
@@ -276,6 +266,14 @@ class ThreadService:
         data = ParticipantChange(thread=thread.id, thread_name=thread.name, participant=agent.reference, by=by)
         await self._events.record(tx, kind, data, session=session.name, agent=agent.reference)
         await tx.sessions.touch(session.id, self._clock.now())
+
+
+def require_content(content: str, max_characters: int) -> None:
+    """Raise InvalidRequest unless this can be a message."""
+    if not content.strip():
+        raise InvalidRequest("a message needs content")
+    if len(content) > max_characters:
+        raise InvalidRequest(f"a message may have {max_characters} characters, this one has {len(content)}")
 
 
 def _event_data(thread: Thread, message: Message) -> ThreadMessage:

@@ -11,7 +11,7 @@ from circadia.agents.presence import Presence
 from circadia.clock import Clock
 from circadia.errors import TargetGone
 from circadia.ids import AgentId, MessageId
-from circadia.jobs.guarded_step import run_guarded
+from circadia.jobs.loops import run_guarded
 from circadia.records.agent import Agent
 from circadia.records.message import Delivery
 from circadia.stores.base import Store

@@ -1,11 +1,16 @@
-"""Drops ready answers that have expired, are void, or exceed the limits (ANS-05)."""
+"""Drops ready answers that have expired, are void, or exceed the limits, and writes about valid ones (ANS-05).
+
+An answer is never validated inside the writing transaction. Validation may take as long as loading an index, and all
+other writers would wait; and uncommitted rows must not get into an index.
+"""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from circadia.answers.freshness import fetch_bank_state
 from circadia.answers.question_drafts import AnswerServices
-from circadia.answers.services import Validity
+from circadia.answers.services import AnswerValidator, Validity
 from circadia.ids import AnswerId, BankId
 from circadia.records.answer import Answer, AnswerDay, DropReason
 from circadia.records.bank import Bank
@@ -17,6 +22,8 @@ PAGE: Final = 100
 NEW: Final = timedelta(hours=1)
 """Age up to which an unused answer is worth asking a judge about."""
 _BYTES: Final = 1_000_000
+TRIES: Final = 5
+"""Attempts while the bank keeps changing in between; then nothing is written."""
 
 
 class CleanupResult(NamedTuple):
@@ -26,21 +33,21 @@ class CleanupResult(NamedTuple):
 
 
 async def clean_up(
-    bank: Bank, store: Store, readying: AnswerServices, go_on: Callable[[], Awaitable[None]]
+    bank: Bank, store: Store, answer_services: AnswerServices, yield_to_calls: Callable[[], Awaitable[None]]
 ) -> CleanupResult:
-    """Drop expired and void answers page by page, then those over the limits; await `go_on` before each page."""
+    """Drop expired and void answers page by page, then those over the limits; `yield_to_calls` before each page."""
     dropped = 0
     uncertain: dict[AnswerId, Validity] = {}
     after: AnswerId | None = None
     while True:
-        await go_on()
-        now = readying.clock.now()
+        await yield_to_calls()
+        now = answer_services.clock.now()
         async with store.begin_read() as tx:
             present = await tx.banks.get(bank.id)
             page = [] if present is None else list(await tx.answers.find_live(bank.id, after=after, limit=PAGE))
             expired = [answer.id for answer in page if answer.expires_at <= now]
             live = [] if present is None else [answer for answer in page if answer.id not in expired]
-            checked = [(answer, await _check_validity(tx, bank, answer, readying)) for answer in live]
+            checked = [(answer, await _check_validity(tx, bank, answer, answer_services)) for answer in live]
         void = [answer.id for answer, validity in checked if validity.void]
         uncertain |= {answer.id: validity for answer, validity in checked if _is_worth_asking(answer, validity, now)}
         if expired or void:
@@ -51,7 +58,7 @@ async def clean_up(
             break
         after = page[-1].id
     async with store.begin_write() as tx:
-        dropped += len(await drop_excess_answers(tx, bank.id, readying.settings, readying.clock.now()))
+        dropped += len(await drop_excess_answers(tx, bank.id, answer_services.settings, answer_services.clock.now()))
     return CleanupResult(dropped, uncertain)
 
 
@@ -89,7 +96,7 @@ async def drop_ready_answers(
     wasted = [answer for answer in dropped_answers if not answer.uses]
     if wasted:
         tokens = sum(answer.tokens for answer in wasted)
-        await tx.answers.add_counts(
+        await tx.answer_uses.add_counts(
             [AnswerDay(bank_id=bank_id, day=at.date(), wasted=len(wasted), wasted_tokens=tokens)]
         )
     return dropped_answers
@@ -99,8 +106,41 @@ def _is_worth_asking(answer: Answer, validity: Validity, now: datetime) -> bool:
     return not validity.void and bool(validity.concerns) and (answer.uses > 0 or answer.made_at > now - NEW)
 
 
-async def _check_validity(tx: Tx, bank: Bank, answer: Answer, readying: AnswerServices) -> Validity:
+async def _check_validity(tx: Tx, bank: Bank, answer: Answer, answer_services: AnswerServices) -> Validity:
     agent = await tx.agents.get(answer.scope.agent_id)
     if agent is None or agent.deleted_at is not None:
         return Validity("its agent is gone")
-    return await readying.validator.validity(tx, bank, answer)
+    return await answer_services.validator.validity(tx, bank, answer)
+
+
+async def write_if_unchanged(
+    store: Store,
+    bank_id: BankId,
+    validator: AnswerValidator,
+    found: Callable[[Tx, Bank], Awaitable[Answer | None]],
+    write: Callable[[Tx, Bank, Answer], Awaitable[bool]],
+    *,
+    in_doubt: bool = False,
+) -> bool:
+    """Write about the answer that `found` returns if it is valid at the write; return the result of `write`.
+
+    With `in_doubt`, an answer in doubt counts as valid.
+    """
+    for _ in range(TRIES):
+        async with store.begin_read() as tx:
+            bank = await tx.banks.get(bank_id)
+            answer = None if bank is None else await found(tx, bank)
+            if bank is None or answer is None:
+                return False
+            validity = await validator.validity(tx, bank, answer)
+            if validity.void or (validity.doubt and not in_doubt):
+                return False
+            before = await fetch_bank_state(tx, bank)
+        async with store.begin_write() as tx:
+            bank = await tx.banks.get(bank_id)
+            answer = None if bank is None else await found(tx, bank)
+            if bank is None or answer is None:
+                return False
+            if await fetch_bank_state(tx, bank) == before:
+                return await write(tx, bank, answer)
+    return False

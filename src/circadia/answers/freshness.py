@@ -11,25 +11,24 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from circadia.answers.index import TextVectors
-from circadia.answers.normalization import normalize, only_asks
+from circadia.answers.question_text import normalize, only_asks
 from circadia.answers.services import Concern, Validity
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.ids import AnswerId
 from circadia.memory.context import Context, block_terms
 from circadia.memory.embedding.base import MAX_CHARACTERS
 from circadia.memory.episodes import searched_text
 from circadia.memory.search.columns import Array
+from circadia.memory.search.index import Question
 from circadia.memory.search.later_rows import NEAR, VOID_WEIGHT, ChangeThresholds, LaterRow
-from circadia.memory.search.question import Question
 from circadia.memory.search.retrieval import BankChanges, Retrieval
 from circadia.memory.search.terms import question_stems, question_terms
+from circadia.memory.search.vectors import TextVectors
 from circadia.records.answer import Answer, AnswerBasis
 from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
 from circadia.records.episode import EpisodeKind
-from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import BankHeads, Layer
+from circadia.records.index_entry import BankHeads, Excerpt, Layer
 from circadia.stores.base import Tx
 
 CACHED_ANSWERS: Final = 20_000
@@ -112,7 +111,7 @@ class AnswerFreshness:
                 row = excerpts.get(later_row.number)
                 if row is None:
                     return Validity(f"the transaction is older than number {later_row.number} of the {layer}")
-                concern = self._concern(row, later_row, since.later.bars, answer, question)
+                concern = self._concern(row, later_row, since.later.thresholds, answer, question)
                 if concern is not None and concern.weight > VOID_WEIGHT and row.trust != Trust.AGENT:
                     void = self._void[answer.id] = (
                         f"number {later_row.number} of the {layer}, which came later, changes it"
@@ -136,7 +135,7 @@ class AnswerFreshness:
         return await (tx.episodes if layer is Layer.EPISODES else tx.notes).excerpts(bank.id, numbers)
 
     def _concern(
-        self, row: Excerpt, later: LaterRow, bars: ChangeThresholds, answer: Answer, question: Question
+        self, row: Excerpt, later: LaterRow, thresholds: ChangeThresholds, answer: Answer, question: Question
     ) -> Concern | None:
         weight = later.weight
         if row.kind == EpisodeKind.READY:
@@ -145,11 +144,12 @@ class AnswerFreshness:
         if not later.embedded and question_vector is not None:
             text = row.text if row.speaker is None else searched_text(row.at, row.speaker, row.text)
             vector, _ = self._vectors(text[:MAX_CHARACTERS])
-            weight += NEAR * (question.sense * float(vector @ question_vector) - bars.usual)
-        if weight <= bars.judged or states_nothing(row.text, answer):
+            weight += NEAR * (question.sense * float(vector @ question_vector) - thresholds.usual)
+        if weight <= thresholds.judged or states_nothing(row.text, answer):
             return None
-        bar = VOID_WEIGHT if row.trust == Trust.AGENT else bars.doubted  # an agent mostly repeats what it was told
-        return Concern(weight > bar, weight, later.layer, later.number)
+        # An agent mostly repeats what it was told.
+        threshold = VOID_WEIGHT if row.trust == Trust.AGENT else thresholds.doubted
+        return Concern(weight > threshold, weight, later.layer, later.number)
 
     async def _find_changed_block(
         self, tx: Tx, bank: Bank, rests: AnswerBasis, blocks: Sequence[Block], question: Question

@@ -1,22 +1,19 @@
 """The expected questions of one scope, found by the same text or by their vectors (ANS-02)."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
-from circadia.answers.identifiers import find_conflict
-from circadia.answers.normalization import NormalizedText, normalize
+from circadia.answers.question_text import NormalizedText, find_conflict, normalize
 from circadia.answers.services import Match
 from circadia.ids import AnswerId
 from circadia.memory.search.columns import Array, Column
-from circadia.memory.search.vectors import Vectors, stored_vector
+from circadia.memory.search.vectors import TextVectors, Vectors, stored_vector
 from circadia.records.answer import AnswerableQuestion, MatchKind
 
-TextVectors = Callable[[str], tuple[Array, float]]
-"""Returns a text's unit vector and its length before normalization; 0 if the text is unknown."""
 CANDIDATES: Final = 3
 """The nearest candidate is nearly always the right one (`python -m benchmarks answers_pairs`)."""
 _NEIGHBOURS: Final = 8

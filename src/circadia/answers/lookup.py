@@ -7,24 +7,25 @@ of any process leaves a stale answer, and no answer of another scope is found.
 import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from circadia.answers.freshness import AnswerFreshness, fetch_rests
-from circadia.answers.index import AnswerIndex, TextVectors
-from circadia.answers.normalization import MAX_CHARACTERS
+from circadia.answers.index import AnswerIndex
+from circadia.answers.question_text import MAX_CHARACTERS
 from circadia.answers.services import MISS, CheckedMatch, KnownVerdicts, LookupResult, Match, Validity, no_verdicts
+from circadia.caches import Lru
 from circadia.clock import Clock
 from circadia.errors import UpstreamFailed
 from circadia.ids import AnswerId, BankId
-from circadia.lru import Lru
 from circadia.memory.context import Context
+from circadia.memory.episodes import is_text
 from circadia.memory.search.retrieval import Retrieval
+from circadia.memory.search.vectors import TextVectors
 from circadia.records.answer import Answer, AnswerableQuestion, AnswerBasis, AnswerScope, LookupOutcome
 from circadia.records.bank import Bank
 from circadia.settings.answers import AnswersSettings
-from circadia.stores.answers import AnswerChanges
-from circadia.stores.base import Tx
+from circadia.stores.base import AnswerChanges, Tx
 
 _logger = logging.getLogger(__name__)
 
@@ -116,7 +117,7 @@ class _LoadedVectors:
 
 
 class AnswerLookup:
-    """Finds ready answers; caches the indexes of recently used banks."""
+    """An `AnswerFinder` and `AnswerValidator` that caches the indexes of recently used banks."""
 
     def __init__(
         self, clock: Clock, retrieval: Retrieval, words: WordVectorSource, settings: AnswersSettings, *,
@@ -140,11 +141,7 @@ class AnswerLookup:
         self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, conversation: str | None = None,
         verdicts: KnownVerdicts = no_verdicts,
     ) -> LookupResult:  # fmt: skip
-        """Return the result for a question in a reading transaction in which `bank` was read.
-
-        A call waits at most 200 ms for an index to load; then it is a miss with `loading` set.
-        """
-        if not bank.answers or not question.strip() or len(question) > MAX_CHARACTERS or not _is_text(question):
+        if not bank.answers or not question.strip() or len(question) > MAX_CHARACTERS or not is_text(question):
             return MISS
         try:
             index = await self._index(tx, bank, scope, CALL_WAIT_SECONDS)
@@ -171,13 +168,11 @@ class AnswerLookup:
             match = index.find_exact(question, conversation, without=seen)
             if match is None:
                 break
-            checked = await self._check(tx, bank, scope, match, rows_read=ROWS_READ)
-            if checked.answer is not None and not checked.why_void:
-                if not checked.doubt:
-                    return LookupResult(outcome=LookupOutcome.HIT, answer=checked.answer, match=match)
-                doubtful = doubtful or LookupResult(
-                    outcome=LookupOutcome.HINT, answer=checked.answer, match=match, doubt=checked.doubt
-                )
+            result = await self._check_served(tx, bank, scope, match)
+            if result is not None:
+                if result.outcome is LookupOutcome.HIT:
+                    return result
+                doubtful = doubtful or result
             seen.add(match.answer)
         return doubtful
 
@@ -189,21 +184,22 @@ class AnswerLookup:
         possible = [match for match in matches if not match.conflict]
         for match, verdict in zip(possible, await verdicts(possible), strict=True):
             if verdict:
-                checked = await self._check(tx, bank, scope, match, rows_read=ROWS_READ)
-                if checked.answer is not None and not checked.why_void:
-                    outcome = LookupOutcome.HINT if checked.doubt else LookupOutcome.HIT
-                    return LookupResult(outcome=outcome, answer=checked.answer, match=match, doubt=checked.doubt)
+                if (result := await self._check_served(tx, bank, scope, match)) is not None:
+                    return result
             elif verdict is None:
                 candidates.append(match)
         for match in candidates:
-            if self.is_hint(match):
-                checked = await self._check(tx, bank, scope, match, rows_read=ROWS_READ)
-                if checked.answer is not None and not checked.why_void:
-                    return LookupResult(
-                        outcome=LookupOutcome.HINT, answer=checked.answer, match=match, doubt=checked.doubt,
-                        candidates=candidates,
-                    )  # fmt: skip
+            if self.is_hint(match) and (result := await self._check_served(tx, bank, scope, match)) is not None:
+                return replace(result, outcome=LookupOutcome.HINT, candidates=candidates)
         return LookupResult(outcome=LookupOutcome.MISS, candidates=candidates)
+
+    async def _check_served(self, tx: Tx, bank: Bank, scope: AnswerScope, match: Match) -> LookupResult | None:
+        """Return the answer of a match, as a hint while it is in doubt; none if it may not be given."""
+        checked = await self._check(tx, bank, scope, match, rows_read=ROWS_READ)
+        if checked.answer is None or checked.why_void:
+            return None
+        outcome = LookupOutcome.HINT if checked.doubt else LookupOutcome.HIT
+        return LookupResult(outcome=outcome, answer=checked.answer, match=match, doubt=checked.doubt)
 
     def is_hint(self, match: Match) -> bool:
         return match.similarity >= self._hint_similarity and match.shared_letters >= HINT_SHARED_LETTERS
@@ -221,16 +217,13 @@ class AnswerLookup:
         return [await self._check(tx, bank, scope, match, rows_read=None) for match in matches]
 
     async def has_answer(self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, where: str | None) -> bool:
-        """Return whether the same text has an answer in a conversation. Raises UpstreamFailed: loading failed."""
         index = await self._index(tx, bank, scope, None) if bank.answers else None
         return index is not None and await self._find_exact(tx, bank, scope, index, question, where, set()) is not None
 
     async def validity(self, tx: Tx, bank: Bank, answer: Answer) -> Validity:
-        """Return an answer's validity, whether it was dropped or has expired or not. Raises UpstreamFailed."""
         return await (await self._load_vectors()).freshness.check(tx, bank, answer, most=None)
 
     async def fetch_rests(self, tx: Tx, bank: Bank, context: Context) -> AnswerBasis:
-        """Return what an answer rests on whose context was made in this transaction."""
         return await fetch_rests(tx, bank, (await self._retrieval.read_bank(tx, bank, None)).blocks, context)
 
     async def _check(
@@ -304,14 +297,6 @@ class AnswerLookup:
             _logger.warning("ready answers are unavailable for now: %s", error)
             raise
         return _LoadedVectors(vectors=vectors, freshness=AnswerFreshness(self._retrieval, vectors, self._words.name))
-
-
-def _is_text(question: str) -> bool:
-    try:
-        question.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 async def _load_index(scope: _ScopeIndex, empty: AnswerIndex) -> None:

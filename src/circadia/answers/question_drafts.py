@@ -37,7 +37,7 @@ class AnticipatedAnswer(BaseModel):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QuestionDraft:
-    mind: ChatModel
+    model: ChatModel
     """The agent's model; it answers with `AnticipatedAnswer` only."""
     prompt: Prompt
     """`data` is the body of the call with the bank's context; `rules` hold its address."""
@@ -62,7 +62,7 @@ class QuestionDrafter(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnswerServices:
-    ahead: QuestionDrafter
+    drafter: QuestionDrafter
     validator: AnswerValidator
     settings: AnswersSettings
     clock: Clock

@@ -1,4 +1,4 @@
-"""What gateway and sleep tier see of ready answers: two Protocols, and the records that they return."""
+"""What gateway and sleep tier see of ready answers: two Protocols, their records, the precision (ANS-07)."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -6,10 +6,14 @@ from typing import Final, NamedTuple, Protocol
 
 from circadia.ids import AnswerId
 from circadia.memory.context import Context
-from circadia.records.answer import Answer, AnswerBasis, AnswerScope, LookupOutcome, MatchKind
+from circadia.records.answer import Answer, AnswerBasis, AnswerScope, AnswerUse, LookupOutcome, MatchKind
 from circadia.records.bank import Bank
 from circadia.records.index_entry import BankHeads, Layer
+from circadia.settings.answers import AnswersSettings
 from circadia.stores.base import Tx
+
+LAST: Final = 50
+"""Judged uses that count; older ones say little about today's answers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,3 +135,23 @@ class AnswerValidator(Protocol):
     async def validity(self, tx: Tx, bank: Bank, answer: Answer) -> Validity:
         """Return an answer's validity, whether it was dropped or has expired or not. Raises UpstreamFailed."""
         ...
+
+
+def judged_use_limit(settings: AnswersSettings) -> int:
+    return max(LAST, settings.least_samples)
+
+
+def precision(uses: Sequence[AnswerUse]) -> float | None:
+    """Return the share of right uses among the judged ones; none without any."""
+    judged = [use.right for use in uses if use.right is not None]
+    return judged.count(True) / len(judged) if judged else None
+
+
+def are_answers_trusted(uses: Sequence[AnswerUse], settings: AnswersSettings) -> bool:
+    """Return whether answers may be served: too few uses were judged, or enough of the newest were right.
+
+    `uses` are those of one bank and agent, the newest first (`Answers.find_uses`).
+    """
+    judged = [use for use in uses if use.right is not None][: judged_use_limit(settings)]
+    share = precision(judged)
+    return share is None or len(judged) < settings.least_samples or share >= settings.least_precision

@@ -10,31 +10,43 @@ from starlette.datastructures import QueryParams
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from circadia.api import djinnbot
-from circadia.api.agents import agents, coordination, schedule, sessions, sleeping
-from circadia.api.guard import Guard
-from circadia.api.memory import banks, blocks, episodes, search, transfer
-from circadia.api.messaging import inbox, messages, threads, unhandled
-from circadia.api.observability import cluster, events, holds, overview, tokens, upstreams, usage
-from circadia.api.observability.event_tail import EventTail
+from circadia.api import (
+    agents,
+    answers,
+    banks,
+    blocks,
+    dreams,
+    episodes,
+    events,
+    fleet,
+    messages,
+    passes,
+    pulses,
+    schedule,
+    sleeping,
+    status,
+    wakes,
+)
+from circadia.api.context import ApiContext, HoldRegistry
+from circadia.api.guard import Guard, handle_errors
 from circadia.api.openapi import build_openapi_document
-from circadia.api.parts import ApiParts, HoldRegistry
-from circadia.api.problems import handle_errors
-from circadia.api.sleeptime import answers, dreams, passes, status
-from circadia.api.waking import chains, direct_messages, pulses, wake_stats, wakes
 from circadia.errors import InvalidRequest
 from circadia.suggestions import did_you_mean
 
-__all__ = ["ApiParts", "HoldRegistry", "create_api", "openapi_document"]
+__all__ = ["ApiContext", "HoldRegistry", "create_api", "openapi_document"]
 
 OPENAPI_PATH: Final = "/api/openapi.json"
 
 
-_NOUNS: Final = (
-    sleeping, sessions, agents, threads, messages, holds, direct_messages, wakes, chains, inbox, unhandled, pulses,
-    schedule, coordination, wake_stats, djinnbot, banks, episodes, search, transfer, blocks, passes,
-    dreams, status, answers, events, usage, cluster, tokens, overview, upstreams,
+_ROUTERS: Final = (
+    sleeping.router, agents.session_router, agents.router, messages.router, messages.thread_message_router,
+    fleet.hold_router, wakes.message_router, wakes.router, pulses.chain_router, messages.inbox_router,
+    messages.unhandled_router, pulses.router, schedule.router, schedule.coordination_router, wakes.stats_router,
+    wakes.djinnbot_router, banks.router, episodes.router, episodes.search_router, banks.transfer_router, blocks.router,
+    passes.router, dreams.router, status.router, answers.router, events.router, fleet.usage_router,
+    fleet.cluster_router, fleet.token_router, fleet.router, fleet.upstream_router,
 )  # fmt: skip
+"""In the order of the OpenAPI document."""
 
 
 class KnownQuery:
@@ -57,8 +69,8 @@ class Api(FastAPI):
 
     def __init__(self) -> None:
         super().__init__(openapi_url=OPENAPI_PATH, docs_url=None, redoc_url=None, redirect_slashes=False)
-        for noun in _NOUNS:
-            self.router.routes.extend(noun.router.routes)
+        for router in _ROUTERS:
+            self.router.routes.extend(router.routes)
         for route in self.routes:
             if isinstance(route, APIRoute) and route.include_in_schema:  # aliases take what others send
                 route.app = KnownQuery(route)
@@ -71,14 +83,14 @@ class Api(FastAPI):
         return self.openapi_schema
 
 
-def create_api(parts: ApiParts) -> FastAPI:
+def create_api(context: ApiContext) -> FastAPI:
     """Build the application; each request needs a token."""
     api = Api()
-    api.state.parts = parts
-    api.state.tail = EventTail(parts)
-    most = parts.settings.limits.max_api_body_bytes
+    api.state.context = context
+    api.state.tail = events.EventTail(context)
+    most = context.settings.limits.max_api_body_bytes
     api.add_middleware(GZipMiddleware, minimum_size=1_000, compresslevel=5)  # leaves streams of events as they are
-    api.add_middleware(Guard, identity=parts.identity, sign_in=parts.sign_in, max_body_bytes=most)
+    api.add_middleware(Guard, identity=context.identity, sign_in=context.sign_in, max_body_bytes=most)
     return api
 
 

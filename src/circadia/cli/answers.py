@@ -5,30 +5,29 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from circadia.cli.remote.bank import Bank, BankToList, User
-from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.paging import Limit, gather_pages
-from circadia.cli.terminal.confirmation import Yes, confirm, require_person
+from circadia.cli.arguments import Bank, BankToList, Limit, User, Yes
+from circadia.cli.connection import RemoteServer
 from circadia.cli.terminal.groups import NounGroup
 from circadia.cli.terminal.output import (
     AsJson,
+    Listing,
+    Output,
+    confirm,
     console,
     display_text,
     dollars,
     format_duration,
+    list_output,
     local_time,
     note,
-    print_json,
-    print_list,
-    print_result,
+    require_person,
     shorten,
     table,
 )
-from circadia.client import Client
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
-from circadia.records.end_user import display_alias
-from circadia.schemas.answers import AnswerPage, AnswerStats, AnswerView, TestView
+from circadia.records.conversation import display_alias
+from circadia.schemas.answers import AnswerStats, AnswerView, TestView
 
 app = typer.Typer(cls=NounGroup)
 
@@ -42,28 +41,19 @@ _DAYS: Final = ("day", "served", "hints", "misses", "made", "used", "wasted", "w
 
 @app.callback(epilog="Example: circadia answers support --agent helper")
 def answers(
-    server: RemoteServer,
-    bank: BankToList,
-    agent: OfAgent = None,
-    limit: Limit = 100,
-    user: User = None,
-    as_json: AsJson = False,
-) -> None:
+    server: RemoteServer, bank: BankToList, agent: OfAgent = None, limit: Limit = 100, user: User = None
+) -> Output:
     """List the ready answers of a bank: expected questions, answered ahead."""
-
-    async def fetch_answers(client: Client) -> AnswerPage:
-        return await gather_pages(
-            lambda place, count: client.list_answers(bank, agent=agent, after=place, limit=count, user=user),
-            key="answers",
-            limit=limit,
-            cursor="after",
-        )
-
-    page = server.ask(fetch_answers)
+    page = server.list_pages(
+        lambda client, place, count: client.list_answers(bank, agent=agent, after=place, limit=count, user=user),
+        "answers",
+        limit=limit,
+        cursor="after",
+    )
     columns = ("answer", "agent", "for", "question", "text", "likely", "uses", "valid for", "valid")
     nothing = "no answer is ready; passes make answers once somebody has asked an agent with a bank"
     numbers, more = ("likely", "uses"), page.after is not None
-    print_list(page, page.answers, columns, _row, as_json=as_json, nothing=nothing, numbers=numbers, more=more)
+    return list_output(page, page.answers, columns, _row, nothing=nothing, numbers=numbers, more=more)
 
 
 def _row(answer: AnswerView) -> tuple[object, ...]:
@@ -81,13 +71,14 @@ def _row(answer: AnswerView) -> tuple[object, ...]:
 
 
 @app.command(epilog="Example: circadia answers explain support ans_01a2…")
-def explain(server: RemoteServer, bank: Bank, answer: Answer, user: User = None, as_json: AsJson = False) -> None:
+def explain(server: RemoteServer, bank: Bank, answer: Answer, user: User = None) -> Output:
     """Show a ready answer: its phrasings, evidence and cost, and whether it is valid."""
-    details = server.ask(lambda client: client.show_answer(bank, answer, user=user))
-    if as_json:
-        print_json(details)
-        return
+    return Output(server.ask(lambda client: client.show_answer(bank, answer, user=user)), _details_table)
+
+
+def _details_table(details: AnswerView) -> Listing:
     blocks = ", ".join(f"{label} (version {version})" for label, version in details.blocks.items())
+    price = "price unknown" if details.usd is None else dollars(details.usd)
     rows = [
         ("question", details.question),
         ("other wordings", "\n".join(details.phrasings[1:]) or "none"),
@@ -99,10 +90,10 @@ def explain(server: RemoteServer, bank: Bank, answer: Answer, user: User = None,
         ("rests on", f"{blocks or 'no block'}; {len(details.notes)} notes, {len(details.episodes)} episodes"),
         ("made", f"{local_time(details.made_at)} by {details.pass_id or 'an unknown pass'}"),
         ("valid until", local_time(details.expires_at)),
-        ("cost", f"{details.tokens:,} tokens, {_price(details.usd)}, {details.seconds:.1f} s"),
+        ("cost", f"{details.tokens:,} tokens, {price}, {details.seconds:.1f} s"),
         ("uses", f"{details.uses}" + ("" if details.used_at is None else f", last {local_time(details.used_at)}")),
     ]
-    console().print(table((details.id, ""), rows))
+    return table((details.id, ""), rows)
 
 
 @app.command("test", epilog="Example: circadia answers test support helper 'When do you open on Sunday?'")
@@ -115,14 +106,10 @@ def try_(
         str | None, typer.Option("--for", metavar="NAME", help="End user for whom the agent would be asked.")
     ] = None,
     user: User = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Show how a question would be answered, and why. No model is asked; nothing is counted or changed."""
     result = server.ask(lambda client: client.try_answers(bank, agent, question, end_user=end_user, user=user))
-    if as_json:
-        print_json(result)
-    else:
-        _show_test(result)
+    return Output(result, _show_test)
 
 
 @app.command(epilog="Example: circadia answers stats support --days 30")
@@ -131,14 +118,9 @@ def stats(
     bank: Bank,
     days: Annotated[int, typer.Option("--days", min=1, max=366, metavar="N", help="Number of days to look back.")] = 14,
     user: User = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Show how often ready answers were used, right and wasted."""
-    report = server.ask(lambda client: client.answer_stats(bank, days=days, user=user))
-    if as_json:
-        print_json(report)
-    else:
-        _show_stats(report)
+    return Output(server.ask(lambda client: client.answer_stats(bank, days=days, user=user)), _show_stats)
 
 
 @app.command(epilog="Example: circadia answers delete support ans_01a2…")
@@ -151,7 +133,7 @@ def delete(
     yes: Yes = False,
     user: User = None,
     as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Delete a ready answer, or all. They are no longer found from the next call on."""
     if (answer is None) != every or (agent is not None and not every):
         raise InvalidRequest("name one answer, or use --all (with --agent for the answers of one agent)")
@@ -163,7 +145,7 @@ def delete(
             require_person(as_json)
             confirm(f"This would delete all ready answers of {display_text(agent or bank)}.", "Delete them?")
         dropped = dict(server.ask(lambda client: client.drop_answers(bank, agent=agent, user=user)))
-    print_result(dropped, f"deleted {dropped['dropped']} ready answers", as_json=as_json)
+    return Output(dropped, f"deleted {dropped['dropped']} ready answers")
 
 
 def _show_test(result: TestView) -> None:
@@ -219,7 +201,3 @@ def _show_stats(report: AnswerStats) -> None:
 
 def _share(value: float | None) -> str:
     return "–" if value is None else f"{value:.1%}"
-
-
-def _price(usd: float | None) -> str:
-    return "price unknown" if usd is None else dollars(usd)

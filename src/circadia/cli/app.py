@@ -20,120 +20,96 @@ class CommandList(LazyGroup):
     sections: ClassVar = {
         "Start": {
             "serve": (
-                "circadia.cli.machine.serve",
+                "machine.serve",
                 "Run the server until Ctrl-C or SIGTERM. The first start prints the operator's token once.",
             ),
             "init": (
-                "circadia.cli.machine.init",
+                "machine.init",
                 "Write a first configuration file, with the providers whose keys are in the environment.",
             ),
             "doctor": (
-                "circadia.cli.doctor.command",
+                "doctor.command",
                 "Check what a server on this machine needs. Each finding is ok, warn or fail, with what to do.",
             ),
             "demo": (
-                "circadia.cli.demo",
+                "demo",
                 "Run a team of five agents through one story hour, with and without sleep, and compare the cost.",
             ),
         },
         "Agents": {
-            "agents": ("circadia.cli.agents.agents", "List the agents of a session with their state."),
-            "sessions": ("circadia.cli.agents.sessions", "List the sessions: groups of agents with their threads."),
-            "tokens": ("circadia.cli.agents.tokens", "List the tokens of people: operators and viewers."),
-            "sleep": ("circadia.cli.agents.sleep", "Put agents to sleep. Their next calls are held until they wake."),
-            "wake": (
-                "circadia.cli.agents.sleep",
-                "Wake agents. Held calls continue in order; launchers start a pulse.",
-            ),
+            "agents": ("agents.agents", "List the agents of a session with their state."),
+            "sessions": ("agents.sessions", "List the sessions: groups of agents with their threads."),
+            "tokens": ("agents.tokens", "List the tokens of people: operators and viewers."),
+            "sleep": ("agents.sleep", "Put agents to sleep. Their next calls are held until they wake."),
+            "wake": ("agents.sleep", "Wake agents. Held calls continue in order; launchers start a pulse."),
         },
         "Waking": {
             "send": (
-                "circadia.cli.waking.send",
+                "waking.inbox",
                 "Send a message to an agent's inbox. With --wake, also request to wake the agent.",
             ),
             "inbox": (
-                "circadia.cli.waking.inbox",
+                "waking.inbox",
                 "List the messages in an agent's inbox and count them by state. "
                 "The operator's token marks none as seen.",
             ),
             "messages": (
-                "circadia.cli.waking.messages",
+                "waking.messages",
                 "List messages that nobody has handled, in all inboxes; dead letters by default.",
             ),
-            "wakes": (
-                "circadia.cli.waking.wakes",
-                "List wake requests with their decision and its reason, newest first.",
-            ),
-            "pulses": (
-                "circadia.cli.waking.pulses",
-                "List the pulses of an agent, or of all agents in a session, newest first.",
-            ),
+            "wakes": ("waking.wakes", "List wake requests with their decision and its reason, newest first."),
+            "pulses": ("waking.pulses", "List the pulses of an agent, or of all agents in a session, newest first."),
         },
         "Memory": {
-            "banks": ("circadia.cli.memory.banks", "List memory banks by name, with their size and policy."),
-            "episodes": ("circadia.cli.memory.episodes", "List the episodes of a bank, newest first."),
+            "banks": ("memory.banks", "List memory banks by name, with their size and policy."),
+            "episodes": ("memory.episodes", "List the episodes of a bank, newest first."),
             "blocks": (
-                "circadia.cli.memory.blocks",
+                "memory.blocks",
                 "List the blocks of a bank: what its agents have learned and see in their context.",
             ),
         },
         "Sleep-time": {
-            "passes": ("circadia.cli.sleeptime.passes", "List the passes over a bank, newest first."),
-            "answers": (
-                "circadia.cli.answers",
-                "List the ready answers of a bank: expected questions, answered ahead.",
-            ),
+            "passes": ("sleeptime.passes", "List the passes over a bank, newest first."),
+            "answers": ("answers", "List the ready answers of a bank: expected questions, answered ahead."),
             "dream": (
-                "circadia.cli.machine.dream",
+                "machine.dream",
                 "Consolidate a coding agent's Markdown memory from its sessions. The first dream of a folder proposes.",
             ),
         },
         "Watch": {
-            "ui": ("circadia.cli.monitoring.dashboard", "Open the dashboard in a browser, signed in."),
-            "top": (
-                "circadia.cli.monitoring.top",
-                "Show agents, held calls, tokens and events live. Press q or Ctrl-C to quit.",
-            ),
-            "holds": ("circadia.cli.monitoring.holds", "List the calls that are held now, longest first."),
-            "cluster": (
-                "circadia.cli.monitoring.cluster",
-                "List the live servers that share a PostgreSQL database, oldest first.",
-            ),
+            "ui": ("monitoring.servers", "Open the dashboard in a browser, signed in."),
+            "top": ("monitoring.top", "Show agents, held calls, tokens and events live. Press q or Ctrl-C to quit."),
+            "holds": ("monitoring.holds", "List the calls that are held now, longest first."),
+            "cluster": ("monitoring.servers", "List the live servers that share a PostgreSQL database, oldest first."),
             "events": (
-                "circadia.cli.monitoring.events",
+                "monitoring.events",
                 "Print events, oldest first. With --follow and --json, one event per line.",
             ),
-            "usage": (
-                "circadia.cli.monitoring.usage",
-                "Sum up the ended model calls: tokens, cost at list prices, time held.",
-            ),
+            "usage": ("monitoring.usage", "Sum up the ended model calls: tokens, cost at list prices, time held."),
         },
         "Machine": {
-            "config": ("circadia.cli.machine.config", "Check and show the configuration."),
-            "model": ("circadia.cli.machine.model", "Manage the weights of small local models."),
+            "config": ("machine.config", "Check and show the configuration."),
+            "model": ("machine.model", "Manage the weights of small local models."),
             "migrate": (
-                "circadia.cli.machine.migrate",
+                "machine.database",
                 "Migrate the database to the schema of this version, and list the migrations that ran.",
             ),
-            "backup": (
-                "circadia.cli.machine.database",
-                "Copy the SQLite database into a file, while the server may run and write.",
-            ),
+            "backup": ("machine.database", "Copy the SQLite database into a file, while the server may run and write."),
             "restore": (
-                "circadia.cli.machine.database",
+                "machine.database",
                 "Put a file in the place of the SQLite database of a stopped server, and keep the replaced database.",
             ),
             "export": (
-                "circadia.cli.machine.database",
+                "machine.database",
                 "Write the whole database, SQLite or PostgreSQL, into a file for `circadia import` or "
                 "`circadia restore`.",
             ),
             "import": (
-                "circadia.cli.import_djinnbot.command",
+                "machine.import_command",
                 "Read a backup or an export into an empty PostgreSQL database; or import another system's "
                 "configuration.",
             ),
-            "eval": ("circadia.cli.eval", "Measure whether sleep-time compute pays off."),
+            "eval": ("eval", "Measure whether sleep-time compute pays off."),
         },
     }
 

@@ -1,13 +1,12 @@
 """`circadia eval`: whether sleep-time compute pays off, on generated contexts, on your data, and on long talks."""
 
 import asyncio
-import importlib
 import os
 import shlex
 from collections.abc import Coroutine
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -17,21 +16,23 @@ from circadia.cli.terminal.lazy_imports import INTERRUPTED, quick_imports
 from circadia.cli.terminal.output import AsJson, console, note, print_json
 from circadia.clock import SystemClock
 from circadia.errors import CircadiaError, StartError
+from circadia.evaluation import judging, models, report
+from circadia.evaluation import locomo as locomo_run
+from circadia.evaluation import stateful as stateful_run
+from circadia.evaluation.memory import run as memory_run
 from circadia.settings import load_settings
-
-if TYPE_CHECKING:
-    from circadia.evaluation.report import Findings
-    from circadia.evaluation.run import EvalEnvironment
 
 SCRIPTED: Final = "scripted"
 NOTHING: Final = "none"
 ARMS: Final = "none,learned,answers,hints,wrong-hints,both"
+MEMORY_ARMS: Final = "nothing,all,bm25,context,recall"
 QUESTIONS: Final = "1,2,5,10,20"
 EXPECTED: Final = 10
 INSTALL_HINT: Final = "pictures need the extra `eval`: run `pip install 'circadia[eval]'`"
 
 app = typer.Typer(name="eval", help="Measure whether sleep-time compute pays off.", no_args_is_help=True)
 
+Model = Annotated[str, typer.Option("--model", help="`scripted`, `local`, a GGUF file, or a model of `--upstream`.")]
 Upstream = Annotated[
     str | None,
     typer.Option("--upstream", metavar="NAME", help="Upstream from the configuration; calls to its model cost tokens."),
@@ -48,9 +49,7 @@ def evaluate() -> None:
 
 @app.command(epilog="Example: circadia eval stateful --seed 7 --out results")
 def stateful(
-    model: Annotated[
-        str, typer.Option("--model", help="`scripted`, `local`, a GGUF file, or a model of `--upstream`.")
-    ] = SCRIPTED,
+    model: Model = SCRIPTED,
     upstream: Upstream = None,
     config: Config = None,
     data: Annotated[
@@ -79,21 +78,20 @@ def stateful(
     Ctrl-C ends the run; the results so far are printed and written.
     """
     _require_writable(out)
-    run, around = _load_evaluation(config)
-    stand = run.StatefulRun(
-        _choose_model(model, upstream), around, data=data, contexts_wanted=contexts, questions=questions, arms=arms,
-        expected=expected, seed=seed, at_once=at_once,
+    run = stateful_run.StatefulRun(
+        models.ModelChoice(model=model, upstream=upstream), _build_environment(config), data=data,
+        contexts_wanted=contexts, questions=questions, arms=arms, expected=expected, seed=seed, at_once=at_once,
     )  # fmt: skip
     if save_data is not None:
-        stand.save_data(save_data)
+        run.save_data(save_data)
     words = ["eval", "stateful", *_model_options(model, upstream, SCRIPTED)]
     words += ["--seed", str(seed), *([] if data is None else ["--data", data.name])]
-    words += ["--contexts", str(len(stand.cases))]
+    words += ["--contexts", str(len(run.cases))]
     for option, value, default in (("--questions", questions, QUESTIONS), ("--arms", arms, ARMS)):
         words += [] if value == default else [option, value]
     words += [] if expected == EXPECTED else ["--expected", str(expected)]
-    ended, failure = run_to_end(stand.run())
-    _report_findings(stand.build_findings(shlex.join(["circadia", *words])), out, as_json, ended, failure)
+    ended, failure = run_to_end(run.run())
+    _report_findings(run.build_findings(shlex.join(["circadia", *words])), out, as_json, ended, failure)
 
 
 @app.command(epilog="Example: circadia eval locomo talks.json --out results")
@@ -113,21 +111,20 @@ def locomo(
     Ctrl-C ends the run; the results so far are printed and written.
     """
     _require_writable(out)
-    run, around = _load_evaluation(config)
-    conversations = importlib.import_module("circadia.evaluation.recall.conversations").load_conversations(path)[:talks]
+    around = _build_environment(config)
+    conversations = locomo_run.load_conversations(path)[:talks]
     chosen = SCRIPTED if model == NOTHING and upstream is not None else model
-    stand = run.LocomoRun(None if chosen == NOTHING else _choose_model(chosen, upstream), around, conversations)
+    model_choice = None if chosen == NOTHING else models.ModelChoice(model=chosen, upstream=upstream)
+    run = locomo_run.LocomoRun(model_choice, around, conversations)
     words = ["eval", "locomo", path.name, *_model_options(model, upstream, NOTHING)]
     words += [] if talks is None else ["--talks", str(talks)]
-    ended, failure = run_to_end(stand.run())
-    _report_findings(stand.build_findings(shlex.join(["circadia", *words])), out, as_json, ended, failure)
+    ended, failure = run_to_end(run.run())
+    _report_findings(run.build_findings(shlex.join(["circadia", *words])), out, as_json, ended, failure)
 
 
 @app.command(epilog="Example: circadia eval judge --data pairs.jsonl --upstream openai")
 def judge(
-    model: Annotated[
-        str, typer.Option("--model", help="`scripted`, `local`, a GGUF file, or a model of `--upstream`.")
-    ] = SCRIPTED,
+    model: Model = SCRIPTED,
     upstream: Upstream = None,
     config: Config = None,
     data: Annotated[
@@ -146,33 +143,82 @@ def judge(
 
     The scripted judge knows the labels and gets a share of them wrong.
     """
-    _, around = _load_evaluation(config)
-    judging: Any = importlib.import_module("circadia.evaluation.judge_run")
-    stand = judging.JudgeRun(_choose_model(model, upstream), around, data=data, error=error, limit=limit)
-    ended, failure = run_to_end(stand.run())
-    if stand.found is not None:
+    choice = models.ModelChoice(model=model, upstream=upstream)
+    run = judging.JudgeRun(choice, _build_environment(config), data=data, error=error, limit=limit)
+    ended, failure = run_to_end(run.run())
+    if run.found is not None:
         if as_json:
-            print_json(stand.document())
+            print_json(run.document())
         else:
-            judging.show(stand, console())
+            judging.show(run, console())
     if failure is not None:
         raise failure
     if not ended:
         raise typer.Exit(INTERRUPTED)
 
 
-def _load_evaluation(config: Path | None) -> tuple[Any, "EvalEnvironment"]:
-    """Import the evaluation, which other commands do not need, and build its environment. Raises ConfigError."""
+@app.command(epilog="Example: circadia eval memory --data talks.json --upstream openai --out results")
+def memory(
+    data: Annotated[
+        Path, typer.Option("--data", metavar="FILE", help="Talks and questions in LoCoMo's or LongMemEval's format.")
+    ],
+    model: Annotated[
+        str, typer.Option("--model", help="Who answers: `none`, `local`, a GGUF file, or a model of `--upstream`.")
+    ] = NOTHING,
+    judge: Annotated[
+        str | None, typer.Option("--judge", help="Who grades what no rule can; the model of `--model` by default.")
+    ] = None,
+    sleep_model: Annotated[
+        str | None, typer.Option("--sleep-model", help="Who works in passes over the talks; by default no pass runs.")
+    ] = None,
+    upstream: Upstream = None,
+    config: Config = None,
+    arms: Annotated[str, typer.Option("--arms", help="What to compare.")] = MEMORY_ARMS,
+    talks: Annotated[int | None, typer.Option("--talks", min=1, help="Maximum number of talks.")] = None,
+    questions: Annotated[
+        int | None, typer.Option("--questions", min=1, help="Maximum number of questions a talk.")
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option("--budget", min=0, metavar="USD", help="Ask nothing more once this much is spent.")
+    ] = None,
+    at_once: Annotated[
+        int, typer.Option("--at-once", min=1, max=64, help="Number of questions asked at the same time.")
+    ] = 4,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure whether answers about long talks are right: without memory, with all of it, with BM25, with Circadia.
+
+    Ctrl-C ends the run; with --out, the next one goes on where it ended.
+    """
+    _require_writable(out)
+    answering = None if model == NOTHING and upstream is None else _choose_model(model, upstream)
+    run = memory_run.MemoryRun(
+        _build_environment(config), data=data, answering=answering,
+        judging=None if answering is None else _choose_model(judge or model, upstream),
+        sleeping=None if sleep_model is None else _choose_model(sleep_model, upstream),
+        arms=arms, talks=talks, questions=questions, budget_usd=budget, at_once=at_once, out=out,
+    )  # fmt: skip
+    words = ["eval", "memory", "--data", data.name, *_model_options(model, upstream, NOTHING)]
+    for option, value in (("--judge", judge), ("--sleep-model", sleep_model), ("--talks", talks)):
+        words += [] if value is None else [option, str(value)]
+    words += [] if questions is None else ["--questions", str(questions)]
+    words += [] if arms == MEMORY_ARMS else ["--arms", arms]
+    ended, failure = run_to_end(run.run())
+    _report_findings(run.build_findings(shlex.join(["circadia", *words])), out, as_json, ended, failure)
+
+
+def _choose_model(model: str, upstream: str | None) -> "models.ModelChoice":
+    """Return the model of a name; without one, the upstream's cheap one."""
+    return models.ModelChoice(model=SCRIPTED if model == NOTHING else model, upstream=upstream)
+
+
+def _build_environment(config: Path | None) -> "models.EvalEnvironment":
+    """Load the evaluation and the configuration. Raises ConfigError."""
     settings = load_settings(config_file(config))
-    with quick_imports():
-        run: Any = importlib.import_module("circadia.evaluation.run")
     to = Console(stderr=True, highlight=False, markup=False)
-    return run, run.EvalEnvironment(settings=settings, environment=os.environ, clock=SystemClock(), to=to)
-
-
-def _choose_model(model: str, upstream: str | None) -> Any:
-    models: Any = importlib.import_module("circadia.evaluation.models")
-    return models.ModelChoice(model=model, upstream=upstream)
+    with quick_imports():
+        return models.EvalEnvironment(settings=settings, environment=os.environ, clock=SystemClock(), to=to)
 
 
 def _model_options(model: str, upstream: str | None, default: str) -> list[str]:
@@ -207,18 +253,17 @@ def _unwritable_error(out: Path | None, error: OSError) -> StartError:
 
 
 def _report_findings(
-    findings: "Findings | None", out: Path | None, as_json: bool, ended: bool, failure: CircadiaError | None
+    findings: "report.Findings | None", out: Path | None, as_json: bool, ended: bool, failure: CircadiaError | None
 ) -> None:  # fmt: skip
     """Print and write the results; then raise the failure, or Exit if Ctrl-C ended the run."""
     if findings is not None:
-        report: Any = importlib.import_module("circadia.evaluation.report")
         if as_json:
             print_json(findings.document)
         else:
             report.show(findings, console())
         if out is not None:
             try:
-                paths: list[Path] = report.save(findings, out)
+                paths = report.save(findings, out)
             except OSError as error:
                 raise _unwritable_error(out, error) from error
             note(f"Wrote {', '.join(map(str, paths))}")

@@ -5,27 +5,48 @@ from contextlib import aclosing
 from typing import Any, Literal, Self
 
 from circadia.client.connection import ApiConnection
-from circadia.client.dreams import DreamCalls
-from circadia.client.memory import MemoryCalls, TransferCalls
-from circadia.client.ready_answers import AnswerCalls
+from circadia.client.memory import MemoryCalls
 from circadia.client.sleeptime import SleeptimeCalls
-from circadia.client.tokens import TokenCalls
 from circadia.client.wakes import WakeCalls
 from circadia.clock import Clock, SystemClock
-from circadia.schemas.agents import AgentCreated, AgentList, AgentStateList, AgentStateView, AgentToken, AgentView
-from circadia.schemas.cluster import Cluster
+from circadia.schemas.agents import (
+    AgentCreated,
+    AgentList,
+    AgentStateList,
+    AgentStateView,
+    AgentToken,
+    AgentView,
+    SleepingList,
+    SleepingView,
+)
 from circadia.schemas.events import EventList, EventView
-from circadia.schemas.holds import HeldCall, HoldList
-from circadia.schemas.messages import MessageList, MessageView
-from circadia.schemas.overview import OverviewView
-from circadia.schemas.sessions import SessionCreated, SessionDetail, SessionList, SessionView
-from circadia.schemas.sleeping import SleepingList, SleepingView
-from circadia.schemas.threads import ThreadList, ThreadView
-from circadia.schemas.upstreams import UpstreamList, UpstreamView
-from circadia.schemas.usage import UsageReport
+from circadia.schemas.fleet import (
+    AccessTokenCreated,
+    AccessTokenList,
+    AccessTokenView,
+    Cluster,
+    HeldCall,
+    HoldList,
+    OverviewView,
+    PrincipalLink,
+    PrincipalView,
+    UpstreamList,
+    UpstreamView,
+    UsageReport,
+)
+from circadia.schemas.sessions import (
+    MessageList,
+    MessageView,
+    SessionCreated,
+    SessionDetail,
+    SessionList,
+    SessionView,
+    ThreadList,
+    ThreadView,
+)
 
 
-class Client(WakeCalls, MemoryCalls, SleeptimeCalls, DreamCalls, AnswerCalls, TransferCalls, TokenCalls):
+class Client(WakeCalls, MemoryCalls, SleeptimeCalls):
     """A client for the REST API of a Circadia server.
 
     Use it as `async with Client("http://127.0.0.1:4114", token) as client`. `timeout` is in seconds, per call. Each
@@ -56,15 +77,14 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, DreamCalls, AnswerCalls, Tr
 
         With `all_but`, all other agents start asleep and wake when added to a thread.
         """
-        body: dict[str, Any] = {"name": name, "agents": [dict(agent) for agent in agents]}
-        body["threads"] = [dict(thread) for thread in threads]
+        body: dict[str, Any] = {"name": name, "agents": agents, "threads": threads}
         if all_but is not None:
-            body["sleepers"] = {"all_but": list(all_but)}
+            body["sleepers"] = {"all_but": all_but}
         return await self._http.fetch(SessionCreated, "POST", "sessions", body=body)
 
     async def list_sessions(self, *, closed: bool = False) -> list[SessionView]:
         """Return the open sessions, or all with `closed`."""
-        return await self._http.fetch_all(SessionList, "sessions", "sessions", query={"closed": _flag(closed)})
+        return await self._http.fetch_all(SessionList, "sessions", "sessions", query={"closed": closed})
 
     async def show_session(self, session: str) -> SessionDetail:
         return await self._http.fetch(SessionDetail, "GET", "sessions", session)
@@ -87,11 +107,11 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, DreamCalls, AnswerCalls, Tr
         body: dict[str, Any] = {
             "name": name,
             "description": description,
-            "sleep_events": list(sleep_events),
-            "policy": dict(policy or {}),
+            "sleep_events": sleep_events,
+            "policy": policy or {},
         }
         if wake_events is not None:
-            body["wake_events"] = list(wake_events)
+            body["wake_events"] = wake_events
         return await self._http.fetch(AgentCreated, "POST", "sessions", session, "agents", body=body)
 
     async def list_agents(self, session: str) -> list[AgentView]:
@@ -100,8 +120,8 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, DreamCalls, AnswerCalls, Tr
 
     async def list_agent_states(self, agents: Sequence[str] = (), *, limit: int = 10_000) -> list[AgentStateView]:
         """Return the sleep states of agents in all open sessions, or of these references."""
-        query = {"agent": list(agents), "limit": str(limit)}
-        return await self._http.fetch_all(AgentStateList, "agents", "agents", query=query, most=limit)
+        query = {"agent": agents, "limit": limit}
+        return await self._http.fetch_all(AgentStateList, "agents", "agents", query=query, max_rows=limit)
 
     async def show_agent(self, session: str, agent: str) -> AgentView:
         return await self._http.fetch(AgentView, "GET", "sessions", session, "agents", agent)
@@ -119,10 +139,10 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, DreamCalls, AnswerCalls, Tr
         if_match: str | None = None,
     ) -> AgentView:
         """Change the given values."""
-        body: dict[str, Any] = {"enabled": enabled, "description": description}
-        body["sleep_events"] = None if sleep_events is None else list(sleep_events)
-        body["wake_events"] = None if wake_events is None else list(wake_events)
-        body["policy"] = None if policy is None else dict(policy)
+        body = {
+            "enabled": enabled, "description": description, "sleep_events": sleep_events, "wake_events": wake_events,
+            "policy": policy,
+        }  # fmt: skip
         return await self._http.fetch(
             AgentView, "PATCH", "sessions", session, "agents", agent, body=body, if_match=if_match
         )
@@ -156,16 +176,16 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, DreamCalls, AnswerCalls, Tr
         self, session: str, sleeping: bool, agents: Sequence[str] | None = None
     ) -> list[SleepingView]:
         """Put agents of a session (by default all of them) to sleep or wake them."""
-        body = {"sleeping": sleeping, "agents": None if agents is None else list(agents)}
+        body = {"sleeping": sleeping, "agents": agents}
         return (await self._http.fetch(SleepingList, "PUT", "sessions", session, "sleeping", body=body)).agents
 
     async def list_threads(self, session: str, *, closed: bool = True) -> list[ThreadView]:
         """Return threads, oldest first; an agent gets only those in which it takes part."""
-        query = {"closed": _flag(closed)}
+        query = {"closed": closed}
         return await self._http.fetch_all(ThreadList, "threads", "sessions", session, "threads", query=query)
 
     async def create_thread(self, session: str, name: str, participants: Sequence[str] = ()) -> ThreadView:
-        body = {"name": name, "participants": list(participants)}
+        body = {"name": name, "participants": participants}
         return await self._http.fetch(ThreadView, "POST", "sessions", session, "threads", body=body)
 
     async def add_participant(self, session: str, thread: str, agent: str) -> ThreadView:
@@ -188,14 +208,14 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, DreamCalls, AnswerCalls, Tr
         self, session: str, thread: str, content: str, mentions: Sequence[str] = (), *, sender: str | None = None
     ) -> MessageView:
         """Send a message to a thread, which can wake the mentioned agents."""
-        body = {"from": sender, "content": content, "mentions": list(mentions)}
+        body = {"from": sender, "content": content, "mentions": mentions}
         return await self._http.fetch(
             MessageView, "POST", "sessions", session, "threads", thread, "messages", body=body
         )
 
     async def list_messages(self, session: str, thread: str, *, after: int = 0, limit: int = 100) -> list[MessageView]:
         """Return messages with a number above `after`, in order."""
-        query = {"after": str(after), "limit": str(limit)}
+        query = {"after": after, "limit": limit}
         answer = await self._http.fetch(
             MessageList, "GET", "sessions", session, "threads", thread, "messages", query=query
         )
@@ -223,7 +243,7 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, DreamCalls, AnswerCalls, Tr
 
     async def list_holds(self, *, session: str | None = None, agent: str | None = None, limit: int = 1000) -> HoldList:
         """Return the held calls, longest first and up to `limit`, and the numbers of those at other servers."""
-        query = {"session": session, "agent": agent, "limit": str(limit)}
+        query = {"session": session, "agent": agent, "limit": limit}
         return await self._http.fetch(HoldList, "GET", "holds", query=query)
 
     async def drop_hold(self, hold: str) -> HeldCall:
@@ -242,8 +262,8 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, DreamCalls, AnswerCalls, Tr
     ) -> list[EventView]:
         """Return events with a number above `after`, in order; or the newest events, newest first."""
         query = {
-            "after": str(after), "limit": str(limit), "order": order,
-            "session": session, "agent": agent, "type": list(types),
+            "after": after, "limit": limit, "order": order,
+            "session": session, "agent": agent, "type": types,
         }  # fmt: skip
         return (await self._http.fetch(EventList, "GET", "events", query=query)).events
 
@@ -256,7 +276,7 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, DreamCalls, AnswerCalls, Tr
         types: Sequence[str] = (),
     ) -> AsyncGenerator[EventView]:
         """Yield events as they happen, starting after `after` or now; reconnects cause no gap and no duplicate."""
-        query = {"session": session, "agent": agent, "type": list(types)}
+        query = {"session": session, "agent": agent, "type": types}
         async with aclosing(self._http.follow(EventView, "events", "stream", after=after, query=query)) as followed:
             async for event in followed:
                 yield event
@@ -278,10 +298,26 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, DreamCalls, AnswerCalls, Tr
         """
         query = {
             "group_by": group_by, "since": since, "until": until, "session": session, "agent": agent, "after": after,
-            "limit": str(limit),
+            "limit": limit,
         }  # fmt: skip
         return await self._http.fetch(UsageReport, "GET", "usage", query=query)
 
+    async def create_token(self, name: str, role: str) -> AccessTokenCreated:
+        """Create a token for a person, as `operator` or `viewer`; only this answer has its secret."""
+        return await self._http.fetch(AccessTokenCreated, "POST", "tokens", body={"name": name, "role": role})
 
-def _flag(value: bool) -> str:
-    return "true" if value else "false"
+    async def list_tokens(self) -> list[AccessTokenView]:
+        """Return the tokens of people, by name."""
+        return (await self._http.fetch(AccessTokenList, "GET", "tokens")).tokens
+
+    async def revoke_token(self, name: str) -> None:
+        """Revoke a token."""
+        await self._http.call("DELETE", "tokens", name)
+
+    async def create_sign_in_link(self) -> PrincipalLink:
+        """Return a link that opens the dashboard signed in, once and within a minute."""
+        return await self._http.fetch(PrincipalLink, "POST", "me", "links")
+
+    async def show_principal(self) -> PrincipalView:
+        """Return the owner of this client's token."""
+        return await self._http.fetch(PrincipalView, "GET", "me")

@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import quote
 
 import aiohttp
@@ -17,28 +17,12 @@ import yarl
 from pydantic import ValidationError
 
 from circadia.clock import Clock
-from circadia.errors import (
-    HTTP_STATUS,
-    CircadiaError,
-    Conflict,
-    Forbidden,
-    InvalidRequest,
-    LimitReached,
-    MethodNotAllowed,
-    Misdirected,
-    NotFound,
-    PreconditionFailed,
-    RetryLater,
-    StorageUnavailable,
-    TooLarge,
-    Unauthenticated,
-    Unreachable,
-)
+from circadia.errors import HTTP_STATUS, CircadiaError, RetryLater, StorageUnavailable, Unreachable
 from circadia.schemas.view import SettingsView, View
 
 T = TypeVar("T")
 V = TypeVar("V", bound=View)
-Query = Mapping[str, str | Sequence[str] | None]
+Query = Mapping[str, str | float | Sequence[str] | None]
 
 SILENCE_SECONDS: Final = 60.0
 """A stream without any data for this long, not even a keep-alive, is lost."""
@@ -50,16 +34,7 @@ LONGEST_READ_PAUSE_SECONDS: Final = 1.0
 
 _BY_CODE: Final = {cls.code: cls for cls in HTTP_STATUS}
 _BY_STATUS: Final[Mapping[int, type[CircadiaError]]] = {
-    401: Unauthenticated,
-    403: Forbidden,
-    404: NotFound,
-    405: MethodNotAllowed,
-    409: Conflict,
-    412: PreconditionFailed,
-    413: TooLarge,
-    421: Misdirected,
-    422: InvalidRequest,
-    429: LimitReached,
+    **{status: cls for cls, status in HTTP_STATUS.items() if status < 500},
     503: StorageUnavailable,
 }
 """Errors of answers without a code, which come from a proxy in front of the server."""
@@ -101,7 +76,7 @@ class ApiConnection:
             CircadiaError: the server's error, by code. Unreachable: no server answered, or not with a `model`.
         """
         total = aiohttp.ClientTimeout(total=self._timeout)
-        content = _json(body) if lines is None else io.BytesIO(lines)
+        content = _encode_body(body) if lines is None else io.BytesIO(lines)
         headers = None if if_match is None else {"If-Match": if_match}
         async with self._send(method, path, total, content=content, query=query, headers=headers) as response:
             answer = self._parse(model, await response.text("utf-8", "replace"))
@@ -110,9 +85,9 @@ class ApiConnection:
             return answer
 
     async def fetch_all(
-        self, model: type[V], key: str, *path: str, query: Query | None = None, most: int | None = None
+        self, model: type[V], key: str, *path: str, query: Query | None = None, max_rows: int | None = None
     ) -> list[Any]:
-        """Return the rows under `key` of all pages of a list, or as many as `most` from its first pages.
+        """Return the rows under `key` of all pages of a list, or as many as `max_rows` from its first pages.
 
         Raises:
             CircadiaError: the server's error, by code. Unreachable: no server answered, or not with a `model`.
@@ -124,8 +99,8 @@ class ApiConnection:
             page: Any = await self.fetch(model, "GET", *path, query={**(query or {}), **after})
             rows += getattr(page, key)
             cursor = page.next
-            if cursor is None or (most is not None and len(rows) >= most):
-                return rows[:most]
+            if cursor is None or (max_rows is not None and len(rows) >= max_rows):
+                return rows[:max_rows]
 
     async def call(self, method: str, *path: str, query: Query | None = None) -> None:
         """Send a request whose answer has no body.
@@ -212,7 +187,7 @@ class ApiConnection:
     ) -> "AsyncGenerator[aiohttp.ClientResponse]":
         if self._session is None:
             raise RuntimeError("the client is not open; use `async with Client(…) as client`")
-        values = {name: value for name, value in (query or {}).items() if value is not None}
+        values = {name: _encode_query(value) for name, value in (query or {}).items() if value is not None}
         url = yarl.URL("/".join((self._base, "api/v1", *(quote(part, safe="") for part in path))), encoded=True)
         try:
             async with self._session.request(
@@ -236,9 +211,20 @@ def _unreachable_reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _json(body: object) -> io.BytesIO | None:
+def _encode_query(value: str | float | Sequence[str]) -> str | list[str]:
+    if isinstance(value, str):
+        return value
+    return str(value).lower() if isinstance(value, int | float) else list(value)
+
+
+def _encode_body(body: object) -> io.BytesIO | None:
     """Encode the body as a file, since the HTTP library warns about large bytes."""
-    return None if body is None else io.BytesIO(json.dumps(body).encode())
+    return None if body is None else io.BytesIO(json.dumps(body, default=_unwrap).encode())
+
+
+def _unwrap(value: Any) -> object:
+    """Return any other mapping or sequence as one that JSON knows."""
+    return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else list(value)
 
 
 def _error(response: "aiohttp.ClientResponse", text: str) -> CircadiaError:

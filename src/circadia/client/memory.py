@@ -1,36 +1,29 @@
-"""Client methods for memory: banks, episodes, searches, contexts, blocks."""
+"""Client methods for memory: banks, episodes, searches, contexts, blocks, ready answers."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
 from circadia.client.connection import ApiConnection
-from circadia.schemas.banks import BankList, BankView, ForgottenView, ImportedView
-from circadia.schemas.blocks import BlockList, BlockView
-from circadia.schemas.episodes import EpisodePage, EpisodeView, StaleChange, StoredEpisodeView
-from circadia.schemas.search import ContextView, HitList
-
-
-class TransferCalls:
-    _http: ApiConnection
-
-    async def export_bank(self, bank: str, *, user: str | None = None) -> AsyncGenerator[bytes]:
-        """Yield an export of a bank: JSON Lines, in chunks of any size. The last line has the type `end`."""
-        async with aclosing(self._http.chunks("banks", bank, "export", query={"user": user})) as chunks:
-            async for chunk in chunks:
-                yield chunk
-
-    async def import_lines(self, bank: str, lines: bytes, *, first_line: int = 1) -> ImportedView:
-        """Import up to 1,000 lines of an export, all or none; a repeated import adds nothing.
-
-        `first_line` is the number of the first line in the source file, for error messages.
-        """
-        query = {"first_line": str(first_line)}
-        return await self._http.fetch(ImportedView, "POST", "banks", bank, "import", lines=lines, query=query)
+from circadia.schemas.answers import AnswerPage, AnswerStats, AnswerView, DroppedView, TestView
+from circadia.schemas.banks import (
+    BankList,
+    BankView,
+    BlockList,
+    BlockView,
+    ContextView,
+    EpisodePage,
+    EpisodeView,
+    ForgottenView,
+    HitList,
+    ImportedView,
+    StaleChange,
+    StoredEpisodeView,
+)
 
 
 class MemoryCalls:
-    """One method per endpoint of memory.
+    """One method per endpoint of memory and ready answers.
 
     A bank is given by name, or by its template and the end `user`. Times are ISO 8601.
     """
@@ -40,13 +33,13 @@ class MemoryCalls:
     async def create_bank(
         self, name: str, *, description: str = "", policy: Mapping[str, Any] | None = None
     ) -> BankView:
-        body = {"name": name, "description": description, "policy": None if policy is None else dict(policy)}
+        body = {"name": name, "description": description, "policy": policy}
         return await self._http.fetch(BankView, "POST", "banks", body=body)
 
     async def list_banks(self, *, template: str | None = None, after: str | None = None, limit: int = 100) -> BankList:
         """Return banks by name, optionally only those made from a template."""
         return await self._http.fetch(
-            BankList, "GET", "banks", query={"template": template, "after": after, "limit": str(limit)}
+            BankList, "GET", "banks", query={"template": template, "after": after, "limit": limit}
         )
 
     async def show_bank(self, bank: str, *, user: str | None = None) -> BankView:
@@ -63,7 +56,7 @@ class MemoryCalls:
         if_match: str | None = None,
     ) -> BankView:
         """Change the given values."""
-        body = {"name": name, "description": description, "policy": None if policy is None else dict(policy)}
+        body = {"name": name, "description": description, "policy": policy}
         return await self._http.fetch(
             BankView, "PATCH", "banks", bank, body=body, query={"user": user}, if_match=if_match
         )
@@ -89,7 +82,7 @@ class MemoryCalls:
         `ids` may also name notes.
         """
         body = {
-            "ids": None if ids is None else list(ids), "conversation": conversation, "speaker": speaker, "since": since,
+            "ids": ids, "conversation": conversation, "speaker": speaker, "since": since,
             "until": until, "dry_run": dry_run,
         }  # fmt: skip
         return await self._http.fetch(ForgottenView, "POST", "banks", bank, "forget", body=body, query={"user": user})
@@ -113,7 +106,7 @@ class MemoryCalls:
         """Append an episode; it is on disk when this returns. `key` makes repeats safe."""
         body = {
             "text": text, "speaker": speaker, "at": at, "kind": kind, "conversation": conversation, "trust": trust,
-            "importance": importance, "metadata": dict(metadata or {}), "incomplete": incomplete, "key": key,
+            "importance": importance, "metadata": metadata or {}, "incomplete": incomplete, "key": key,
         }  # fmt: skip
         return await self._http.fetch(
             StoredEpisodeView, "POST", "banks", bank, "episodes", body=body, query={"user": user}
@@ -130,7 +123,7 @@ class MemoryCalls:
         user: str | None = None,
     ) -> EpisodePage:
         """Return episodes in order, `oldest` or `newest` first."""
-        query = {"conversation": conversation, "order": order, "after": str(after), "limit": str(limit), "user": user}
+        query = {"conversation": conversation, "order": order, "after": after, "limit": limit, "user": user}
         return await self._http.fetch(EpisodePage, "GET", "banks", bank, "episodes", query=query)
 
     async def show_episode(self, bank: str, episode: str, *, user: str | None = None) -> EpisodeView:
@@ -171,9 +164,9 @@ class MemoryCalls:
     ) -> HitList:
         """Return episodes and notes, best match first, each with the parts of its score."""
         query = {
-            "q": question, "limit": str(limit), "conversation": conversation, "speaker": speaker, "kind": list(kinds),
-            "trust": list(trusts), "since": since, "until": until, "layer": list(layers), "recency": str(recency),
-            "half_life_days": str(half_life_days), "importance": str(importance), "user": user,
+            "q": question, "limit": limit, "conversation": conversation, "speaker": speaker, "kind": kinds,
+            "trust": trusts, "since": since, "until": until, "layer": layers, "recency": recency,
+            "half_life_days": half_life_days, "importance": importance, "user": user,
         }  # fmt: skip
         return await self._http.fetch(HitList, "GET", "banks", bank, "search", query=query)
 
@@ -187,11 +180,8 @@ class MemoryCalls:
         user: str | None = None,
     ) -> ContextView:
         """Return the context that the bank adds to a prompt for this question."""
-        budgets = {"stable_tokens": stable_tokens, "fitting_tokens": fitting_tokens}
-        query = {name: None if value is None else str(value) for name, value in budgets.items()}
-        return await self._http.fetch(
-            ContextView, "GET", "banks", bank, "context", query={"q": question, "user": user, **query}
-        )
+        query = {"q": question, "stable_tokens": stable_tokens, "fitting_tokens": fitting_tokens, "user": user}
+        return await self._http.fetch(ContextView, "GET", "banks", bank, "context", query=query)
 
     async def list_blocks(self, bank: str, *, user: str | None = None) -> list[BlockView]:
         return (await self._http.fetch(BlockList, "GET", "banks", bank, "blocks", query={"user": user})).blocks
@@ -224,8 +214,7 @@ class MemoryCalls:
         self, bank: str, label: str, *, why: str = "", expected_version: int | None = None, user: str | None = None
     ) -> BlockView:
         """Delete a block; `undo_block` restores it."""
-        expected = None if expected_version is None else str(expected_version)
-        query = {"why": why, "expected_version": expected, "user": user}
+        query = {"why": why, "expected_version": expected_version, "user": user}
         return await self._http.fetch(BlockView, "DELETE", "banks", bank, "blocks", label, query=query)
 
     async def list_versions(self, bank: str, label: str, *, user: str | None = None) -> list[BlockView]:
@@ -254,3 +243,57 @@ class MemoryCalls:
             BlockList, "POST", "banks", bank, "restore", body={"at": at}, query={"user": user}
         )
         return answer.blocks
+
+    async def export_bank(self, bank: str, *, user: str | None = None) -> AsyncGenerator[bytes]:
+        """Yield an export of a bank: JSON Lines, in chunks of any size. The last line has the type `end`."""
+        async with aclosing(self._http.chunks("banks", bank, "export", query={"user": user})) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def import_lines(self, bank: str, lines: bytes, *, first_line: int = 1) -> ImportedView:
+        """Import up to 1,000 lines of an export, all or none; a repeated import adds nothing.
+
+        `first_line` is the number of the first line in the source file, for error messages.
+        """
+        query = {"first_line": first_line}
+        return await self._http.fetch(ImportedView, "POST", "banks", bank, "import", lines=lines, query=query)
+
+    async def list_answers(
+        self,
+        bank: str,
+        *,
+        agent: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+        user: str | None = None,
+    ) -> AnswerPage:
+        """Return ready answers, optionally only those for an agent; `after` is for the next page."""
+        query = {"agent": agent, "after": after, "limit": limit, "user": user}
+        return await self._http.fetch(AnswerPage, "GET", "banks", bank, "answers", query=query)
+
+    async def show_answer(self, bank: str, answer: str, *, user: str | None = None) -> AnswerView:
+        return await self._http.fetch(AnswerView, "GET", "banks", bank, "answers", answer, query={"user": user})
+
+    async def try_answers(
+        self, bank: str, agent: str, question: str, *, end_user: str | None = None, user: str | None = None
+    ) -> TestView:
+        """Return how a question would be answered, and why; this calls no model and changes nothing."""
+        body = {"agent": agent, "question": question, "end_user": end_user}
+        return await self._http.fetch(
+            TestView, "POST", "banks", bank, "answers", "test", body=body, query={"user": user}
+        )
+
+    async def answer_stats(self, bank: str, *, days: int = 14, user: str | None = None) -> AnswerStats:
+        """Return how often ready answers were used, right and wasted."""
+        return await self._http.fetch(
+            AnswerStats, "GET", "banks", bank, "answers", "stats", query={"days": days, "user": user}
+        )
+
+    async def drop_answer(self, bank: str, answer: str, *, user: str | None = None) -> None:
+        await self._http.call("DELETE", "banks", bank, "answers", answer, query={"user": user})
+
+    async def drop_answers(self, bank: str, *, agent: str | None = None, user: str | None = None) -> DroppedView:
+        """Drop all ready answers of a bank, or those of one agent."""
+        return await self._http.fetch(
+            DroppedView, "DELETE", "banks", bank, "answers", query={"agent": agent, "user": user}
+        )

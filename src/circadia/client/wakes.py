@@ -5,12 +5,13 @@ from typing import Any
 
 from circadia.client.connection import ApiConnection
 from circadia.records.wake import Decision
-from circadia.schemas.chains import Chain
-from circadia.schemas.coordination import CoordinationView
+from circadia.schemas.agents import CoordinationView
 from circadia.schemas.inbox import AckResult, InboxPage, RequeueResult, SentPage, SnoozeResult, UnhandledPage
-from circadia.schemas.pulses import PulseList, PulseView
 from circadia.schemas.schedule import ScheduleView
 from circadia.schemas.wakes import (
+    Chain,
+    PulseList,
+    PulseView,
     SendOutcome,
     WakeDetail,
     WakeList,
@@ -84,7 +85,7 @@ class WakeCalls:
         """
         query = {
             "agent": agent, "sender": sender, "decision": decision, "since": since, "until": until, "before": before,
-            "limit": str(limit), "trace": str(trace).lower(),
+            "limit": limit, "trace": trace,
         }  # fmt: skip
         return await self._http.fetch(WakeList, "GET", "wakes", query=query)
 
@@ -125,7 +126,7 @@ class WakeCalls:
     ) -> CoordinationView:
         """Change wake settings, nested as in the file or by flat name."""
         return await self._http.fetch(
-            CoordinationView, "PATCH", "agents", agent, "coordination", body=dict(changes), if_match=if_match
+            CoordinationView, "PATCH", "agents", agent, "coordination", body=changes, if_match=if_match
         )
 
     async def reset_coordination(self, agent: str, key: str, *, if_match: str | None = None) -> CoordinationView:
@@ -145,7 +146,7 @@ class WakeCalls:
         limit: int = 50,
     ) -> InboxPage:
         """Return a page of an inbox, by default of unread messages; `after` is for the next page."""
-        query = {"state": list(states), "q": words, "order": order, "after": after, "limit": str(limit)}
+        query = {"state": states, "q": words, "order": order, "after": after, "limit": limit}
         return await self._http.fetch(InboxPage, "GET", "agents", agent, "inbox", query=query)
 
     async def wait_for_inbox(self, agent: str, *, timeout_seconds: float | None = None) -> InboxPage:
@@ -167,7 +168,7 @@ class WakeCalls:
         self, *, states: Sequence[str] = (), before: str | None = None, limit: int = 50
     ) -> UnhandledPage:
         """Return messages of all inboxes, by default dead letters, newest first; `before` is for the next page."""
-        query = {"state": list(states), "before": before, "limit": str(limit)}
+        query = {"state": states, "before": before, "limit": limit}
         return await self._http.fetch(UnhandledPage, "GET", "messages", query=query)
 
     async def requeue_message(self, message: str) -> RequeueResult:
@@ -176,7 +177,7 @@ class WakeCalls:
 
     async def list_sent(self, agent: str, *, before: str | None = None, limit: int = 50) -> SentPage:
         """Return the status of an agent's sent messages, newest first; `before` is for the next page."""
-        query = {"before": before, "limit": str(limit)}
+        query = {"before": before, "limit": limit}
         return await self._http.fetch(SentPage, "GET", "agents", agent, "sent", query=query)
 
     async def list_pulses(
@@ -189,7 +190,7 @@ class WakeCalls:
         limit: int = 100,
     ) -> PulseList:
         """Return an agent's pulses, newest first; `before` is for the next page."""
-        query = {"status": status, "since": since, "before": before, "limit": str(limit)}
+        query = {"status": status, "since": since, "before": before, "limit": limit}
         return await self._http.fetch(PulseList, "GET", "agents", agent, "pulses", query=query)
 
     async def start_pulse(
@@ -233,11 +234,8 @@ class WakeCalls:
         if_match: str | None = None,
     ) -> ScheduleView:
         """Set all routines of an agent, all blackouts, or both; `dry_run` only shows what they come to."""
-        body = {
-            "routines": None if routines is None else [dict(routine) for routine in routines],
-            "blackouts": None if blackouts is None else [dict(blackout) for blackout in blackouts],
-        }
-        query = {"dry_run": str(dry_run).lower()}
+        body = {"routines": routines, "blackouts": blackouts}
+        query = {"dry_run": dry_run}
         return await self._http.fetch(
             ScheduleView, "PUT", "agents", agent, "schedule", body=body, query=query, if_match=if_match
         )

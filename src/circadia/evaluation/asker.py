@@ -19,7 +19,7 @@ TRIES: Final = 3
 """Attempts when the provider is at fault."""
 PAUSE_SECONDS: Final = 2.0
 """Pause before the second attempt, doubled before the third, unless the provider names one."""
-LONGEST_PAUSE_SECONDS: Final = 60.0
+MAX_PAUSE_SECONDS: Final = 60.0
 FAILURES_TO_GIVE_UP: Final = 3
 """Unanswered questions, from the first on, after which a provider is given up."""
 
@@ -42,8 +42,8 @@ class EvaluationUsage:
 
 
 class Asker:
-    def __init__(self, mind: ChatModel, clock: Clock) -> None:
-        self.mind: Final = mind
+    def __init__(self, model: ChatModel, clock: Clock) -> None:
+        self.model: Final = model
         self.estimated = 0
         """Calls whose tokens are estimated from their bytes, since the provider reported none."""
         self.spent = EvaluationUsage()
@@ -66,17 +66,17 @@ class Asker:
         spent = EvaluationUsage()
         for tried in range(1, TRIES + 1):
             try:
-                answer, used = await self.mind.ask(prompt, output, most_tokens=most_tokens)
+                answer, used = await self.model.ask(prompt, output, most_tokens=most_tokens)
             except ModelAnswerError as error:
                 self._answered = self._answered or bool(error.used is not None and error.used.output_tokens)
                 spent += self._count_usage(prompt, "", error.used, failed=1)
                 pause = error.retry_after_seconds or PAUSE_SECONDS * 2 ** (tried - 1)
-                if error.passing and tried < TRIES and pause <= LONGEST_PAUSE_SECONDS:
+                if error.passing and tried < TRIES and pause <= MAX_PAUSE_SECONDS:
                     await self._clock.sleep(pause)
                     continue
                 if not self._answered and self.spent.failed + spent.failed >= FAILURES_TO_GIVE_UP:
                     raise UpstreamFailed(
-                        f"the model {self.mind.name!r} of {self.mind.upstream!r} answers no question: {error.cause}"
+                        f"the model {self.model.name!r} of {self.model.upstream!r} answers no question: {error.cause}"
                     ) from error
                 return None, spent
             self._answered = True

@@ -9,8 +9,7 @@ import asyncio
 from typing import Final
 
 from circadia.clock import Clock, wait_for_event
-from circadia.jobs.due_watch import DueWatch
-from circadia.jobs.guarded_step import run_guarded
+from circadia.jobs.loops import DueWatch, run_guarded
 from circadia.stores.base import Store
 from circadia.stores.locks import EVENTS_KEY
 from circadia.stores.signals.base import Signals

@@ -11,10 +11,9 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from circadia.clock import Clock, wait_for_event
-from circadia.errors import Conflict, StorageUnavailable
-from circadia.jobs.guarded_step import run_guarded
-from circadia.jobs.result_writer import UNSTORABLE, write_result
+from circadia.clock import Clock, Every, wait_for_event
+from circadia.errors import Conflict, InvalidRequest, StorageUnavailable
+from circadia.jobs.loops import run_guarded
 from circadia.records.pulse import Pulse
 from circadia.records.sleep_pass import Pass
 from circadia.stores.base import Store, Tx
@@ -25,8 +24,13 @@ _logger = logging.getLogger(__name__)
 LEASE_SECONDS: Final = 15.0
 """A process that does not renew its leases within this time counts as dead."""
 BEAT_SECONDS: Final = LEASE_SECONDS / 3
+RETRY_SECONDS: Final = 1.0
+"""Pause before a result is written again after a database failure."""
+MAX_FAILURES: Final = 5
+"""Tries to write a result at a database that answers; one is enough if it cannot store a value."""
+UNSTORABLE: Final = "its result cannot be stored; see the log"
 
-
+T = TypeVar("T")
 R = TypeVar("R", bound=Pulse | Pass)
 R_co = TypeVar("R_co", bound=Pulse | Pass, covariant=True)
 
@@ -90,7 +94,7 @@ class LeasedJobs(Generic[R]):
         self._owner = owner
         self._alone = alone
         self._bell = asyncio.Event()
-        self._beat_at = 0.0
+        self._renewals = Every(clock, BEAT_SECONDS)
         self._unanswered: datetime | None = None
         """End of the leases of the first claim whose answer was lost: the next claim takes its rows."""
         self._claimed_until: datetime | None = None
@@ -183,10 +187,8 @@ class LeasedJobs(Generic[R]):
 
     async def renew_leases(self) -> None:
         """Renew the leases of this process, and stop the jobs that it has lost."""
-        now = self._clock.monotonic()
-        if not self.running or now < self._beat_at:
+        if not self.running or not self._renewals.take():
             return
-        self._beat_at = now + BEAT_SECONDS
         watched = set(self.running)  # one that begins meanwhile may be claimed after the rows are read
         async with self._store.begin_write() as tx:
             await self._rows(tx).renew_leases(self._owner, self._clock.now() + timedelta(seconds=LEASE_SECONDS))
@@ -237,3 +239,36 @@ class LeasedJobs(Generic[R]):
         for task in tuple(self.running.values()):
             task.cancel("the server is stopping")
         await asyncio.gather(*self.running.values(), return_exceptions=True)
+
+
+async def write_result(
+    clock: Clock,
+    name: str,
+    write: Callable[[], Awaitable[T]],
+    fail: Callable[[], Awaitable[T]],
+    *,
+    is_last_try: Callable[[], bool] = lambda: False,
+) -> T | None:
+    """Call `write` until it succeeds; return its value, or None if it was not written.
+
+    A database that is away is waited for. A result that cannot be stored, or fails again and again though the database
+    answers, is given up by `fail`, which ends the job as failed: one that never ends would block its agent or bank.
+    """
+    failures, has_given_up = 0, False
+    while True:
+        try:
+            return await write()
+        except StorageUnavailable as error:
+            _logger.warning("the result of %s is not written yet: %s", name, error)
+        except Exception as error:
+            _logger.exception("the result of %s is not written", name)
+            failures += MAX_FAILURES if isinstance(error, InvalidRequest) else 1
+        if is_last_try():
+            return None
+        if failures >= MAX_FAILURES:
+            if has_given_up:
+                return None
+            _logger.error("the result of %s is given up; the job fails", name)
+            write, failures, has_given_up = fail, 0, True
+            continue
+        await clock.sleep(RETRY_SECONDS)

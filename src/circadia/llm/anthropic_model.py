@@ -6,7 +6,7 @@ from pydantic_ai.models import Model
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
-from circadia.llm.model_spec import ModelSpec
+from circadia.llm.models import ModelSpec
 from circadia.llm.provider_model import PLACEHOLDER, build_timeout, prefer_json_schema
 
 

@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 Array = NDArray[Any]
 
 HEADS: Final = 12
-MOST_TOKENS: Final = 128
+MAX_TOKENS: Final = 128
 """Tokens read of a text, as in training."""
 _FAR: Final = 128
 """Token distance above which all distances count as equal."""
@@ -33,10 +33,10 @@ _DISTANCES: Final = "encoder.relative_attention_bias.weight"
 class _Architecture:
     """The differences between the two networks."""
 
-    looks: str
+    attention: str
     """Prefix of a layer's `query`, `key` and `value`."""
     query_key_value: Sequence[str]
-    seen: str
+    attention_output: str
     first: str
     """The norm behind it."""
     start: int
@@ -46,12 +46,12 @@ class _Architecture:
 
 
 _BERT: Final = _Architecture(
-    looks="attention.self", query_key_value=("query", "key", "value"), seen="attention.output.dense",
+    attention="attention.self", query_key_value=("query", "key", "value"), attention_output="attention.output.dense",
     first="attention.output.LayerNorm", start=0, epsilon=1e-12,
 )  # fmt: skip
 _MPNET: Final = _Architecture(
-    looks="attention.attn", query_key_value=("q", "k", "v"), seen="attention.attn.o", first="attention.LayerNorm",
-    start=2, epsilon=1e-5,
+    attention="attention.attn", query_key_value=("q", "k", "v"), attention_output="attention.attn.o",
+    first="attention.LayerNorm", start=2, epsilon=1e-5,
 )  # fmt: skip
 
 
@@ -64,14 +64,14 @@ class LocalEncoder:
             names = {name.rsplit("/", 1)[-1]: name for name in stored.namelist()}
             weights: dict[str, Array] = load(stored.read(names["model.safetensors"]))
             self._tokenizer = Tokenizer.from_str(stored.read(names["tokenizer.json"]).decode())
-        self._tokenizer.enable_truncation(MOST_TOKENS)  # pyright: ignore[reportUnknownMemberType]
+        self._tokenizer.enable_truncation(MAX_TOKENS)  # pyright: ignore[reportUnknownMemberType]
         self._tokenizer.no_padding()
         kind = _MPNET if _DISTANCES in weights else _BERT
         self._words = weights["embeddings.word_embeddings.weight"]
-        self._places = weights["embeddings.position_embeddings.weight"][kind.start : kind.start + MOST_TOKENS]
+        self._places = weights["embeddings.position_embeddings.weight"][kind.start : kind.start + MAX_TOKENS]
         if kind is _BERT:
             self._places = self._places + weights["embeddings.token_type_embeddings.weight"][0]
-        self._distances = weights.get(_DISTANCES)
+        self._position_biases = weights.get(_DISTANCES)
         self._start = _take_norm(weights, "embeddings.LayerNorm", kind)
         count = 1 + max(int(name.split(".")[2]) for name in weights if name.startswith("encoder.layer."))
         self._layers = [_Layer(weights, f"encoder.layer.{at}", kind) for at in range(count)]
@@ -80,11 +80,12 @@ class LocalEncoder:
         """Return the mean of the token states in the last layer, as the encoder was trained."""
         read = self._tokenizer.encode(text)
         state = _layer_norm(self._words[read.ids] + self._places[: len(read.ids)], self._start)
-        near: Array | float = 0.0
-        if self._distances is not None:
-            near = self._distances[_distance_classes(len(read.ids), len(self._distances))].transpose(2, 0, 1)
+        position_bias: Array | float = 0.0
+        if self._position_biases is not None:
+            classes = _distance_classes(len(read.ids), len(self._position_biases))
+            position_bias = self._position_biases[classes].transpose(2, 0, 1)
         for layer in self._layers:
-            state = layer(state, near)
+            state = layer(state, position_bias)
         return state.mean(axis=0)
 
 
@@ -92,28 +93,28 @@ class _Layer:
     """One layer: attention, then a feed-forward network."""
 
     def __init__(self, weights: dict[str, Array], name: str, kind: _Architecture) -> None:
-        looks = [_take_linear(weights, f"{name}.{kind.looks}.{part}") for part in kind.query_key_value]
-        self._looks = np.hstack([matrix for matrix, _ in looks]), np.concatenate([bias for _, bias in looks])
-        self._seen = _take_linear(weights, f"{name}.{kind.seen}")
-        self._wide, self._narrow = (
+        qkv = [_take_linear(weights, f"{name}.{kind.attention}.{part}") for part in kind.query_key_value]
+        self._qkv = np.hstack([matrix for matrix, _ in qkv]), np.concatenate([bias for _, bias in qkv])
+        self._attention_output = _take_linear(weights, f"{name}.{kind.attention_output}")
+        self._intermediate, self._output = (
             _take_linear(weights, f"{name}.intermediate.dense"),
             _take_linear(weights, f"{name}.output.dense"),
         )
         self._first = _take_norm(weights, f"{name}.{kind.first}", kind)
         self._last = _take_norm(weights, f"{name}.output.LayerNorm", kind)
 
-    def __call__(self, state: Array, near: Array | float) -> Array:
-        """Return the layer's output; `near` is added to the attention scores."""
+    def __call__(self, state: Array, position_bias: Array | float) -> Array:
+        """Return the layer's output; `position_bias` is added to the attention scores."""
         count, size = state.shape
-        looks = (state @ self._looks[0] + self._looks[1]).reshape(count, 3, HEADS, size // HEADS)
-        query, key, value = looks.transpose(1, 2, 0, 3)
-        scores = query @ key.transpose(0, 2, 1) / math.sqrt(size // HEADS) + near
+        qkv = (state @ self._qkv[0] + self._qkv[1]).reshape(count, 3, HEADS, size // HEADS)
+        query, key, value = qkv.transpose(1, 2, 0, 3)
+        scores = query @ key.transpose(0, 2, 1) / math.sqrt(size // HEADS) + position_bias
         scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
         attention = (scores / scores.sum(axis=-1, keepdims=True)) @ value
         attention = attention.transpose(1, 0, 2).reshape(count, size)
-        state = _layer_norm(state + attention @ self._seen[0] + self._seen[1], self._first)
-        wide = _gelu(state @ self._wide[0] + self._wide[1])
-        return _layer_norm(state + wide @ self._narrow[0] + self._narrow[1], self._last)
+        state = _layer_norm(state + attention @ self._attention_output[0] + self._attention_output[1], self._first)
+        intermediate = _gelu(state @ self._intermediate[0] + self._intermediate[1])
+        return _layer_norm(state + intermediate @ self._output[0] + self._output[1], self._last)
 
 
 def _take_linear(weights: dict[str, Array], name: str) -> tuple[Array, Array]:

@@ -14,7 +14,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from pydantic_ai.providers.openrouter import OpenRouterProvider
 
-from circadia.llm.model_spec import ModelSpec
+from circadia.llm.models import ModelSpec
 from circadia.llm.prices import PriceList
 from circadia.llm.provider_model import PLACEHOLDER, build_timeout, prefer_json_schema
 from circadia.llm.providers import provider_at

@@ -20,8 +20,8 @@ _NANO_PER_TOKEN = 1000
 """1 US dollar per million tokens is 1000 billionths per token."""
 _NANO_PER_REQUEST = 1_000_000
 """1 US dollar per thousand requests is a million billionths per request."""
-_LONGEST_NAME = 256
-_MODELS_KEPT = 1024
+_MAX_NAME_LENGTH = 256
+_MAX_CACHED_MODELS = 1024
 """Callers choose the names, so the cache of look-ups must be bounded."""
 
 
@@ -53,7 +53,7 @@ class PriceList:
         except LookupError:
             self._provider = self._snapshot.find_provider(None, api, None)
         self._flat: dict[int, _Rates] = {}
-        self._find: Callable[[str], ModelInfo | None] = lru_cache(_MODELS_KEPT)(self._look_up)
+        self._find: Callable[[str], ModelInfo | None] = lru_cache(_MAX_CACHED_MODELS)(self._look_up)
 
     def price(self, model: str, usage: Usage, at: datetime) -> int | None:
         """Return the price of a call; none if the model's price or a needed count is unknown."""
@@ -93,11 +93,11 @@ class PriceList:
         return int(most.to_integral_value(ROUND_CEILING))
 
     def has_model(self, model: str) -> bool:
-        return 0 < len(model) <= _LONGEST_NAME and self._find(model) is not None
+        return 0 < len(model) <= _MAX_NAME_LENGTH and self._find(model) is not None
 
     def context_window(self, model: str) -> int | None:
         """Return the size of the model's context window in tokens; none if it is unknown."""
-        if not 0 < len(model) <= _LONGEST_NAME:
+        if not 0 < len(model) <= _MAX_NAME_LENGTH:
             return None
         info = self._find(model)
         return None if info is None else info.context_window or None
@@ -107,12 +107,12 @@ class PriceList:
         known = self._flat.get(key)
         if known is None:
             known = _rates(prices, input_tokens)
-            if not _is_tiered(prices) and len(self._flat) < _MODELS_KEPT:
+            if not _is_tiered(prices) and len(self._flat) < _MAX_CACHED_MODELS:
                 self._flat[key] = known
         return known
 
     def _prices(self, model: str, at: datetime) -> ModelPrice | None:
-        if not model or len(model) > _LONGEST_NAME:
+        if not model or len(model) > _MAX_NAME_LENGTH:
             return None
         info = self._find(model)
         if info is None:

@@ -12,7 +12,18 @@ from typing import Final, TypeVar
 import httpx2
 from pydantic import BaseModel, ValidationError
 from pydantic_ai.direct import model_request
-from pydantic_ai.exceptions import AgentRunError
+from pydantic_ai.exceptions import (
+    AgentRunError,
+    ModelAPIError,
+    ModelAuthenticationError,
+    ModelConnectionError,
+    ModelContextWindowExceededError,
+    ModelHTTPError,
+    ModelNotFoundError,
+    ModelQuotaExceededError,
+    ModelRateLimitError,
+    ModelTimeoutError,
+)
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ThinkingPart, ToolCallPart, UserPromptPart
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
@@ -23,14 +34,45 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
 from circadia.clock import Clock
-from circadia.llm.bounded_transport import BoundedTransport
 from circadia.llm.chat_model import ModelAnswerError, Prompt
-from circadia.llm.model_spec import ModelSpec
+from circadia.llm.models import ModelSpec
 from circadia.llm.prices import PriceList
-from circadia.llm.provider_failures import build_answer_error
 from circadia.llm.schemas import answer_schema
 from circadia.llm.usage import Usage
 from circadia.settings import build_key_header
+
+MAX_RESPONSE_BYTES: Final = 4_000_000
+"""Size of an unpacked response: many times the longest expected answer, reasoning included."""
+_OF_THE_WIRE: Final = frozenset(("content-encoding", "content-length", "transfer-encoding"))
+
+
+class ResponseTooLarge(httpx2.TransportError):
+    """A response is larger than any expected one."""
+
+
+class BoundedTransport(httpx2.AsyncBaseTransport):
+    """Reads whole responses of at most `MAX_RESPONSE_BYTES`."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Return the response, read and unpacked. Raises ResponseTooLarge, and closes the connection."""
+        answer = await self._inner.handle_async_request(request)
+        read = bytearray()
+        try:
+            async for part in answer.aiter_bytes():
+                read += part
+                if len(read) > MAX_RESPONSE_BYTES:
+                    raise ResponseTooLarge(f"the answer is larger than {MAX_RESPONSE_BYTES} bytes")
+        finally:
+            await answer.aclose()
+        headers = [(name, value) for name, value in answer.headers.multi_items() if name not in _OF_THE_WIRE]
+        return httpx2.Response(answer.status_code, headers=headers, content=bytes(read), extensions=answer.extensions)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -40,7 +82,7 @@ _TOOL: Final = "answer"
 _FENCED: Final = re.compile(r"```(?:json)?\s*\n(.*?)\n\s*```", re.DOTALL | re.IGNORECASE)
 _MALFORMED_ANSWER_ERRORS: Final = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
 """What the library raises over an answer that lacks an expected part, such as a choice or the usage."""
-_MOST_TOKENS: Final = 10**12
+_MAX_CREDIBLE_TOKENS: Final = 10**12
 """More than any call can use: a larger count is wrong."""
 _CREDENTIALS: Final = ("authorization", "x-api-key", "openai-organization", "openai-project")
 """Headers that an SDK takes from the environment or from its placeholder."""
@@ -186,7 +228,7 @@ def _convert_usage(usage: RequestUsage) -> Usage | None:
     details = usage.details
     thought = details.get("reasoning_tokens", details.get("thinking_tokens"))
     counted = (usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens, thought or 0)
-    if not usage.input_tokens or max(usage.input_tokens, *counted) > _MOST_TOKENS:
+    if not usage.input_tokens or max(usage.input_tokens, *counted) > _MAX_CREDIBLE_TOKENS:
         return None
     return Usage(
         input_tokens=usage.input_tokens,
@@ -195,3 +237,54 @@ def _convert_usage(usage: RequestUsage) -> Usage | None:
         cache_write_tokens=usage.cache_write_tokens,
         reasoning_tokens=thought,
     )
+
+
+_QUESTION_STATUSES: Final = frozenset({400, 413, 422})
+"""Statuses that are the question's fault; all others would have met any question."""
+_NO_TOKENS: Final = Usage(input_tokens=0, output_tokens=0)
+
+
+def build_answer_error(error: AgentRunError) -> ModelAnswerError:
+    """Return the error to raise instead of `error`.
+
+    A refused or unsent request costs nothing; the cost is unknown if the answer was lost on the way or broke off.
+    """
+    if _is_too_large(error):
+        return ModelAnswerError(f"the answer was larger than {MAX_RESPONSE_BYTES} bytes")
+    if isinstance(error, ModelHTTPError):
+        status = error.status_code
+        cause = f"the provider answered with status {status}{_advice(error)}"
+        return ModelAnswerError(
+            cause, used=_NO_TOKENS if 400 <= status < 500 else None, passing=status not in _QUESTION_STATUSES,
+            retry_after_seconds=error.retry_after,
+        )  # fmt: skip
+    if isinstance(error, ModelConnectionError):
+        slow = isinstance(error, ModelTimeoutError)
+        if error.phase in ("pool", "connect"):
+            return ModelAnswerError(f"no connection to the provider{' in time' * slow}", used=_NO_TOKENS, passing=True)
+        return ModelAnswerError(
+            "no answer in time" if slow else "the connection to the provider broke off", passing=True
+        )
+    if isinstance(error, ModelAPIError):
+        return ModelAnswerError("the provider's answer was not of its API", passing=True)
+    return ModelAnswerError("the provider's answer could not be read", passing=True)
+
+
+def _is_too_large(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, ResponseTooLarge):
+        error = error.__cause__
+    return error is not None
+
+
+def _advice(error: ModelHTTPError) -> str:
+    if isinstance(error, ModelQuotaExceededError):
+        return ": the account's quota or credit is used up"
+    if isinstance(error, ModelRateLimitError):
+        return ": too many requests"
+    if isinstance(error, ModelAuthenticationError):
+        return ": check the upstream's key"
+    if isinstance(error, ModelNotFoundError):
+        return ": it does not know the model, or `base_url` is wrong"
+    if isinstance(error, ModelContextWindowExceededError):
+        return ": the question is longer than the model can read"
+    return ""

@@ -78,17 +78,17 @@ def cheap_model(base_url: str, api: Api) -> str | None:
     return known.cheap
 
 
-def price_warning(mind: ChatModel, foreground: Mapping[str, PriceList], at: datetime) -> str:
-    """Return a warning if `mind` is too expensive for background work; else an empty text.
+def price_warning(model: ChatModel, foreground: Mapping[str, PriceList], at: datetime) -> str:
+    """Return a warning if `model` is too expensive for background work; else an empty text.
 
     `foreground` maps the models that agents use to the prices of their upstreams.
     """
-    if mind.name in foreground:
+    if model.name in foreground:
         return (
-            f"the sleep tier's model {mind.name!r} is one that agents use; a cheaper one does its work as well: "
+            f"the sleep tier's model {model.name!r} is one that agents use; a cheaper one does its work as well: "
             "name it at `sleeptime.model.name`"
         )
-    own = mind.worst_price(SIZE_INPUT_TOKENS, SIZE_OUTPUT_TOKENS)
+    own = model.worst_price(SIZE_INPUT_TOKENS, SIZE_OUTPUT_TOKENS)
     prices = {
         name: price
         for name, listed in foreground.items()
@@ -96,10 +96,10 @@ def price_warning(mind: ChatModel, foreground: Mapping[str, PriceList], at: date
     }
     if own is None or not prices:
         return ""
-    dearest = max(prices, key=lambda name: prices[name])
-    if own <= prices[dearest]:
+    costliest = max(prices, key=lambda name: prices[name])
+    if own <= prices[costliest]:
         return ""
     return (
-        f"the sleep tier's model {mind.name!r} costs more than {dearest!r}, the dearest that agents use; a cheaper one "
-        "does its work as well: name it at `sleeptime.model.name`"
+        f"the sleep tier's model {model.name!r} costs more than {costliest!r}, the most expensive that agents use; "
+        "a cheaper one does its work as well: name it at `sleeptime.model.name`"
     )

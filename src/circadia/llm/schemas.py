@@ -14,7 +14,9 @@ _CLASSES: Final = "#/$defs/"
 def strip_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the schema without titles and class descriptions."""
     return {
-        key: _strip_parts(value) if key in ("properties", "$defs") else _strip_value(value)
+        key: {name: strip_schema(part) for name, part in value.items()}
+        if key in ("properties", "$defs")
+        else _strip_value(value)
         for key, value in schema.items()
         if key != "title" and not (key == "description" and schema.get("type") == "object")
     }
@@ -34,10 +36,6 @@ def answer_schema(output: type[BaseModel]) -> dict[str, Any]:
 def answer_schema_json(output: type[BaseModel]) -> bytes:
     """Return the schema of an answer as compact JSON with sorted keys."""
     return orjson.dumps(answer_schema(output), option=orjson.OPT_SORT_KEYS)
-
-
-def _strip_parts(named: dict[str, Any]) -> dict[str, Any]:
-    return {name: strip_schema(part) for name, part in named.items()}
 
 
 def _strip_value(value: object) -> object:

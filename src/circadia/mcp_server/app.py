@@ -6,8 +6,8 @@ it cancels the call, the tool is cancelled too.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from importlib.metadata import version
 from typing import Any, Final
@@ -17,6 +17,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
@@ -34,28 +35,50 @@ from mcp_types import (
 from mcp_types import Tool as Listed
 from starlette.types import Receive, Scope, Send
 
-from circadia.errors import CircadiaError
-from circadia.gateway.mcp.sdk import McpSdk
-from circadia.mcp_server.arguments import read_arguments
-from circadia.mcp_server.caller import HANDOVER, SENT, caller_of
-from circadia.mcp_server.errors import protocol_error, tool_error, unforeseen_protocol_error, unforeseen_tool_error
-from circadia.mcp_server.handover import Handover
-from circadia.mcp_server.parts import McpParts
+from circadia.errors import JSON_RPC_CODE, CircadiaError, RetryLater
+from circadia.gateway.mcp.stdio import McpSdk
+from circadia.mcp_server.caller import HANDOVER, SENT, Handover, McpContext, caller_of
 from circadia.mcp_server.prompts import get_prompt, list_prompts
-from circadia.mcp_server.resources import Resources, instruction_text
+from circadia.mcp_server.resources import instruction_text, list_resources, list_templates, read_resource
+from circadia.mcp_server.tool import read_arguments
 from circadia.mcp_server.tools import DREAM_TOOLS, GROUPS, RETHINK_TOOLS, TOOLS, Tool, list_folders
 from circadia.suggestions import did_you_mean
 
-__all__ = ["McpParts", "McpServer"]
-
 _logger = logging.getLogger(__name__)
 
+_META: Final = "circadia/error"
+"""Key of a tool error's code for programs; the protocol requires the prefix."""
+_UNFORESEEN: Final = (
+    "something went wrong inside Circadia; its log has the details. The call may have had an effect or none."
+)
 _LISTS_FRESH: Final = CacheHint(ttl_ms=10 * 60 * 1000, scope="public")
 """Lists are the same for all callers and change only with a release."""
 _TOOLS_FRESH: Final = CacheHint(ttl_ms=60 * 1000, scope="private")
 """The tool list depends on the caller: sleep-time agents have more tools."""
 
 Context = ServerRequestContext[Any, Any]
+
+
+def _tool_error(code: str, message: str, *, retryable: bool) -> CallToolResult:
+    """Return an error for the model: a result with code, problem and remedy."""
+    return CallToolResult(
+        content=[TextContent(type="text", text=f"{code}: {message}")],
+        is_error=True,
+        _meta={_META: {"code": code, "message": message, "retryable": retryable}},
+    )
+
+
+@contextmanager
+def _raise_protocol_errors(what: str) -> Generator[None]:
+    """Turn errors of a prompt or resource into JSON-RPC errors, an unforeseen one without its text."""
+    try:
+        yield
+    except CircadiaError as error:
+        data = {"code": error.code, "retryable": isinstance(error, RetryLater)}
+        raise MCPError(JSON_RPC_CODE[type(error)], error.message, data) from error
+    except Exception as error:
+        _logger.exception("the %s failed", what)
+        raise MCPError(INTERNAL_ERROR, _UNFORESEEN) from error
 
 
 @cache
@@ -67,10 +90,8 @@ def _list_all_tools() -> Sequence[Listed]:
 class McpServer:
     """ASGI application for `/mcp`; it serves requests inside `run`."""
 
-    def __init__(self, parts: McpParts) -> None:
-        self._parts = parts
-        instruction = instruction_text()
-        self._resources = Resources(instruction)
+    def __init__(self, context: McpContext) -> None:
+        self._context = context
         self._tools = {tool.name: tool for tool in TOOLS}
         self._more = {tool.name: tool for tool in RETHINK_TOOLS}
         self._dreams = {tool.name: tool for tool in DREAM_TOOLS}
@@ -79,7 +100,7 @@ class McpServer:
             "circadia",
             version=version("circadia"),
             title="Circadia",
-            instructions=instruction,
+            instructions=instruction_text(),
             cache_hints={
                 "tools/list": _TOOLS_FRESH,
                 "prompts/list": _LISTS_FRESH,
@@ -104,12 +125,12 @@ class McpServer:
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        handover = Handover(self._parts.waits)
+        handover = Handover(self._context.waits)
         scope[SENT].append(handover.settle)
         await self._sdk({**scope, HANDOVER: handover}, receive, send)
 
     def _tools_of(self, context: Context) -> Mapping[str, Tool]:
-        caller = caller_of(context, self._parts)
+        caller = caller_of(context, self._context)
         agent, dreams = caller.principal.agent, self._dreams if list_folders(caller) else {}
         if agent is None:
             return self._tools | dreams
@@ -129,12 +150,12 @@ class McpServer:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name!r}{did_you_mean(params.name, known)}")
         try:
             arguments = read_arguments(tool.name, tool.arguments, params.arguments)
-            answer = await tool.run(caller_of(context, self._parts), arguments)
+            answer = await tool.run(caller_of(context, self._context), arguments)
         except CircadiaError as error:
-            return tool_error(error)
+            return _tool_error(error.code, error.message, retryable=isinstance(error, RetryLater))
         except Exception:
             _logger.exception("the tool %r failed", tool.name)
-            return unforeseen_tool_error()
+            return _tool_error("internal_error", _UNFORESEEN, retryable=False)
         text = TextContent(type="text", text=answer.text())
         return CallToolResult(content=[text], structured_content=answer.structured())
 
@@ -142,26 +163,16 @@ class McpServer:
         return ListPromptsResult(prompts=list_prompts())
 
     async def _get_prompt(self, context: Context, params: GetPromptRequestParams) -> GetPromptResult:
-        try:
-            return await get_prompt(caller_of(context, self._parts), params.name, params.arguments or {})
-        except CircadiaError as error:
-            raise protocol_error(error) from error
-        except Exception as error:
-            _logger.exception("the prompt %r failed", params.name)
-            raise unforeseen_protocol_error() from error
+        with _raise_protocol_errors(f"prompt {params.name!r}"):
+            return await get_prompt(caller_of(context, self._context), params.name, params.arguments or {})
 
     async def _list_resources(self, _: Context, __: PaginatedRequestParams | None) -> ListResourcesResult:
-        return ListResourcesResult(resources=self._resources.list_resources())
+        return ListResourcesResult(resources=list_resources())
 
     async def _list_templates(self, _: Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
-        return ListResourceTemplatesResult(resource_templates=self._resources.list_templates())
+        return ListResourceTemplatesResult(resource_templates=list_templates())
 
     async def _read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        try:
-            contents = await self._resources.read_resource(caller_of(context, self._parts), params.uri)
-        except CircadiaError as error:
-            raise protocol_error(error) from error
-        except Exception as error:
-            _logger.exception("the resource %r failed", params.uri)
-            raise unforeseen_protocol_error() from error
+        with _raise_protocol_errors(f"resource {params.uri!r}"):
+            contents = await read_resource(caller_of(context, self._context), params.uri)
         return ReadResourceResult(contents=[contents])

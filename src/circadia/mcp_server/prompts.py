@@ -12,7 +12,7 @@ from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.mcp_server.caller import Caller
 from circadia.mcp_server.tools.dreams import MAX_INSTRUCTIONS, request_dream
 from circadia.memory.episodes import is_text
-from circadia.records.end_user import shorten_name
+from circadia.records.conversation import shorten_name
 from circadia.records.sleep_pass import Pass, PassBlocker, Trigger
 from circadia.sleeptime.triggers.pass_lifecycle import NewPass
 from circadia.suggestions import did_you_mean
@@ -38,7 +38,7 @@ def list_prompts() -> list[Prompt]:
     return [Prompt(name=DREAM, title="Dream", description=summary, arguments=arguments)]
 
 
-async def get_prompt(caller: Caller, name: str, given: Mapping[str, str]) -> GetPromptResult:
+async def get_prompt(caller: Caller, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
     """Request the pass, and return the message for the client's model.
 
     Raises:
@@ -47,18 +47,18 @@ async def get_prompt(caller: Caller, name: str, given: Mapping[str, str]) -> Get
     """
     if name != DREAM:
         raise NotFound(f"no prompt {name!r}; there is {DREAM!r}")
-    unknown = [key for key in given if key not in _ARGUMENTS]
+    unknown = [key for key in arguments if key not in _ARGUMENTS]
     if unknown:
         raise InvalidRequest(f"{DREAM} takes no argument {unknown[0]!r}{did_you_mean(unknown[0], _ARGUMENTS)}")
-    instructions, dry_run = given.get("instructions", ""), given.get("dry_run", "false") or "false"
-    if len(instructions) > MAX_INSTRUCTIONS or not all(is_text(value) for value in given.values()):
+    instructions, dry_run = arguments.get("instructions", ""), arguments.get("dry_run", "false") or "false"
+    if len(instructions) > MAX_INSTRUCTIONS or not all(is_text(value) for value in arguments.values()):
         raise InvalidRequest(f"instructions are text of at most {MAX_INSTRUCTIONS} characters")
     if dry_run not in ("true", "false"):
         raise InvalidRequest(f"dry_run is 'true' or 'false', not {dry_run[:80]!r}")
-    if folder := given.get("folder"):
-        return await _request_dream(caller, folder, instructions, given)
+    if folder := arguments.get("folder"):
+        return await _request_dream(caller, folder, instructions, arguments)
     new = NewPass(trigger=Trigger.HAND, by=caller.principal.name, instructions=instructions, dry_run=dry_run == "true")
-    bank, run = await _request_pass(caller, given.get("bank") or None, _user(given), new)
+    bank, run = await _request_pass(caller, arguments.get("bank") or None, _user(arguments), new)
     dry = ", as a dry run" if run.dry_run else ""
     text = (
         f"A pass over the memory bank {bank!r} is asked for: {run.id}{dry}. It runs "
@@ -68,8 +68,10 @@ async def get_prompt(caller: Caller, name: str, given: Mapping[str, str]) -> Get
     return GetPromptResult(description=f"Pass {run.id} over {bank}", messages=[_build_message(text)])
 
 
-async def _request_dream(caller: Caller, folder: str, instructions: str, given: Mapping[str, str]) -> GetPromptResult:
-    if more := [key for key in ("bank", "user", "dry_run") if given.get(key)]:
+async def _request_dream(
+    caller: Caller, folder: str, instructions: str, arguments: Mapping[str, str]
+) -> GetPromptResult:
+    if more := [key for key in ("bank", "user", "dry_run") if arguments.get(key)]:
         raise InvalidRequest(f"{more[0]} is for a bank; leave it out for a memory folder")
     job = await request_dream(caller, folder, instructions)
     text = (
@@ -85,8 +87,8 @@ def _build_message(text: str) -> PromptMessage:
     return PromptMessage(role="user", content=TextContent(type="text", text=marked))
 
 
-def _user(given: Mapping[str, str]) -> str | None:
-    user = given.get("user") or None
+def _user(arguments: Mapping[str, str]) -> str | None:
+    user = arguments.get("user") or None
     if user is not None and len(user) > MAX_USER:
         raise InvalidRequest(f"user has {len(user)} characters; the limit is {MAX_USER}")
     return shorten_name(user)
@@ -94,9 +96,9 @@ def _user(given: Mapping[str, str]) -> str | None:
 
 async def _request_pass(caller: Caller, name: str | None, user: str | None, new: NewPass) -> tuple[str, Pass]:
     """Request a pass over a bank that the caller may write to; agents must respect the gates."""
-    memory, tier = caller.parts.memory, caller.parts.sleeptime
+    memory, tier = caller.context.memory, caller.context.sleeptime
     await tier.flush_answered_calls()
-    async with caller.parts.store.begin_write() as tx:
+    async with caller.context.store.begin_write() as tx:
         bank = await memory.banks.open_bank(tx, caller.principal, name, user=user)  # does not create the bank
         await memory.banks.open_bank(tx, caller.principal, name, write=True, user=user)
         if not caller.principal.is_operator:

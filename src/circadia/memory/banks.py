@@ -12,8 +12,7 @@ from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import BankId, IdSource
 from circadia.records.agent import Agent, AgentPolicy
 from circadia.records.bank import NAME, Bank, BankPolicy, CaptureMode
-from circadia.records.event import EventType
-from circadia.records.event_data import BankLifecycle, BankUpdate
+from circadia.records.event import BankLifecycle, BankUpdate, EventType
 from circadia.records.principal import Principal
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog

@@ -9,12 +9,11 @@ from typing import Final, TypeVar
 from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import EpisodeId
-from circadia.memory.episodes import is_text
+from circadia.memory.episodes import require_text
 from circadia.memory.redaction import redact
 from circadia.records.bank import Bank
 from circadia.records.block import Block, BlockSpan
-from circadia.records.event import EventType
-from circadia.records.event_data import BlockWrite
+from circadia.records.event import BlockWrite, EventType
 from circadia.records.principal import Principal
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
@@ -89,7 +88,7 @@ class BlockService:
             value = _without_secrets(value, present_block.value if present_block else "")
         limit = _or_default(edit.limit, latest.limit if latest else DEFAULT_LIMIT)
         _require_fit(label, value, limit, edit.spans)
-        _require_text(value=value, description=edit.description, why=edit.why)
+        require_text(value=value, description=edit.description, why=edit.why)
         return await self._add_version(
             tx,
             bank,
@@ -152,8 +151,8 @@ class BlockService:
         latest = await tx.blocks.get_latest(bank.id, label)
         if latest is None or latest.deleted:
             labels = [block.label for block in await tx.blocks.find_all(bank.id)]
-            there = f"; there are {', '.join(map(repr, labels))}" if labels else "; it has none yet"
-            raise NotFound(f"no block {label!r} in bank {bank.name!r}{there}")
+            existing = f"; there are {', '.join(map(repr, labels))}" if labels else "; it has none yet"
+            raise NotFound(f"no block {label!r} in bank {bank.name!r}{existing}")
         return latest
 
     async def delete(
@@ -347,12 +346,6 @@ def _require_writer(bank: Bank, label: str, found: Block | None, edit: BlockUpda
         raise Forbidden(f"block {label!r} is read-only; a person can change that")
     if edit.read_only is not None or (found is not None and edit.limit is not None and edit.limit != found.limit):
         raise Forbidden(f"only a person may change the limit of block {label!r}, or make it read-only")
-
-
-def _require_text(**texts: str | None) -> None:
-    for what, text in texts.items():
-        if text is not None and not is_text(text):
-            raise InvalidRequest(f"the {what} is not text: it has a NUL or a lone surrogate")
 
 
 def _require_fit(label: str, value: str, limit: int, spans: Sequence[BlockSpan] | None) -> None:

@@ -9,7 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
+from circadia.characters import visible_text
 from circadia.ids import BankId
 from circadia.memory.episodes import shown_name
 from circadia.memory.search.index import DEPTH, UNEXPLAINED, Question, ScoredRow
@@ -17,10 +18,8 @@ from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.search.terms import stored_terms
 from circadia.records.bank import Bank
 from circadia.records.block import Block
-from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import TEXT, Layer
+from circadia.records.index_entry import TEXT, Excerpt, Layer
 from circadia.stores.base import Tx
-from circadia.visibility import visible_text
 
 BYTES_A_TOKEN: Final = 3
 """A third of the UTF-8 bytes is more tokens than tokenizers make of English (a quarter), and about as many as of other
@@ -32,7 +31,7 @@ HITS_PER_READ: Final = 32
 CACHED_BANKS: Final = 1_000
 CACHED_LINES: Final = 10_000
 """Rendered notes and episodes that are cached, about 1 KB each."""
-MOST_KNOWN: Final = DEPTH - MAX_HITS
+MAX_KNOWN: Final = DEPTH - MAX_HITS
 """Most extra hits that are searched for because the conversation may contain them already."""
 LONGEST: Final = TEXT - 1
 """Characters of an episode or note in a context; the rest is cut off and marked."""
@@ -97,7 +96,6 @@ class ContextBuilder:
         """Number of calls of `forget`."""
 
     def forget(self) -> None:
-        """Drop all rendered texts."""
         self.age += 1
         self._parts.clear()
         self._lines.clear()
@@ -114,7 +112,7 @@ class ContextBuilder:
         if fitting_tokens <= 0:
             question = None
         if question is not None:  # known hits must not displace unknown ones
-            question = replace(question, limit=MAX_HITS + min(len(known), MOST_KNOWN))
+            question = replace(question, limit=MAX_HITS + min(len(known), MAX_KNOWN))
         search_result = await self._retrieval.read_bank(tx, bank, question)
         parts = self._render_blocks(bank.id, search_result.blocks)
         stable, blocks, left_out = _build_stable_part([part for part in parts if part.block.pinned], stable_tokens)
@@ -213,8 +211,8 @@ def render_block(block: Block) -> str:
 
 def render_correction(line: str) -> str:
     """Return the line that takes back an earlier one."""
-    told = line.removeprefix("- ")
-    cut = told if len(told) <= SHOWN_OF_SUPERSEDED else f"{told[:SHOWN_OF_SUPERSEDED]} […]"
+    statement = line.removeprefix("- ")
+    cut = statement if len(statement) <= SHOWN_OF_SUPERSEDED else f"{statement[:SHOWN_OF_SUPERSEDED]} […]"
     return f"- No longer valid: {cut}"
 
 

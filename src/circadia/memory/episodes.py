@@ -191,11 +191,10 @@ def _require_valid(new: NewEpisode, now: datetime) -> None:
         raise InvalidRequest("an episode needs a text")
     if len(new.text) > MAX_CHARACTERS:
         raise TooLarge(f"an episode may have {MAX_CHARACTERS} characters, not {len(new.text)}; split the text")
-    names = {"text": new.text, "speaker": new.speaker, "conversation": new.conversation, "key": new.key}
+    names = {"speaker": new.speaker, "conversation": new.conversation, "key": new.key}
+    require_text(text=new.text, **names)
     for what, value in names.items():
-        if value is not None and not is_text(value):
-            raise InvalidRequest(f"the {what} is not text: it has a NUL or a lone surrogate")
-        if what != "text" and value is not None and not 0 < len(value) <= MAX_NAME:
+        if value is not None and not 0 < len(value) <= MAX_NAME:
             raise InvalidRequest(f"a {what} has 1 to {MAX_NAME} characters")
     if new.at is not None and new.at.tzinfo is None:
         raise InvalidRequest("a time needs a zone, such as 2026-11-21T09:30:00+01:00")
@@ -230,3 +229,10 @@ def is_text(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return "\0" not in value
+
+
+def require_text(**texts: str | None) -> None:
+    """Raise InvalidRequest unless both databases can store the texts."""
+    for what, text in texts.items():
+        if text is not None and not is_text(text):
+            raise InvalidRequest(f"the {what} is not text: it has a NUL or a lone surrogate")

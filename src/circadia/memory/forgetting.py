@@ -10,8 +10,7 @@ from circadia.ids import EpisodeId, NoteId
 from circadia.memory.blocks import remove_episodes
 from circadia.records.bank import Bank
 from circadia.records.block import Block
-from circadia.records.event import EventType
-from circadia.records.event_data import EpisodeDeletion
+from circadia.records.event import EpisodeDeletion, EventType
 from circadia.records.index_entry import Layer
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
@@ -37,10 +36,10 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = Fa
     parts: list[list[EpisodeId]] = []
     notes: set[NoteId] = set()
     for part in _batches(list(ids)):
-        homes = await tx.episodes.find_bank_ids(list(map(EpisodeId, part)))
-        parts.append([episode_id for episode_id in map(EpisodeId, part) if homes.get(episode_id) == bank.id])
-        named = await tx.notes.find_bank_ids([NoteId(unknown_id) for unknown_id in part if unknown_id not in homes])
-        notes.update(note_id for note_id, home in named.items() if home == bank.id)
+        bank_ids = await tx.episodes.find_bank_ids(list(map(EpisodeId, part)))
+        parts.append([episode_id for episode_id in map(EpisodeId, part) if bank_ids.get(episode_id) == bank.id])
+        named = await tx.notes.find_bank_ids([NoteId(unknown_id) for unknown_id in part if unknown_id not in bank_ids])
+        notes.update(note_id for note_id, bank_id in named.items() if bank_id == bank.id)
         notes.update(await tx.notes.find_citing(parts[-1]))
         await asyncio.sleep(0)  # a database driver may run in the event loop, which others need
     forgotten_ids = frozenset(episode_id for part in parts for episode_id in part)

@@ -100,7 +100,7 @@ def _statement_pattern(names: str, said: str) -> re.Pattern[str]:
     return re.compile(rf"((?:{names})(?:{said}))(?=\S{{0,60}}[\d!#$%&*?@^_])(?!\[redacted)\S{{3,}}", re.I)
 
 
-_ALIKE: Final = (("\u017f", "s"), ("\u0130", "i"), ("\u0131", "i"), ("\u212a", "k"))
+_LOOKALIKES: Final = (("\u017f", "s"), ("\u0130", "i"), ("\u0131", "i"), ("\u212a", "k"))
 """Characters that a case-insensitive pattern takes for an ASCII letter."""
 _LONG: Final = re.compile(r"[A-Za-z0-9_.:-]{15}")
 """Present in each key of `_KEYS` and in few other texts; searching for it takes a tenth of the time."""
@@ -289,9 +289,9 @@ _SIGNS: Final = sorted({sign for signs, _, _ in _PATTERNS if not isinstance(sign
 def redact(text: str) -> str:
     """Return the text with each secret that a pattern finds replaced by `[redacted: kind]`."""
     signs_found = _find_signs(text)
-    for signs, pattern, instead in _PATTERNS:
+    for signs, pattern, replacement in _PATTERNS:
         if signs.search(text) if isinstance(signs, re.Pattern) else not signs_found.isdisjoint(signs):
-            redacted = pattern.sub(instead, text)
+            redacted = pattern.sub(replacement, text)
             if redacted != text:
                 text, signs_found = redacted, _find_signs(redacted)
     return text
@@ -299,7 +299,7 @@ def redact(text: str) -> str:
 
 def _find_signs(text: str) -> set[str]:
     small = text
-    for lookalike, letter in () if text.isascii() else _ALIKE:
+    for lookalike, letter in () if text.isascii() else _LOOKALIKES:
         small = small.replace(lookalike, letter)
     small = small.lower()
     return {sign for sign in _SIGNS if sign in small}

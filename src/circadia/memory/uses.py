@@ -7,11 +7,12 @@ separates them from notes that no search finds (SLEEP-20).
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, date, datetime, time
-from typing import Final, Protocol
+from typing import Final
 
 from circadia.ids import AgentId, BankId
-from circadia.memory.context import beginning
-from circadia.memory.search.index import ScoredRow
+from circadia.memory.context import Hit, beginning
+from circadia.memory.search.retrieval import SearchHit
+from circadia.records.answer import AnswerBasis
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.index_entry import Layer
@@ -25,16 +26,6 @@ MAX_MARKED: Final = 200_000
 """Notes known to be marked; beyond it the set is cleared and the database asked again."""
 
 _NOTES: Final = Layer.NOTES  # an attribute lookup on the class would cost more than the rest of a hit
-
-
-class ScoredHit(Protocol):
-    @property
-    def scored(self) -> ScoredRow: ...
-
-
-class CitedNotes(Protocol):
-    @property
-    def notes(self) -> Iterable[int]: ...
 
 
 @per_call
@@ -55,8 +46,8 @@ class BankUse:
 
 
 def build_use(
-    bank: Bank, agent: AgentId, hits: Iterable[ScoredHit], blocks: Iterable[Block] = (), *, known: Iterable[str] = (),
-    upstream: str | None = None, model: str | None = None,
+    bank: Bank, agent: AgentId, hits: Iterable[Hit | SearchHit], blocks: Iterable[Block] = (), *,
+    known: Iterable[str] = (), upstream: str | None = None, model: str | None = None,
 ) -> BankUse | None:  # fmt: skip
     """Return the use to record for an answer; None for one without anything that passes wrote."""
     notes: list[int] = []
@@ -98,7 +89,7 @@ class UseMarks:
         self._day = date.min
         self._marked: set[int] = set()
 
-    def find_unmarked(self, uses: Iterable[CitedNotes], now: datetime) -> Collection[int]:
+    def find_unmarked(self, uses: Iterable[BankUse | AnswerBasis], now: datetime) -> Collection[int]:
         """Return the numbers of used notes that are not marked today."""
         if self._day != now.date() or len(self._marked) > MAX_MARKED:
             self._day = now.date()

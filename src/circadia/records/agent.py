@@ -208,7 +208,7 @@ class Agent:
     deleted_at: datetime | None = None
     """Its rows stay for the record."""
     next: NextWake | None = None
-    """The store keeps it; see `stores.sql.next_wakes`."""
+    """The store keeps it; see `stores.sql.agents`."""
 
     @property
     def reference(self) -> str:

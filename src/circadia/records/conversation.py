@@ -1,6 +1,10 @@
-"""A conversation between an end user and an agent, as seen at the gateway."""
+"""A conversation between an end user and an agent, as seen at the gateway, and the names of end users."""
 
+import re
+from base64 import b32encode
+from dataclasses import dataclass
 from datetime import datetime
+from hashlib import blake2b
 from typing import Final
 
 from circadia.ids import AgentId, ConversationId
@@ -40,3 +44,46 @@ class Conversation:
 def merge_end_users(before: str | None, now: str | None) -> str | None:
     """Return the end user after a call by `now`: the only one named, or SEVERAL."""
     return SEVERAL if before is not None and now is not None and before != now else before if now is None else now
+
+
+MAX_NAME_LENGTH: Final = 200
+"""Maximum length of a stored name in characters."""
+MAX_SHOWN_LENGTH: Final = 64
+"""Longest name that is displayed as is; a longer one is a key, such as `user_<64 digits>_account_` of Claude's SDKs."""
+_DIGEST: Final = re.compile(r"~[0-9a-f]{32}\Z")
+
+
+def shorten_name(name: str | None) -> str | None:
+    """Shorten a name to what a database can hold; different names stay different, or two people would be one.
+
+    Each entry point applies it once. A name in the form of its result is shortened too, so it cannot collide with one.
+    """
+    if name is None or (len(name) <= MAX_NAME_LENGTH and "\0" not in name and not _DIGEST.search(name)):
+        return name
+    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return f"{name[: MAX_NAME_LENGTH - 40].replace(chr(0), '')}~{digest}"
+
+
+def display_alias(name: str) -> str:
+    """Return an end user's name for tables and notes; a long one becomes `user-` and 60 bits of its hash."""
+    if len(name) <= MAX_SHOWN_LENGTH:
+        return name
+    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=10).digest()
+    return f"user-{b32encode(digest).decode().lower()[:12]}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenTurn:
+    """A model call without an answer yet."""
+
+    owner: str
+    """The process that forwards the call."""
+    id: int
+    """Unique within the process."""
+    bank: str
+    """Name or template of the bank bound to its agent."""
+    end_user: str = ""
+    """The end user of a bank from a template; else empty."""
+    at: datetime
+    lease_until: datetime
+    """When the turn counts as ended unless its process renews the lease."""

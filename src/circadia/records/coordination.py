@@ -12,10 +12,10 @@ from circadia.records.schedule import Blackout, BlackoutPolicies
 
 RESIDENT: Final = "resident"
 """The launcher of agents whose pulses are their times awake."""
-MOST: Final = 10**9
+MAX_LIMIT: Final = 10**9
 """Largest allowed limit."""
-Count = Annotated[StrictInt, Field(ge=0, le=MOST)]
-Amount = Annotated[StrictFloat, Field(ge=0, le=MOST)]
+Count = Annotated[StrictInt, Field(ge=0, le=MAX_LIMIT)]
+Amount = Annotated[StrictFloat, Field(ge=0, le=MAX_LIMIT)]
 ConsecutiveSkips = Annotated[
     StrictInt, Field(ge=1, le=1_000_000, description="Consecutive skipped occurrences that raise an alert.")
 ]

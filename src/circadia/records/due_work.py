@@ -1,7 +1,10 @@
-"""What waits to be done in a database: one look tells all sweeps of a process."""
+"""What waits to be done in a database, and which banks are checked for a due pass."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+
+from circadia.ids import BankId
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,3 +34,38 @@ class DueWork:
     """Number of the last event."""
     server_start: datetime | None
     """When the database server started, which a failover changes; None on SQLite."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentsCheck:
+    """A check of the banks that some agents are bound to."""
+
+    number: int
+    bound_name: str
+    """Name of the bank, or of the template."""
+    if_asleep: bool
+    """Whether only banks with a backlog are checked, and only if all these agents sleep."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DueBanks:
+    """The oldest checks that are due."""
+
+    banks: Mapping[BankId, Sequence[int]]
+    """The numbers of what asks for a check of each bank; none where its time has come."""
+    agents: Sequence[AgentsCheck]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DueCheck:
+    """When a bank is checked again if nothing happens before."""
+
+    bank_id: BankId
+    at: datetime | None
+    """None if only an event helps."""
+    has_backlog: bool
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the time or an event of its agents can make it due: all else asks for a check."""
+        return self.has_backlog or self.at is not None

@@ -1,11 +1,11 @@
 """An episode: a raw record of something that happened. It is never rewritten (MEM-03)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from circadia.ids import BankId, EpisodeId
+from circadia.ids import BankId, EpisodeId, MessageId
 from circadia.records.bank import Trust
 
 
@@ -77,3 +77,26 @@ class Episode(Searchable):
     """Repetitions within the duplicate window of its bank."""
     stored_at: datetime
     stale: tuple[Demotion, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Provenance:
+    """The source of a text, which is stored as hashes only."""
+
+    number: int = 0
+    """Order of acceptance, ascending; 0 until stored."""
+    scope: str
+    """The group that could read the text; provenances are never matched across scopes."""
+    speaker: str
+    """The author; for a prompt, the agent that it was written for."""
+    trust: Trust | None
+    """None for a prompt written by the server."""
+    bank: str | None = None
+    """The bank, or template, that already stores the text."""
+    messages: Sequence[MessageId] = ()
+    """The messages contained in a prompt."""
+    fingerprints: bytes
+    """Four-byte hashes of its passages, in ascending order."""
+    whole: int
+    """Hash of the whole text."""
+    expires_at: datetime

@@ -1,7 +1,8 @@
-"""The part of an episode or a note that an index keeps."""
+"""The parts of an episode or a note that an index keeps and that a context shows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -65,3 +66,16 @@ class IndexDelta:
     """Total number of vectors ever written; a change means that one was added."""
     heads: Mapping[Layer, int]
     """Greatest number of each layer; its row may be retired, and in no index."""
+
+
+class Excerpt(NamedTuple):
+    """One excerpt; a tuple, since each call reads about thirty."""
+
+    layer: Layer
+    number: int
+    at: datetime
+    text: str
+    trust: str
+    speaker: str | None
+    """None for notes."""
+    kind: str

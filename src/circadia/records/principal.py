@@ -1,10 +1,31 @@
-"""The authenticated caller of a request."""
+"""Whoever calls: an agent, or a person with the operator's token or one of their own."""
 
 from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
 
 from circadia.ids import PulseId
-from circadia.records.access_token import AccessRole, AccessToken
 from circadia.records.agent import Agent
+
+
+class AccessRole(StrEnum):
+    OPERATOR = "operator"
+    VIEWER = "viewer"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AccessToken:
+    name: str
+    role: AccessRole
+    token_hash: str
+    created_at: datetime
+    created_by: str
+
+    @property
+    def person(self) -> str:
+        """The name shown in events and rows. No agent has such a name: theirs have no slash."""
+        return f"{self.role.value}/{self.name}"
+
 
 OPERATOR = "operator"
 """Name of whoever has the operator's token, and of people in general to agents."""

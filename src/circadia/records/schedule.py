@@ -15,10 +15,10 @@ from zoneinfo import ZoneInfo, available_timezones
 from cronsim import CronSim, CronSimError
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, model_validator
 
+from circadia.characters import hidden_positions
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, RoutineId
 from circadia.suggestions import closest
-from circadia.visibility import hidden_positions
 
 MIN_EVERY_SECONDS: Final = 60
 MAX_EVERY_SECONDS: Final = 30 * 86_400

@@ -1,7 +1,7 @@
-"""A model call of the sleep tier with its answer, which is paid for once; the ledger row has tokens and price."""
+"""Model calls of the sleep tier, what they cost, and what an operation's work saves."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final
 
 from circadia.ids import BankId, CallId, PassId
@@ -52,3 +52,22 @@ class OperationModelCost:
     failed: int
     """Calls without an answer."""
     spent: SleepCost
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Benefit:
+    """Savings of an operation for one bank and UTC day, as counted by `sleeptime/budget/savings.py`."""
+
+    bank_id: BankId
+    operation: str
+    day: date
+    uses: int
+    """Times that a call received one of its results."""
+    saved_tokens: int
+    """Input tokens that hot calls did not have to read."""
+    saved_seconds: float
+    """Time that hot calls did not take, where the ledger shows it."""
+    saved_nanousd: int
+    """Price of the saved tokens in billionths of a US dollar, where it is known."""
+    unpriced_tokens: int
+    """Saved tokens of models without a known price."""

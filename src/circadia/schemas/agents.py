@@ -1,10 +1,12 @@
-"""Agents of a session in answers."""
+"""Agents of a session, their sleep state and wake settings, in answers."""
 
 from datetime import datetime
+from typing import Any
 
 from pydantic import AliasChoices, Field
 
 from circadia.records.agent import AgentPolicy, Cause, SleepEvent, WakeEvent
+from circadia.records.coordination import SettingSource
 from circadia.schemas.view import SettingsView, View
 
 
@@ -79,3 +81,57 @@ class AgentToken(View):
 
     agent: str = Field(description="Reference of the agent: `name` or `session:name`.", examples=["writer"])
     token: str = Field(description="New token, shown only once; the old one is no longer valid.")
+
+
+class SleepingView(View):
+    """An agent's sleep state."""
+
+    sleeping: bool = Field(
+        validation_alias=AliasChoices("sleeping", "asleep"), description="Whether the agent is asleep."
+    )
+    since: datetime = Field(description="When the sleep state last changed.")
+    cause: Cause = Field(description="Interface of the last change.")
+    actor: str = Field(description="Who made the last change.", examples=["operator"])
+    generation: int = Field(description="Number of changes so far.")
+    held: int = Field(description="Number of its held calls.")
+    unconfirmed: list[str] = Field(
+        default=[],
+        description=(
+            "Ids of gateways that have not confirmed within 100 ms that it sleeps; they may send its calls for up to "
+            "a second more. Empty for GET."
+        ),
+    )
+    agent: str = Field(validation_alias=AliasChoices("agent", "name"), description="Name.", examples=["writer"])
+    session: str = Field(description="Name of the session.", examples=["default"])
+    pulse: str | None = Field(
+        None, description="After a wake, the pulse of an agent with a launcher: it starts soon, or runs already."
+    )
+    unread: list[str] = Field(
+        default=[],
+        description="After somebody else put it to sleep: ids of mentions that it has not seen. They do not wake it.",
+    )
+
+
+class SleepingList(View):
+    """The sleep states after the change."""
+
+    agents: list[SleepingView] = Field(description="Sleep states in the order of the request.")
+
+
+class SettingView(View):
+    """A setting and its source."""
+
+    value: Any = Field(description="Current value; null means no limit.")
+    source: SettingSource = Field(description="Source of the value: `default`, `file` or `patch`.")
+    at: datetime | None = Field(description="When it was set; null for a default.")
+
+
+class CoordinationView(SettingsView):
+    """The wake settings of an agent."""
+
+    etag: str = Field(description="Entity tag of the settings, as in the header `ETag`.")
+    agent: str = Field(description="Reference of the agent: `name` or `session:name`.", examples=["writer"])
+    settings: dict[str, SettingView] = Field(
+        description="Settings by flat name.",
+        examples=[{"wake_guardrails.max_wakes_per_day": {"value": 4, "source": "patch", "at": "2026-01-31T12:00:00Z"}}],
+    )

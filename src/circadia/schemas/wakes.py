@@ -1,12 +1,15 @@
-"""Wake requests, their outcome for the sender, and wake statistics in answers."""
+"""Wake requests, their outcome for the sender, wake statistics, pulses and chains, in answers."""
 
 from datetime import date as Day
 from datetime import datetime
+from typing import Literal
 
 from pydantic import AliasChoices, Field
 
 from circadia.records.message import Priority
+from circadia.records.pulse import PulseKind, PulseStatus
 from circadia.records.wake import Charge, Decision, WakeSource
+from circadia.schemas.fleet import UsageLine
 from circadia.schemas.view import View
 
 
@@ -165,3 +168,73 @@ class WakeStatsView(View):
     refused_today: dict[str, int] = Field(description="Number of refused requests today by guardrail.")
     deferred: int = Field(description="Number of deferred requests.")
     active_pulses: int = Field(description="Number of open pulses.")
+
+
+class PulseView(View):
+    """A bounded run of an agent."""
+
+    id: str = Field(description="Unique id.", examples=["pls_0cwd…"])
+    agent: str = Field(description="Reference of the agent: `name` or `session:name`.", examples=["writer"])
+    kind: PulseKind = Field(description="Cause of the start: `wake`, `schedule`, `manual` or `gate`.")
+    status: PulseStatus = Field(description="Status.")
+    launcher: str = Field(description="Launcher.", examples=["resident"])
+    wake: str | None = Field(
+        validation_alias=AliasChoices("wake", "wake_id"), description="Id of the admitted wake request."
+    )
+    by: str = Field(description="Who requested the wake.", examples=["lead"])
+    reason: str = Field(description="Reason.", examples=["blocker"])
+    routine: str | None = Field(description="Routine.")
+    attempt: int = Field(description="Number of starts, without those that a server stop interrupted.")
+    epoch: int = Field(description="Fencing number; each start and takeover adds one.")
+    created_at: datetime = Field(description="Time of admission.")
+    not_before: datetime | None = Field(description="Earliest start of the next attempt.")
+    started_at: datetime | None = Field(description="When the agent began to run in the latest attempt.")
+    ended_at: datetime | None = Field(description="Time of the end.")
+    run_seconds: float = Field(description="Run time of all attempts.")
+    timeout_seconds: float | None = Field(description="Longest attempt; null means no limit.")
+    detail: str = Field(description="How it ended.")
+    root: str = Field(
+        validation_alias=AliasChoices("root", "root_id"), description="First wake or message of the chain."
+    )
+    depth: int = Field(description="Number of wakes since the root.")
+
+
+class PulseList(View):
+    """Pulses of an agent."""
+
+    pulses: list[PulseView] = Field(description="Newest first.")
+    before: str | None = Field(description="Value of `before` for the next page; null at the end.")
+
+
+class ChainNode(View):
+    """A wake, pulse or message in a chain."""
+
+    kind: Literal["message", "wake", "pulse"] = Field(description="Kind of node.")
+    id: str = Field(description="Id of the wake, pulse or message.", examples=["wak_0cwd…"])
+    at: datetime = Field(description="Time of creation.")
+    agent: str = Field(
+        description="Agent of the wake or pulse, or author of the message.", examples=["writer"]
+    )  # fmt: skip
+    by: str = Field(description="Who caused it.", examples=["lead"])
+    state: str = Field(description="Decision of a wake, or status of a pulse; empty for a message.")
+    detail: str = Field(description="Explanation; for a message, the start of its text.")
+    depth: int = Field(description="Number of wakes since the root.")
+    parent: str | None = Field(description="Id of the cause; null without a cause in the chain.")
+    usage: UsageLine | None = Field(
+        default=None, description="Model calls of a pulse; null for others, and for a pulse without a stored call."
+    )
+
+
+class Chain(View):
+    """A chain."""
+
+    root: str = Field(description="Id of the first wake, pulse or message.", examples=["msg_0cwd…"])
+    wakes: int = Field(description="Number of wake requests.")
+    pulses: int = Field(description="Number of pulses.")
+    messages: int = Field(description="Number of messages.")
+    depth: int = Field(description="Maximum depth.")
+    usage: UsageLine = Field(description="Model calls of all its pulses.")
+    nodes: list[ChainNode] = Field(
+        description="Tree in depth-first order. A message leads to its wake, a wake to its pulse, and a pulse to its "
+        "agent's messages and wake requests."
+    )

@@ -1,7 +1,8 @@
-"""Start and stop of the server."""
+"""Start and stop of the server; while its database is away at the start, it answers probes and tries again (CLU-21)."""
 
 import asyncio
 import gc
+import itertools
 import logging
 import os
 import resource
@@ -9,29 +10,90 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 import uvicorn
+from starlette.types import Receive, Scope, Send
 
-from circadia.clock import SystemClock
-from circadia.errors import StartError
-from circadia.os_user import PROGRAM_AS_SERVER
+from circadia.child_process import PROGRAM_AS_SERVER
+from circadia.clock import Clock, SystemClock
+from circadia.errors import StartError, StorageUnavailable
 from circadia.records.member import Role
-from circadia.server.acceptor import Acceptor
+from circadia.server.context import build_url
 from circadia.server.folder import keep_admin_token, load_admin_tokens, lock_folder
+from circadia.server.front import ConnectionLimit, build_refusal, send_answer, without_address
 from circadia.server.protocol import GatewayHttpProtocol, build_http_config
-from circadia.server.starting import build_when_database_answers
 from circadia.server.wiring import Server, build_server
 from circadia.settings import ConfigFile, Settings
 from circadia.telemetry.logs import set_up_logs
 from circadia.telemetry.traces import set_up_traces
 
 _logger = logging.getLogger(__name__)
+
+BACKLOG: Final = 4096
+"""Connections that the system keeps waiting."""
+AT_ONCE: Final = 64
+"""Connections accepted in one step of the event loop."""
+PAUSE_SECONDS: Final = 0.01
+"""How long nothing is accepted while no file is left."""
+
+
+class Acceptor:
+    """Takes the place of an `asyncio.Server`, which cannot pause."""
+
+    def __init__(self, bound: socket.socket, build: Callable[[], asyncio.Protocol], limit: ConnectionLimit) -> None:
+        self._bound = bound
+        self._build = build
+        self._limit = limit
+        self._loop = asyncio.get_running_loop()
+        self._opening: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+        bound.setblocking(False)
+        bound.listen(BACKLOG)
+        self._resume()
+
+    def close(self) -> None:
+        """Accept no more."""
+        self._is_closed = True
+        self._loop.remove_reader(self._bound)
+
+    async def wait_closed(self) -> None:
+        pass
+
+    def _resume(self) -> None:
+        if not self._is_closed:
+            self._loop.add_reader(self._bound, self._accept)
+
+    def _pause(self) -> None:
+        self._loop.remove_reader(self._bound)
+        self._loop.call_later(PAUSE_SECONDS, self._resume)
+
+    def _accept(self) -> None:
+        for _ in range(AT_ONCE):
+            if len(self._opening) + len(self._limit.connections) >= self._limit.max_connections:
+                self._pause()
+                return
+            try:
+                connection, _address = self._bound.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # no file is left after all
+                _logger.warning("no connection is accepted for a moment: %s", error.strerror)
+                self._pause()
+                return
+            task = self._loop.create_task(self._open(connection))
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+
+    async def _open(self, connection: socket.socket) -> None:
+        with suppress(OSError):  # the caller is gone again
+            await self._loop.connect_accepted_socket(self._build, connection)
+
 
 SWITCH_SECONDS: Final = 0.0005
 """How long a thread may hold the interpreter while another wants it.
@@ -101,7 +163,7 @@ class Listener(uvicorn.Server):
     """A uvicorn server that drains on SIGTERM, and stops on SIGINT or a second signal (GATE-49, CLU-31)."""
 
     def __init__(self, server: Server, bound: socket.socket, *, drain_seconds: float) -> None:
-        super().__init__(build_http_config(server.app, max_requests=server.connection_limit.most + 1))
+        super().__init__(build_http_config(server.app, max_requests=server.connection_limit.max_connections + 1))
         self._limit = server.connection_limit
         self._limit.connections = self.server_state.connections
         self._loop = asyncio.get_running_loop()
@@ -113,8 +175,7 @@ class Listener(uvicorn.Server):
 
     @property
     def url(self) -> str:
-        host, port = reachable_address(self.bound)
-        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        return build_url(reachable_address(self.bound))
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -229,3 +290,81 @@ def _secret_variables(section: Mapping[str, Any]) -> Iterator[str]:
             yield from mapping.values() if names else _secret_variables(mapping)
         elif isinstance(value, list | tuple) and names:
             yield from cast("Sequence[str]", value)
+
+
+T = TypeVar("T")
+
+
+RETRY_SECONDS: Final = 1
+LOG_EVERY: Final = 60
+"""Tries between two log lines."""
+
+
+@asynccontextmanager
+async def build_when_database_answers(
+    clock: Clock, bound: socket.socket, build: Callable[[], AbstractAsyncContextManager[T]]
+) -> AsyncGenerator[T]:
+    """Enter what `build` returns, again and again until no StorageUnavailable is raised; end it on exit.
+
+    While it waits, the socket answers `/healthz` with 200, and all else with 503.
+    """
+    async with AsyncExitStack() as stack:
+        try:
+            built = await stack.enter_async_context(build())
+        except StorageUnavailable as error:
+            room = _WaitingRoom(error)
+            async with room.open(bound):
+                built = await _retry(clock, stack, build, room)
+        yield built
+
+
+async def _retry(
+    clock: Clock, stack: AsyncExitStack, build: Callable[[], AbstractAsyncContextManager[T]], room: "_WaitingRoom"
+) -> T:
+    for tries in itertools.count():
+        if tries % LOG_EVERY == 0:
+            _logger.warning("the start waits: %s", room.reason.message)
+        await clock.sleep(RETRY_SECONDS)
+        try:
+            return await stack.enter_async_context(build())
+        except StorageUnavailable as error:
+            room.reason = error
+    raise AssertionError
+
+
+class _WaitingRoom:
+    """Answers requests before there is a server."""
+
+    def __init__(self, reason: StorageUnavailable) -> None:
+        self.reason = reason
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1013})
+        elif scope["path"] == "/healthz":
+            await send_answer(send, 200, b"ok\n", b"text/plain")
+        elif scope["path"] == "/readyz":
+            message = f"starting: {without_address(self.reason)}\n"
+            await send_answer(send, 503, message.encode(), b"text/plain; charset=utf-8")
+        else:
+            error = StorageUnavailable("the server is starting; its database does not answer", retry_after_seconds=1)
+            await build_refusal(error, scope["path"])(scope, receive, send)
+
+    @asynccontextmanager
+    async def open(self, bound: socket.socket) -> AsyncGenerator[None]:
+        """Listen on the socket, which stays open for the server."""
+        listener = _ProbeListener(build_http_config(self))
+        serving = asyncio.create_task(listener.serve(sockets=[bound.dup()]))
+        try:
+            yield
+        finally:
+            listener.should_exit = True
+            await serving
+
+
+class _ProbeListener(uvicorn.Server):
+    """A uvicorn server that leaves signals to the process."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield

@@ -1,10 +1,9 @@
-"""Opens the database, and joins the cluster of servers on it."""
+"""Opens the database and the signals, and joins the cluster of servers."""
 
 import importlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from socket import gethostname
@@ -12,46 +11,42 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from circadia.agents.change_follower import AgentChangeFollower
-from circadia.agents.database_contact import DatabaseContact
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.agents.sleep_confirmation import SleepConfirmer
 from circadia.clock import Clock
 from circadia.errors import ConfigError, StartError, StorageUnavailable
-from circadia.gateway.accounting.write_behind import WriteBehindQueue
-from circadia.gateway.hold.gate import Gate
 from circadia.gateway.hold.places import HoldPlaces, LocalHoldPlaces, SharedHoldPlaces, file_limit, holds_within
+from circadia.gateway.model_call.hold import Gate
 from circadia.ids import IdSource, MemberId, hash_token
-from circadia.jobs.event_sequencer import EventSequencer
-from circadia.jobs.guarded_step import run_guarded
+from circadia.jobs.loops import run_guarded
 from circadia.records.member import Member, Role
-from circadia.server.basis import ServerBasis
-from circadia.server.drain import Drain
+from circadia.server.context import ServerContext, build_url, read_secret
 from circadia.server.folder import DATABASE_FILE, lock_folder
-from circadia.server.front import DoorRouter
 from circadia.server.membership import Membership, build_token_check
-from circadia.server.readiness import Readiness
 from circadia.server.reload import ConfigReloader
 from circadia.settings import Settings
-from circadia.settings.fingerprint import fingerprint
-from circadia.settings.limits import LimitsSettings
-from circadia.settings.server import ServerSettings
+from circadia.settings.root import fingerprint
+from circadia.settings.section import require_redis_url
+from circadia.settings.server import LimitsSettings, ServerSettings
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.stores.base import Store
+from circadia.stores.redis_connection import require_redis_package
+from circadia.stores.signals.local import LocalSignals
+from circadia.stores.signals.redis import RedisCarrier
 from circadia.stores.signals.remote import RemoteSignals
-from circadia.stores.sql.connection_facts import ConnectionFacts
-from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.driver_errors import DAMAGED, is_refusal
 from circadia.stores.sql.migrate import Revision, find_missing, list_revisions
-from circadia.stores.sql.revision import SchemaRow, sqlite_revision
+from circadia.stores.sql.revision import ConnectionFacts, SchemaRow, find_damage, sqlite_revision
+from circadia.stores.sql_store import SqlStore
 from circadia.stores.sqlite import open_sqlite
-from circadia.stores.sqlite_damage import find_damage
+from circadia.wake.redis_bridge import RedisBridge
+from circadia.wake.redis_inboxes import RedisDelivery
+from circadia.wake.services import WakeServices
 from circadia.wake.worker import WakeWorker
 
 _logger = logging.getLogger(__name__)
 
-_NOTICE_SECONDS: Final = 3.0
-"""Time for a balancer that checks each second to see that `/readyz` is red, before a stopping gateway refuses calls."""
 DAMAGE_SECONDS: Final = 1.0
 """Longest check of the database at the start; the database itself finds what that misses."""
 
@@ -129,19 +124,14 @@ async def _read_schema(url: str) -> SchemaRow:
 
 async def _require_schema(url: str) -> None:
     """Raise StorageUnavailable until the database has a schema as new as this version's, with all its indexes."""
-    lack = await _describe_lack(url)
-    if lack is not None:
-        raise StorageUnavailable(f"{lack}: waiting until `circadia migrate` has run")
-
-
-async def _describe_lack(url: str) -> str | None:
-    """Return what a migration has yet to do; none if that is nothing."""
     present = (await _read_schema(url)).revision
-    missing = find_missing(present)
-    if missing:
-        return f"the database has schema {present or 'none'}, and this version needs {missing[-1].number}"
-    indexes: Sequence[str] = await load_postgres().list_index_changes(url)
-    return f"the indexes {', '.join(indexes)} are not built yet" if indexes else None
+    if missing := find_missing(present):
+        lack = f"the database has schema {present or 'none'}, and this version needs {missing[-1].number}"
+    elif indexes := await load_postgres().list_index_changes(url):
+        lack = f"the indexes {', '.join(indexes)} are not built yet"
+    else:
+        return
+    raise StorageUnavailable(f"{lack}: waiting until `circadia migrate` has run")
 
 
 async def join_cluster(
@@ -160,7 +150,7 @@ async def join_cluster(
     member = Member(
         id=MemberId(ids.new("mem")), role=role, version=version("circadia"), schema=list_revisions()[-1].number,
         host=gethostname(),
-        address=_build_url(address), token_check=build_token_check(map(hash_token, admin_tokens)),
+        address=build_url(address), token_check=build_token_check(map(hash_token, admin_tokens)),
         config_check=fingerprint(settings), started_at=now, lease_until=now,
         connections=settings.server.connections if is_direct else 1,
     )  # fmt: skip
@@ -179,42 +169,17 @@ def warn_of_few_files(limits: LimitsSettings) -> None:
         )  # fmt: skip
 
 
-def build_hold_places(basis: ServerBasis) -> HoldPlaces:
-    limits, files = basis.settings.limits, file_limit()
-    if basis.membership is None:
+def build_hold_places(context: ServerContext) -> HoldPlaces:
+    limits, files = context.settings.limits, file_limit()
+    if context.membership is None:
         return LocalHoldPlaces(limits, files)
-    return SharedHoldPlaces(basis.clock, basis.store, basis.membership.member_id, limits, files)
+    return SharedHoldPlaces(context.clock, context.store, context.membership.member_id, limits, files)
 
 
-def build_drain(
-    basis: ServerBasis, front: DoorRouter, gate: Gate, worker: WakeWorker, dreamer: SleepWorker,
-    queues: Sequence[WriteBehindQueue[Any]],
-) -> Drain:  # fmt: skip
-    has_balancer = basis.membership is not None and basis.role is not Role.WORKER
-    return Drain(
-        basis.clock, front, gate, worker, dreamer, queues, basis.membership,
-        notice_seconds=_NOTICE_SECONDS if has_balancer else 0.0,
-    )  # fmt: skip
-
-
-def build_contact(clock: Clock, settings: Settings, *, is_shared: bool) -> DatabaseContact:
-    return DatabaseContact(
-        clock,
-        is_shared=is_shared,
-        grace_seconds=settings.server.auth_grace_seconds,
-        carries_signals=not settings.signals_by_redis,
-    )
-
-
-def build_presence(basis: ServerBasis) -> tuple[Presence, SleepConfirmer]:
-    presence = Presence(basis.store, basis.signals, basis.contact)
-    gateway_id = None if basis.role is Role.WORKER else basis.member_id
-    return presence, SleepConfirmer(basis.clock, basis.store, basis.signals, presence, gateway_id)
-
-
-def build_readiness(basis: ServerBasis) -> Readiness:
-    serves_without_database = basis.contact.is_shared and basis.role is not Role.WORKER
-    return Readiness(basis.clock, basis.store.ping, basis.contact if serves_without_database else None)
+def build_presence(context: ServerContext) -> tuple[Presence, SleepConfirmer]:
+    presence = Presence(context.store, context.signals, context.contact)
+    gateway_id = None if context.role is Role.WORKER else context.member_id
+    return presence, SleepConfirmer(context.clock, context.store, context.signals, presence, gateway_id)
 
 
 class Cache(Protocol):
@@ -224,13 +189,13 @@ class Cache(Protocol):
 
 
 async def start_follower(
-    basis: ServerBasis, identity: Identity, presence: Presence, caches: Iterable[Cache]
+    context: ServerContext, identity: Identity, presence: Presence, caches: Iterable[Cache]
 ) -> Sequence[AgentChangeFollower]:
     """Return the follower of other servers, started before the first call: it ignores what happened earlier."""
-    if not basis.contact.is_shared:
+    if not context.contact.is_shared:
         return ()
     following = AgentChangeFollower(
-        basis.clock, basis.store, identity, presence, basis.due, basis.contact,
+        context.clock, context.store, identity, presence, context.due, context.contact,
         forgets=[cache.forget for cache in caches],
     )  # fmt: skip
     await following.sweep()
@@ -247,21 +212,6 @@ def find_gateway_address(settings: ServerSettings, own: tuple[str, int]) -> tupl
     return parts.hostname, parts.port or 80
 
 
-def _build_url(address: tuple[str, int]) -> str:
-    host, port = address
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-async def _apply_agents(
-    basis: ServerBasis, apply_agents: Callable[[Settings], Awaitable[None]], settings: Settings
-) -> None:
-    """Apply the agents of a changed file; all else takes effect after a restart."""
-    await apply_agents(settings)
-    if basis.membership is not None:
-        running = basis.settings.model_copy(update={"agents": settings.agents})
-        basis.membership.note_configuration(fingerprint(running))
-
-
 class Service(Protocol):
     """Something that works in the background."""
 
@@ -269,26 +219,70 @@ class Service(Protocol):
 
 
 def list_tasks(
-    basis: ServerBasis,
+    context: ServerContext,
     gate: Gate,
     worker: WakeWorker,
-    dreamer: SleepWorker,
-    sequencer: EventSequencer | None,
+    sleep_worker: SleepWorker,
     services: Iterable[Service],
     workers: Iterable[Service],
     apply_agents: Callable[[Settings], Awaitable[None]],
 ) -> Sequence[Coroutine[Any, Any, None]]:
     """Return what runs in the background of this role: `services` in all, `workers` beside those that run jobs."""
-    members: list[Service | None] = [basis.membership, sequencer]
-    if basis.membership is not None:
-        basis.membership.count_load = lambda: (gate.total_held, worker.running_count + dreamer.running_count)
+    members: list[Service | None] = [context.membership, context.sequencer]
+    if context.membership is not None:
+        context.membership.count_load = lambda: (gate.total_held, worker.running_count + sleep_worker.running_count)
     if isinstance(gate.places, SharedHoldPlaces):
         members.append(gate.places)
-    if isinstance(basis.signals, RemoteSignals):
-        members.append(basis.signals)
-    if basis.config is not None:
-        members.append(ConfigReloader(basis.clock, basis.config, partial(_apply_agents, basis, apply_agents)))
+    if isinstance(context.signals, RemoteSignals):
+        members.append(context.signals)
+    if context.config is not None:
+        members.append(ConfigReloader(context.clock, context.config, apply_agents))
     tasks = [service.run() for service in (*services, *members) if service is not None]
-    if basis.role is Role.GATEWAY:
-        return [*tasks, dreamer.run_gateway()]
-    return [*tasks, *(service.run() for service in (worker, dreamer, *workers))]
+    if context.role is Role.GATEWAY:
+        return [*tasks, sleep_worker.run_gateway()]
+    return [*tasks, *(service.run() for service in (worker, sleep_worker, *workers))]
+
+
+def open_signals(
+    settings: Settings, environment: Mapping[str, str], clock: Clock, member_id: MemberId | None
+) -> LocalSignals | RemoteSignals:
+    """Return signals within this process, or over what joins the servers. Raises ConfigError."""
+    if settings.server.database_url is None or member_id is None:
+        return LocalSignals()
+    url = resolve_signals_url(settings, environment)
+    if url is None:
+        url = settings.server.direct_database_url or settings.server.database_url
+        return RemoteSignals(clock, load_postgres().NotifyCarrier(url, member_id))
+    return RemoteSignals(clock, RedisCarrier(url, member_id))
+
+
+def build_redis_bridge(context: ServerContext, wakes: WakeServices) -> Sequence[RedisBridge]:
+    """Return the bridge if the settings name a Redis. Raises ConfigError."""
+    bridge, url = context.settings.redis_bridge, resolve_bridge_url(context.settings, context.environment)
+    if url is None:
+        return ()
+    delivery = RedisDelivery(context.store, wakes.inbox, wakes.requests, bridge.session)
+    return [RedisBridge(context.clock, context.store, context.signals, delivery, bridge, url, leads=context.leads)]
+
+
+def resolve_signals_url(settings: Settings, environment: Mapping[str, str]) -> str | None:
+    """Return the URL of the Redis that carries signals, if the settings name one. Raises ConfigError."""
+    return _resolve_url("signals_env", settings.signals, settings.signals_env, environment)
+
+
+def resolve_bridge_url(settings: Settings, environment: Mapping[str, str]) -> str | None:
+    """Return the URL of the bridge's Redis, if the settings name one. Raises ConfigError."""
+    return _resolve_url("redis_bridge.url_env", settings.redis_bridge.url, settings.redis_bridge.url_env, environment)
+
+
+def _resolve_url(where: str, url: str | None, variable: str | None, environment: Mapping[str, str]) -> str | None:
+    """Return the URL of the file or of the variable, and check that it can be used. Raises ConfigError."""
+    if variable is not None:
+        url = read_secret(environment, where, variable) or ""
+        try:
+            require_redis_url(url)
+        except ValueError as error:
+            raise ConfigError(f"{where}: {error}") from None
+    if url is not None:
+        require_redis_package()
+    return url

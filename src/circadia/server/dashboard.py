@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from circadia.agents.sign_in import COOKIE_LIFETIME, LINK_PATH, SignIn
 from circadia.errors import InvalidRequest, MethodNotAllowed, NotFound, TooLarge
-from circadia.schemas.tokens import PrincipalView
+from circadia.schemas.fleet import PrincipalView
 
 BUILT_FILES: Final = Path(__file__).parent.parent / "dashboard"
 _MAX_BODY_BYTES: Final = 10_000

@@ -13,14 +13,14 @@ from typing import Any, Final
 from circadia.clock import wait_for_event
 from circadia.errors import CircadiaError, Conflict, NotFound
 from circadia.ids import DreamId
-from circadia.jobs.guarded_step import run_guarded
-from circadia.jobs.result_writer import UNSTORABLE, write_result
+from circadia.jobs.leased_jobs import UNSTORABLE, write_result
+from circadia.jobs.loops import run_guarded
 from circadia.memory.services import MemoryServices
-from circadia.memory.transfer.copying import copy_bank
+from circadia.memory.transfer.importer import copy_bank
 from circadia.records.dream_job import OPEN_DREAMS, DreamJob, DreamJobStatus, DreamMode, DreamSource
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
-from circadia.server.basis import ServerBasis
-from circadia.server.dream_folders import ConfiguredFolders
+from circadia.server.context import ServerContext
+from circadia.server.dream_wiring import ConfiguredFolders
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.markdown.dream_report import DreamOutcome
 from circadia.sleeptime.triggers.dream_requests import DREAM_TOPIC
@@ -35,16 +35,16 @@ RETRY_SECONDS: Final = 1.0
 
 class DreamRunner:
     def __init__(
-        self, basis: ServerBasis, folders: ConfiguredFolders, memory: MemoryServices, tier: SleeptimeService
+        self, context: ServerContext, folders: ConfiguredFolders, memory: MemoryServices, sleeptime: SleeptimeService
     ) -> None:
-        self._clock = basis.clock
-        self._store = basis.store
-        self._leads = basis.leads
-        self._is_alone = basis.membership is None
+        self._clock = context.clock
+        self._store = context.store
+        self._leads = context.leads
+        self._is_alone = context.membership is None
         self._requests = folders.requests
         self._folders = folders
         self._memory = memory
-        self._tier = tier
+        self._sleeptime = sleeptime
         self._troubles: dict[str, str] = {}
         """Why a folder could not be read at the last look, so that it is logged once."""
         self._running: dict[tuple[DreamSource, str], tuple[DreamId, asyncio.Task[None]]] = {}
@@ -53,8 +53,8 @@ class DreamRunner:
         """One bank is copied at a time: a copy occupies one of the few connections for reading."""
         self._bell = asyncio.Event()
         self._pass_bell = asyncio.Event()
-        basis.signals.listen(DREAM_TOPIC, self._on_signal)
-        basis.signals.listen(TOPIC, lambda _, __: self._pass_bell.set())
+        context.signals.listen(DREAM_TOPIC, self._on_signal)
+        context.signals.listen(TOPIC, lambda _, __: self._pass_bell.set())
 
     async def run(self) -> None:
         """Work until cancelled; a dream that is cut off goes on at the next start."""
@@ -184,7 +184,7 @@ class DreamRunner:
             if begun:
                 return begun[0]
             new = NewPass(trigger=Trigger.HAND, by=job.by, instructions=job.instructions)
-            run = await self._tier.request_pass(tx, bank, new)
+            run = await self._sleeptime.request_pass(tx, bank, new)
             if await self._requests.move(tx, job, DreamJobStatus.RUNNING, pass_id=run.id) is None:
                 raise Conflict(f"dream {job.id!r} was cancelled")
         return run

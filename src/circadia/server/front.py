@@ -1,16 +1,20 @@
-"""The outermost ASGI application: checks host and origin, and routes a path to its door (GATE-35)."""
+"""The outermost ASGI application: checks host and origin, routes a path to its door, tells readiness (GATE-35)."""
 
+import asyncio
 import ipaddress
-from collections.abc import Collection, Mapping, Sized
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sized
 from functools import lru_cache
+from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from circadia.agents.failed_tokens import CALLER
-from circadia.agents.identity import Identity
-from circadia.api.problems import problem_response
+from circadia.agents.database_contact import DatabaseContact
+from circadia.agents.identity import CALLER, Identity
+from circadia.api.guard import problem_response
+from circadia.clock import Clock
 from circadia.errors import (
     CircadiaError,
     Forbidden,
@@ -23,8 +27,53 @@ from circadia.errors import (
 from circadia.gateway.calls.headers import CREDENTIALS, bearer, first_value
 from circadia.gateway.hold.places import FILES_RESERVE, holds_within
 from circadia.gateway.hold.reply import ReplyBroken
-from circadia.server.readiness import Readiness
 from circadia.telemetry.metrics import CONTENT_TYPE, Metrics
+
+ANSWER_SECONDS: Final = 5.0
+"""A database that needs longer counts as away."""
+GRACE_ANSWER_SECONDS: Final = 1.0
+"""The same during the grace, which covers a slow answer too: a balancer must hear soon that the process lives."""
+
+
+class Readiness:
+    """What `/readyz` says. A gateway without its database is ready while it lets calls of awake agents pass."""
+
+    def __init__(self, clock: Clock, ping: Callable[[], Awaitable[None]], contact: DatabaseContact | None) -> None:
+        """`contact` is None for a process that can do nothing without its database."""
+        self._clock = clock
+        self._ping = ping
+        self._contact = contact
+        self._failing_since: float | None = None
+
+    async def check(self) -> str:
+        """Return why the process is ready. Raises StorageUnavailable if it is not."""
+        seconds = ANSWER_SECONDS if self._contact is None else GRACE_ANSWER_SECONDS
+        try:
+            async with asyncio.timeout(seconds):
+                await self._ping()
+        except TimeoutError:
+            return self._use_grace(
+                StorageUnavailable(f"the database does not answer within {seconds:g} s; check whether it runs")
+            )
+        except StorageUnavailable as error:
+            return self._use_grace(error)
+        self._failing_since = None
+        return "ready"
+
+    def _use_grace(self, error: StorageUnavailable) -> str:
+        message = without_address(error)
+        now = self._clock.monotonic()
+        self._failing_since = now if self._failing_since is None else self._failing_since
+        # A full disk refuses writes for good, and is read all the same.
+        if self._contact is None or not self._contact.allows_cache(failing_seconds=now - self._failing_since):
+            raise StorageUnavailable(message)
+        return f"ready: awake agents pass for a while; {message}"
+
+
+def without_address(error: StorageUnavailable) -> str:
+    """Return the message for callers without a token: the driver's words in brackets may name addresses."""
+    return re.sub(r" \(.*\)", "", error.message, flags=re.DOTALL)
+
 
 _STRAY = ("/completions", "/embeddings", "/messages", "/models", "/responses")
 """Path ends that a provider's SDK requests when its base URL misses the model door."""
@@ -94,7 +143,7 @@ class ConnectionLimit:
 
     def __init__(self, files: int, max_holds: int) -> None:
         self._for_calls = files - FILES_RESERVE - min(max_holds, holds_within(files))
-        self.most = self._for_calls + _OPERATOR_CONNECTIONS + _PROBE_CONNECTIONS
+        self.max_connections = self._for_calls + _OPERATOR_CONNECTIONS + _PROBE_CONNECTIONS
         self.connections: Sized = ()
 
     def check(self, path: str) -> None:
@@ -203,7 +252,7 @@ async def refuse_calls(scope: Scope, receive: Receive, send: Send) -> None:
     raise NotFound("this process is a worker and serves /healthz, /readyz and /metrics only; call a gateway")
 
 
-def _add_cors(send: Send, origin: str, asked: str | None) -> Send:
+def _add_cors(send: Send, origin: str, requested_headers: str | None) -> Send:
     """Return a `send` that lets the page read the answer and use the headers that it requests; SDKs have their own."""
     added = [
         (b"access-control-allow-origin", origin.encode("latin-1")),
@@ -211,8 +260,8 @@ def _add_cors(send: Send, origin: str, asked: str | None) -> Send:
         (b"access-control-expose-headers", b"etag, mcp-session-id, retry-after"),
         (b"vary", b"origin"),
     ]
-    if asked is not None:
-        added.append((b"access-control-allow-headers", asked.encode("latin-1")))
+    if requested_headers is not None:
+        added.append((b"access-control-allow-headers", requested_headers.encode("latin-1")))
 
     async def send_with_cors(message: Message) -> None:
         if message["type"] == "http.response.start":

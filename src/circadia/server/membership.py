@@ -14,7 +14,7 @@ from typing import Final
 from circadia.clock import Clock, SystemClock
 from circadia.errors import StartError
 from circadia.ids import MemberId
-from circadia.jobs.guarded_step import run_guarded
+from circadia.jobs.loops import run_guarded
 from circadia.records.member import LEASE_SECONDS, Member, Role
 from circadia.stores.base import Store, Tx
 from circadia.stores.locks import MEMBERS_KEY

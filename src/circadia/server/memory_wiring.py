@@ -1,7 +1,7 @@
 """Builds memory: the part of `wiring` that picks its classes."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -10,8 +10,8 @@ import aiohttp
 from circadia.clock import Clock
 from circadia.gateway.answers.answer_book import AnswerBook
 from circadia.gateway.answers.serving import AnswerResolver
+from circadia.gateway.memory.additions import ChangeNotice
 from circadia.gateway.memory.call_memory import CallMemory, ExchangeQueue
-from circadia.gateway.memory.change_notice import ChangeNotice
 from circadia.gateway.memory.injection import Injection
 from circadia.ids import IdSource
 from circadia.llm import local_weights
@@ -32,7 +32,7 @@ from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.services import MemoryServices
 from circadia.memory.transfer.importer import BankImporter
 from circadia.records.bank import Bank, BankPolicy
-from circadia.server.basis import ServerBasis
+from circadia.server.context import Secret, ServerContext
 from circadia.settings import Settings
 from circadia.settings.memory import (
     BankSettings,
@@ -46,35 +46,23 @@ from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.stores.base import Store, Tx
 from circadia.stores.event_log import EventLog
 from circadia.stores.locks import START_KEY, bank_key
-from circadia.stores.signals.base import Signals
 
 BANKS_AT_ONCE = 500
 """Banks of a template that are brought in line with the file at once."""
-Secret = Callable[[str, str | None], str | None]
-"""Returns the value of the variable that a setting names, or None; raises ConfigError if it is not set."""
 
 
-def build_memory(
-    settings: Settings,
-    secret: Secret,
-    session: aiohttp.ClientSession,
-    clock: Clock,
-    ids: IdSource,
-    store: Store,
-    signals: Signals,
-    events: EventLog,
-) -> tuple[MemoryServices, Sequence[BackgroundEmbedder]]:
+def build_memory(context: ServerContext) -> tuple[MemoryServices, Sequence[BackgroundEmbedder]]:
     """Build the memory services and their background tasks; raises what `build_embedder` raises."""
-    chosen = settings.memory
-    embedder = build_embedder("memory.embedder", chosen.embedder, secret, session)
-    before = build_embedder("memory.previous_embedder", chosen.previous_embedder, secret, session)
+    clock, store, chosen = context.clock, context.store, context.settings.memory
+    embedder = build_embedder("memory.embedder", chosen.embedder, context.read_secret, context.session)
+    before = build_embedder("memory.previous_embedder", chosen.previous_embedder, context.read_secret, context.session)
     previous = None if before is None else ActiveEmbedder(before)
     languages.load()
-    memory = build_memory_services(settings, clock, ids, events, embedder, previous)
+    memory = build_memory_services(context.settings, clock, context.ids, context.events, embedder, previous)
     if embedder is None:
         return memory, ()
     background = BackgroundEmbedder(
-        clock, store, signals, embedder, previous, taken_in=partial(memory.retrieval.keep_up, store)
+        clock, store, context.signals, embedder, previous, taken_in=partial(memory.retrieval.keep_up, store)
     )
     return replace(memory, embedding=background), (background,)
 
@@ -126,15 +114,19 @@ def build_embedder(
 
 
 def build_gateway_memory(
-    basis: ServerBasis, memory: MemoryServices, dreams: SleeptimeService, answering: AnswerResolver, book: AnswerBook
+    context: ServerContext,
+    memory: MemoryServices,
+    sleeptime: SleeptimeService,
+    resolver: AnswerResolver,
+    answers: AnswerBook,
 ) -> tuple[ExchangeQueue, CallMemory]:
-    clock, store, signals = basis.clock, basis.store, basis.signals
+    clock, store, signals = context.clock, context.store, context.signals
     exchanges = ExchangeQueue(
-        clock, store, basis.build_spool("exchanges", [Exchange]),
+        clock, store, context.build_spool("exchanges", [Exchange]),
         ExchangeRecorder(clock, memory.banks, memory.episodes), Attribution(clock),
     )  # fmt: skip
-    injection = Injection(store, signals, memory, ChangeNotice(signals, dreams), answering)
-    return exchanges, CallMemory(clock, signals, injection, exchanges, memory.uses, answering, book, basis.contact)
+    injection = Injection(store, signals, memory, ChangeNotice(signals, sleeptime), resolver)
+    return exchanges, CallMemory(clock, signals, injection, exchanges, memory.uses, resolver, answers, context.contact)
 
 
 async def apply_file_banks(settings: Settings, store: Store, memory: MemoryServices) -> None:

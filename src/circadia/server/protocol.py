@@ -12,13 +12,13 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from circadia.gateway.doors.exchange import DISCONNECT_KEY, Disconnect
+from circadia.gateway.hold.reply import DISCONNECT_KEY, Disconnect
 
 END_SECONDS: Final = 1
 """How long requests may still write after the drain; then they are cancelled."""
 HEAD_SECONDS: Final = 30.0
 """Time for the head of a connection's first request; later heads have the keep-alive time."""
-MOST_HEAD_BYTES: Final = 65_536
+MAX_HEAD_BYTES: Final = 65_536
 """Bytes of all headers of a request; providers and proxies allow 8 to 32 KiB."""
 _NO_HTTP: Final = "Invalid HTTP request received."
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
@@ -72,12 +72,12 @@ class _BufferedTransport:
     goes out at once: waiting for the end of a turn of the event loop would cost another turn.
     """
 
-    __slots__ = ("_bare", "_begun", "_head", "_loop", "_transport", "knows_chunks")
+    __slots__ = ("_begun", "_drops_chunk_heads", "_head", "_loop", "_transport", "knows_chunks")
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self.knows_chunks = True
         """Whether the caller speaks HTTP/1.1; else a body of unknown length ends with the connection."""
-        self._bare = False
+        self._drops_chunk_heads = False
         self._transport = transport
         self._loop = loop
         self._begun = False
@@ -85,10 +85,10 @@ class _BufferedTransport:
 
     def write(self, data: bytes) -> None:
         """Send data; hold a head until its body comes, or to the end of this turn if it states no length."""
-        if self._bare:
+        if self._drops_chunk_heads:
             data = _without_chunks(data)
         elif not self._begun and not self.knows_chunks and _CHUNKED in data:
-            data, self._bare = data.replace(_CHUNKED, b""), True
+            data, self._drops_chunk_heads = data.replace(_CHUNKED, b""), True
         if self._begun:
             data, self._head = self._head + data, b""
             if not self._transport.is_closing():
@@ -147,8 +147,8 @@ class GatewayHttpProtocol(HttpToolsProtocol):
         "ws_protocol_class",
     )  # fmt: skip
 
-    def __init__(self, *given: Any, **more: Any) -> None:
-        super().__init__(*given, **more)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.pipeline = cast("deque[Any]", _Pipeline())
         self._running: RequestResponseCycle | None = None
         self._head_bytes = 0
@@ -181,7 +181,7 @@ class GatewayHttpProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._head_bytes += len(name) + len(value)
-        if self._head_bytes > MOST_HEAD_BYTES:
+        if self._head_bytes > MAX_HEAD_BYTES:
             self.transport.write(_TOO_LARGE)
             self.transport.close()
             raise httptools.HttpParserCallbackError("the head is too large")

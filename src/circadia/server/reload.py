@@ -1,13 +1,23 @@
-"""Reload of the configuration file when it changes: its agents are updated at once (WAKE-16)."""
+"""The agents of the configuration file: applied at the start, and again when the file changes (WAKE-16)."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
+from circadia.agents.directory import hold_agents
+from circadia.agents.registry import AgentRegistry, NewAgent
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, StorageUnavailable
+from circadia.ids import AgentId, hash_token
+from circadia.records.principal import Principal
+from circadia.records.session import DEFAULT_SESSION, Session
+from circadia.server.context import ServerContext, read_secret
 from circadia.settings import ConfigFile, Settings, load_settings
+from circadia.settings.root import fingerprint
+from circadia.stores.base import Tx
+from circadia.stores.locks import START_KEY
+from circadia.wake.services import WakeServices
 
 _logger = logging.getLogger(__name__)
 
@@ -62,3 +72,58 @@ class ConfigReloader:
         if restart_sections:
             _logger.warning("%s: a change of %s takes effect after a restart", self._path, ", ".join(restart_sections))
         return True
+
+
+async def reload_file_agents(
+    context: ServerContext, registry: AgentRegistry, wakes: WakeServices, settings: Settings
+) -> None:
+    """Apply the agents of a changed file; all else takes effect after a restart."""
+    await apply_file_agents(context, registry, wakes, settings)
+    if context.membership is not None:
+        running = context.settings.model_copy(update={"agents": settings.agents})
+        context.membership.note_configuration(fingerprint(running))
+
+
+async def apply_file_agents(
+    context: ServerContext, registry: AgentRegistry, wakes: WakeServices, settings: Settings
+) -> None:
+    """Create the agents of the file, or update the existing ones to match it."""
+    named: set[AgentId] = set()
+    async with context.store.begin_write(START_KEY) as tx:
+        default = await tx.sessions.get_by_name(DEFAULT_SESSION)
+        assert default is not None
+        added = await _add_file_agents(tx, context, registry, default, settings)
+        await hold_agents(tx, Principal(), default, settings.agents)
+        await registry.bind_banks(tx, list(settings.agents.values()))
+        for name, file_agent in settings.agents.items():
+            agent = await tx.agents.get_by_name(default.id, name)
+            assert agent is not None
+            if name not in added:
+                token = read_secret(context.environment, f"agents.{name}", file_agent.token_env)
+                if token is not None and hash_token(token) != agent.token_hash:
+                    agent = await registry.set_token(tx, agent, token, by="file")
+                agent = await registry.change(
+                    tx, agent, by="file", description=file_agent.description, sleep_events=file_agent.sleep_events,
+                    wake_events=file_agent.wake_events, policy=file_agent.list_policy(),
+                )  # fmt: skip
+            agent = await wakes.coordinations.apply_file(tx, agent, file_agent.stated_coordination())
+            await wakes.routines.apply_file(tx, agent, file_agent.routine_specs())
+            named.add(agent.id)
+    registry.in_file = frozenset(named)
+
+
+async def _add_file_agents(
+    tx: Tx, context: ServerContext, registry: AgentRegistry, default: Session, settings: Settings
+) -> Collection[str]:
+    """Create the agents of the file that are missing, before any agent is held; return their names."""
+    await tx.sessions.lock(default.id)
+    missing = [name for name in settings.agents if not await tx.agents.find_ids(default.id, [name])]
+    for name in missing:
+        file_agent = settings.agents[name]
+        new = NewAgent(
+            name=name, description=file_agent.description, sleep_events=file_agent.sleep_events,
+            wake_events=file_agent.wake_events, policy=file_agent.list_policy(),
+        )  # fmt: skip
+        token = read_secret(context.environment, f"agents.{name}", file_agent.token_env)
+        await registry.add_unbound(tx, default, new, by="file", token=token)
+    return missing

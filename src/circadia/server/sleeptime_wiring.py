@@ -10,27 +10,21 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel
 
-from circadia.answers.lookup import AnswerLookup
-from circadia.answers.question_drafts import AnswerServices, QuestionDrafter
 from circadia.clock import Clock
 from circadia.errors import ConfigError
-from circadia.forward_proxy import find_forward_proxy
 from circadia.ids import IdSource
-from circadia.jobs.due_watch import DueWatch
 from circadia.llm.chat_model import ChatModel, Prompt
-from circadia.llm.model_spec import ModelSpec
-from circadia.llm.models import open_model
+from circadia.llm.models import ModelSpec, open_model
 from circadia.llm.prices import PriceList
 from circadia.llm.providers import cheap_model, price_warning
 from circadia.llm.usage import Usage
 from circadia.memory.services import MemoryServices
+from circadia.network import find_forward_proxy
+from circadia.server.context import read_secret
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepModelSettings
-from circadia.sleeptime.budget.savings import Savings
-from circadia.sleeptime.engine.agents import SleeptimeAgents
-from circadia.sleeptime.engine.pass_tasks import Operations, SleepParts
+from circadia.sleeptime.engine.pass_tasks import SleepParts
 from circadia.sleeptime.engine.services import SleeptimeService
-from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.grounding.change_rules import Rule
 from circadia.sleeptime.grounding.source_check import check_grounding
 from circadia.sleeptime.grounding.wording import check_wording
@@ -42,8 +36,6 @@ from circadia.sleeptime.triggers.pass_lifecycle import PassLifecycle
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 from circadia.suggestions import did_you_mean
-from circadia.telemetry.traces import Traces
-from circadia.wake.admission.requests import WakeRequests
 
 _logger = logging.getLogger(__name__)
 
@@ -53,8 +45,6 @@ T = TypeVar("T", bound=BaseModel)
 
 SleepModels = tuple[ChatModel | None, Callable[[str], ChatModel] | None]
 """The tier's model, and a factory for other models of its upstream."""
-Secret = Callable[[str, str | None], str | None]
-"""Returns the value of the variable that a setting names, or None; raises ConfigError if it is not set."""
 
 RULES: Final[Sequence[Rule]] = (check_wording, check_grounding)
 AT_ONCE: Final = 16
@@ -66,56 +56,25 @@ def build_sleeptime(settings: Settings, clock: Clock, ids: IdSource, memory: Mem
     return SleeptimeService(clock, memory.events, settings.sleeptime, rows, Publisher(clock, Effects(clock, memory)))
 
 
-def build_sleep_worker(
-    tier: SleeptimeService,
+def build_sleep_parts(
     settings: Settings,
-    minds: SleepModels,
-    clock: Clock,
     ids: IdSource,
     store: Store,
     signals: Signals,
+    sleeptime: SleeptimeService,
     memory: MemoryServices,
-    wakes: WakeRequests | None = None,
-    traces: Traces | None = None,
-    ahead: QuestionDrafter | None = None,
-    lookup: AnswerLookup | None = None,
-    leads: Callable[[], bool] = lambda: True,
-    due: DueWatch | None = None,
-    choose: Operations | None = None,
-    rules: Sequence[Rule] = RULES,
-) -> SleepWorker:
-    """Build the worker that runs passes; `minds` are the tier's model and the factory of others.
-
-    `ahead` asks agents' models and `lookup` finds what is ready; without both nothing is answered ahead. `choose`
-    replaces the operations of the settings.
-
-    Raises:
-        ConfigError: a user-defined operation cannot be loaded.
-    """
-    if minds[0] is None:
+    models: SleepModels,
+) -> SleepParts:
+    """Return what passes run on. Raises ConfigError: a user-defined operation cannot be loaded."""
+    if models[0] is None:
         _logger.info("%s", explain_missing_model(settings))
     own = load_own_operations(settings.sleeptime.own_operations)
-    operations = choose or partial(choose_operations, own=own)
-    readying = None
-    if ahead is not None and lookup is not None:
-        readying = AnswerServices(ahead=ahead, validator=lookup, settings=settings.answers, clock=clock, ids=ids)
-    parts = SleepParts(
-        store=store, signals=signals, ids=ids, tier=tier, operations=operations, rules=rules, verify=ClaimVerifier(),
-        retrieval=memory.retrieval, mind=minds[0], minds=minds[1],
+    return SleepParts(
+        store=store, signals=signals, ids=ids, sleeptime=sleeptime, operations=partial(choose_operations, own=own),
+        rules=RULES, verify=ClaimVerifier(), retrieval=memory.retrieval, words=memory.words,
+        model=models[0], models=models[1],
         embed=None if memory.embedding is None else memory.embedding.catch_up,
-        on_pass_end=None if wakes is None else SleeptimeAgents(wakes).wake_after_pass, traces=traces or Traces(),
-        readying=readying,
     )  # fmt: skip
-    return SleepWorker(
-        clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None, leads=leads, due=due
-    )
-
-
-def build_savings(settings: Settings, clock: Clock, store: Store, memory: MemoryServices) -> Savings:
-    lists = {
-        name: PriceList(base_url=upstream.base_url, api=upstream.api) for name, upstream in settings.upstreams.items()
-    }
-    return Savings(clock, store, memory.uses, lists)
 
 
 def explain_missing_model(settings: Settings) -> str:
@@ -124,26 +83,22 @@ def explain_missing_model(settings: Settings) -> str:
 
 
 def build_sleep_models(
-    settings: Settings,
-    secret: Secret,
-    clock: Clock,
-    stack: AsyncExitStack,
-    environment: Mapping[str, str] | None = None,
+    settings: Settings, environment: Mapping[str, str], clock: Clock, stack: AsyncExitStack
 ) -> SleepModels:
     """Return the tier's model, if any, and the factory for an operation's own (SLEEP-41). Raises ConfigError."""
-    at = _sleep_model_spec(settings, secret)
+    at = _sleep_model_spec(settings, environment)
     if at is None:
         return None, None
-    at = replace(at, proxy=find_forward_proxy(at.base_url, environment or {}))
+    at = replace(at, proxy=find_forward_proxy(at.base_url, environment))
     one_at_a_time = isinstance(settings.sleeptime.model, SleepModelSettings) and settings.sleeptime.model.local
     turn = asyncio.Semaphore(1 if one_at_a_time else AT_ONCE)
     default = LazyChatModel(at, clock, stack, turn)
     _logger.info(
         "passes ask %s of upstream %r%s", at.model, at.upstream, UNPRICED if default.worst_price(1, 1) is None else ""
     )
-    dear = price_warning(default, _foreground_models(settings), clock.now())
-    if dear:
-        _logger.warning("%s", dear)
+    warning = price_warning(default, _foreground_models(settings), clock.now())
+    if warning:
+        _logger.warning("%s", warning)
 
     @cache
     def build_named_model(model: str) -> ChatModel:
@@ -160,7 +115,7 @@ def _foreground_models(settings: Settings) -> Mapping[str, PriceList]:
     }
 
 
-def _sleep_model_spec(settings: Settings, secret: Secret) -> ModelSpec | None:
+def _sleep_model_spec(settings: Settings, environment: Mapping[str, str]) -> ModelSpec | None:
     choice = settings.sleeptime.model
     if choice == "none":
         return None
@@ -186,7 +141,8 @@ def _sleep_model_spec(settings: Settings, secret: Secret) -> ModelSpec | None:
         )
     return ModelSpec(
         upstream=choice.upstream, base_url=upstream.base_url, api=upstream.chat_api,
-        key=secret(f"upstreams.{choice.upstream}", upstream.key_env), key_header=upstream.key_header, model=model,
+        key=read_secret(environment, f"upstreams.{choice.upstream}", upstream.key_env),
+        key_header=upstream.key_header, model=model,
         timeout_seconds=choice.timeout_seconds, connect_timeout_seconds=upstream.connect_timeout_seconds,
         reasoning=choice.reasoning,
     )  # fmt: skip

@@ -7,20 +7,21 @@ from pathlib import Path
 from circadia.agents.registry import AgentRegistry
 from circadia.agents.sessions import SessionService
 from circadia.agents.threads import ThreadService
+from circadia.child_process import OsUser
 from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.ids import IdSource, PulseId
-from circadia.os_user import OsUser
 from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT
 from circadia.records.member import Role
-from circadia.server.basis import ServerBasis
+from circadia.server.context import ServerContext
 from circadia.server.folder import ADMIN_TOKEN_VARIABLES
 from circadia.settings import LauncherSettings, Settings
 from circadia.settings.launchers import (
     CallableLauncherSettings,
     ContainerLauncherSettings,
     KubernetesLauncherSettings,
+    ResidentLauncherSettings,
     SubprocessLauncherSettings,
     WebhookLauncherSettings,
 )
@@ -32,25 +33,20 @@ from circadia.wake.admission.guardrails import FleetLimits
 from circadia.wake.admission.requests import WakeRequests
 from circadia.wake.coordination import Coordinations
 from circadia.wake.inbox import Inbox
-from circadia.wake.launchers.base import Launcher
+from circadia.wake.launchers.base import Launcher, named_environment, program_environment
 from circadia.wake.launchers.callable import CallableLauncher, import_agent_function
-from circadia.wake.launchers.container import ContainerLauncher, ContainerLimits
-from circadia.wake.launchers.environment import named_environment, program_environment
-from circadia.wake.launchers.kubernetes.api import find_cluster
-from circadia.wake.launchers.kubernetes.job import JobTemplate
-from circadia.wake.launchers.kubernetes.launcher import KubernetesLauncher
+from circadia.wake.launchers.container import ContainerLauncher
+from circadia.wake.launchers.kubernetes import KubernetesLauncher
+from circadia.wake.launchers.kubernetes_api import find_cluster
 from circadia.wake.launchers.subprocess import SubprocessLauncher
-from circadia.wake.launchers.webhook import WebhookLauncher
-from circadia.wake.pulse.attempts import WorkerParts
-from circadia.wake.pulse.reports import PulseReports
-from circadia.wake.pulse.transitions import PulseService
+from circadia.wake.launchers.webhook import PulseReports, WebhookLauncher
+from circadia.wake.pulse_attempts import WorkerContext
 from circadia.wake.pulse_lifecycle import PulseLifecycle
-from circadia.wake.pulse_starter import PulseStarter
+from circadia.wake.pulse_service import PulseService
 from circadia.wake.routines import RoutineService
 from circadia.wake.services import WakeServices
 from circadia.wake.sleep_changes import SleepChanges
 from circadia.wake.sleep_control import SleepControl
-from circadia.wake.thread_events import ThreadEventHandler
 from circadia.wake.wake_rows import WakeRows
 from circadia.wake.worker import WakeWorker
 
@@ -62,7 +58,7 @@ def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, events:
     fleet = FleetLimits(
         max_concurrent_pulses=settings.fleet.max_concurrent_pulses, max_wakes_per_day=settings.fleet.max_wakes_per_day
     )
-    requests = WakeRequests(clock, wakes, PulseStarter(rows, sleep), fleet)
+    requests = WakeRequests(clock, wakes, rows, sleep, fleet)
     inbox = Inbox(clock, ids, events, requests, max_message_characters=settings.limits.max_message_characters)
     routines = RoutineService(clock, ids, events, requests)
     pulses = PulseService(clock, events, rows, sleep, inbox)
@@ -75,7 +71,6 @@ def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, events:
         pulses=pulses,
         routines=routines,
         coordinations=Coordinations(clock, events, routines, pulses, {RESIDENT, *settings.launchers}),
-        thread_events=ThreadEventHandler(sleep, requests),
         reports=PulseReports(),
     )
 
@@ -83,12 +78,12 @@ def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, events:
 def build_agent_services(
     settings: Settings, clock: Clock, ids: IdSource, events: EventLog, tier: WakeServices
 ) -> tuple[AgentRegistry, ThreadService, SessionService]:
-    registry = AgentRegistry(clock, ids, events, settings.defaults.policy(), tier.pulses)
+    registry = AgentRegistry(clock, ids, events, settings.defaults.policy(), tier.pulses.on_agent_deleted)
     threads = ThreadService(
         clock,
         ids,
         events,
-        tier.thread_events,
+        tier.control,
         max_message_characters=settings.limits.max_message_characters,
         max_open_threads_per_agent=settings.limits.max_open_threads_per_agent,
     )
@@ -106,7 +101,7 @@ async def put_launched_to_sleep(store: Store, tier: WakeServices) -> None:
                 await tier.pulses.put_launched_to_sleep(tx, present, actor="start of the server")
 
 
-def build_wake_worker(basis: ServerBasis, tier: WakeServices) -> WakeWorker:
+def build_wake_worker(basis: ServerContext, tier: WakeServices) -> WakeWorker:
     """Build the worker and its launchers: none at a gateway, which runs no pulse and needs no secret of theirs.
 
     Raises ConfigError if a function, variable or secret is missing.
@@ -121,14 +116,13 @@ def build_wake_worker(basis: ServerBasis, tier: WakeServices) -> WakeWorker:
         for name, file_launcher in (settings.launchers.items() if basis.role is not Role.GATEWAY else ())
         if (launcher := _build_launcher(name, file_launcher, context)) is not None
     }
-    parts = WorkerParts(
-        store=basis.store, signals=basis.signals, requests=tier.requests, rows=tier.rows, pulses=tier.pulses,
-        routines=tier.routines, inbox=tier.inbox, launchers=launchers,
+    worker_context = WorkerContext(
+        store=basis.store, signals=basis.signals, wakes=tier, launchers=launchers,
         environment=_environment_builder(settings, basis.address),
     )  # fmt: skip
     return WakeWorker(
         clock,
-        parts,
+        worker_context,
         owner=basis.ids.new("exe"),
         alone=settings.server.database_url is None,
         leads=basis.leads,
@@ -146,86 +140,52 @@ class _LauncherContext:
     address: tuple[str, int]
 
 
-def _build_launcher(name: str, chosen: LauncherSettings, ground: _LauncherContext) -> Launcher | None:
+def _build_launcher(name: str, settings: LauncherSettings, context: _LauncherContext) -> Launcher | None:
     where = f"launchers.{name}"
-    match chosen:
-        case SubprocessLauncherSettings():
-            return _build_subprocess(where, chosen, ground)
-        case ContainerLauncherSettings():
-            return _build_container(where, chosen, ground)
-        case WebhookLauncherSettings():
-            return _build_webhook(where, chosen, ground)
-        case KubernetesLauncherSettings():
-            return _build_kubernetes(where, chosen, ground)
-        case CallableLauncherSettings():
-            return CallableLauncher(import_agent_function(chosen.function), grace_seconds=chosen.grace_seconds)
-        case _:
+    match settings:
+        case ResidentLauncherSettings():
             return None
+        case WebhookLauncherSettings():
+            return _build_webhook(where, settings, context)
+        case CallableLauncherSettings():
+            return CallableLauncher(import_agent_function(settings.function), grace_seconds=settings.grace_seconds)
+        case _:
+            return _build_program(where, settings, context)
 
 
-def _build_subprocess(where: str, chosen: SubprocessLauncherSettings, ground: _LauncherContext) -> Launcher:
-    own = ground.environment
-    named = named_environment(where, own, chosen.env, chosen.env_from, _withheld_variables(ground.settings))
-    user = OsUser.resolve(f"{where}.user", chosen.user) if chosen.user else None
+def _build_program(
+    where: str,
+    settings: SubprocessLauncherSettings | ContainerLauncherSettings | KubernetesLauncherSettings,
+    context: _LauncherContext,
+) -> Launcher:
+    own = context.environment
+    named = named_environment(where, own, settings.env, settings.env_from, _withheld_variables(context.settings))
+    secrets = [own[variable] for variable in settings.env_from]
+    if isinstance(settings, ContainerLauncherSettings):
+        return ContainerLauncher(
+            settings, environment=named, gateway=context.address, clock=context.clock, secrets=secrets
+        )
+    if isinstance(settings, KubernetesLauncherSettings):
+        access = find_cluster(
+            where, own, api_url=settings.api_url, namespace=settings.namespace, token_file=settings.token_file,
+            ca_file=settings.ca_file,
+        )  # fmt: skip
+        return KubernetesLauncher(access, settings, environment=named, clock=context.clock, secrets=secrets)
+    user = OsUser.resolve(f"{where}.user", settings.user) if settings.user else None
     return SubprocessLauncher(
-        user.command(chosen.command) if user else chosen.command,
+        settings,
+        command=user.command(settings.command) if user else settings.command,
         environment=program_environment({**own, "HOME": user.home} if user else own, named),
-        folder=chosen.cwd,
-        prompt=chosen.prompt,
-        prompts=ground.data / "prompts",
-        secrets=[own[variable] for variable in chosen.env_from],
-        grace_seconds=chosen.grace_seconds,
+        prompts=context.data / "prompts",
+        secrets=secrets,
     )
 
 
-def _build_container(where: str, chosen: ContainerLauncherSettings, ground: _LauncherContext) -> Launcher:
-    own = ground.environment
-    return ContainerLauncher(
-        chosen.image,
-        command=chosen.command,
-        engine=chosen.engine,
-        pull=chosen.pull,
-        environment=named_environment(where, own, chosen.env, chosen.env_from, _withheld_variables(ground.settings)),
-        prompt=chosen.prompt,
-        box=ContainerLimits(**{field: getattr(chosen, field) for field in ContainerLimits.__dataclass_fields__}),
-        gateway=ground.address,
-        clock=ground.clock,
-        secrets=[own[variable] for variable in chosen.env_from],
-        grace_seconds=chosen.grace_seconds,
-    )
-
-
-def _build_kubernetes(where: str, chosen: KubernetesLauncherSettings, ground: _LauncherContext) -> Launcher:
-    own = ground.environment
-    return KubernetesLauncher(
-        find_cluster(
-            where, own, api_url=chosen.api_url, namespace=chosen.namespace, token_file=chosen.token_file,
-            ca_file=chosen.ca_file,
-        ),
-        JobTemplate(**{field: getattr(chosen, field) for field in JobTemplate.__dataclass_fields__}),
-        environment=named_environment(where, own, chosen.env, chosen.env_from, _withheld_variables(ground.settings)),
-        clock=ground.clock,
-        secrets=[own[variable] for variable in chosen.env_from],
-        start_timeout_seconds=chosen.start_timeout_seconds,
-    )  # fmt: skip
-
-
-def _build_webhook(where: str, chosen: WebhookLauncherSettings, ground: _LauncherContext) -> Launcher:
-    secret = ground.environment.get(chosen.secret_env)
+def _build_webhook(where: str, settings: WebhookLauncherSettings, context: _LauncherContext) -> Launcher:
+    secret = context.environment.get(settings.secret_env)
     if not secret:
-        raise ConfigError(f"{where}.secret_env: the environment has no {chosen.secret_env!r}; set it")
-    return WebhookLauncher(
-        chosen.url,
-        secret=secret,
-        reports=ground.reports,
-        clock=ground.clock,
-        allowed_networks=chosen.allowed_networks,
-        connect_timeout_seconds=chosen.connect_timeout_seconds,
-        answer_timeout_seconds=chosen.answer_timeout_seconds,
-        retries=chosen.retries,
-        retry_max_seconds=chosen.retry_max_seconds,
-        grace_seconds=chosen.grace_seconds,
-    )
+        raise ConfigError(f"{where}.secret_env: the environment has no {settings.secret_env!r}; set it")
+    return WebhookLauncher(settings, secret=secret, reports=context.reports, clock=context.clock)
 
 
 def _withheld_variables(settings: Settings) -> frozenset[str]:

@@ -2,26 +2,25 @@
 
 import hashlib
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import aiohttp
 from starlette.types import ASGIApp
 
-from circadia.agents.access_tokens import AccessTokenService
-from circadia.agents.directory import hold_agents
-from circadia.agents.failed_tokens import FailedTokens
-from circadia.agents.identity import Identity
+from circadia.agents.database_contact import DatabaseContact
+from circadia.agents.identity import AccessTokenService, FailedTokens, Identity
 from circadia.agents.presence import Presence
-from circadia.agents.registry import AgentRegistry, NewAgent
+from circadia.agents.registry import AgentRegistry
 from circadia.agents.sessions import SessionService
 from circadia.agents.sign_in import SignIn
 from circadia.agents.waits import Waits
 from circadia.answers.lookup import AnswerLookup
-from circadia.api.app import ApiParts, create_api
+from circadia.answers.question_drafts import AnswerServices
+from circadia.api.app import ApiContext, create_api
 from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.gateway.accounting.budget import CallBudgetGuard
 from circadia.gateway.accounting.id_owners import IssuedId, Owners
@@ -29,63 +28,49 @@ from circadia.gateway.accounting.journal import LINES, Journal
 from circadia.gateway.answers.answer_book import AnswerBook
 from circadia.gateway.answers.drafting import GatewayAnswerDrafter
 from circadia.gateway.answers.serving import AnswerResolver
-from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.doors.mcp import OWN, McpDoor
-from circadia.gateway.doors.model import ModelDoor
-from circadia.gateway.hold.bodies import BodySpool
-from circadia.gateway.hold.gate import Gate
-from circadia.gateway.hold.in_flight import BodiesInFlight
-from circadia.gateway.hold.keep_alive import Ticker
+from circadia.gateway.hold.bodies import BodiesInFlight, BodySpool
 from circadia.gateway.hold.places import file_limit
+from circadia.gateway.hold.reply import Ticker
+from circadia.gateway.mcp.door import OWN, McpDoor, Seal
 from circadia.gateway.mcp.http import McpHttp, tell_when_written
-from circadia.gateway.mcp.session_seal import Seal
 from circadia.gateway.mcp.stdio import StdioServers
 from circadia.gateway.memory.call_memory import ExchangeQueue
 from circadia.gateway.memory.conversations import Turns
-from circadia.gateway.proxy.answer_writer import AnswerWriter
-from circadia.gateway.proxy.ledger import Ledger
-from circadia.gateway.proxy.relay import Relay
-from circadia.ids import AgentId, RandomIds, hash_token
-from circadia.jobs.due_watch import DueWatch
+from circadia.gateway.model_call.answer import AnswerWriter
+from circadia.gateway.model_call.door import ModelDoor
+from circadia.gateway.model_call.hold import Gate
+from circadia.gateway.model_call.prepare import Preparation
+from circadia.gateway.model_call.record import Ledger
+from circadia.ids import RandomIds, hash_token
 from circadia.jobs.event_sequencer import EventSequencer
-from circadia.llm.prices import listed_models
-from circadia.mcp_server.app import McpParts, McpServer
+from circadia.jobs.loops import DueWatch
+from circadia.llm.prices import PriceList, listed_models
+from circadia.mcp_server.app import McpContext, McpServer
+from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.services import MemoryServices
 from circadia.records.member import Role
-from circadia.records.principal import Principal
-from circadia.records.session import DEFAULT_SESSION, Session
-from circadia.server.answers_wiring import build_gateway_answers
-from circadia.server.background import start_background
-from circadia.server.basis import ServerBasis, read_secret
 from circadia.server.cluster_wiring import (
-    build_contact,
-    build_drain,
     build_hold_places,
     build_presence,
-    build_readiness,
+    build_redis_bridge,
     find_gateway_address,
     join_cluster,
     list_tasks,
+    open_signals,
     open_store,
     start_follower,
     warn_of_few_files,
 )
+from circadia.server.context import ServerContext
 from circadia.server.dashboard import DashboardDoor
-from circadia.server.drain import Drain
-from circadia.server.dream_folders import build_memory_folders
 from circadia.server.dream_runner import DreamRunner
-from circadia.server.front import ConnectionLimit, DoorRouter, HostGuard, refuse_calls
-from circadia.server.gauges import register_gauges, register_sleep_gauges
+from circadia.server.dream_wiring import build_memory_folders
+from circadia.server.front import ConnectionLimit, DoorRouter, HostGuard, Readiness, refuse_calls
+from circadia.server.gateway_wiring import build_gateway_answers, open_providers
+from circadia.server.lifecycle import Drain, start_background
 from circadia.server.memory_wiring import apply_file_banks, build_gateway_memory, build_memory
-from circadia.server.provider_wiring import open_providers
-from circadia.server.redis_wiring import build_redis_bridge, open_signals
-from circadia.server.sleeptime_wiring import (
-    SleepModels,
-    build_savings,
-    build_sleep_models,
-    build_sleep_worker,
-    build_sleeptime,
-)
+from circadia.server.reload import apply_file_agents, reload_file_agents
+from circadia.server.sleeptime_wiring import SleepModels, build_sleep_models, build_sleep_parts, build_sleeptime
 from circadia.server.sweeps import Sweeps
 from circadia.server.wake_wiring import (
     build_agent_services,
@@ -98,13 +83,15 @@ from circadia.sleeptime.budget.savings import Savings
 from circadia.sleeptime.engine.health import SleepHealth
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
-from circadia.stores.base import Tx
+from circadia.sleeptime.triggers.pass_lifecycle import TOPIC
 from circadia.stores.event_log import EventLog
 from circadia.stores.locks import START_KEY
+from circadia.stores.signals.base import Signals
 from circadia.telemetry.metrics import Metrics
 from circadia.telemetry.traces import Traces
-from circadia.wake.alerts import AlertNotifier, AlertPoster
+from circadia.wake.alerts import AlertNotifier
 from circadia.wake.services import WakeServices
+from circadia.wake.worker import WakeWorker
 
 _logger = logging.getLogger(__name__)
 
@@ -150,15 +137,21 @@ async def build_server(
         membership = None
         if settings.server.database_url is not None:
             membership = await join_cluster(stack, clock, ids, store, role, admin_tokens, address, settings, facts)
-        basis = ServerBasis(
-            settings=settings, environment=environment, data=data, clock=clock,
-            ids=ids, store=store, role=role, membership=membership, admin_tokens=admin_tokens,
-            due=DueWatch(clock, store, launchers=settings.launchers, shared=True),
-            signals=open_signals(settings, environment, clock, membership and membership.member_id), session=session,
-            contact=build_contact(clock, settings, is_shared=membership is not None),
+        member_id = None if membership is None else membership.member_id
+        signals = open_signals(settings, environment, clock, member_id)
+        due = DueWatch(clock, store, launchers=settings.launchers, shared=True)
+        sequencer = None if store.commits_in_order else EventSequencer(clock, store, signals, due)
+        context = ServerContext(
+            settings=settings, environment=environment, data=data, clock=clock, ids=ids, store=store, due=due,
+            events=EventLog(clock, signals, sequencer and sequencer.announce), sequencer=sequencer, signals=signals,
+            role=role, membership=membership, admin_tokens=admin_tokens, session=session,
+            contact=DatabaseContact(
+                clock, is_shared=membership is not None, grace_seconds=settings.server.auth_grace_seconds,
+                carries_signals=not settings.signals_by_redis,
+            ),
             address=find_gateway_address(settings.server, address), config=config, traces=traces or Traces(),
         )  # fmt: skip
-        server = await _assemble_server(basis, stack)
+        server = await _assemble_server(context, stack)
         warn_of_few_files(settings.limits)
         yield server
 
@@ -175,229 +168,230 @@ def _open_http_session() -> aiohttp.ClientSession:
     )
 
 
-def _build_gate(basis: ServerBasis, presence: Presence, journal: Journal, ticker: Ticker) -> Gate:
-    spool = BodySpool(basis.data / "held", basis.settings.limits)
+def _build_gate(context: ServerContext, presence: Presence, journal: Journal, ticker: Ticker) -> Gate:
+    spool = BodySpool(context.data / "held", context.settings.limits)
     spool.clear()
-    return Gate(basis.clock, basis.ids, presence, journal, ticker, spool, build_hold_places(basis))
+    return Gate(context.clock, context.ids, presence, journal, ticker, spool, build_hold_places(context))
 
 
-async def _assemble_server(basis: ServerBasis, stack: AsyncExitStack) -> Server:
-    settings, clock, ids, store, signals = basis.settings, basis.clock, basis.ids, basis.store, basis.signals
-    sequencer = None if store.commits_in_order else EventSequencer(clock, store, signals, basis.due)
-    events, secret = EventLog(clock, signals, sequencer and sequencer.announce), partial(read_secret, basis.environment)
-    (presence, confirmer), tier = build_presence(basis), build_wake_services(settings, clock, ids, events)
-    registry, threads, sessions = build_agent_services(settings, clock, ids, events, tier)
+async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Server:
+    settings, clock, ids, store, signals = context.settings, context.clock, context.ids, context.store, context.signals
+    events, sequencer = context.events, context.sequencer
+    (presence, confirmer), wakes = build_presence(context), build_wake_services(settings, clock, ids, events)
+    registry, threads, sessions = build_agent_services(settings, clock, ids, events, wakes)
     waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(listed_models()), Ticker(clock)
-    identity, failed = _build_identity(basis)
-    journal = Journal(clock, store, basis.build_spool("journal", LINES), events, metrics.count_line)
-    gate = _build_gate(basis, presence, journal, ticker)
-    memory, embedding = build_memory(settings, secret, basis.session, clock, ids, store, signals, events)
-    registry.bind, tier.sleep.close_gate = memory.banks.make_bound_banks, gate.shut
-    models = build_sleep_models(settings, secret, clock, stack, basis.environment)
-    dreams, folders = build_sleeptime(settings, clock, ids, memory), build_memory_folders(basis, events, models)
-    await _prepare(basis, sessions, registry, waits, tier, memory)
-    own = McpServer(McpParts(
-        store=store, clock=clock, signals=signals, threads=threads, waits=waits, confirmer=confirmer,
-        presence=presence, settings=settings, wake=tier, memory=memory, sleeptime=dreams, folders=folders,
+    identity, failed = _build_identity(context)
+    journal = Journal(clock, store, context.build_spool("journal", LINES), events, metrics.count_line)
+    gate = _build_gate(context, presence, journal, ticker)
+    memory, embedding = build_memory(context)
+    registry.bind, wakes.sleep.close_gate = memory.banks.make_bound_banks, gate.close_for
+    models = build_sleep_models(settings, context.environment, clock, stack)
+    sleeptime, folders = build_sleeptime(settings, clock, ids, memory), build_memory_folders(context, models)
+    await _prepare(context, sessions, registry, waits, wakes, memory)
+    own = McpServer(McpContext(
+        store=store, clock=clock, threads=threads, waits=waits, confirmer=confirmer,
+        settings=settings, wake=wakes, memory=memory, sleeptime=sleeptime, folders=folders,
     ))  # fmt: skip
-    stdio, bodies = StdioServers(basis.mcp_servers, basis.environment, clock), BodiesInFlight(settings.limits)
-    answers, lookup = build_gateway_answers(basis, memory, journal, metrics, models[0])
-    door, exchanges, ahead = await _model_door(stack, basis, identity, gate, bodies, journal, memory, dreams, answers)
-    doors = {"llm": door, "mcp": _mcp_door(basis, identity, gate, bodies, ticker, own, stdio)}
-    parts = ApiParts(
+    stdio, bodies = StdioServers(context.mcp_servers, context.environment, clock), BodiesInFlight(settings.limits)
+    (resolver, answers), lookup = build_gateway_answers(context, memory, journal, metrics, models[0])
+    door, exchanges, drafter = await _model_door(
+        stack, context, identity, gate, bodies, journal, memory, sleeptime, resolver, answers
+    )
+    doors = {"llm": door, "mcp": _mcp_door(context, identity, gate, bodies, own, stdio)}
+    api = ApiContext(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
-        sign_in=SignIn(clock, store, identity, basis.admin_tokens), threads=threads, sequencer=sequencer,
+        sign_in=SignIn(clock, store, identity, context.admin_tokens), threads=threads, sequencer=sequencer,
         tokens=AccessTokenService(clock, events), presence=presence, settings=settings, holds=gate,
-        confirmer=confirmer, wake=tier, memory=memory, sleeptime=dreams, folders=folders, lookup=lookup,
-        judge=answers[0].judge, member_id=basis.member_id,
+        confirmer=confirmer, wake=wakes, memory=memory, sleeptime=sleeptime, folders=folders, lookup=lookup,
+        judge=resolver.judge, member_id=context.member_id,
     )  # fmt: skip
-    front, worker = _build_front(basis, doors, parts, identity, metrics), build_wake_worker(basis, tier)
-    dreamer, counting = _build_dreamer(models, basis, dreams, metrics, memory, tier, ahead, lookup)
-    register_gauges(metrics, gate, bodies, gate.parking, journal, exchanges, worker, signals, failed, memory.retrieval)
-    caches = memory, lookup, answers[1], exchanges, tier.inbox, dreams.notebook
-    following = await start_follower(basis, identity, presence, caches)
-    sweeps = Sweeps(clock, store, events, waits, sessions, settings, basis.leads, basis.due)
+    front, worker = _build_front(context, doors, api, metrics), build_wake_worker(context, wakes)
+    sleep_worker, health = _build_sleep_worker(context, metrics, sleeptime, memory, models, wakes, drafter, lookup)
+    _register_gauges(metrics, gate, bodies, journal, exchanges, worker, signals, failed, memory.retrieval)
+    caches = memory, lookup, answers, exchanges, wakes.inbox, sleeptime.notebook
+    following = await start_follower(context, identity, presence, caches)
+    sweeps = Sweeps(clock, store, events, waits, sessions, settings, context.leads, context.due)
     tasks = list_tasks(
-        basis, gate, worker, dreamer, sequencer, (ticker, waits, sweeps, *following),
-        (*counting, *embedding, _build_alerts(basis), *build_redis_bridge(basis, tier),
-         DreamRunner(basis, folders, memory, dreams)),
-        partial(_apply_file_agents, basis, registry, tier),
+        context, gate, worker, sleep_worker, (ticker, waits, sweeps, *following),
+        (health, _build_savings(context, memory), *embedding, _build_alerts(context),
+         *build_redis_bridge(context, wakes), DreamRunner(context, folders, memory, sleeptime)),
+        partial(reload_file_agents, context, registry, wakes),
     )  # fmt: skip
-    queues = journal, door.owners, exchanges, answers[1]
+    queues = journal, door.owners, exchanges, answers
     await start_background(stack, own, stdio, queues, tasks, front.deaths.append)
     return Server(
-        app=front, connection_limit=front.limit, journal=journal, exchanges=exchanges, answers=answers[1],
+        app=front, connection_limit=front.limit, journal=journal, exchanges=exchanges, answers=answers,
         waiting=lambda: gate.total_held + ticker.waiting,
-        drain=build_drain(basis, front, gate, worker, dreamer, queues),
+        drain=Drain(context, front, gate, worker, sleep_worker, queues),
     )  # fmt: skip
 
 
-def _build_identity(basis: ServerBasis) -> tuple[Identity, FailedTokens]:
-    failed = FailedTokens(basis.clock, basis.settings.limits.max_failed_tokens_per_minute)
-    reader = _hash_secret(basis, basis.settings.server.metrics_token_env)
+def _build_identity(context: ServerContext) -> tuple[Identity, FailedTokens]:
+    failed = FailedTokens(context.clock, context.settings.limits.max_failed_tokens_per_minute)
+    metrics_token = context.read_secret("server.metrics_token_env", context.settings.server.metrics_token_env)
     identity = Identity(
-        basis.store, basis.signals, admin_token_hashes=[hash_token(token) for token in basis.admin_tokens],
-        metrics_token_hash=reader, failed=failed, contact=basis.contact,
+        context.store, context.signals, admin_token_hashes=[hash_token(token) for token in context.admin_tokens],
+        metrics_token_hash=None if metrics_token is None else hash_token(metrics_token), failed=failed,
+        contact=context.contact,
     )  # fmt: skip
     return identity, failed
 
 
-def _build_front(
-    basis: ServerBasis, doors: Mapping[str, ASGIApp], parts: ApiParts, identity: Identity, metrics: Metrics
-) -> DoorRouter:
-    is_worker = basis.role is Role.WORKER
-    doors = dict.fromkeys((*doors, "ui"), refuse_calls) if is_worker else {**doors, "ui": DashboardDoor(parts.sign_in)}
-    api = refuse_calls if is_worker else create_api(parts)
-    limit = ConnectionLimit(file_limit(), basis.settings.limits.max_holds)
-    return DoorRouter(_build_host_guard(basis.settings), limit, doors, api, identity, metrics, build_readiness(basis))
-
-
-def _build_alerts(basis: ServerBasis) -> AlertNotifier:
-    wakes = basis.settings.fleet.max_wakes_per_day
-    return AlertNotifier(
-        basis.clock, basis.ids, basis.store, _alert_poster(basis), fleet_wakes_per_day=wakes, due=basis.due
+def _build_front(context: ServerContext, doors: Mapping[str, ASGIApp], api: ApiContext, metrics: Metrics) -> DoorRouter:
+    settings, is_worker = context.settings, context.role is Role.WORKER
+    doors = dict.fromkeys((*doors, "ui"), refuse_calls) if is_worker else {**doors, "ui": DashboardDoor(api.sign_in)}
+    serves_without_database = context.contact.is_shared and not is_worker
+    return DoorRouter(
+        HostGuard((*settings.server.allowed_hosts, settings.server.host), settings.server.allowed_origins),
+        ConnectionLimit(file_limit(), settings.limits.max_holds),
+        doors,
+        refuse_calls if is_worker else create_api(api),
+        api.identity,
+        metrics,
+        Readiness(context.clock, context.store.ping, context.contact if serves_without_database else None),
     )
 
 
-def _build_dreamer(
-    minds: SleepModels,
-    basis: ServerBasis,
-    tier: SleeptimeService,
-    metrics: Metrics,
-    memory: MemoryServices,
-    wake: WakeServices,
-    ahead: GatewayAnswerDrafter,
-    lookup: AnswerLookup,
-) -> tuple[SleepWorker, Sequence[SleepHealth | Savings]]:
-    clock, ids, store, signals = basis.clock, basis.ids, basis.store, basis.signals
-    worker = build_sleep_worker(
-        tier, basis.settings, minds, clock, ids, store, signals, memory, wake.requests, basis.traces, ahead,
-        lookup, basis.leads, basis.due,
+def _build_sleep_worker(
+    context: ServerContext, metrics: Metrics, sleeptime: SleeptimeService, memory: MemoryServices,
+    models: SleepModels, wakes: WakeServices, drafter: GatewayAnswerDrafter, lookup: AnswerLookup,
+) -> tuple[SleepWorker, SleepHealth]:  # fmt: skip
+    settings, clock, ids = context.settings, context.clock, context.ids
+    parts = replace(
+        build_sleep_parts(settings, ids, context.store, context.signals, sleeptime, memory, models),
+        wakes=wakes.requests, traces=context.traces,
+        answer_services=AnswerServices(
+            drafter=drafter, validator=lookup, settings=settings.answers, clock=clock, ids=ids
+        ),
     )  # fmt: skip
-    health = SleepHealth(clock, store, tier)
-    register_sleep_gauges(metrics, worker, health, signals)
-    return worker, (health, build_savings(basis.settings, clock, store, memory))
+    worker = SleepWorker(
+        clock, parts, owner=ids.new("exe"), alone=context.membership is None, leads=context.leads, due=context.due
+    )
+    health = SleepHealth(clock, context.store, sleeptime)
+    _register_sleep_gauges(metrics, worker, health, context.signals)
+    return worker, health
 
 
-def _alert_poster(basis: ServerBasis) -> AlertPoster | None:
-    url = basis.settings.fleet.alert_webhook_url
-    if url is None:
-        return None
+def _build_savings(context: ServerContext, memory: MemoryServices) -> Savings:
+    upstreams = context.settings.upstreams.items()
+    lists = {name: PriceList(base_url=upstream.base_url, api=upstream.api) for name, upstream in upstreams}
+    return Savings(context.clock, context.store, memory.uses, lists)
+
+
+def _build_alerts(context: ServerContext) -> AlertNotifier:
+    fleet = context.settings.fleet
+    url = fleet.alert_webhook_url
 
     async def post(alert: Mapping[str, object]) -> None:
+        assert url is not None
         limit = aiohttp.ClientTimeout(total=10)
-        async with basis.session.post(url, json=alert, timeout=limit, allow_redirects=False) as answer:
+        async with context.session.post(url, json=alert, timeout=limit, allow_redirects=False) as answer:
             answer.raise_for_status()
 
-    return post
-
-
-def _build_host_guard(settings: Settings) -> HostGuard:
-    return HostGuard((*settings.server.allowed_hosts, settings.server.host), settings.server.allowed_origins)
+    return AlertNotifier(
+        context.clock, context.ids, context.store, None if url is None else post,
+        fleet_wakes_per_day=fleet.max_wakes_per_day, due=context.due,
+    )  # fmt: skip
 
 
 async def _model_door(
-    stack: AsyncExitStack, basis: ServerBasis, identity: Identity, gate: Gate, bodies: BodiesInFlight,
-    journal: Journal, memory: MemoryServices, dreams: SleeptimeService, answers: tuple[AnswerResolver, AnswerBook],
+    stack: AsyncExitStack, context: ServerContext, identity: Identity, gate: Gate, bodies: BodiesInFlight,
+    journal: Journal, memory: MemoryServices, sleeptime: SleeptimeService, resolver: AnswerResolver,
+    answers: AnswerBook,
 ) -> tuple[ModelDoor, ExchangeQueue, GatewayAnswerDrafter]:  # fmt: skip
-    clock, store, settings = basis.clock, basis.store, basis.settings
-    secret = partial(read_secret, basis.environment)
-    providers = await open_providers(settings, secret, basis.environment, clock, stack, role=basis.role)
-    owners = Owners(clock, store, basis.build_spool("owners", [IssuedId]))
+    clock, store, settings = context.clock, context.store, context.settings
+    providers = await open_providers(context, stack)
+    owners = Owners(clock, store, context.build_spool("owners", [IssuedId]))
     budget = CallBudgetGuard(clock, store, memory.events)
-    turns = Turns(clock, basis.ids, store, journal, basis.signals, basis.contact)
-    exchanges, remembering = build_gateway_memory(basis, memory, dreams, *answers)
-    dreams.behind = [writer.flush for writer in (exchanges, answers[1])]
-    ledger = Ledger(clock, basis.ids, journal, budget, turns, remembering, basis.traces)
-    relay = Relay(
-        clock, store, identity, gate, turns, remembering, ledger, AnswerWriter(gate.presence, owners),
-        settings.defaults.silent_seconds,
-    )  # fmt: skip
+    turns = Turns(clock, context.ids, store, journal, context.signals, context.contact)
+    exchanges, remembering = build_gateway_memory(context, memory, sleeptime, resolver, answers)
+    sleeptime.behind = [exchanges.flush, answers.flush]
+    ledger = Ledger(clock, context.ids, journal, budget, turns, remembering, context.traces)
+    preparation = Preparation(clock, store, identity, turns, remembering, ledger)
+    writer = AnswerWriter(gate.presence, owners)
     door = ModelDoor(
-        clock, identity, gate, bodies, providers, owners, budget, relay, settings.defaults, settings.limits, Plain()
+        clock, identity, gate, bodies, providers, owners, budget, preparation, writer, ledger, settings.defaults,
+        settings.limits,
     )  # fmt: skip
-    return door, exchanges, GatewayAnswerDrafter(clock, store, memory, answers[0].finder, providers)
+    return door, exchanges, GatewayAnswerDrafter(clock, store, memory, resolver.finder, providers)
 
 
 def _mcp_door(
-    basis: ServerBasis, identity: Identity, gate: Gate, bodies: BodiesInFlight, ticker: Ticker, own: ASGIApp,
-    stdio: StdioServers,
+    context: ServerContext, identity: Identity, gate: Gate, bodies: BodiesInFlight, own: ASGIApp, stdio: StdioServers,
 ) -> McpDoor:  # fmt: skip
-    configured = basis.mcp_servers
+    configured = context.mcp_servers
     over_http: dict[str, ASGIApp] = {
-        name: McpHttp(name, entry, basis.environment, basis.session) for name, entry in configured.items() if entry.url
+        name: McpHttp(name, entry, context.environment, context.session)
+        for name, entry in configured.items()
+        if entry.url
     }
     children: dict[str, ASGIApp] = {name: stdio.server(name) for name, entry in configured.items() if not entry.url}
-    seal = Seal([hashlib.sha256(b"circadia mcp sessions\n" + token.encode()).digest() for token in basis.admin_tokens])
+    seal = Seal(
+        [hashlib.sha256(b"circadia mcp sessions\n" + token.encode()).digest() for token in context.admin_tokens]
+    )
     return McpDoor(
-        basis.clock, identity, gate, bodies, basis.signals, ticker, seal, {OWN: own, **over_http, **children},
-        frozenset(over_http), basis.settings.defaults, basis.settings.limits,
+        context.clock, identity, gate, bodies, context.signals, seal, {OWN: own, **over_http, **children},
+        frozenset(over_http), context.settings.defaults, context.settings.limits,
     )  # fmt: skip
 
 
 async def _prepare(
-    basis: ServerBasis,
+    context: ServerContext,
     sessions: SessionService,
     registry: AgentRegistry,
     waits: Waits,
-    tier: WakeServices,
+    wakes: WakeServices,
     memory: MemoryServices,
 ) -> None:
     """Create the banks and agents of the file and the session `default`; free the leases of a dead process."""
-    await apply_file_banks(basis.settings, basis.store, memory)
-    async with basis.store.begin_write(START_KEY) as tx:
+    await apply_file_banks(context.settings, context.store, memory)
+    async with context.store.begin_write(START_KEY) as tx:
         await sessions.ensure_default(tx)
-    await _apply_file_agents(basis, registry, tier, basis.settings)
-    await put_launched_to_sleep(basis.store, tier)
-    if not basis.settings.server.database_url:  # else another server may be delivering what is leased
+    await apply_file_agents(context, registry, wakes, context.settings)
+    await put_launched_to_sleep(context.store, wakes)
+    if not context.settings.server.database_url:  # else another server may be delivering what is leased
         await waits.release_all()
 
 
-async def _apply_file_agents(
-    basis: ServerBasis, registry: AgentRegistry, tier: WakeServices, settings: Settings
-) -> None:
-    """Create the agents of the file, or update the existing ones to match it."""
-    named: set[AgentId] = set()
-    async with basis.store.begin_write(START_KEY) as tx:
-        default = await tx.sessions.get_by_name(DEFAULT_SESSION)
-        assert default is not None
-        added = await _add_file_agents(tx, basis, registry, default, settings)
-        await hold_agents(tx, Principal(), default, settings.agents)
-        await registry.bind_banks(tx, list(settings.agents.values()))
-        for name, file_agent in settings.agents.items():
-            agent = await tx.agents.get_by_name(default.id, name)
-            assert agent is not None
-            if name not in added:
-                token = read_secret(basis.environment, f"agents.{name}", file_agent.token_env)
-                if token is not None and hash_token(token) != agent.token_hash:
-                    agent = await registry.set_token(tx, agent, token, by="file")
-                agent = await registry.change(
-                    tx, agent, by="file", description=file_agent.description, sleep_events=file_agent.sleep_events,
-                    wake_events=file_agent.wake_events, policy=file_agent.list_policy(),
-                )  # fmt: skip
-            agent = await tier.coordinations.apply_file(tx, agent, file_agent.stated_coordination())
-            await tier.routines.apply_file(tx, agent, file_agent.routine_specs())
-            named.add(agent.id)
-    registry.in_file = frozenset(named)
+def _register_gauges(
+    metrics: Metrics, gate: Gate, bodies: BodiesInFlight, journal: Journal,
+    exchanges: ExchangeQueue, worker: WakeWorker, signals: Signals, failed: FailedTokens, retrieval: Retrieval,
+) -> None:  # fmt: skip
+    metrics.add_gauge("circadia_failed_tokens", "Invalid tokens.", lambda: failed.total)
+    metrics.add_gauge("circadia_held_calls", "Calls held now.", lambda: gate.total_held)
+    metrics.add_gauge("circadia_held_bytes", "Bytes of held bodies in memory.", lambda: gate.bodies.in_memory)
+    metrics.add_gauge("circadia_body_bytes_in_flight", "Bytes of bodies on their way.", lambda: bodies.bytes)
+    metrics.add_gauge("circadia_journal_lines", "Lines waiting to be written.", lambda: journal.waiting)
+    metrics.add_gauge("circadia_exchanges_waiting", "Exchanges waiting to be stored.", lambda: exchanges.waiting)
+    metrics.add_gauge("circadia_pulses_running", "Pulses that this process runs.", lambda: worker.running_count)
+    for topic in ("wake", "pulse", "routine", "prefix_break"):
+        signals.listen(topic, lambda _, data, topic=topic: metrics.count_signal(topic, data), own=True)
+    metrics.add_gauge("circadia_index_banks", "Banks loaded for search.", lambda: len(retrieval.loaded))
+    metrics.add_gauge("circadia_index_bytes", "Memory of the loaded banks, in bytes.", lambda: retrieval.loaded.weight)
 
 
-async def _add_file_agents(
-    tx: Tx, basis: ServerBasis, registry: AgentRegistry, default: Session, settings: Settings
-) -> Collection[str]:
-    """Create the agents of the file that are missing, before any agent is held; return their names."""
-    await tx.sessions.lock(default.id)
-    missing = [name for name in settings.agents if not await tx.agents.find_ids(default.id, [name])]
-    for name in missing:
-        file_agent = settings.agents[name]
-        new = NewAgent(
-            name=name, description=file_agent.description, sleep_events=file_agent.sleep_events,
-            wake_events=file_agent.wake_events, policy=file_agent.list_policy(),
-        )  # fmt: skip
-        token = read_secret(basis.environment, f"agents.{name}", file_agent.token_env)
-        await registry.add_unbound(tx, default, new, by="file", token=token)
-    return missing
-
-
-def _hash_secret(basis: ServerBasis, variable: str | None) -> str | None:
-    token = read_secret(basis.environment, "server.metrics_token_env", variable)
-    return None if token is None else hash_token(token)
+def _register_sleep_gauges(metrics: Metrics, worker: SleepWorker, health: SleepHealth, signals: Signals) -> None:
+    """Register the gauges of sleep-time work (SLEEP-60)."""
+    prefix = "circadia_sleep_"
+    metrics.add_gauge("circadia_passes_running", "Passes that this process runs.", lambda: worker.running_count)
+    metrics.add_gauge(
+        f"{prefix}lag_seconds", "Age of the oldest unprocessed turn in any bank.", lambda: health.seen.lag_seconds
+    )
+    metrics.add_gauge(
+        f"{prefix}backlog_episodes", "Episodes of all banks behind their cursors.", lambda: health.seen.episodes
+    )
+    metrics.add_gauge(f"{prefix}banks_waiting", "Banks with a backlog or leftovers.", lambda: health.seen.banks)
+    metrics.add_gauge(
+        f"{prefix}failures_in_a_row", "Longest streak of failed passes of any bank.", lambda: health.seen.failures
+    )
+    metrics.add_gauge(f"{prefix}red_banks", "Banks with a health problem.", lambda: len(health.seen.red))
+    metrics.add_gauge(f"{prefix}tokens_24h", "Tokens of passes within a day.", lambda: health.seen.tokens)
+    metrics.add_gauge(f"{prefix}usd_24h", "US dollars of passes within a day.", lambda: health.seen.usd)
+    metrics.add_gauge(
+        f"{prefix}spent_tokens_today", "Tokens of passes since midnight (UTC).", lambda: health.seen.spent_today
+    )
+    metrics.add_gauge(
+        f"{prefix}saved_tokens_today", "Tokens that passes saved hot calls, since midnight (UTC).",
+        lambda: health.seen.saved_today,
+    )  # fmt: skip
+    signals.listen(TOPIC, lambda _, data: metrics.count_signal(TOPIC, data), own=True)

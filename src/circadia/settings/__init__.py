@@ -1,17 +1,12 @@
 """Settings: one model per section; the file and the environment are read once, in `load`."""
 
-from circadia.settings.agents import AgentSettings
-from circadia.settings.fleet import FleetSettings
 from circadia.settings.launchers import LauncherSettings
-from circadia.settings.limits import DefaultsSettings, LimitsSettings
-from circadia.settings.load import ConfigFile, load_settings, settings_from
+from circadia.settings.load import ConfigFile, describe_mistakes, load_settings, parse_yaml, settings_from
 from circadia.settings.memory import BankSettings, MemorySettings
 from circadia.settings.root import Settings
-from circadia.settings.schedule import ScheduleSettings
-from circadia.settings.server import ServerSettings
+from circadia.settings.schedule import AgentSettings, ScheduleSettings
+from circadia.settings.server import DefaultsSettings, FleetSettings, LimitsSettings, ServerSettings
 from circadia.settings.upstreams import KeyHeader, McpServerSettings, UpstreamSettings, build_key_header
-from circadia.settings.validation_messages import describe_mistakes
-from circadia.settings.yaml_parsing import parse_yaml
 
 __all__ = [
     "AgentSettings",

@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from circadia.settings.section import Section
 
-MOST: Final = 10**9
+MAX_COUNT: Final = 10**9
 """Largest count."""
 
 Span = Literal["dates", "times", "ids"] | Annotated[str, StringConstraints(pattern=r"^/.+/$", max_length=500)]
@@ -37,17 +37,19 @@ class AnswersSettings(Section):
         5, ge=1, le=100, description="Maximum number of questions that a pass answers for each agent."
     )
     ttl_hours: float = Field(24.0, gt=0, le=24 * 365, description="Lifetime of an answer, used or not.")
-    max_entries: int = Field(10_000, ge=1, le=MOST, description="Maximum number of ready answers in a bank.")
-    max_megabytes: float = Field(64.0, gt=0, le=MOST, description="Maximum total size of the ready answers in a bank.")
+    max_entries: int = Field(10_000, ge=1, le=MAX_COUNT, description="Maximum number of ready answers in a bank.")
+    max_megabytes: float = Field(
+        64.0, gt=0, le=MAX_COUNT, description="Maximum total size of the ready answers in a bank."
+    )
     max_per_agent: int = Field(
-        2_000, ge=1, le=MOST, description="Maximum number of ready answers for an agent in a bank."
+        2_000, ge=1, le=MAX_COUNT, description="Maximum number of ready answers for an agent in a bank."
     )
     check: Literal["model", "off"] = Field(
         "model",
         description="How to decide whether a similar question asks the same, so that its answer is served: by "
         "`model`, or `off`.",
     )
-    check_calls_per_hour: int = Field(120, ge=0, le=MOST, description="Maximum calls of `check: model` per hour.")
+    check_calls_per_hour: int = Field(120, ge=0, le=MAX_COUNT, description="Maximum calls of `check: model` per hour.")
     hint_similarity: float = Field(0.9, ge=0, le=1, description="Minimum cosine similarity of questions for a hint.")
     volatile: tuple[Span, ...] = Field(
         (),

@@ -1,20 +1,26 @@
-"""The whole of `circadia.yaml`."""
+"""The whole of `circadia.yaml`, and a fingerprint that tells whether two processes run the same one."""
 
+import hashlib
+import json
+import re
 from pathlib import Path
+from typing import Any, Final, cast
 
 from pydantic import Field, model_validator
 
-from circadia.settings.agents import AgentSettings
 from circadia.settings.answers import AnswersSettings
-from circadia.settings.dreams import DreamSettings
-from circadia.settings.fleet import FleetSettings
 from circadia.settings.launchers import LauncherSettings, SubprocessLauncherSettings
-from circadia.settings.limits import DefaultsSettings, LimitsSettings
 from circadia.settings.memory import BankSettings, MemorySettings
-from circadia.settings.redis_bridge import RedisBridgeSettings
+from circadia.settings.schedule import AgentSettings
 from circadia.settings.section import RedisUrl, Section
-from circadia.settings.server import ServerSettings
-from circadia.settings.sleeptime import SleeptimeSettings
+from circadia.settings.server import (
+    DefaultsSettings,
+    FleetSettings,
+    LimitsSettings,
+    RedisBridgeSettings,
+    ServerSettings,
+)
+from circadia.settings.sleeptime import DreamSettings, SleeptimeSettings
 from circadia.settings.upstreams import McpServerSettings, UpstreamSettings
 
 
@@ -103,3 +109,24 @@ class Settings(Section):
             for path, program in (launchers | servers).items()
             if isinstance(program, SubprocessLauncherSettings | McpServerSettings) and program.command
         }
+
+
+_OWN: Final = frozenset({"host", "port", "database_url", "direct_database_url"})
+"""Keys of `server` that may differ from process to process."""
+_PASSWORD: Final = re.compile(r"//[^/@]*@")
+
+
+def fingerprint(settings: Settings) -> str:
+    """Return eight digits that change with the configuration; values of `env` and passwords in URLs do not count."""
+    document = settings.model_dump(mode="json", exclude_defaults=True)  # a new release may add keys
+    server = {key: value for key, value in document.pop("server", {}).items() if key not in _OWN}
+    return hashlib.sha256(json.dumps([server, _hide_secrets(document)], sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _hide_secrets(value: Any) -> Any:
+    if isinstance(value, dict):
+        section = cast("dict[str, Any]", value)
+        return {key: sorted(each) if key == "env" else _hide_secrets(each) for key, each in section.items()}
+    if isinstance(value, list):
+        return [_hide_secrets(each) for each in cast("list[Any]", value)]
+    return _PASSWORD.sub("//", value) if isinstance(value, str) else value

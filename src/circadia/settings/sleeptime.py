@@ -1,4 +1,7 @@
-"""Section `sleeptime`: passes over banks while nobody waits. A bank's own `sleeptime` overrides keys."""
+"""Section `sleeptime`: passes over banks while nobody waits. A bank's own `sleeptime` overrides keys.
+
+Section `dreams`: memory folders of coding agents over which the server dreams (DREAM-31).
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
@@ -20,7 +23,7 @@ OwnOperation = Annotated[str, StringConstraints(pattern=r"^own_[a-z0-9_]{1,40}$"
 When = Literal["idle", "coding", "nightly", "weekly", "manual"]
 """A preset of triggers (SLEEP-05)."""
 
-MOST: Final = 10**9
+MAX_COUNT: Final = 10**9
 """Largest count, and number of dollars or seconds."""
 YEAR_MINUTES: Final = 365 * 24 * 60
 MONTH_SECONDS: Final = 30 * 86_400
@@ -30,10 +33,10 @@ MONTH_SECONDS: Final = 30 * 86_400
 class SpendSettings(Section):
     """Limits of one window; a missing key means no limit."""
 
-    calls: int | None = Field(None, ge=0, le=MOST, description="Model calls, including failed ones.")
-    tokens: int | None = Field(None, ge=0, le=MOST, description="Input and output tokens.")
-    usd: float | None = Field(None, ge=0, le=MOST, description="US dollars, at list prices.")
-    seconds: float | None = Field(None, ge=0, le=MOST, description="Seconds of model time.")
+    calls: int | None = Field(None, ge=0, le=MAX_COUNT, description="Model calls, including failed ones.")
+    tokens: int | None = Field(None, ge=0, le=MAX_COUNT, description="Input and output tokens.")
+    usd: float | None = Field(None, ge=0, le=MAX_COUNT, description="US dollars, at list prices.")
+    seconds: float | None = Field(None, ge=0, le=MAX_COUNT, description="Seconds of model time.")
 
 
 class BudgetSettings(Section):
@@ -112,7 +115,7 @@ class SleepPolicySettings(Section):
         60.0, ge=0, le=MONTH_SECONDS, description="Time without a turn that makes a bank idle."
     )
     frequency_turns: Count = Field(
-        5, ge=0, le=MOST, description="Completed turns that make a pass due before the bank is idle; 0: never."
+        5, ge=0, le=MAX_COUNT, description="Completed turns that make a pass due before the bank is idle; 0: never."
     )
     max_lag_minutes: Measure = Field(
         60.0,
@@ -140,7 +143,9 @@ class SleepPolicySettings(Section):
         description="Time since the last pass after which one is due, if there is work. With `conversations`, both "
         "conditions must hold.",
     )
-    conversations: Count = Field(None, ge=1, le=MOST, description="Conversations with new turns that make a pass due.")
+    conversations: Count = Field(
+        None, ge=1, le=MAX_COUNT, description="Conversations with new turns that make a pass due."
+    )
     schedules: tuple[SleepScheduleSettings, ...] = Field((), description="Times at which a pass begins anyway.")
     passes_per_hour: int = Field(12, ge=0, description="Maximum number of passes per hour.")
     review: bool = Field(False, description="Proposals of passes wait for a person's review.")
@@ -258,3 +263,32 @@ class SleeptimeSettings(SleepPolicySettings):
 
 def _stated_preset(stated: Mapping[str, Any]) -> When | None:
     return stated.get("when") or _OLDER.get(stated.get("preset"))
+
+
+class DreamSettings(Section):
+    """A memory folder. Whoever names it here agrees to dreams over it."""
+
+    folder: str = Field(
+        min_length=1,
+        description="The folder, with an index `MEMORY.md`, or a project that Claude Code keeps one for; `~` is the "
+        "home of the server's user.",
+    )
+    transcripts: str | None = Field(
+        None,
+        min_length=1,
+        description="Folder of the agent's sessions; by default the one around the folder, if it has any.",
+    )
+    project: str | None = Field(
+        None, min_length=1, description="Read only sessions of this project, if the folder has those of several."
+    )
+    mode: Literal["propose", "auto"] = Field(
+        "propose", description="`propose` waits for a person; `auto` writes, once a person has accepted one dream."
+    )
+    watch: bool = Field(
+        True, description="Begin a dream when one is due (five new sessions, a day passed); else only when asked."
+    )
+    agents: tuple[str, ...] = Field(
+        (),
+        description="Agents that may ask for dreams, see and undo them by MCP; `session:name` outside the session "
+        "`default`.",
+    )

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 import asyncpg
 from sqlalchemy.util import await_
 
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.stores.sql.statement import BoundWrite
 
 POSTGRES_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)

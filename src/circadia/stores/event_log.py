@@ -5,9 +5,7 @@ from datetime import datetime
 from functools import partial
 
 from circadia.clock import Clock
-from circadia.records.event import Event, EventType
-from circadia.records.event_data import EventData
-from circadia.records.event_kind import EVENT_DATA
+from circadia.records.event import EVENT_DATA, Event, EventData, EventType
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 

@@ -15,14 +15,14 @@ from sqlalchemy.util import await_, greenlet_spawn
 
 from circadia.errors import CircadiaError, StartError, StorageUnavailable
 from circadia.stores.asyncpg_connection import POSTGRES_ERRORS, AsyncpgConnection, AsyncpgDriver
-from circadia.stores.sql.connection_facts import POOLER_TOO_OLD, is_lost_statement
-from circadia.stores.sql.database import OPERATOR_READ_SECONDS, OPERATOR_READERS, ReadPools, SqlStore
 from circadia.stores.sql.driver_errors import is_refusal, wrap_driver_errors
-from circadia.stores.sql.link import OpeningStatements
+from circadia.stores.sql.link import OpeningStatements, Work
 from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.online_migration import find_index_changes, migrate_online
 from circadia.stores.sql.pooled_writer import LOCK_SECONDS, STANDSTILL_SECONDS, PooledWriter
+from circadia.stores.sql.postgres_revision import POOLER_TOO_OLD, is_lost_statement
 from circadia.stores.sql.statement import BATCH_EXECUTOR, DRIVER_CONNECTION
+from circadia.stores.sql_store import OPERATOR_READ_SECONDS, OPERATOR_READERS, ReadPools, SqlStore
 
 T = TypeVar("T")
 
@@ -135,7 +135,9 @@ class _PostgresLink:
         self._connection: Connection | None = None
         self._driver: AsyncpgDriver
 
-    async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
+    async def run(
+        self, work: Work[T], *, first: Sequence[str] = (), opens: bool = False, short: bool | None = None
+    ) -> T:
         return await self._submit(lambda: self._run_work(work, first, opens))
 
     def roll_back(self) -> None:
@@ -175,7 +177,7 @@ class _PostgresLink:
                 if not future.done():
                     future.set_result(outcome)
 
-    def _run_work(self, work: Callable[[Connection], T], first: Sequence[str], opens: bool) -> T:
+    def _run_work(self, work: Work[T], first: Sequence[str], opens: bool) -> T:
         with wrap_driver_errors(_NAME, *POSTGRES_ERRORS):
             if opens:
                 if not first:

@@ -15,24 +15,23 @@ import logging
 import os
 import sqlite3
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import orjson
 from sqlalchemy import Connection, Engine, NullPool, create_engine
 
 from circadia.errors import StartError, StorageUnavailable
-from circadia.stores.sql.database import OPERATOR_READ_SECONDS, OPERATOR_READERS, ReadPools, SqlStore
 from circadia.stores.sql.driver_errors import wrap_driver_errors
 from circadia.stores.sql.group_commit import GroupCommitWriter
-from circadia.stores.sql.link import OpeningStatements, do_nothing
+from circadia.stores.sql.link import OpeningStatements, Work, do_nothing
 from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.migrate import migrate
-from circadia.stores.sql.short_reads import LongWork, ShortRead
 from circadia.stores.sql.statement import DRIVER_CONNECTION
+from circadia.stores.sql_store import OPERATOR_READ_SECONDS, OPERATOR_READERS, ReadPools, SqlStore
 from circadia.stores.worker_thread import ThreadJob, WorkerThread
 
 T = TypeVar("T")
@@ -131,7 +130,7 @@ class _SqliteConnection:
     def is_open(self) -> bool:
         return self._connection is not None
 
-    def run_work(self, work: Callable[[Connection], T], first: Sequence[str], opens: bool) -> T:
+    def run_work(self, work: Work[T], first: Sequence[str], opens: bool) -> T:
         with wrap_driver_errors(_NAME, sqlite3.Error):
             connection = self._connection or self.open()
             if opens and self._driver.in_transaction:
@@ -185,27 +184,29 @@ class _Link:
         self._turn_ends: float | None = None
         """When short work has had its share of this turn of the event loop; None if it has done nothing in it."""
 
-    async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
+    async def run(
+        self, work: Work[T], *, first: Sequence[str] = (), opens: bool = False, short: bool | None = None
+    ) -> T:
         """See `Link.run`. Waits in the event loop while another program locks the database."""
-        short = self._is_short(work, first)
+        is_short = self._is_short(short, first)
         if not opens:
-            return await self._run_work(work, first, opens=False, short=short)
+            return await self._run_work(work, first, opens=False, short=is_short)
         if not self._session.is_open:
             await self._thread.run_job(self._session.open)
         clock = asyncio.get_running_loop().time
         deadline = clock() + _LOCKED_SECONDS
         while True:
             try:
-                return await self._run_work(work, first, opens=True, short=short)
+                return await self._run_work(work, first, opens=True, short=is_short)
             except StorageUnavailable as error:
                 if not _is_lock(error.__cause__) or clock() >= deadline:
                     raise
             await asyncio.sleep(_RETRY_SECONDS)
 
-    def _is_short(self, work: Callable[[Connection], Any], first: Sequence[str]) -> bool:
-        return isinstance(work, ShortRead)
+    def _is_short(self, short: bool | None, first: Sequence[str]) -> bool:
+        return short is True
 
-    async def _run_work(self, work: Callable[[Connection], T], first: Sequence[str], *, opens: bool, short: bool) -> T:
+    async def _run_work(self, work: Work[T], first: Sequence[str], *, opens: bool, short: bool) -> T:
         if short:
             await self._share_turn()
             if self._thread.is_idle:  # else the connection is busy with earlier work
@@ -258,11 +259,13 @@ class _WritingLink(_Link):
         """Commits since the last copy of the log."""
         self._failure: StorageUnavailable | None = None
 
-    def _is_short(self, work: Callable[[Connection], Any], first: Sequence[str]) -> bool:
-        return _COPY not in first and not isinstance(work, LongWork)
+    def _is_short(self, short: bool | None, first: Sequence[str]) -> bool:
+        return _COPY not in first and short is not False
 
-    async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
-        done = await super().run(work, first=first, opens=opens)
+    async def run(
+        self, work: Work[T], *, first: Sequence[str] = (), opens: bool = False, short: bool | None = None
+    ) -> T:
+        done = await super().run(work, first=first, opens=opens, short=short)
         if "COMMIT" in first:
             self._commits += 1
             if self._commits == _COPY_COMMITS and self._log is not None and os.fstat(self._log).st_size > _LOG_BYTES:

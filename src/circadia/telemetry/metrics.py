@@ -12,7 +12,7 @@ from circadia.records.event import Event, EventType
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-_MOST_MODELS = 200
+_MAX_MODELS = 200
 """Models of an upstream with series of their own: so many known ones, and so many that were answered."""
 _OTHER = "other"
 
@@ -127,7 +127,7 @@ class Metrics:
         named = self._named_models[call.upstream, is_known]
         if call.model in named:
             return call.model
-        if len(named) >= _MOST_MODELS or not (is_known or call.status is CallStatus.DONE):
+        if len(named) >= _MAX_MODELS or not (is_known or call.status is CallStatus.DONE):
             return _OTHER
         named.add(call.model)
         return call.model

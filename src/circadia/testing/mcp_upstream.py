@@ -36,10 +36,11 @@ class ToolCall:
     arguments: dict[str, Any]
 
 
-class _Journal:
+class ToolJournal:
     def __init__(self) -> None:
         self.calls: list[ToolCall] = []
         self.gate = asyncio.Event()
+        """Calls are answered while it is set, and wait while it is cleared."""
         self.gate.set()
         self._changed = asyncio.Condition()
 
@@ -49,13 +50,14 @@ class _Journal:
             self._changed.notify_all()
         await self.gate.wait()
 
-    async def wait_for_calls(self, count: int, timeout_seconds: float) -> list[ToolCall]:
+    async def wait_for_calls(self, count: int, timeout_seconds: float = _WAIT_SECONDS) -> list[ToolCall]:
+        """Wait for `count` calls in all, and return them. Raises TimeoutError."""
         async with asyncio.timeout(timeout_seconds), self._changed:
             await self._changed.wait_for(lambda: len(self.calls) >= count)
         return list(self.calls)
 
 
-def _build(journal: _Journal, clock: Clock, *, may_crash: bool) -> MCPServer[Any]:
+def _build(journal: ToolJournal, clock: Clock, *, may_crash: bool) -> MCPServer[Any]:
     server: MCPServer[Any] = MCPServer("circadia-mock", version="1", log_level="WARNING")
 
     @server.tool()
@@ -98,7 +100,7 @@ def _build(journal: _Journal, clock: Clock, *, may_crash: bool) -> MCPServer[Any
     return server
 
 
-def _add_resource_and_prompt(server: MCPServer[Any], journal: _Journal) -> None:
+def _add_resource_and_prompt(server: MCPServer[Any], journal: ToolJournal) -> None:
     @server.resource("mock://greeting")
     async def greeting() -> str:
         """Return a fixed text."""
@@ -112,7 +114,7 @@ def _add_resource_and_prompt(server: MCPServer[Any], journal: _Journal) -> None:
         return f"Say hello to {name}."
 
 
-class MockMcpServer:
+class MockMcpServer(ToolJournal):
     """An MCP server over streamable HTTP on a free loopback port while its `async with` block runs.
 
     `url` is its MCP address. `calls` lists the tool calls, resource reads and prompts it received, in order. While
@@ -129,28 +131,15 @@ class MockMcpServer:
         clock: Clock | None = None,
         may_crash: bool = False,
     ) -> None:
+        super().__init__()
         self.url = ""
-        self._journal = _Journal()
         self._host = host
         self._port = port
-        self._server = _build(self._journal, clock or SystemClock(), may_crash=may_crash)
+        self._server = _build(self, clock or SystemClock(), may_crash=may_crash)
         self._stateless = stateless
         self._json_response = json_response
         self._uvicorn: _QuietServer | None = None
         self._task: asyncio.Task[None] | None = None
-
-    @property
-    def calls(self) -> list[ToolCall]:
-        return self._journal.calls
-
-    @property
-    def gate(self) -> asyncio.Event:
-        """Calls are answered while it is set, and wait while it is cleared."""
-        return self._journal.gate
-
-    async def wait_for_calls(self, count: int, timeout_seconds: float = _WAIT_SECONDS) -> list[ToolCall]:
-        """Wait for `count` calls in all, and return them. Raises TimeoutError."""
-        return await self._journal.wait_for_calls(count, timeout_seconds)
 
     async def __aenter__(self) -> Self:
         """Start to listen, and set `url`."""
@@ -208,7 +197,7 @@ class _QuietServer(uvicorn.Server):
 
 
 async def _serve_stdio() -> None:
-    await _build(_Journal(), SystemClock(), may_crash=True).run_stdio_async()
+    await _build(ToolJournal(), SystemClock(), may_crash=True).run_stdio_async()
 
 
 async def _serve_http(host: str, port: int) -> None:

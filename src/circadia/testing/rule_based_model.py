@@ -17,15 +17,14 @@ from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.llm.usage import Usage
 from circadia.memory.search.terms import STOP_WORDS, question_terms
 from circadia.sleeptime.answers.doubts import AnswerVerdict, AnswerVerdicts
-from circadia.sleeptime.answers.phrasing import PredictedQuestion, Predictions
-from circadia.sleeptime.answers.verdicts import QuestionVerdict, QuestionVerdicts
+from circadia.sleeptime.answers.prediction import PredictedQuestion, Predictions, QuestionVerdict, QuestionVerdicts
 from circadia.sleeptime.operations.compress import SummaryDraft
 from circadia.sleeptime.operations.consolidate import ConsolidationAnswer, NoteDraft
 from circadia.sleeptime.operations.contradictions import ComparisonAnswer, Contradiction
 from circadia.sleeptime.operations.reflect import Belief, BeliefCheck, ReflectionAnswer
 from circadia.sleeptime.operations.rethink import BlockEdit, RethinkAnswer
 from circadia.sleeptime.publish.claim_verifier import ClaimVerdict, ClaimVerdicts
-from circadia.testing.stated_facts import NO_OWNER, Fact, find_facts
+from circadia.testing.stated_facts import NO_OWNER, Fact, capitalize, find_facts
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -71,7 +70,7 @@ class PromptRow:
             if len(self.text) <= QUOTATION_CHARACTERS
             else f"{self.text[:QUOTATION_CHARACTERS].rsplit(' ', 1)[0]} …"
         )
-        return f'{self.speaker[:1].upper()}{self.speaker[1:]} said on {self.day}: "{short}"'
+        return f'{capitalize(self.speaker)} said on {self.day}: "{short}"'
 
 
 class RuleBasedModel:
@@ -113,8 +112,8 @@ def parse_rows(data: str) -> list[PromptRow]:
         elif row := _ROW.fullmatch(line):
             speech = _SAID.fullmatch(row[3]) if row[1][0] == "e" else None
             speaker, text = (speech[1], speech[2]) if speech else ("", row[3])
-            rests = (row[2] or "").split()
-            rows.append(PromptRow(key=row[1], part=part, day=day, speaker=speaker, text=text, evidence_keys=rests))
+            keys = (row[2] or "").split()
+            rows.append(PromptRow(key=row[1], part=part, day=day, speaker=speaker, text=text, evidence_keys=keys))
     return rows
 
 
@@ -142,9 +141,9 @@ def _build_subject_note(stated: Sequence[tuple[Fact, PromptRow]], new: set[str])
     for group in by_about.values():
         fact, row = group[-1]
         before = [(old, its) for old, its in group if old.value != fact.value]
-        known = next((old.history for old, _ in reversed(group) if old.history), "")
+        history = next((old.history for old, _ in reversed(group) if old.history), "")
         over = f"; before (until {row.day}): {before[-1][0].past_sentence}" if before and row.key in new else ""
-        sentences.append(f"{fact.present_sentence}{over}{known}")
+        sentences.append(f"{fact.present_sentence}{over}{history}")
         ended += [its.key for _, its in before if row.key in new]
     ids = list(dict.fromkeys(row.key for _, row in stated))
     if len(ids) < 2 or new.isdisjoint(ids):
@@ -206,13 +205,13 @@ def build_reflection(data: str) -> ReflectionAnswer:
         for word in {token.casefold() for token in _WORD.findall(row.text)} - STOP_WORDS:
             words.setdefault((row.speaker, word), {}).setdefault(row.day, row)
     often = sorted(words.items(), key=lambda entry: (-len(entry[1]), entry[0]))[:3]
-    known = " ".join(row.text for row in every if row.key[0] == "b")
+    known_beliefs = " ".join(row.text for row in every if row.key[0] == "b")
     beliefs = [
         Belief(
-            text=f"{who[:1].upper()}{who[1:]} often speaks of {word}.", ids=[row.key for row in days.values()][:10]
+            text=f"{capitalize(who)} often speaks of {word}.", ids=[row.key for row in days.values()][:10]
         )
         for (who, word), days in often
-        if len(days) > 1 and f" {word}." not in known
+        if len(days) > 1 and f" {word}." not in known_beliefs
     ]  # fmt: skip
     checked = [BeliefCheck(id=row.key, holds=over.isdisjoint(row.evidence_keys)) for row in every if row.key[0] == "b"]
     return ReflectionAnswer(beliefs=beliefs, checked=checked[:6])
@@ -241,15 +240,15 @@ def build_rethink(data: str) -> RethinkAnswer:
             done[about] += 1
             if done[about] == 1 and (edit := _build_edit(blocks, fact, row)) is not None:
                 edits.append(edit)
-    return RethinkAnswer(edits=edits[:10], finished=True)
+    return RethinkAnswer(edits=edits[:10])
 
 
 def _build_edit(blocks: Mapping[str, Sequence[str]], fact: Fact, row: PromptRow) -> BlockEdit | None:
     for label, lines in blocks.items():
         for line in lines:
-            for known in find_facts("", line):
-                if (known.subject, known.about) == (fact.subject, fact.about):
-                    same = known.value == fact.value
+            for stated in find_facts("", line):
+                if (stated.subject, stated.about) == (fact.subject, fact.about):
+                    same = stated.value == fact.value
                     return None if same else BlockEdit(
                         label=label, old_text=line, new_text=f"{fact.present_sentence}.", ids=[row.key]
                     )  # fmt: skip
@@ -326,14 +325,31 @@ _OWN: Final = frozenset(question_terms(
 
 
 def build_claim_verdicts(data: str) -> ClaimVerdicts:
-    """Accept a claim if the lines that it cites contain all of its content words and numbers."""
-    terms = {row.key: {*question_terms(f"{row.day} {row.speaker} {row.text}")} for row in parse_rows(data)}
+    """Accept a claim if the lines that it cites contain all of its content words and numbers.
+
+    It ends what shares a word with it, and loses the facts of what it replaces that it does not state.
+    """
+    rows = {row.key: row for row in parse_rows(data)}
+    terms = {key: {*question_terms(f"{row.day} {row.speaker} {row.text}")} for key, row in rows.items()}
+    replaced = {
+        key: " ".join(line[2:] for line in lines.splitlines())
+        for keys, lines in re.findall(r"(?m)^## Replaced by (.*)\n((?:\| .*\n?)*)", data)
+        for key in keys.split()
+    }
     verdicts: list[ClaimVerdict] = []
-    for key, ids, text in re.findall(r"(?m)^(c\d+)(?: \((?:belief|open)\))? \[([^\]]*)\] (.*)$", data):
-        known_terms = _OWN.union(*(terms[key] for key in ids.split()))
+    for key, mark, named, text in re.findall(r"(?m)^(c\d+)(?: \((belief|open|gone)\))? \[([^\]]*)\] (.*)$", data):
+        cited, _, ends = named.partition(" ends ")
+        words = {*question_terms(text)}
+        known_terms = _OWN.union(*(terms[each] for each in cited.replace(" beside ", " ").split()))
+        sentences = re.findall(r"[^.;]+[.;]", replaced.get(key, ""))
+        lost = [each.strip() for each in sentences if not words & (set(question_terms(each)) - _OWN)]
         verdicts.append(
-            ClaimVerdict(id=key, verdict="said" if known_terms.issuperset(question_terms(text)) else "not_said")
-        )
+            ClaimVerdict(
+                id=key, verdict="said" if mark == "gone" or known_terms.issuperset(words) else "not_said",
+                lost=" ".join(lost),
+                not_over=[each for each in ends.split() if not words & (set(question_terms(rows[each].text)) - _OWN)],
+            )
+        )  # fmt: skip
     return ClaimVerdicts(verdicts=verdicts)
 
 

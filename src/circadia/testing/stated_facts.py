@@ -1,4 +1,4 @@
-"""Facts that plain English sentences state, found by pattern: enough for a story and for `RuleBasedModel`."""
+"""Plain statements such as `I live in Porto`, found by patterns: what the rule-based model understands."""
 
 import re
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ _PATTERNS: Final = tuple(
         ("preference", r"(?:now\s)?prefers?"),
     )
 )
-_OWN: Final = re.compile(
+_OWNED: Final = re.compile(
     rf"\b(?:(?P<my>[Mm]y)|(?P<who>[A-Z][\w-]+)'s|[Tt]he)\s(?P<about>[a-z][a-z' ]{{2,30}}?)\s"
     rf"(?:is|was moved to|has moved to|has changed to|are)(?:\snow)?\s{_VALUE}{_END}"
 )
@@ -72,7 +72,7 @@ def find_facts(speaker: str, text: str) -> Iterator[Fact]:
     # Past values are not stated facts, but remain as history.
     plain = _BEFORE.sub(lambda past: ";" + " " * (len(past[0]) - 1), text)
     for about, who, match in _match_facts(plain):
-        name = _capitalize(speaker) if who in ("I", "My", "my") else who
+        name = capitalize(speaker) if who in ("I", "My", "my") else who
         if name and name not in _WORDS:
             yield Fact(
                 subject=name, about=about, value=match["value"].strip(), history=clauses.get(match.end("value"), "")
@@ -83,9 +83,9 @@ def _match_facts(text: str) -> Iterator[tuple[str, str, re.Match[str]]]:
     for about, pattern in _PATTERNS:
         for match in pattern.finditer(text):
             yield about, match["who"], match
-    for match in _OWN.finditer(text):
+    for match in _OWNED.finditer(text):
         yield match["about"], match["my"] or match["who"] or NO_OWNER, match
 
 
-def _capitalize(speaker: str) -> str:
+def capitalize(speaker: str) -> str:
     return speaker[:1].upper() + speaker[1:]

@@ -31,10 +31,8 @@ import orjson
 from aiohttp import web
 
 from circadia.clock import Clock, SystemClock
-from circadia.testing.upstream_anthropic import AnthropicApi
-from circadia.testing.upstream_openai import OpenAIApi
+from circadia.testing.upstream_formats import AnthropicApi, OpenAIApi
 from circadia.testing.upstream_script import (
-    ProviderApi,
     RecordedRequest,
     ResponseScript,
     ScriptedResponse,
@@ -76,8 +74,8 @@ class MockUpstream:
         self._key = key
         self._reply = reply
         self._clock = clock or SystemClock()
-        self._openai: ProviderApi = OpenAIApi()
-        self._anthropic: ProviderApi = AnthropicApi()
+        self._openai = OpenAIApi()
+        self._anthropic = AnthropicApi()
         self._scripts: list[ResponseScript] = []
         self._changed = asyncio.Condition()
         self._closing = False

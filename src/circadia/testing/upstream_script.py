@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import orjson
 
@@ -83,16 +83,6 @@ class ScriptedResponse:
     pieces: tuple[bytes, ...]
     streamed: bool = False
     """Whether to use chunked transfer, with one chunk for each piece."""
-
-
-class ProviderApi(Protocol):
-    """One provider's wire format, with the state that the provider would keep, such as stored responses."""
-
-    def answer(self, seen: RecordedRequest, reply: str | ScriptedToolCall, *, usage: bool) -> ScriptedResponse:
-        """Answer a request with `reply` as the model's answer; an unknown path is a 404."""
-        ...
-
-    def error(self, status: int, message: str) -> ScriptedResponse: ...
 
 
 def build_json_answer(document: object, status: int = 200) -> ScriptedResponse:

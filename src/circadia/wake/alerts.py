@@ -13,14 +13,13 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from circadia.agents.chains import ChainPosition
-from circadia.clock import Clock
+from circadia.clock import Clock, Every
 from circadia.errors import CircadiaError
 from circadia.ids import IdSource, PulseId
-from circadia.jobs.due_watch import DueWatch
-from circadia.jobs.guarded_step import run_guarded
+from circadia.jobs.loops import DueWatch, run_guarded
 from circadia.records.agent import Agent
-from circadia.records.alert import BUDGET_SHARE, NO_LAUNCHER, PendingAlertPost
 from circadia.records.event import Event, EventType
+from circadia.records.overview import BUDGET_SHARE, NO_LAUNCHER, PendingAlertPost
 from circadia.records.pulse import Pulse, PulseStatus
 from circadia.records.wake import Decision
 from circadia.stores.base import Store, Tx
@@ -39,10 +38,10 @@ BACKLOG: Final = timedelta(hours=1)
 """Age of a deferred wake."""
 POSTED_WITHIN: Final = timedelta(minutes=1)
 """A claim whose post has not ended by then is abandoned; no post takes longer."""
-_SELDOM_SECONDS: Final = 60.0
+_SLOW_CHECK_SECONDS: Final = 60.0
 _AT_ONCE: Final = 500
-_TOLD: Final = (EventType.ALERT, EventType.SESSION_STALLED)
-_READ: Final = (*_TOLD, EventType.PULSE, EventType.WAKE)
+_REPORTED: Final = (EventType.ALERT, EventType.SESSION_STALLED)
+_READ: Final = (*_REPORTED, EventType.PULSE, EventType.WAKE)
 _FAILED: Final = {status.value for status in (PulseStatus.FAILED, PulseStatus.TIMED_OUT, PulseStatus.INTERRUPTED)}
 
 AlertPoster = Callable[[Mapping[str, object]], Coroutine[Any, Any, None]]
@@ -86,7 +85,7 @@ class AlertNotifier:
         self._due = due or DueWatch(clock, store)
         self._last_event = -1
         self._posting: set[asyncio.Task[None]] = set()
-        self._seldom_at = 0.0
+        self._slow_checks = Every(clock, _SLOW_CHECK_SECONDS)
         self._unclaimed: Mapping[PulseId, Pulse] = {}
         """Pulses that nobody had claimed at the last look."""
         self._read_up_to: int | None = None
@@ -102,7 +101,7 @@ class AlertNotifier:
 
     async def step(self) -> None:
         last_event = (await self._due.look()).last_event
-        if last_event == self._last_event and self._clock.monotonic() < self._seldom_at:
+        if last_event == self._last_event and not self._slow_checks.is_due:
             return
         async with self._store.begin_read() as tx:
             if self._read_up_to is None:
@@ -114,8 +113,7 @@ class AlertNotifier:
                 if (alert := await self._alert_from_event(tx, event)) is not None
             ]
             left: Sequence[PendingAlertPost] = ()
-            if self._clock.monotonic() >= self._seldom_at:
-                self._seldom_at = self._clock.monotonic() + _SELDOM_SECONDS
+            if self._slow_checks.take():
                 alerts += await self._backlog_alerts(tx)
                 alerts += await self._launcher_alerts(tx)
                 left = await self._fetch_abandoned(tx)
@@ -141,8 +139,8 @@ class AlertNotifier:
             await self._store_claims(tx, new)
         return fresh, (*to_post, *new)
 
-    async def _store_claims(self, tx: Tx, told: Sequence[PendingAlertPost]) -> None:
-        for post in told:
+    async def _store_claims(self, tx: Tx, posts: Sequence[PendingAlertPost]) -> None:
+        for post in posts:
             await tx.alerts.record_alert(
                 post.cause, post.subject, post.told_at, None if self._post is None else post.body
             )
@@ -186,8 +184,8 @@ class AlertNotifier:
         return self._build_alert(event, cause, {"failures": failures, "last": data.get("detail")})
 
     async def _budget_alert(self, tx: Tx, event: Event, agent: Agent) -> Alert | None:
-        limits, fleet_most = agent.coordination.wake_guardrails, self._fleet_wakes_per_day or 0
-        tally = await fetch_tally(tx, agent, self._clock.now(), place=ChainPosition(), fleet_wakes_most=fleet_most)
+        limits, max_fleet_wakes = agent.coordination.wake_guardrails, self._fleet_wakes_per_day or 0
+        tally = await fetch_tally(tx, agent, self._clock.now(), place=ChainPosition(), fleet_wakes_most=max_fleet_wakes)
         budgets = (
             ("wakes_today", tally.wakes_today, "max_wakes_per_day", limits.max_wakes_per_day),
             (
@@ -262,7 +260,7 @@ def _first_of_each(events: Sequence[Event]) -> Collection[Event]:
     """Return possible alerts: one pulse and one wake event per agent, since only its present state is reported."""
     first_events: dict[object, Event] = {}
     for event in events:
-        is_alert = event.type in _TOLD
+        is_alert = event.type in _REPORTED
         failed = event.type is EventType.PULSE and event.data.get("status") in _FAILED
         admitted = event.type is EventType.WAKE and event.data.get("decision") == Decision.ADMITTED.value
         if is_alert or failed or admitted:

@@ -17,13 +17,12 @@ from circadia.records.coordination import (
     build_coordination,
     flatten_coordination,
 )
-from circadia.records.event import EventType
-from circadia.records.event_data import CoordinationUpdate
+from circadia.records.event import CoordinationUpdate, EventType
 from circadia.records.schedule import check_blackouts, load_zone
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 from circadia.suggestions import did_you_mean
-from circadia.wake.pulse.transitions import PulseService
+from circadia.wake.pulse_service import PulseService
 from circadia.wake.routines import RoutineService
 
 

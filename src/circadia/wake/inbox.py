@@ -8,12 +8,12 @@ from typing import Final, Literal
 
 from circadia.agents.chains import ChainPosition, fetch_place
 from circadia.agents.directory import find_agent_by_reference, hold_agents
+from circadia.agents.threads import require_content
 from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import AgentId, IdSource, MessageId, ThreadId
 from circadia.records.agent import Agent
-from circadia.records.event import EventType
-from circadia.records.event_data import DeliveryUpdate, DirectMessage, EventData
+from circadia.records.event import DeliveryUpdate, DirectMessage, EventData, EventType
 from circadia.records.message import Delivery, DeliveryState, Message, MessageType, Priority
 from circadia.records.principal import Principal
 from circadia.records.session import Session
@@ -75,7 +75,7 @@ class Inbox:
         """Drop the known threads."""
         self._directs.clear()
 
-    async def send(self, tx: Tx, principal: Principal, home: Session, letter: OutgoingMessage) -> MessageReceipt:
+    async def send(self, tx: Tx, principal: Principal, session: Session, outgoing: OutgoingMessage) -> MessageReceipt:
         """Store the message with its wake request; return the first result if the key was used before.
 
         Raises:
@@ -84,21 +84,24 @@ class Inbox:
             Forbidden: the sender may not reach it, or may not override.
             Conflict: the agent is disabled, or the key belongs to another message.
         """
-        self._require_sendable(letter)
-        if letter.override is not None and not principal.is_operator:
+        require_content(outgoing.content, self._max_characters)
+        if outgoing.key is not None and not 0 < len(outgoing.key) <= MAX_KEY_CHARACTERS:
+            raise InvalidRequest(f"an idempotency key has 1 to {MAX_KEY_CHARACTERS} characters")
+        if outgoing.override is not None and not principal.is_operator:
             raise Forbidden("only the operator lets a wake pass its guardrails; leave `override` out")
-        key = self._key(principal, letter.key)
-        await hold_agents(tx, principal, home, [letter.to], *([] if key is None else [request_key(key)]))
-        target = await find_agent_by_reference(tx, principal, home, letter.to)
+        sender_id = principal.agent.id if principal.agent else principal.name
+        key = None if outgoing.key is None else f"{sender_id} {outgoing.key}"
+        await hold_agents(tx, principal, session, [outgoing.to], *([] if key is None else [request_key(key)]))
+        target = await find_agent_by_reference(tx, principal, session, outgoing.to)
         self._require_reader(principal, target)
         known = await tx.messages.get_by_key(key) if key is not None else None
         place = await fetch_place(tx, principal)
         if known is not None:
-            return await self._find_repeated(tx, target, letter, place, known)
-        message = await self._store_message(tx, principal, target, letter, place, key)
+            return await self._find_repeated(tx, target, outgoing, place, known)
+        message = await self._store_message(tx, principal, target, outgoing, place, key)
         wake, counts = None, None
-        if letter.wake is not None or (letter.priority in _WAKING and target.coordination.wake_on_high_priority):
-            ask = self._build_ask(principal, target, letter, message, place, key)
+        if outgoing.wake is not None or (outgoing.priority in _WAKING and target.coordination.wake_on_high_priority):
+            ask = self._build_ask(principal, target, outgoing, message, place, key)
             wake, counts = await self._requests.request(tx, ask)
         return MessageReceipt(message=message, to=target, place=place, wake=wake, counts=counts)
 
@@ -193,16 +196,6 @@ class Inbox:
             raise Conflict(f"message {message_id!r} is {states}; only a dead letter of a present agent is requeued")
         return agents, wakes
 
-    def _require_sendable(self, letter: OutgoingMessage) -> None:
-        if not letter.content.strip():
-            raise InvalidRequest("a message needs content")
-        if len(letter.content) > self._max_characters:
-            raise InvalidRequest(
-                f"a message may have {self._max_characters} characters, this one has {len(letter.content)}"
-            )
-        if letter.key is not None and not 0 < len(letter.key) <= MAX_KEY_CHARACTERS:
-            raise InvalidRequest(f"an idempotency key has 1 to {MAX_KEY_CHARACTERS} characters")
-
     def _require_reader(self, principal: Principal, target: Agent) -> None:
         if principal.agent is not None and principal.agent.id == target.id:
             raise InvalidRequest(f"{target.reference!r} may not send a message to itself")
@@ -210,39 +203,34 @@ class Inbox:
             raise Conflict(f"{target.reference!r} is disabled; the operator can enable it")
 
     async def _find_repeated(
-        self, tx: Tx, target: Agent, letter: OutgoingMessage, place: ChainPosition, known: Message
+        self, tx: Tx, target: Agent, outgoing: OutgoingMessage, place: ChainPosition, known: Message
     ) -> MessageReceipt:
         """Return the result that is stored under the key (WAKE-03)."""
         wake = None if known.key is None else await tx.wakes.get_by_key(known.key)
         same = (
-            known.content == letter.content
-            and known.type is letter.type
-            and known.priority is _priority(letter)
-            and known.reply_to == letter.reply_to
-            and (letter.wake is None if wake is None else wake.reason == _reason(letter))
-            and (wake is None or matches_override(wake, override=letter.override is not None))
+            known.content == outgoing.content
+            and known.type is outgoing.type
+            and known.priority is _priority(outgoing)
+            and known.reply_to == outgoing.reply_to
+            and (outgoing.wake is None if wake is None else wake.reason == _reason(outgoing))
+            and (wake is None or matches_override(wake, override=outgoing.override is not None))
             and await tx.deliveries.get(target.id, known.id) is not None
         )
         if not same:
-            raise Conflict(f"the key {letter.key!r} belongs to another message or wake reason; use a new key")
+            raise Conflict(f"the key {outgoing.key!r} belongs to another message or wake reason; use a new key")
         return MessageReceipt(message=known, to=target, place=place, wake=wake)
-
-    def _key(self, principal: Principal, key: str | None) -> str | None:
-        if key is None:
-            return None
-        return f"{principal.agent.id if principal.agent else principal.name} {key}"
 
     async def _store_message(
         self,
         tx: Tx,
         principal: Principal,
         target: Agent,
-        letter: OutgoingMessage,
+        outgoing: OutgoingMessage,
         place: ChainPosition,
         key: str | None,
     ) -> Message:
-        if letter.reply_to is not None:
-            await self._require_answerable(tx, principal, letter.reply_to)
+        if outgoing.reply_to is not None:
+            await self._require_answerable(tx, principal, outgoing.reply_to)
         message_id = MessageId(self._ids.new("msg"))
         message = Message(
             id=message_id,
@@ -250,12 +238,12 @@ class Inbox:
             thread_id=await self._ensure_direct_thread(tx, target),
             session_id=target.session_id,
             sender_id=principal.agent.id if principal.agent else None,
-            sender=letter.sender or principal.name,
-            content=letter.content,
+            sender=outgoing.sender or principal.name,
+            content=outgoing.content,
             at=self._clock.now(),
-            type=letter.type,
-            priority=_priority(letter),
-            reply_to=letter.reply_to,
+            type=outgoing.type,
+            priority=_priority(outgoing),
+            reply_to=outgoing.reply_to,
             key=key,
             root_id=place.root_id or message_id,
             parent_id=place.parent_id,
@@ -289,23 +277,23 @@ class Inbox:
         self,
         principal: Principal,
         target: Agent,
-        letter: OutgoingMessage,
+        outgoing: OutgoingMessage,
         message: Message,
         place: ChainPosition,
         key: str | None,
     ) -> NewWake:
         return NewWake(
             target=target,
-            source=WakeSource.PERSON if principal.is_operator and letter.sender is None else WakeSource.AGENT,
+            source=WakeSource.PERSON if principal.is_operator and outgoing.sender is None else WakeSource.AGENT,
             sender=principal.agent,
-            by=letter.sender or principal.name,
-            reason=_reason(letter),
+            by=outgoing.sender or principal.name,
+            reason=_reason(outgoing),
             priority=message.priority,
             message_id=message.id,
             message_root=message.root_id,
             place=place,
             key=key,
-            overridden_by=None if letter.override is None else f"{principal.name}: {letter.override}",
+            overridden_by=None if outgoing.override is None else f"{principal.name}: {outgoing.override}",
         )
 
     async def _ensure_direct_thread(self, tx: Tx, target: Agent) -> ThreadId:
@@ -353,12 +341,12 @@ class Inbox:
         self._events.signal(tx, "delivery", agent_id)
 
 
-def _priority(letter: OutgoingMessage) -> Priority:
-    return Priority.URGENT if letter.wake is not None else letter.priority
+def _priority(outgoing: OutgoingMessage) -> Priority:
+    return Priority.URGENT if outgoing.wake is not None else outgoing.priority
 
 
-def _reason(letter: OutgoingMessage) -> str:
-    return f"{letter.priority.value} message" if letter.wake is None else letter.wake.value
+def _reason(outgoing: OutgoingMessage) -> str:
+    return f"{outgoing.priority.value} message" if outgoing.wake is None else outgoing.wake.value
 
 
 def delivery_status(delivery: Delivery) -> str:

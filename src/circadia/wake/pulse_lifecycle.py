@@ -10,9 +10,9 @@ from circadia.ids import AgentId, IdSource, PulseId
 from circadia.jobs.leased_jobs import fetch_claimed
 from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT
-from circadia.records.event import EventType
-from circadia.records.event_data import PulseChange
+from circadia.records.event import EventType, PulseChange
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseKind, PulseStatus
+from circadia.records.wake import Wake
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 
@@ -72,12 +72,10 @@ class PulseLifecycle:
         by: str,
         reason: str,
         running: bool,
-        root_id: str | None = None,
-        depth: int = 0,
+        wake: Wake | None,
         timeout_seconds: float | None = None,
-        **more: Any,
     ) -> Pulse:
-        """Create a pulse, running or pending; without a root it starts a chain."""
+        """Create a pulse, running or pending; without a wake it starts a chain."""
         now = self._clock.now()
         pulse_id = PulseId(self._ids.new("pls"))
         pulse = Pulse(
@@ -93,9 +91,10 @@ class PulseLifecycle:
             created_at=now,
             started_at=now if running else None,
             timeout_seconds=timeout_seconds,
-            root_id=root_id or pulse_id,
-            depth=depth,
-            **more,
+            root_id=wake.root_id if wake else pulse_id,
+            depth=wake.depth if wake else 0,
+            wake_id=wake and wake.id,
+            routine=wake and wake.routine,
         )
         await tx.pulses.add(pulse)
         self._track_running(tx, pulse)

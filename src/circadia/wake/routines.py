@@ -9,15 +9,13 @@ from circadia.errors import Conflict, InvalidRequest
 from circadia.ids import IdSource, RoutineId
 from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT, Setting, SettingSource
-from circadia.records.event import EventType
-from circadia.records.event_data import RoutineAlert, RoutineOutcome, RoutineUpdate
+from circadia.records.event import EventType, RoutineAlert, RoutineOutcome, RoutineUpdate
 from circadia.records.message import Priority
 from circadia.records.schedule import MAX_SPREAD_SECONDS, Recurrence, Routine, RoutineSpec
 from circadia.records.wake import Decision, Wake, WakeSource
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
-from circadia.wake.admission.idleness import find_idle_reason
-from circadia.wake.admission.requests import WakeRequests
+from circadia.wake.admission.requests import WakeRequests, find_idle_reason
 from circadia.wake.scheduling.planning import (
     SET_BACK,
     RoutineAction,
@@ -30,7 +28,7 @@ from circadia.wake.wake_rows import NewWake
 
 HEARTBEAT: Final = "heartbeat"
 """Default routine of a launched agent: it runs only if messages wait."""
-MOST_ROUTINES: Final = 100
+MAX_ROUTINES: Final = 100
 """Limit per agent."""
 FILE_ROUTINES: Final = "routines"
 """Key in an agent's settings that holds the routines of the file as last read."""
@@ -48,8 +46,8 @@ class RoutineService:
         names = [spec.name for spec in specs]
         if len(set(names)) != len(names):
             raise InvalidRequest("two routines have the same name; give each its own name")
-        if len(specs) > MOST_ROUTINES:
-            raise InvalidRequest(f"an agent may have {MOST_ROUTINES} routines, got {len(specs)}")
+        if len(specs) > MAX_ROUTINES:
+            raise InvalidRequest(f"an agent may have {MAX_ROUTINES} routines, got {len(specs)}")
         specs = specs or _heartbeat_specs(agent)
         names = [spec.name for spec in specs]
         now = self._clock.now()

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from circadia.wake.admission.requests import WakeRequests
 from circadia.wake.coordination import Coordinations
 from circadia.wake.inbox import Inbox
-from circadia.wake.pulse.reports import PulseReports
-from circadia.wake.pulse.transitions import PulseService
+from circadia.wake.launchers.webhook import PulseReports
 from circadia.wake.pulse_lifecycle import PulseLifecycle
+from circadia.wake.pulse_service import PulseService
 from circadia.wake.routines import RoutineService
 from circadia.wake.sleep_changes import SleepChanges
 from circadia.wake.sleep_control import SleepControl
-from circadia.wake.thread_events import ThreadEventHandler
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,5 +23,4 @@ class WakeServices:
     pulses: PulseService
     routines: RoutineService
     coordinations: Coordinations
-    thread_events: ThreadEventHandler
     reports: PulseReports

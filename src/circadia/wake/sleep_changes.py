@@ -9,8 +9,7 @@ from circadia.errors import TargetGone
 from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent, Cause, WakeEvent
 from circadia.records.coordination import RESIDENT
-from circadia.records.event import EventType
-from circadia.records.event_data import SleepChange
+from circadia.records.event import EventType, SleepChange
 from circadia.records.message import Delivery
 from circadia.records.pulse import Pulse, PulseKind, PulseStatus
 from circadia.records.wake import Wake
@@ -28,13 +27,13 @@ class SleepChanges:
         self._events = events
         self._pulses = pulses
         self._wakes = wakes
-        self._draining = False
+        self.is_draining = False
         self.close_gate: Callable[[Tx, Agent], Awaitable[None]] | None = None
         """Closes the gate of an agent that falls asleep, and records earlier calls; it gets the agent's new row."""
 
     def drain(self) -> None:
         """Open no gate any more, except for a pulse that has begun: the server is stopping (WAKE-55)."""
-        self._draining = True
+        self.is_draining = True
 
     async def change_sleep(
         self,
@@ -61,7 +60,7 @@ class SleepChanges:
             return None
         if agent.asleep == asleep:
             return agent
-        if self._draining and not asleep and cause is not Cause.PULSE:
+        if self.is_draining and not asleep and cause is not Cause.PULSE:
             raise TargetGone(f"{agent.reference!r} is not woken: the server is stopping; send it again")
         now = self._clock.now()
         changed = replace(agent, asleep=asleep, generation=agent.generation + 1, since=now, cause=cause, actor=actor)
@@ -93,10 +92,10 @@ class SleepChanges:
             for pulse in pulses:
                 await self._pulses.move(tx, pulse, PulseStatus.SUCCEEDED, detail=f"fell asleep ({agent.actor})")
         elif not pulses:
+            reason = agent.cause.value
             return await self._pulses.add(
-                tx, agent, kind=PulseKind.GATE, by=agent.actor, reason=agent.cause.value, running=True,
-                root_id=wake and wake.root_id, depth=wake.depth if wake else 0, wake_id=wake and wake.id,
-            )  # fmt: skip
+                tx, agent, kind=PulseKind.GATE, by=agent.actor, reason=reason, running=True, wake=wake
+            )
         return pulses[-1] if pulses else None
 
     async def _rouse(self, tx: Tx, agent: Agent) -> Agent:
@@ -107,7 +106,7 @@ class SleepChanges:
         await tx.deliveries.mark_noticed(agent.id, [delivery.message.id for delivery in missed])
         event, coordination = WakeEvent.MENTIONED, agent.coordination
         asks = [build_thread_wake(agent, event, delivery.message, by=delivery.message.sender) for delivery in missed]
-        if coordination.launcher == RESIDENT and not coordination.guard_thread_events and not self._draining:
+        if coordination.launcher == RESIDENT and not coordination.guard_thread_events and not self.is_draining:
             actor = f"{event.value} by {asks[0].by}"
             woken = await self.change_sleep(tx, agent.id, asleep=False, cause=Cause.EVENT, actor=actor, wake=asks[0])
             return woken or agent

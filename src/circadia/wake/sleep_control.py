@@ -1,15 +1,15 @@
-"""Sleep and wakes that somebody asks for: a person, or an agent that may (GATE-31, WAKE-87)."""
+"""Sleep and wakes that somebody asks for, and what a thread's events do to sleep (GATE-31, WAKE-07, WAKE-87)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from circadia.agents.chains import fetch_place
+from circadia.agents.chains import fetch_agent_place, fetch_place
 from circadia.errors import Conflict
 from circadia.ids import PulseId
-from circadia.records.agent import Agent, Cause
+from circadia.records.agent import Agent, Cause, SleepEvent, WakeEvent
 from circadia.records.coordination import RESIDENT
-from circadia.records.message import Delivery
+from circadia.records.message import Delivery, Message
 from circadia.records.principal import Principal
 from circadia.records.pulse import PulseStatus
 from circadia.records.wake import WakeSource
@@ -17,7 +17,7 @@ from circadia.stores.base import Tx
 from circadia.wake.admission.requests import WakeRequests
 from circadia.wake.pulse_lifecycle import find_launched_run
 from circadia.wake.sleep_changes import SleepChanges
-from circadia.wake.wake_rows import NewWake
+from circadia.wake.wake_rows import NewWake, build_thread_wake
 
 BY_HAND: Final = "woken by hand"
 """Reason of a pulse that a wake by name starts."""
@@ -33,7 +33,10 @@ class SleepOutcome:
 
 
 class SleepControl:
-    """Puts agents to sleep and wakes them: it opens a gate, or starts a pulse of an agent that must be launched."""
+    """Puts agents to sleep and wakes them: it opens a gate, or starts a pulse of an agent that must be launched.
+
+    It listens to the events of threads.
+    """
 
     def __init__(self, sleep: SleepChanges, requests: WakeRequests) -> None:
         self._sleep = sleep
@@ -72,6 +75,41 @@ class SleepControl:
             ask = replace(ask, overridden_by=f"{principal.name}: {BY_HAND}")
         wake = await self._requests.ask(tx, ask)
         return SleepOutcome(agent=agent, pulse_id=wake.pulse_id)
+
+    async def on_event(
+        self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str, message: Message | None = None
+    ) -> None:
+        """Change the sleep state at once, or ask for a wake if the event is guarded (WAKE-07).
+
+        For an agent that must be launched, an open gate has no effect, so the event requests a pulse whatever the
+        policy says (WAKE-56). While the server stops it becomes a waiting request too (WAKE-55).
+        """
+        guarded = agent.coordination.guard_thread_events
+        launched = agent.coordination.launcher != RESIDENT
+        actor = f"{event.value} by {by}"
+        if isinstance(event, SleepEvent):
+            if event in agent.sleep_events:
+                await self._sleep.change_sleep(tx, agent.id, asleep=True, cause=Cause.EVENT, actor=actor)
+            return
+        if event not in agent.wake_events:
+            return
+        ask = build_thread_wake(agent, event, message, by=by)
+        if not (guarded or launched or self._sleep.is_draining):
+            await self._sleep.change_sleep(tx, agent.id, asleep=False, cause=Cause.EVENT, actor=actor, wake=ask)
+            return
+        present = await tx.agents.get(agent.id)
+        if present is None or not present.asleep:
+            return
+        sender = await self._find_sender(tx, by) if guarded else None  # an unguarded event counts against nobody
+        if sender is not None:
+            ask = replace(ask, sender=sender, place=await fetch_agent_place(tx, sender))
+        await self._requests.ask(tx, replace(ask, target=present))
+
+    async def _find_sender(self, tx: Tx, by: str) -> Agent | None:
+        """Return the agent that caused the event, or None for a person."""
+        session_name, colon, name = by.rpartition(":")
+        session = await tx.sessions.get_by_name(session_name if colon else "default")
+        return None if session is None else await tx.agents.get_by_name(session.id, name)
 
 
 async def _build_ask(tx: Tx, principal: Principal, target: Agent) -> NewWake:

@@ -7,8 +7,7 @@ from circadia.agents.chains import NOWHERE, ChainPosition
 from circadia.clock import Clock
 from circadia.ids import AgentId, IdSource, MessageId, PulseId, WakeId
 from circadia.records.agent import Agent, WakeEvent
-from circadia.records.event import EventType
-from circadia.records.event_data import WakeVerdict
+from circadia.records.event import EventType, WakeVerdict
 from circadia.records.message import Message, Priority
 from circadia.records.wake import Decision, Wake, WakeSource
 from circadia.stores.base import Tx

@@ -10,7 +10,6 @@ never both end a pulse.
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
@@ -19,24 +18,46 @@ from typing import Final, TypeVar
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, Conflict, StorageUnavailable
 from circadia.ids import AgentId, PulseId
-from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.leased_jobs import LeasedJobs
+from circadia.jobs.loops import DueWatch
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
 from circadia.records.schedule import Routine
 from circadia.records.wake import Decision, Wake
 from circadia.stores.base import Tx
 from circadia.stores.locks import agent_key
 from circadia.wake.admission.requests import AGEING_SECONDS, FLEET
-from circadia.wake.pulse.attempts import Attempt, WorkerParts
-from circadia.wake.pulse.startable import StartablePulses
-from circadia.wake.pulse.transitions import LeasedPulse
-
-_logger = logging.getLogger(__name__)
+from circadia.wake.pulse_attempts import Attempt, WorkerContext
+from circadia.wake.pulse_service import LeasedPulse
 
 T = TypeVar("T")
 
-_CAME_TO_NOTHING: Final = (Decision.REFUSED, Decision.EXPIRED, Decision.CANCELLED)
+_ENDED_WITHOUT_PULSE: Final = (Decision.REFUSED, Decision.EXPIRED, Decision.CANCELLED)
 AT_ONCE: Final = 100
+
+
+class StartablePulses:
+    """The rows of pulses as `LeasedJobs` sees them. A pulse of another launcher stays for a process that has it."""
+
+    def __init__(self, tx: Tx, launchers: Collection[str]) -> None:
+        self._rows = tx.pulses
+        self._launchers = launchers
+
+    async def get(self, pulse_id: PulseId) -> Pulse | None:
+        return await self._rows.get(pulse_id)
+
+    async def has_startable(self, now: datetime) -> bool:
+        return await self._rows.has_startable(now, self._launchers)
+
+    async def claim(
+        self, owner: str, *, now: datetime, until: datetime, limit: int, since: datetime | None = None
+    ) -> Sequence[Pulse]:
+        return await self._rows.claim(owner, self._launchers, now=now, until=until, limit=limit, since=since)
+
+    async def find_claimed(self) -> Sequence[Pulse]:
+        return await self._rows.find_claimed()
+
+    async def renew_leases(self, owner: str, until: datetime) -> None:
+        await self._rows.renew_leases(owner, until)
 
 
 class WakeWorker:
@@ -45,7 +66,7 @@ class WakeWorker:
     def __init__(
         self,
         clock: Clock,
-        parts: WorkerParts,
+        context: WorkerContext,
         *,
         owner: str,
         alone: bool,
@@ -54,11 +75,12 @@ class WakeWorker:
     ) -> None:
         """`leads` tells whether this process does what one at a time does: all but running pulses."""
         self._clock = clock
-        self._parts = parts
+        self._context = context
+        self._wakes = context.wakes
         self._owner = owner
         self._alone = alone
         self._leads = leads
-        self._due = due or DueWatch(clock, parts.store, launchers=parts.launchers)
+        self._due = due or DueWatch(clock, context.store, launchers=context.launchers)
         self._led = False
         self._rung: set[Callable[[], Awaitable[None]]] = set()
         self._ended: set[AgentId] = set()
@@ -67,11 +89,11 @@ class WakeWorker:
         self._clearing: set[asyncio.Task[None]] = set()
         self._jobs = LeasedJobs[Pulse](
             clock,
-            parts.store,
-            lambda tx: StartablePulses(tx, parts.launchers),
+            context.store,
+            lambda tx: StartablePulses(tx, context.launchers),
             self._put_back,
-            self._hold_agents,
-            self._fail,
+            lambda tx, pulse: context.wakes.pulses.hold_agents(tx, pulse.id),
+            lambda tx, pulse, detail: context.wakes.pulses.end(tx, pulse, PulseStatus.FAILED, detail),
             name="the wake worker",
             owner=owner,
             alone=alone,
@@ -83,7 +105,7 @@ class WakeWorker:
             ("coordination", self._on_agent_changed),
             ("sleep", self._on_agent_moved),
         ):
-            parts.signals.listen(topic, handler)
+            context.signals.listen(topic, handler)
 
     async def run(self) -> None:
         """Work until cancelled; log a failing step and try it again."""
@@ -134,7 +156,7 @@ class WakeWorker:
 
         Without `seconds` there is no limit.
         """
-        self._parts.requests.drain()
+        self._wakes.requests.drain()
         await self._jobs.drain(seconds)
         await asyncio.gather(*self._clearing, return_exceptions=True)
 
@@ -195,29 +217,23 @@ class WakeWorker:
 
         The clock may also have been set while no process ran, so a start checks routines in any case.
         """
-        was_set = self._parts.rows.has_clock_jumped()
+        was_set = self._wakes.rows.has_clock_jumped()
         if was_set or self._look_at_all:
-            async with self._parts.store.begin_read() as tx:
-                ahead = await self._parts.routines.fetch_planned_ahead(tx)
+            async with self._context.store.begin_read() as tx:
+                ahead = await self._wakes.routines.fetch_planned_ahead(tx)
             await self._run_each(self._replan, ahead)
         if was_set:
-            async with self._parts.store.begin_write() as tx:
-                await self._parts.rows.shift_open_pulses(tx, of_all=self._alone)
+            async with self._context.store.begin_write() as tx:
+                await self._wakes.rows.shift_open_pulses(tx, of_all=self._alone)
             self._clock_set, self._look_at_all = not self._alone, True
 
     async def _replan(self, routine: Routine) -> None:
-        async with self._parts.store.begin_write() as tx:
-            await self._parts.routines.replan(tx, routine)
-
-    async def _hold_agents(self, tx: Tx, pulse: Pulse) -> None:
-        await self._parts.pulses.hold_agents(tx, pulse.id)
+        async with self._context.store.begin_write() as tx:
+            await self._wakes.routines.replan(tx, routine)
 
     async def _put_back(self, tx: Tx, pulse: Pulse) -> None:
-        await self._parts.pulses.requeue(tx, pulse, "its process died", died=True)
+        await self._wakes.pulses.requeue(tx, pulse, "its process died", died=True)
         tx.after_commit(lambda: self._start_clearing(pulse))
-
-    async def _fail(self, tx: Tx, pulse: Pulse, detail: str) -> Pulse:
-        return await self._parts.pulses.end(tx, pulse, PulseStatus.FAILED, detail)
 
     def _start_clearing(self, pulse: Pulse) -> None:
         clearing = asyncio.create_task(self._clear(pulse))
@@ -226,22 +242,22 @@ class WakeWorker:
 
     async def _clear(self, pulse: Pulse) -> None:
         """Kill at once what a dead process left running: the next attempt comes later, or never."""
-        launcher = self._parts.launchers.get(pulse.launcher)
+        launcher = self._context.launchers.get(pulse.launcher)
         if launcher is not None:
             await self._jobs.run_guarded(lambda: launcher.clear(pulse.id, below_epoch=pulse.epoch + 1))
 
     async def _time_out(self) -> None:
-        if self._parts.rows.has_clock_jumped() or self._clock_set:
+        if self._wakes.rows.has_clock_jumped() or self._clock_set:
             self._clock_set = False  # other processes have yet to shift their own pulses
             return
-        async with self._parts.store.begin_read() as tx:
+        async with self._context.store.begin_read() as tx:
             overdue = await tx.pulses.find_overdue(self._clock.now())
         await self._run_each(self._time_out_pulse, overdue)
 
     async def _time_out_pulse(self, pulse: Pulse) -> None:
         with suppress(Conflict):
-            async with self._parts.store.begin_write() as tx:
-                await self._parts.pulses.time_out(tx, pulse)
+            async with self._context.store.begin_write() as tx:
+                await self._wakes.pulses.time_out(tx, pulse)
 
     async def _reconsider(self) -> None:
         """Decide again the wakes that are due, and those that wait for an ended pulse or a fleet slot."""
@@ -250,7 +266,7 @@ class WakeWorker:
         everything, ended, now = self._look_at_all, self._ended, self._clock.now()
         self._ended = set()
         try:
-            async with self._parts.store.begin_read() as tx:
+            async with self._context.store.begin_read() as tx:
                 due = list(
                     await tx.wakes.find_due_agents(now, ageing_seconds=AGEING_SECONDS, of=None if everything else ended)
                 )
@@ -279,16 +295,16 @@ class WakeWorker:
 
     async def _decide_deferred(self, agent_id: AgentId, held: Set[AgentId]) -> Set[AgentId]:
         """Decide an agent's deferred wakes by the held senders; if others have come, only return who they are."""
-        async with self._parts.store.begin_write(*map(agent_key, held)) as tx:
+        async with self._context.store.begin_write(*map(agent_key, held)) as tx:
             agent, wakes = await tx.agents.get(agent_id), await tx.wakes.find_deferred(agent_id)
             newcomers = {wake.sender_id for wake in wakes if wake.sender_id} - held
             if newcomers:  # their keys would come out of order
                 return newcomers
-            for wake in await self._parts.requests.reconsider(tx, agent, wakes):
-                if wake.decision in _CAME_TO_NOTHING and wake.sender_id is not None:
+            for wake in await self._wakes.requests.reconsider(tx, agent, wakes):
+                if wake.decision in _ENDED_WITHOUT_PULSE and wake.sender_id is not None:
                     await self._notify_sender(tx, wake, wake.sender_id)
-                if agent is not None and wake.decision in _CAME_TO_NOTHING:
-                    await self._parts.routines.record_skip(tx, agent, wake)
+                if agent is not None and wake.decision in _ENDED_WITHOUT_PULSE:
+                    await self._wakes.routines.record_skip(tx, agent, wake)
         return frozenset()
 
     async def _notify_sender(self, tx: Tx, wake: Wake, sender_id: AgentId) -> None:
@@ -299,14 +315,14 @@ class WakeWorker:
             is_dropped = wake.message_id is None or wake.decision is Decision.CANCELLED
             hint = "" if is_dropped else " Its message is in the inbox there."
             text = f"Your wake of {wake.agent} ({wake.reason}) {what}.{hint}"
-            await self._parts.inbox.notify(tx, sender, text, root_id=wake.root_id)
+            await self._wakes.inbox.notify(tx, sender, text, root_id=wake.root_id)
 
     async def _fire(self) -> None:
         self._next_at = None
         if self._jobs.draining:
             return
         now = self._clock.now()
-        async with self._parts.store.begin_read() as tx:
+        async with self._context.store.begin_read() as tx:
             due = await tx.routines.find_due(now, limit=AT_ONCE)
             self._next_at = await tx.routines.next_due_time(now)
         if await self._run_each(self._fire_routine, due) and len(due) == AT_ONCE:
@@ -314,8 +330,8 @@ class WakeWorker:
 
     async def _fire_routine(self, routine: Routine) -> None:
         with suppress(Conflict):
-            async with self._parts.store.begin_write() as tx:
-                await self._parts.routines.fire(tx, routine)
+            async with self._context.store.begin_write() as tx:
+                await self._wakes.routines.fire(tx, routine)
 
     async def _start(self) -> None:
         if self._jobs.draining:
@@ -330,13 +346,13 @@ class WakeWorker:
 
     async def _start_pulse(self, pulse: Pulse) -> None:
         try:
-            async with self._parts.store.begin_write(agent_key(pulse.agent_id)) as tx:
+            async with self._context.store.begin_write(agent_key(pulse.agent_id)) as tx:
                 if self._jobs.draining:
                     return
-                leased = await self._parts.pulses.take(tx, pulse)
+                leased = await self._wakes.pulses.take(tx, pulse)
             if leased is None:
-                async with self._parts.store.begin_write() as tx:
-                    await self._parts.pulses.end_void(tx, pulse)
+                async with self._context.store.begin_write() as tx:
+                    await self._wakes.pulses.end_void(tx, pulse)
                 return
         except Conflict:
             return  # another process was first
@@ -345,8 +361,8 @@ class WakeWorker:
             return
         self._jobs.start(pulse.id, self._run(leased))
 
-    async def _run(self, taken: LeasedPulse) -> None:
-        attempt = Attempt(self._parts, taken, self._parts.launchers[taken.pulse.launcher])
+    async def _run(self, leased: LeasedPulse) -> None:
+        attempt = Attempt(self._context, leased, self._context.launchers[leased.pulse.launcher])
         try:
             status, detail = await attempt.run()
         except asyncio.CancelledError:
@@ -355,20 +371,20 @@ class WakeWorker:
         except StorageUnavailable as error:
             await asyncio.shield(self._requeue_interrupted(attempt.pulse, error.message))
             return
-        await asyncio.shield(self._end(taken, attempt.pulse, status, detail))
+        await asyncio.shield(self._end(leased, attempt.pulse, status, detail))
 
     async def _requeue_interrupted(self, pulse: Pulse, detail: str, *, stopped: bool = False) -> None:
         """Put the pulse back, unless its end or the loss of its lease was the interruption."""
 
         async def requeue(tx: Tx, present: Pulse) -> Pulse:
-            return await self._parts.pulses.requeue(tx, present, detail, stopped=stopped)
+            return await self._wakes.pulses.requeue(tx, present, detail, stopped=stopped)
 
         await self._jobs.write_result(pulse, requeue, at_once=stopped)
 
-    async def _end(self, taken: LeasedPulse, pulse: Pulse, status: PulseStatus, detail: str) -> None:
+    async def _end(self, leased: LeasedPulse, pulse: Pulse, status: PulseStatus, detail: str) -> None:
         async def end(tx: Tx, present: Pulse) -> Pulse:
             if status is PulseStatus.SUCCEEDED and present.status is PulseStatus.STARTING:
-                present = await self._parts.pulses.mark_started(tx, present)  # its launcher did not report the start
-            return await self._parts.pulses.end(tx, present, status, detail)
+                present = await self._wakes.pulses.mark_started(tx, present)  # its launcher did not report the start
+            return await self._wakes.pulses.end(tx, present, status, detail)
 
-        await self._jobs.write_result(pulse, end, keys=taken.keys)
+        await self._jobs.write_result(pulse, end, keys=leased.keys)

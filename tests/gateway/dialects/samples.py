@@ -6,8 +6,11 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from circadia.gateway.dialects.base import Dialect, Meter
+from circadia.errors import InvalidRequest
+from circadia.gateway.dialects.base import Dialect
+from circadia.gateway.dialects.meters import Meter
 from circadia.gateway.dialects.registry import build_dialects
+from circadia.gateway.payload.options import add_usage_option, find_missing_usage
 
 OPENAI = build_dialects("openai")
 ANTHROPIC = build_dialects("anthropic")
@@ -23,6 +26,23 @@ ALL: Sequence[Dialect] = (*OPENAI.values(), ANTHROPIC["plain"])
 def body(value: object) -> bytes:
     """The bytes that the Python SDKs send."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def with_line(dialect: Dialect, content: bytes, line: str) -> bytes:
+    """The body with the line at the end of its prompt, as a held call gets it; unchanged without a known prompt."""
+    prompt = dialect.prompt(content)
+    return content if prompt is None else prompt.with_line(line)
+
+
+def with_usage(dialect: Dialect, content: bytes) -> bytes | None:
+    """The body with a request for usage in its stream; None if it is no request, or has nothing to add."""
+    try:
+        request = dialect.load(content)
+        is_asked = dialect in (CHAT, COMPLETIONS)  # for these, whatever else the request lacks
+        missing = find_missing_usage(request) if is_asked else dialect.read_request(request, content).missing_usage
+    except InvalidRequest:
+        return None
+    return None if missing is None else add_usage_option(content, missing)
 
 
 def sse(*frames: object, end: str = "\n", named: bool = False, done: bool = False) -> bytes:

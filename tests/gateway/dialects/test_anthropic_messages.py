@@ -16,6 +16,8 @@ from tests.gateway.dialects.samples import (
     bytewise,
     run,
     sse,
+    with_line,
+    with_usage,
 )
 
 USER = {"role": "user", "content": "Hi"}
@@ -131,11 +133,11 @@ def test_tool_results_nested_in_tool_results_are_no_trap() -> None:
     ],
 )
 def test_the_line_goes_after_tool_results_and_cache_marks_of_the_last_user_message(before: str, after: str) -> None:
-    assert MESSAGES.with_line(before.encode(), "LINE") == after.encode()
+    assert with_line(MESSAGES, before.encode(), "LINE") == after.encode()
 
 
 def test_usage_need_not_be_asked_for() -> None:
-    assert MESSAGES.with_usage(request_of(USER, stream=True)) is None
+    assert with_usage(MESSAGES, request_of(USER, stream=True)) is None
 
 
 @pytest.mark.spec("GATE-64")
@@ -195,7 +197,6 @@ def test_counting_tokens_is_no_turn_and_writes_nothing() -> None:
     read = COUNT_TOKENS.parse_request(request)
     assert (read.turn, read.output_limit, read.model) == (False, 0, "claude-sonnet-4-5")
     assert read.chain == MESSAGES.parse_request(request).chain, "it is counted as a part of its conversation"
-    assert COUNT_TOKENS.with_line(request, "LINE") == request
     meter = COUNT_TOKENS.meter(streamed=False, take_usage_out=False, chain=())
     run(meter, [b'{"input_tokens":5}'])
     assert (meter.usage, meter.complete) == (Usage(), True)

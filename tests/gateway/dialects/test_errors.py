@@ -48,7 +48,7 @@ def anthropic_client(status: int, content: bytes, kind: str = "application/json"
     ],
 )
 def test_the_openai_sdk_maps_an_error(status: int, raised: type[openai.APIStatusError], kind: str) -> None:
-    client = openai_client(status, CHAT.error(status, "a_code", "what to do"))
+    client = openai_client(status, CHAT.errors.body(status, "a_code", "what to do"))
     with pytest.raises(raised) as caught:
         client.chat.completions.create(model="m", messages=[])
     assert (caught.value.code, caught.value.type) == ("a_code", kind)
@@ -71,7 +71,7 @@ def test_the_openai_sdk_maps_an_error(status: int, raised: type[openai.APIStatus
     ],
 )
 def test_the_anthropic_sdk_maps_an_error(status: int, raised: type[anthropic.APIStatusError], kind: str) -> None:
-    client = anthropic_client(status, MESSAGES.error(status, "a_code", "what to do"))
+    client = anthropic_client(status, MESSAGES.errors.body(status, "a_code", "what to do"))
     with pytest.raises(raised) as caught:
         client.messages.create(model="m", max_tokens=1, messages=[])
     body = {"type": "error", "error": {"type": kind, "message": "what to do"}, "request_id": None}
@@ -81,7 +81,7 @@ def test_the_anthropic_sdk_maps_an_error(status: int, raised: type[anthropic.API
 @pytest.mark.spec("GATE-48", "GATE-50")
 def test_the_openai_sdk_raises_an_error_in_the_middle_of_a_chat_or_completion() -> None:
     for dialect in (CHAT, COMPLETIONS):
-        content = b": keep-alive\n\n" + dialect.error_event(503, "still_asleep", "it sleeps")
+        content = b": keep-alive\n\n" + dialect.errors.event(503, "still_asleep", "it sleeps")
         client = openai_client(200, content, "text/event-stream")
         with pytest.raises(openai.APIError) as caught:
             list(client.chat.completions.create(model="m", messages=[], stream=True))
@@ -90,7 +90,7 @@ def test_the_openai_sdk_raises_an_error_in_the_middle_of_a_chat_or_completion() 
 
 @pytest.mark.spec("GATE-48", "GATE-50")
 def test_the_openai_sdk_raises_an_error_in_the_middle_of_a_response() -> None:
-    content = b": keep-alive\n\n" + RESPONSES.error_event(503, "still_asleep", "it sleeps")
+    content = b": keep-alive\n\n" + RESPONSES.errors.event(503, "still_asleep", "it sleeps")
     client = openai_client(200, content, "text/event-stream")
     with pytest.raises(openai.APIError) as caught:
         list(client.responses.create(model="m", input="x", stream=True))
@@ -99,7 +99,7 @@ def test_the_openai_sdk_raises_an_error_in_the_middle_of_a_response() -> None:
 
 @pytest.mark.spec("GATE-48", "GATE-50")
 def test_the_anthropic_sdk_raises_an_error_in_the_middle_of_a_message() -> None:
-    content = b": keep-alive\n\n" + MESSAGES.error_event(503, "still_asleep", "it sleeps")
+    content = b": keep-alive\n\n" + MESSAGES.errors.event(503, "still_asleep", "it sleeps")
     client = anthropic_client(200, content, "text/event-stream")
     with pytest.raises(anthropic.APIError) as caught:
         list(client.messages.create(model="m", max_tokens=1, messages=[], stream=True))
@@ -108,16 +108,16 @@ def test_the_anthropic_sdk_raises_an_error_in_the_middle_of_a_message() -> None:
 
 @pytest.mark.spec("GATE-63")
 def test_a_path_of_no_known_shape_has_the_errors_of_its_upstream() -> None:
-    assert OPENAI["plain"].error(403, "c", "m") == CHAT.error(403, "c", "m")
-    assert ANTHROPIC["plain"].error(403, "c", "m") == MESSAGES.error(403, "c", "m")
-    assert OPENAI["plain"].error_event(403, "c", "m") == CHAT.error_event(403, "c", "m")
-    assert ANTHROPIC["plain"].error_event(403, "c", "m") == MESSAGES.error_event(403, "c", "m")
+    assert OPENAI["plain"].errors.body(403, "c", "m") == CHAT.errors.body(403, "c", "m")
+    assert ANTHROPIC["plain"].errors.body(403, "c", "m") == MESSAGES.errors.body(403, "c", "m")
+    assert OPENAI["plain"].errors.event(403, "c", "m") == CHAT.errors.event(403, "c", "m")
+    assert ANTHROPIC["plain"].errors.event(403, "c", "m") == MESSAGES.errors.event(403, "c", "m")
 
 
 @pytest.mark.spec("GATE-63")
 @pytest.mark.parametrize("dialect", ALL, ids=lambda one: one.endpoint)
 def test_an_error_event_stays_one_event_whatever_the_message(dialect: Dialect) -> None:
-    event = dialect.error_event(502, "upstream_failed", 'line\n\ndata: x\r"é"')
+    event = dialect.errors.event(502, "upstream_failed", 'line\n\ndata: x\r"é"')
     assert event.endswith(b"\n\n")
     assert event.count(b"\n\n") == 1
     assert b"\r" not in event

@@ -7,7 +7,18 @@ import pytest
 
 from circadia.errors import InvalidRequest
 from circadia.llm.usage import Usage
-from tests.gateway.dialects.samples import CHAT, CHAT_USAGE, USAGE_CHUNK, body, bytewise, chat_chunk, run, sse
+from tests.gateway.dialects.samples import (
+    CHAT,
+    CHAT_USAGE,
+    USAGE_CHUNK,
+    body,
+    bytewise,
+    chat_chunk,
+    run,
+    sse,
+    with_line,
+    with_usage,
+)
 
 USER = {"role": "user", "content": "Hi"}
 CALLS = [{"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1, "b": 2}'}}]
@@ -115,7 +126,7 @@ def test_a_byte_order_mark_and_unknown_fields_are_no_reason_to_refuse() -> None:
     ],
 )
 def test_the_line_goes_to_the_end_of_the_prompt_and_no_other_byte_changes(before: str, after: str) -> None:
-    changed = CHAT.with_line(before.encode(), "LINE").decode()
+    changed = with_line(CHAT, before.encode(), "LINE").decode()
     assert after in changed
     assert any(
         changed.replace(added, "", 1) == before
@@ -137,7 +148,7 @@ def test_the_line_goes_to_the_end_of_the_prompt_and_no_other_byte_changes(before
     ],
 )
 def test_without_a_user_message_the_body_stays_as_it_is(request_body: bytes) -> None:
-    assert CHAT.with_line(request_body, "LINE") == request_body
+    assert with_line(CHAT, request_body, "LINE") == request_body
 
 
 @pytest.mark.spec("GATE-61")
@@ -156,7 +167,7 @@ def test_without_a_user_message_the_body_stays_as_it_is(request_body: bytes) -> 
     ],
 )
 def test_usage_is_asked_for_where_the_request_says_nothing_of_it(before: str, after: str) -> None:
-    assert CHAT.with_usage(before.encode()) == after.encode()
+    assert with_usage(CHAT, before.encode()) == after.encode()
 
 
 @pytest.mark.spec("GATE-61")
@@ -174,7 +185,7 @@ def test_usage_is_asked_for_where_the_request_says_nothing_of_it(before: str, af
     ],
 )
 def test_usage_is_not_asked_for_where_the_request_speaks_of_it_or_is_no_stream(request_body: str) -> None:
-    assert CHAT.with_usage(request_body.encode()) is None
+    assert with_usage(CHAT, request_body.encode()) is None
 
 
 ANSWER = {

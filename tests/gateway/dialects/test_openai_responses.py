@@ -6,7 +6,7 @@ import pytest
 
 from circadia.errors import InvalidRequest
 from circadia.llm.usage import Usage
-from tests.gateway.dialects.samples import RESPONSES, body, bytewise, run, sse
+from tests.gateway.dialects.samples import RESPONSES, body, bytewise, run, sse, with_line
 
 USER = {"role": "user", "content": "Hi"}
 OUTPUT = {"type": "function_call_output", "call_id": "call_1", "output": "42"}
@@ -154,7 +154,7 @@ def test_a_malformed_request_is_refused_with_what_is_wrong_in_it(wrong: bytes, n
     ],
 )
 def test_the_line_goes_to_the_end_of_the_prompt(before: str, after: str) -> None:
-    assert RESPONSES.with_line(before.encode(), "LINE") == after.encode()
+    assert with_line(RESPONSES, before.encode(), "LINE") == after.encode()
 
 
 @pytest.mark.spec("GATE-60", "GATE-64")

@@ -9,7 +9,7 @@ import pytest
 from circadia.errors import InvalidRequest
 from circadia.gateway.dialects.gemini import GenerateContent
 from circadia.llm.usage import Usage
-from tests.gateway.dialects.samples import COMPLETIONS, EMBEDDINGS, OPENAI, body, bytewise, run
+from tests.gateway.dialects.samples import COMPLETIONS, EMBEDDINGS, OPENAI, body, bytewise, run, with_line, with_usage
 
 PLAIN = OPENAI["plain"]
 
@@ -35,8 +35,8 @@ def test_a_malformed_completion_is_refused(wrong: bytes) -> None:
 @pytest.mark.spec("GATE-61")
 def test_a_legacy_stream_is_asked_for_usage_and_its_prompt_left_alone() -> None:
     request = b'{"prompt":"x","stream":true}'
-    assert COMPLETIONS.with_usage(request) == b'{"prompt":"x","stream":true,"stream_options":{"include_usage":true}}'
-    assert COMPLETIONS.with_line(request, "LINE") == request
+    assert with_usage(COMPLETIONS, request) == b'{"prompt":"x","stream":true,"stream_options":{"include_usage":true}}'
+    assert with_line(COMPLETIONS, request, "LINE") == request
 
 
 @pytest.mark.spec("GATE-64")
@@ -76,8 +76,8 @@ def test_usage_of_embeddings_is_read_from_either_end_of_an_answer_of_any_size(us
 def test_an_unknown_endpoint_takes_any_body(anything: bytes) -> None:
     read = PLAIN.parse_request(anything)
     assert (read.model, read.streamed, read.turn) == (None, False, False)
-    assert PLAIN.with_line(anything, "LINE") == anything
-    assert PLAIN.with_usage(anything) is None
+    assert with_line(PLAIN, anything, "LINE") == anything
+    assert with_usage(PLAIN, anything) is None
 
 
 @pytest.mark.spec("GATE-60")

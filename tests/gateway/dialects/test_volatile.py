@@ -3,7 +3,7 @@
 import pytest
 
 from circadia.errors import ConfigError
-from circadia.gateway.codecs.frame import VolatileSpans, digest
+from circadia.gateway.dialects.frames import VolatileSpans, digest
 from circadia.settings.load import settings_from
 
 pytestmark = pytest.mark.spec("ANS-01")

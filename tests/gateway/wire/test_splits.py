@@ -56,7 +56,7 @@ class Line:
         self.wire = Wire()
         self.connection = ProviderConnection(self._released, lambda _: None, asyncio.get_running_loop(), 60.0)
         self.connection.connection_made(self.wire)
-        self.answer: ProviderResponse = self.connection.ask(b"", b"", headless=False)
+        self.answer: ProviderResponse = self.connection.ask(b"", b"", has_no_body=False)
 
     def _released(self, connection: ProviderConnection) -> None:
         self.given_back += 1

@@ -18,7 +18,7 @@ from circadia.settings.load import settings_from
 from circadia.sleeptime.markdown.dream import Dream
 from circadia.sleeptime.markdown.dream_report import DreamReport
 from circadia.sleeptime.markdown.dream_state import load_state, save_state
-from circadia.sleeptime.markdown.session_intake import SessionIntake
+from circadia.sleeptime.markdown.sessions import SessionIntake
 from circadia.sleeptime.operations.consolidate import ConsolidationAnswer, NoteDraft
 from circadia.sleeptime.operations.contradictions import ComparisonAnswer
 from circadia.sleeptime.publish.claim_verifier import ClaimVerdict, ClaimVerdicts

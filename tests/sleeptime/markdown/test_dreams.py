@@ -10,9 +10,8 @@ from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.records.dream_job import DreamMode
 from circadia.sleeptime.markdown import history, publication
-from circadia.sleeptime.markdown.diary import read_diary
-from circadia.sleeptime.markdown.dream_report import DreamOutcome
-from circadia.sleeptime.markdown.dream_state import DreamBlocker, load_state, save_state
+from circadia.sleeptime.markdown.dream_report import DreamOutcome, read_diary
+from circadia.sleeptime.markdown.dream_state import load_state, save_state
 from circadia.sleeptime.markdown.dream_status import fetch_status, is_due
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.markdown.dream_stand import DreamStand, FactScript
@@ -194,10 +193,13 @@ async def test_failed_dreams_do_not_count_back_off_and_are_told_after_three(stan
         assert (state.failures, state.dreamed_at) == (number, None)
     assert stand.contents() == before
     status = fetch_status(stand.root, stand.intake(), stand.clock, stand.model)
-    assert (status.verdict.blocker, status.state.failures) == (DreamBlocker.BACK_OFF, 3)
-    assert status.state.failed_at is not None
-    assert status.verdict.at == status.state.failed_at + timedelta(hours=2)
+    assert (status.verdict.is_open, status.state.failures) == (False, 3)
+    assert status.verdict.detail.startswith("3 dreams in a row failed")
     assert "no JSON" in status.verdict.detail
+    assert status.state.failed_at is not None
+    for seconds, rests in ((-1, True), (0, False)):
+        later = status.state.failed_at + timedelta(hours=2, seconds=seconds)
+        assert ("in a row failed" in is_due(stand.root, stand.intake(), later).detail) is rests
     stand.model = ScriptedChatModel(FactScript(FACTS))
     report = await stand.dream()
     assert (report.state, report.replaced) == (DreamOutcome.PROPOSED, 1), "what they have read is not lost"
@@ -229,17 +231,22 @@ async def test_a_dream_is_due_after_a_day_with_five_new_sessions_and_not_while_o
     now = stand.clock.now()
     for number in range(4):
         stand.session(f"s{number}", "Please run make check before each commit.")
-    assert is_due(stand.root, stand.intake(), now).blocker is DreamBlocker.SESSIONS
+
+    def reason(**later: float) -> str:
+        verdict = is_due(stand.root, stand.intake(), now + timedelta(**later))
+        return "" if verdict.is_open else verdict.detail
+
+    assert reason() == "4 new sessions, of 5 that make a dream due"
     stand.session("s4", "Nothing else.")
-    assert is_due(stand.root, stand.intake(), now + timedelta(minutes=9)).blocker is DreamBlocker.SCANNED
-    assert is_due(stand.root, stand.intake(), now + timedelta(minutes=11)).is_open
+    assert "less than 10 minutes ago" in reason(minutes=9)
+    assert reason(minutes=11) == ""
     await stand.dream()
-    assert is_due(stand.root, stand.intake(), now).blocker is DreamBlocker.RECENT
-    assert is_due(stand.root, stand.intake(), now + timedelta(hours=25)).blocker is DreamBlocker.WAITING
+    assert reason() == "the last dream is less than 24 hours ago"
+    assert "wait for a person" in reason(hours=25)
     await stand.accept()
-    assert is_due(stand.root, stand.intake(), now + timedelta(hours=25)).blocker is DreamBlocker.SESSIONS
+    assert reason(hours=25) == "0 new sessions, of 5 that make a dream due"
     save_state(stand.root, load_state(stand.root), enabled_at=None)
-    assert is_due(stand.root, stand.intake(), now + timedelta(hours=25)).blocker is DreamBlocker.DISABLED
+    assert "not switched on" in reason(hours=25)
 
 
 @pytest.mark.spec("DREAM-23")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circadia.sleeptime.markdown.line_merge import apply_change
+from circadia.sleeptime.publish.merge import apply_change
 
 BASE = b"".join(b"- %d\n" % number for number in range(6))
 

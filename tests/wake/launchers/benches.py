@@ -11,10 +11,11 @@ from typing import Final, Protocol
 import psutil
 
 from circadia.ids import PulseId
-from circadia.testing.launcher import FakeLauncher
+from circadia.settings.launchers import SubprocessLauncherSettings
 from circadia.wake.launchers.base import Launch, Launcher, LaunchFailed, LaunchResult
 from circadia.wake.launchers.callable import CallableLauncher
 from circadia.wake.launchers.subprocess import SubprocessLauncher
+from tests.wake.fake_launcher import FakeLauncher
 
 AGENT: Final = Path(__file__).with_name("agent.sh")
 GRACE_SECONDS: Final = 0.5
@@ -161,14 +162,11 @@ class SubprocessBench(ProgramBench):
     def with_command(
         self, *command: str, folder: str | None = None, grace_seconds: float = GRACE_SECONDS
     ) -> SubprocessLauncher:
-        return SubprocessLauncher(
-            command,
-            environment=self.basis(),
-            folder=folder,
-            prompt="file" if self._in_file else "stdin",
-            prompts=self.prompts,
-            grace_seconds=grace_seconds,
-        )
+        prompt = "file" if self._in_file else "stdin"
+        settings = SubprocessLauncherSettings.model_validate({
+            "kind": "subprocess", "command": command, "cwd": folder, "prompt": prompt, "grace_seconds": grace_seconds,
+        })  # fmt: skip
+        return SubprocessLauncher(settings, command=command, environment=self.basis(), prompts=self.prompts)
 
     def missing(self) -> Launcher:
         return self.with_command("no-such-program-here")

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from circadia.clock import SystemClock
+from circadia.settings.launchers import ContainerLauncherSettings
 from circadia.wake.launchers.base import Launcher
-from circadia.wake.launchers.container import ContainerLauncher, ContainerLimits
+from circadia.wake.launchers.container import ContainerLauncher
 from tests.wake.launchers.benches import AGENT, GRACE_SECONDS, WAIT_SECONDS, ProgramBench
 
 WITH_CONTAINERS: Final = os.environ.get("CIRCADIA_TEST_NO_CONTAINERS") != "1"
@@ -177,33 +178,31 @@ class ContainerBench(ProgramBench):
         return self.with_command("sh", "/agent.sh", behaviour, "/notes", grace_seconds=patience)
 
     def with_command(
-        self, *command: str, image: str = IMAGE, engine: str = "", grace_seconds: float = GRACE_SECONDS, **more: Any
+        self,
+        *command: str,
+        image: str = IMAGE,
+        engine: str = "",
+        grace_seconds: float = GRACE_SECONDS,
+        mounts: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        **more: Any,
     ) -> ContainerLauncher:
-        return ContainerLauncher(
-            image,
+        given: dict[str, Any] = {"memory_mebibytes": 64, "pids": 50, "tmp_mebibytes": 8, "init": False, **more}
+        settings = ContainerLauncherSettings(
+            kind="container",
+            image=image,
             command=command,
             engine=engine or self.engine.address,
-            pull=more.pop("pull", "never"),
-            environment=self.basis() | more.pop("environment", {}),
-            prompt=more.pop("prompt", "stdin"),
-            box=self.box(**more),
+            mounts=(f"{AGENT}:/agent.sh", f"{self.folder}:/notes:rw", *mounts),
+            grace_seconds=grace_seconds,
+            **given,
+        )
+        return ContainerLauncher(
+            settings,
+            environment={**self.basis(), **(environment or {})},
             gateway=("127.0.0.1", self._gateway_port),
             clock=SystemClock(),
-            grace_seconds=grace_seconds,
         )
-
-    def box(self, *, mounts: Sequence[str] = (), **more: Any) -> ContainerLimits:
-        given: dict[str, Any] = {
-            "user": "65532:65532",
-            "memory_mebibytes": 64,
-            "cpus": 1.0,
-            "pids": 50,
-            "tmp_mebibytes": 8,
-            "network": "none",
-            "init": False,
-        }
-        own = (f"{AGENT}:/agent.sh", f"{self.folder}:/notes:rw")
-        return ContainerLimits(**{**given, **more}, mounts=(*own, *mounts))
 
     def missing(self) -> Launcher:
         return self.with_command("sh", image="localhost/no-such-image:1")

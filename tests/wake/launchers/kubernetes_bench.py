@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from circadia.clock import SystemClock
-from circadia.wake.launchers.kubernetes.api import find_cluster
-from circadia.wake.launchers.kubernetes.job import JobTemplate
-from circadia.wake.launchers.kubernetes.launcher import KubernetesLauncher
+from circadia.settings.launchers import KubernetesLauncherSettings
+from circadia.wake.launchers.kubernetes import KubernetesLauncher
+from circadia.wake.launchers.kubernetes_api import find_cluster
 from tests.fixtures.kubernetes_api import IMAGE, NAMESPACE, KubernetesCluster
 from tests.wake.launchers.benches import AGENT, WAIT_SECONDS, ProgramBench
 
@@ -28,21 +28,21 @@ class KubernetesBench(ProgramBench):
     def with_command(
         self, *command: str, start_timeout_seconds: float = WAIT_SECONDS, ca_file: Path | None = None, **more: Any
     ) -> KubernetesLauncher:
-        template: dict[str, Any] = {
-            "image": IMAGE, "service_account": None, "labels": {}, "pod": {}, "user": "65532:65532",
-            "memory_mebibytes": 64, "cpus": 1.0, "tmp_mebibytes": 8, "grace_seconds": 1.0, **more,
-        }  # fmt: skip
+        given: dict[str, Any] = {
+            "memory_mebibytes": 64,
+            "tmp_mebibytes": 8,
+            "grace_seconds": 1.0,
+            "image": IMAGE,
+            **more,
+        }
         access = find_cluster(
             "launchers.pods", {}, api_url=self.cluster.url, namespace=NAMESPACE,
             token_file=str(self.cluster.token_file), ca_file=ca_file and str(ca_file),
         )  # fmt: skip
-        return KubernetesLauncher(
-            access,
-            JobTemplate(command=command, **template),
-            environment=self.basis(),
-            clock=SystemClock(),
-            start_timeout_seconds=start_timeout_seconds,
+        settings = KubernetesLauncherSettings(
+            kind="kubernetes", command=command, start_timeout_seconds=start_timeout_seconds, **given
         )
+        return KubernetesLauncher(access, settings, environment=self.basis(), clock=SystemClock())
 
     def missing(self) -> KubernetesLauncher:
         return self.with_command("true", image="registry.example/no-such-image:1")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from circadia.wake.launchers.addresses import AddressGuard, AddressRefused
 from circadia.wake.launchers.base import LaunchFailed
+from circadia.wake.launchers.http_post import AddressGuard, AddressRefused
 from tests.wake.launchers.benches import a_launch
 from tests.wake.launchers.webhook_bench import WebhookBench
 

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from circadia.clock import SystemClock
+from circadia.settings.launchers import SubprocessLauncherSettings, WebhookLauncherSettings
 from circadia.testing.upstream import MockUpstream
 from circadia.wake.launchers.subprocess import SubprocessLauncher
-from circadia.wake.launchers.webhook import WebhookLauncher
+from circadia.wake.launchers.webhook import PulseReports, WebhookLauncher
 from tests.fixtures.ports import reserved_port
 from tests.wake.launchers.benches import PATH, TOKEN, WAIT_SECONDS, a_launch, until
-from tests.wake.launchers.webhook_bench import LOOPBACK, SECRET, ReportsBoard
+from tests.wake.launchers.webhook_bench import LOOPBACK, SECRET
 
 pytestmark = pytest.mark.spec("WAKE-51")
 
@@ -32,14 +33,12 @@ def gateway(upstream: MockUpstream) -> Mapping[str, str]:
 
 
 def launcher_of(program: str, folder: Path) -> SubprocessLauncher:
-    return SubprocessLauncher(
-        (sys.executable, str(ROOT / "examples" / program)),
-        environment={"PATH": PATH, "HOME": str(folder), "LANG": "C.UTF-8"},
-        folder=str(folder),
-        prompt="stdin",
-        prompts=folder / "prompts",
-        grace_seconds=1.0,
-    )
+    command = (sys.executable, str(ROOT / "examples" / program))
+    settings = SubprocessLauncherSettings.model_validate({
+        "kind": "subprocess", "command": command, "cwd": str(folder), "grace_seconds": 1.0,
+    })  # fmt: skip
+    environment = {"PATH": PATH, "HOME": str(folder), "LANG": "C.UTF-8"}
+    return SubprocessLauncher(settings, command=command, environment=environment, prompts=folder / "prompts")
 
 
 @pytest.mark.parametrize("program", ["subprocess/openai_loop.py", "subprocess/pydantic_ai_agent.py"])
@@ -75,9 +74,10 @@ async def the_receiver() -> AsyncGenerator[WebhookLauncher]:
         try:
             await until(listens)
             url = f"http://127.0.0.1:{port}/pulses"
-            yield WebhookLauncher(
-                url, secret=SECRET, reports=ReportsBoard(), clock=SystemClock(), allowed_networks=LOOPBACK
-            )
+            settings = WebhookLauncherSettings.model_validate({
+                "kind": "webhook", "url": url, "secret_env": "UNUSED", "allowed_networks": LOOPBACK,
+            })  # fmt: skip
+            yield WebhookLauncher(settings, secret=SECRET, reports=PulseReports(), clock=SystemClock())
         finally:
             program.send_signal(signal.SIGTERM)
             await asyncio.wait_for(program.wait(), WAIT_SECONDS)

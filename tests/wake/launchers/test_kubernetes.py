@@ -15,7 +15,7 @@ import pytest
 from circadia.errors import ConfigError
 from circadia.ids import PulseId
 from circadia.wake.launchers.base import LaunchFailed
-from circadia.wake.launchers.kubernetes.api import find_cluster
+from circadia.wake.launchers.kubernetes_api import find_cluster
 from tests.fixtures.certificates import served
 from tests.fixtures.kubernetes_api import VERSION, Fault, kubernetes_cluster
 from tests.fixtures.leap import Leap

@@ -13,8 +13,7 @@ import uvloop
 
 from circadia.errors import ConfigError
 from circadia.output_tail import Tail
-from circadia.wake.launchers.base import LaunchFailed
-from circadia.wake.launchers.environment import named_environment, program_environment
+from circadia.wake.launchers.base import LaunchFailed, named_environment, program_environment
 from tests.wake.launchers.benches import PULSE, TOKEN, WAIT_SECONDS, SubprocessBench, a_launch, processes, until
 
 TAIL_BYTES = 4 * 2**10
@@ -166,10 +165,10 @@ def test_output_that_is_no_text_becomes_text_that_a_database_takes() -> None:
 @pytest.mark.spec("WAKE-52")
 def test_settings_name_what_a_program_gets_and_cannot_name_a_secret_of_the_servers() -> None:
     own = {"PATH": "/bin", "LANG": "", "MY_KEY": "k", "OPENAI_API_KEY": "the provider's"}
-    named = named_environment("agents.a.launcher", own, {"X": "1"}, ["MY_KEY"], kept_back={"OPENAI_API_KEY"})
+    named = named_environment("agents.a.launcher", own, {"X": "1"}, ["MY_KEY"], withheld={"OPENAI_API_KEY"})
     assert named == {"X": "1", "MY_KEY": "k"}
     assert program_environment(own, named) == {"PATH": "/bin", "HOME": "/", "LANG": "C.UTF-8", "X": "1", "MY_KEY": "k"}
     with pytest.raises(ConfigError, match="'OPENAI_API_KEY' is a secret"):
-        named_environment("agents.a.launcher", own, {}, ["OPENAI_API_KEY"], kept_back={"OPENAI_API_KEY"})
+        named_environment("agents.a.launcher", own, {}, ["OPENAI_API_KEY"], withheld={"OPENAI_API_KEY"})
     with pytest.raises(ConfigError, match="'ABSENT' is not set"):
         named_environment("agents.a.launcher", own, {}, ["ABSENT"])

@@ -12,30 +12,13 @@ from circadia.client.webhooks import WebhookReceiver
 from circadia.clock import Clock, SystemClock
 from circadia.errors import Unauthenticated
 from circadia.ids import PulseId
+from circadia.settings.launchers import WebhookLauncherSettings
 from circadia.wake.launchers.base import Launch, Launcher, LaunchResult
-from circadia.wake.launchers.webhook import WebhookLauncher
+from circadia.wake.launchers.webhook import PulseReports, WebhookLauncher
 from tests.wake.launchers.benches import WAIT_SECONDS, AgentInput, TaskBench
 
 SECRET = "whsec_" + "c2VjcmV0IG9mIHRoZSB0ZXN0cywgbm90aGluZyBlbHNl"
 LOOPBACK = ("127.0.0.0/8",)
-
-
-class ReportsBoard:
-    """Where callbacks arrive; implements `circadia.wake.launchers.webhook.Reports`."""
-
-    def __init__(self) -> None:
-        self._reports: dict[tuple[PulseId, int], asyncio.Future[LaunchResult]] = {}
-
-    def deliver_report(self, pulse_id: PulseId, epoch: int, ended: LaunchResult) -> None:
-        future = self._of(pulse_id, epoch)
-        if not future.done():
-            future.set_result(ended)
-
-    async def wait_for_report(self, pulse_id: PulseId, *, epoch: int) -> LaunchResult:
-        return await asyncio.shield(self._of(pulse_id, epoch))
-
-    def _of(self, pulse_id: PulseId, epoch: int) -> asyncio.Future[LaunchResult]:
-        return self._reports.setdefault((pulse_id, epoch), asyncio.get_running_loop().create_future())
 
 
 @dataclass
@@ -46,7 +29,7 @@ class WebhookBench:
     calls_back: bool
     url: str = ""
     tasks: TaskBench = field(default_factory=TaskBench)
-    reports: ReportsBoard = field(default_factory=ReportsBoard)
+    reports: PulseReports = field(default_factory=PulseReports)
     running: dict[tuple[PulseId, int], asyncio.Task[web.Response]] = field(
         default_factory=dict[tuple[PulseId, int], asyncio.Task[web.Response]]
     )
@@ -65,11 +48,12 @@ class WebhookBench:
         return self.posting_to(self.url)
 
     def posting_to(self, url: str, *, clock: Clock | None = None, **more: Any) -> WebhookLauncher:
-        given: dict[str, Any] = {
-            "allowed_networks": LOOPBACK, "grace_seconds": WAIT_SECONDS, "retries": 0, "quiet_seconds": WAIT_SECONDS,
-            **more,
-        }  # fmt: skip
-        return WebhookLauncher(url, secret=SECRET, reports=self.reports, clock=clock or SystemClock(), **given)
+        given: dict[str, Any] = {"allowed_networks": LOOPBACK, "grace_seconds": WAIT_SECONDS, "retries": 0, **more}
+        quiet_seconds = given.pop("quiet_seconds", WAIT_SECONDS)
+        settings = WebhookLauncherSettings(kind="webhook", url=url, secret_env="UNUSED", **given)
+        return WebhookLauncher(
+            settings, secret=SECRET, reports=self.reports, clock=clock or SystemClock(), quiet_seconds=quiet_seconds
+        )
 
     def missing(self) -> Launcher:
         return self.posting_to("http://nobody.invalid/pulses")

@@ -9,26 +9,16 @@ import typer
 from circadia import settings
 from circadia.cli.agents import coordination, schedule
 from circadia.cli.agents.programs import Program, fill_in, find_upstream
-from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.reference import DEFAULT_SESSION, Agent, Session, split_reference
+from circadia.cli.arguments import DEFAULT_SESSION, Agent, Session, split_reference
+from circadia.cli.connection import RemoteServer
 from circadia.cli.terminal.groups import NounGroup
-from circadia.cli.terminal.output import (
-    AsJson,
-    console,
-    format_setting,
-    note,
-    print_json,
-    print_result,
-    state_text,
-    table,
-    time_since,
-)
+from circadia.cli.terminal.output import Output, console, format_setting, note, state_text, table, time_since
 from circadia.client import Client
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 from circadia.records.agent import AgentPolicy, SleepEvent, WakeEvent
 from circadia.schemas.agents import AgentCreated, AgentView
-from circadia.schemas.upstreams import UpstreamView
+from circadia.schemas.fleet import UpstreamView
 from circadia.suggestions import did_you_mean
 
 app = typer.Typer(cls=NounGroup)
@@ -78,8 +68,7 @@ def add(
         ),
     ] = None,
     session: Session = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Create an agent and print its token once."""
     where, name = split_reference(agent, session)
     changes = _policy(policy or [])
@@ -99,17 +88,18 @@ def add(
         return created, upstreams
 
     created, upstreams = server.ask(create)
-    if as_json:
-        print_json(created)
-        return
-    typer.echo(f"agent {created.reference}, {'asleep' if created.sleeping else 'awake'}. Its token, shown only once:")
-    typer.echo(f"  {created.token}")
-    usable = _usable(upstreams, created.policy.upstreams if created.policy is not None else ())
-    url = server.url.rstrip("/")
-    if program is None:
-        _explain_environment(url, created.token, usable)
-    else:
-        typer.echo(f"\n{fill_in(program, url, find_upstream(program, usable), created.token)}", nl=False)
+
+    def show_created(_: object) -> None:
+        state = "asleep" if created.sleeping else "awake"
+        typer.echo(f"agent {created.reference}, {state}. Its token, shown only once:\n  {created.token}")
+        usable = _usable(upstreams, created.policy.upstreams if created.policy is not None else ())
+        url = server.url.rstrip("/")
+        if program is None:
+            _explain_environment(url, created.token, usable)
+        else:
+            typer.echo(f"\n{fill_in(program, url, find_upstream(program, usable), created.token)}", nl=False)
+
+    return Output(created, show_created)
 
 
 def _usable(upstreams: Sequence[UpstreamView], allowed: Sequence[str]) -> list[UpstreamView]:
@@ -149,10 +139,8 @@ def _policy(words: list[str]) -> dict[str, Any]:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or key not in AgentPolicy.model_fields:
-            raise InvalidRequest(
-                f"--set {word!r} is no policy; write KEY=VALUE with one of "
-                f"{', '.join(sorted(AgentPolicy.model_fields))}"
-            )
+            known = ", ".join(sorted(AgentPolicy.model_fields))
+            raise InvalidRequest(f"--set {word!r} is no policy; write KEY=VALUE with one of {known}")
         try:
             values[key] = settings.parse_yaml(value)
         except ValueError as error:
@@ -161,13 +149,10 @@ def _policy(words: list[str]) -> dict[str, Any]:
 
 
 @app.callback(epilog="Example: circadia agents --session team")
-def agents(server: RemoteServer, session: Session = None, as_json: AsJson = False) -> None:
+def agents(server: RemoteServer, session: Session = None) -> Output:
     """List the agents of a session with their state."""
     listed = server.ask(lambda client: client.list_agents(session or DEFAULT_SESSION))
-    if as_json:
-        print_json({"agents": listed})
-    else:
-        console().print(agent_table(listed))
+    return Output({"agents": listed}, lambda _: agent_table(listed))
 
 
 _CHANGED_BY: Final = {
@@ -198,22 +183,22 @@ def agent_table(agents: list[AgentView]) -> Any:
 
 
 @app.command(epilog="Example: circadia agents show team:writer")
-def show(server: RemoteServer, agent: Agent, session: Session = None, as_json: AsJson = False) -> None:
+def show(server: RemoteServer, agent: Agent, session: Session = None) -> Output:
     """Show an agent with its policy."""
     where, name = split_reference(agent, session)
-    answer = server.ask(lambda client: client.show_agent(where, name))
-    if as_json:
-        print_json(answer)
-        return
-    console().print(agent_table([answer]))
-    if answer.next is not None:
-        typer.echo(f"wakes next by {answer.next.by}, at {answer.next.at.isoformat(timespec='seconds')}")
-    if answer.sleep_events:
-        typer.echo(f"falls asleep when {', '.join(answer.sleep_events)}")
-    if answer.in_file:
+    return Output(server.ask(lambda client: client.show_agent(where, name)), _show_agent)
+
+
+def _show_agent(agent: AgentView) -> None:
+    console().print(agent_table([agent]))
+    if agent.next is not None:
+        typer.echo(f"wakes next by {agent.next.by}, at {agent.next.at.isoformat(timespec='seconds')}")
+    if agent.sleep_events:
+        typer.echo(f"falls asleep when {', '.join(agent.sleep_events)}")
+    if agent.in_file:
         typer.echo("is reset to the configuration file at each start, and whenever that file changes")
-    if answer.policy is not None:  # only the operator and the agent itself may see it
-        rows = [(key, format_setting(value)) for key, value in answer.policy.model_dump(mode="json").items()]
+    if agent.policy is not None:  # only the operator and the agent itself may see it
+        rows = [(key, format_setting(value)) for key, value in agent.policy.model_dump(mode="json").items()]
         console().print(table(("policy", "value"), rows))
 
 
@@ -227,8 +212,7 @@ def change(
     wake_on: WakeOn = None,
     policy: Policy = None,
     session: Session = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Change the given settings of an agent. All others stay as they are."""
     where, name = split_reference(agent, session)
     changes = _policy(policy or [])
@@ -243,23 +227,22 @@ def change(
             policy=changes or None,
         )
     )
-    print_result(changed, f"changed agent {changed.reference}", as_json=as_json)
     if changed.in_file and (description is not None or sleep_on or wake_on or changes):
         note("the configuration file takes this back when it changes or the server starts; change it there")
+    return Output(changed, f"changed agent {changed.reference}")
 
 
 @app.command(epilog="Example: circadia agents delete team:writer")
-def delete(server: RemoteServer, agent: Agent, session: Session = None, as_json: AsJson = False) -> None:
+def delete(server: RemoteServer, agent: Agent, session: Session = None) -> Output:
     """Delete an agent. Its token stops working and its held calls end."""
     where, name = split_reference(agent, session)
     server.ask(lambda client: client.delete_agent(where, name))
-    deleted = {"deleted": {"session": where, "agent": name}}
-    print_result(deleted, f"deleted agent {where}:{name}", as_json=as_json)
+    return Output({"deleted": {"session": where, "agent": name}}, f"deleted agent {where}:{name}")
 
 
 @app.command("token", epilog="Example: circadia agents token writer")
-def new_token(server: RemoteServer, agent: Agent, session: Session = None, as_json: AsJson = False) -> None:
+def new_token(server: RemoteServer, agent: Agent, session: Session = None) -> Output:
     """Give an agent a new token and print it. The old token stops working."""
     where, name = split_reference(agent, session)
     token = server.ask(lambda client: client.rotate_token(where, name))
-    print_result({"session": where, "agent": name, "token": token}, token, as_json=as_json)
+    return Output({"session": where, "agent": name, "token": token}, token)

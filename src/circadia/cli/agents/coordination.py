@@ -6,13 +6,13 @@ import typer
 from rich.text import Text
 
 from circadia import settings
-from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.reference import Agent, Session, full_reference
-from circadia.cli.terminal.output import AsJson, compact, console, local_time, print_json, table
+from circadia.cli.arguments import Agent, Session, full_reference
+from circadia.cli.connection import RemoteServer
+from circadia.cli.terminal.output import Listing, Output, compact, local_time, table
 from circadia.client import Client
 from circadia.errors import InvalidRequest
 from circadia.records.coordination import KEYS
-from circadia.schemas.coordination import CoordinationView
+from circadia.schemas.agents import CoordinationView
 
 app = typer.Typer()
 
@@ -34,21 +34,20 @@ def coordination(
         ),
     ] = None,
     session: Session = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Show how an agent may be woken, with the source of each setting, or change it from the next decision on."""
     body = {full_key(key): value for key, value in settings_of(changes or []).items()}
-    whose = full_reference(agent, session)
+    target = full_reference(agent, session)
 
     async def apply_changes(client: Client) -> CoordinationView:
         for key in reset or []:
-            await client.reset_coordination(whose, full_key(key))
-        return await (client.change_coordination(whose, body) if body else client.show_coordination(whose))
+            await client.reset_coordination(target, full_key(key))
+        return await (client.change_coordination(target, body) if body else client.show_coordination(target))
 
-    answer = server.ask(apply_changes)
-    if as_json:
-        print_json(answer)
-        return
+    return Output(server.ask(apply_changes), _settings_table)
+
+
+def _settings_table(answer: CoordinationView) -> Listing:
     rows = [
         (
             key,
@@ -58,7 +57,7 @@ def coordination(
         )
         for key, setting in answer.settings.items()
     ]
-    console().print(table(("key", "value", "source", "since"), rows))
+    return table(("key", "value", "source", "since"), rows)
 
 
 def settings_of(words: list[str]) -> dict[str, Any]:

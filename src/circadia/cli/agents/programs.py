@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from circadia.errors import InvalidRequest
-from circadia.schemas.upstreams import UpstreamView
+from circadia.schemas.fleet import UpstreamView
 
 _SERVER: Final = "http://127.0.0.1:4114"
 _TOKEN: Final = "circadia-agent-…"

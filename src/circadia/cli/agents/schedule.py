@@ -10,14 +10,14 @@ from pydantic import ValidationError
 from rich.text import Text
 
 from circadia import settings
-from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.reference import Agent, Session, full_reference
-from circadia.cli.terminal.output import AsJson, console, display_text, note, print_json, shorten, table
+from circadia.cli.arguments import Agent, Session, full_reference
+from circadia.cli.connection import RemoteServer
+from circadia.cli.terminal.output import Output, console, display_text, note, shorten, table
 from circadia.client import Client
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 from circadia.records.schedule import load_zone
-from circadia.schemas.schedule import Occurrence, RoutineRunView, RoutineView, ScheduleView
+from circadia.schemas.schedule import Occurrence, RoutineView, ScheduleView
 
 app = typer.Typer()
 
@@ -27,6 +27,7 @@ NEXT: Final = 10
 _PLAN: Final = {"routines", "blackouts"}
 _SHOWN_MISTAKES: Final = 3
 FREE, LEFT_ALONE, DUE, SKIPPED = "·", "░", "●", "○"
+_COLOURS: Final = {FREE: "dim", LEFT_ALONE: "blue", DUE: "green", SKIPPED: "yellow"}
 
 
 @app.command(epilog="Example: circadia agents schedule writer --set plan.yaml --dry-run")
@@ -46,27 +47,22 @@ def schedule(
         bool, typer.Option("--dry-run", help="Only check the file and show the week that it comes to; change nothing.")
     ] = False,
     session: Session = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Show or set an agent's routines and blackouts, with its next runs and a chart of its days, in its time zone."""
     if dry_run and file is None:
         raise InvalidRequest("--dry-run checks a file; name it with --set")
     now = SystemClock().now()
-    whose, since, until = full_reference(agent, session), now.isoformat(), (now + timedelta(days=days)).isoformat()
+    target, since, until = full_reference(agent, session), now.isoformat(), (now + timedelta(days=days)).isoformat()
     plan = {} if file is None else _read_plan(file)
 
     async def set_and_show(client: Client) -> ScheduleView:
         if plan:
-            written = await client.set_schedule(whose, **plan, dry_run=dry_run)
+            written = await client.set_schedule(target, **plan, dry_run=dry_run)
             if dry_run:
                 return written
-        return await client.show_schedule(whose, since=since, until=until)
+        return await client.show_schedule(target, since=since, until=until)
 
-    answer = server.ask(set_and_show)
-    if as_json:
-        print_json(answer)
-        return
-    _show(answer)
+    return Output(server.ask(set_and_show), _show)
 
 
 def _read_plan(file: Path) -> dict[str, Any]:
@@ -109,7 +105,7 @@ def _show(answer: ScheduleView) -> None:
             note(f"… and {len(due) - NEXT} more{'' if answer.complete else ', and others that the server left out'}")
     elif answer.next_runs:
         typer.echo()
-        rows = [_next_run_row(run, zone) for run in answer.next_runs]
+        rows = [(wall_time(run.at, zone), run.routine, wall_time(run.deferred_from, zone)) for run in answer.next_runs]
         console().print(table(("runs", "routine", "deferred from"), rows))
     if answer.spans or due:
         typer.echo()
@@ -118,41 +114,34 @@ def _show(answer: ScheduleView) -> None:
         typer.echo(f"{DUE} runs  {SKIPPED} does not run  {LEFT_ALONE} blackout  (each mark is 30 minutes)")
 
 
-def timeline(found: ScheduleView) -> list[Text]:
+def timeline(view: ScheduleView) -> list[Text]:
     """Return a line for each day of the window in the agent's time zone; a mark is half an hour.
 
     A day of 25 hours shows its repeated hour once; a day of 23 hours shows the missing hour as free.
     """
-    zone = load_zone(found.zone)
-    start, end = found.since.astimezone(zone), found.until.astimezone(zone)
+    zone = load_zone(view.zone)
+    start, end = view.since.astimezone(zone), view.until.astimezone(zone)
     marks: dict[tuple[str, int], str] = {}
-    for span in found.spans:
+    for span in view.spans:
         at, over = span.start.astimezone(UTC), span.end.astimezone(UTC)
         while at < over:
             marks[_place(at.astimezone(zone))] = LEFT_ALONE
             at += SLOT - (at - EPOCH) % SLOT
     # An occurrence that runs comes last, so that its mark covers a skipped one.
-    for occurrence in sorted(found.occurrences, key=lambda occurrence: occurrence.runs_at is not None):
+    for occurrence in sorted(view.occurrences, key=lambda occurrence: occurrence.runs_at is not None):
         at = (occurrence.runs_at or occurrence.at).astimezone(zone)
         marks[_place(at)] = SKIPPED if occurrence.runs_at is None else DUE
     lines = [Text(" " * 12 + "".join(f"{hour:02d}    " for hour in range(0, 24, 3)), "dim")]
     day = start.date()
     while day <= end.date():
-        lines.append(_day_line(f"{day:%a %m-%d}", [marks.get((day.isoformat(), slot), FREE) for slot in range(48)]))
+        each_half_hour = [marks.get((day.isoformat(), slot), FREE) for slot in range(48)]
+        lines.append(Text.assemble(f"{day:%a %m-%d}   ", *((mark, _COLOURS[mark]) for mark in each_half_hour)))
         day += timedelta(days=1)
     return lines
 
 
 def _place(at: datetime) -> tuple[str, int]:
     return at.date().isoformat(), at.hour * 2 + at.minute // 30
-
-
-def _day_line(name: str, marks: list[str]) -> Text:
-    colours = {FREE: "dim", LEFT_ALONE: "blue", DUE: "green", SKIPPED: "yellow"}
-    line = Text(f"{name:<12}")
-    for mark in marks:
-        line.append(mark, colours[mark])
-    return line
 
 
 def wall_time(at: datetime | None, zone: str) -> str:
@@ -165,10 +154,6 @@ def _occurrence_text(occurrence: Occurrence, zone: str) -> Text:
     if occurrence.runs_at == occurrence.at:
         return Text("runs", "green")
     return Text(f"deferred to {wall_time(occurrence.runs_at, zone)}", "cyan")
-
-
-def _next_run_row(run: RoutineRunView, zone: str) -> tuple[str, ...]:
-    return (wall_time(run.at, zone), run.routine, wall_time(run.deferred_from, zone))
 
 
 def _routine_row(routine: RoutineView, zone: str) -> tuple[object, ...]:

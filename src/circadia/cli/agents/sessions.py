@@ -8,24 +8,12 @@ import typer
 
 from circadia import settings
 from circadia.cli.agents.agents import agent_table
-from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.reference import split_list
+from circadia.cli.connection import RemoteServer
 from circadia.cli.terminal.groups import NounGroup
-from circadia.cli.terminal.output import (
-    AsJson,
-    console,
-    local_time,
-    note,
-    print_json,
-    print_list,
-    print_result,
-    state_text,
-    table,
-)
+from circadia.cli.terminal.output import Output, console, list_output, local_time, note, state_text, table
 from circadia.client import Client
 from circadia.errors import InvalidRequest
-from circadia.schemas.sessions import SessionCreated, SessionDetail, SessionView
-from circadia.schemas.threads import ThreadView
+from circadia.schemas.sessions import SessionCreated, SessionDetail, SessionView, ThreadView
 
 app = typer.Typer(cls=NounGroup)
 
@@ -50,8 +38,7 @@ def add(
     file: Annotated[
         Path | None, typer.Option("--file", metavar="FILE", help="The whole graph as in REST, in YAML or JSON.")
     ] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Create a session with its agents and threads, and print each agent's token once."""
     graph = _graph(name, agent or (), sleepers, file)
     created = server.ask(
@@ -62,10 +49,7 @@ def add(
             all_but=graph.get("all_but"),
         )
     )
-    if as_json:
-        print_json(created)
-    else:
-        _show_created(created)
+    return Output(created, _show_created)
 
 
 def _graph(name: str | None, agents: Sequence[str], sleepers: str | None, file: Path | None) -> Mapping[str, Any]:
@@ -101,7 +85,7 @@ def _all_but(preset: object) -> list[str] | None:
     word, _, names = preset.strip().partition(" ") if isinstance(preset, str) else ("", "", "")
     if word != "all-but":
         raise InvalidRequest(f"sleepers: {preset!r} is unknown; write 'all-but a,b', or 'all-but' for all")
-    return split_list(names.strip().removeprefix("[").removesuffix("]"))
+    return [name.strip() for name in names.strip().removeprefix("[").removesuffix("]").split(",") if name.strip()]
 
 
 def _show_created(created: SessionCreated) -> None:
@@ -110,25 +94,20 @@ def _show_created(created: SessionCreated) -> None:
         rows = [(agent.name, state_text(agent.sleeping), agent.token) for agent in created.agents]
         console().print(table(("agent", "state", "token, shown only once"), rows))
     if created.threads:
-        console().print(table(("thread", "id", "participants"), [_thread_row(thread) for thread in created.threads]))
+        threads = [(thread.name, thread.id, thread.participants) for thread in created.threads]
+        console().print(table(("thread", "id", "participants"), threads))
     for warning in created.warnings:
         note(f"warning: {warning}")
 
 
-def _thread_row(thread: ThreadView) -> tuple[object, ...]:
-    return thread.name, thread.id, thread.participants
-
-
 @app.callback(epilog="Example: circadia sessions --closed --json")
 def sessions(
-    server: RemoteServer,
-    closed: Annotated[bool, typer.Option("--closed", help="Include closed sessions.")] = False,
-    as_json: AsJson = False,
-) -> None:
+    server: RemoteServer, closed: Annotated[bool, typer.Option("--closed", help="Include closed sessions.")] = False
+) -> Output:
     """List the sessions: groups of agents with their threads."""
     listed = server.ask(lambda client: client.list_sessions(closed=closed))
     columns = ("session", "status", "created", "last touched")
-    print_list({"sessions": listed}, listed, columns, _row, as_json=as_json, nothing="no session")
+    return list_output({"sessions": listed}, listed, columns, _row, nothing="no session")
 
 
 def _row(session: SessionView) -> tuple[object, ...]:
@@ -137,7 +116,7 @@ def _row(session: SessionView) -> tuple[object, ...]:
 
 
 @app.command(epilog="Example: circadia sessions show team")
-def show(server: RemoteServer, session: Name = "default", as_json: AsJson = False) -> None:
+def show(server: RemoteServer, session: Name = "default") -> Output:
     """Show a session with its agents and threads."""
 
     async def fetch_session(client: Client) -> tuple[SessionDetail, list[ThreadView]]:
@@ -147,20 +126,21 @@ def show(server: RemoteServer, session: Name = "default", as_json: AsJson = Fals
         return shown, threads
 
     answer, threads = server.ask(fetch_session)
-    if as_json:
-        print_json({**answer.model_dump(mode="json"), "threads": threads})
-        return
-    stalled = ", stalled: all its agents sleep and nobody acts" if answer.stalled else ""
-    typer.echo(f"session {answer.name}, {answer.status}{stalled}")
-    if answer.agents:
-        console().print(agent_table(answer.agents))
-    if threads:
-        rows = [(thread.name, thread.status, thread.id, thread.participants) for thread in threads]
-        console().print(table(("thread", "status", "id", "participants"), rows))
+
+    def show_session(_: object) -> None:
+        stalled = ", stalled: all its agents sleep and nobody acts" if answer.stalled else ""
+        typer.echo(f"session {answer.name}, {answer.status}{stalled}")
+        if answer.agents:
+            console().print(agent_table(answer.agents))
+        if threads:
+            rows = [(thread.name, thread.status, thread.id, thread.participants) for thread in threads]
+            console().print(table(("thread", "status", "id", "participants"), rows))
+
+    return Output({**answer.model_dump(mode="json"), "threads": threads}, show_session)
 
 
 @app.command(epilog="Example: circadia sessions close team")
-def close(server: RemoteServer, session: Name, as_json: AsJson = False) -> None:
+def close(server: RemoteServer, session: Name) -> Output:
     """Close a session with its threads. Its agents' tokens stop working and their held calls end."""
     closed = server.ask(lambda client: client.close_session(session))
-    print_result(closed, f"closed session {closed.name}", as_json=as_json)
+    return Output(closed, f"closed session {closed.name}")

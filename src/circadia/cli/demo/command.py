@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import importlib
 import json
 import os
 import shutil
@@ -17,8 +18,7 @@ from rich.console import Console
 
 from circadia.cli.demo import result, server, story
 from circadia.cli.demo.live import LiveDisplay, report
-from circadia.cli.demo.points import conclude
-from circadia.cli.demo.price import ModelListPrice, price_list
+from circadia.cli.demo.result import ModelListPrice, conclude, price_list
 from circadia.cli.demo.run import DemoContext, play
 from circadia.cli.machine.model import fetch_visibly
 from circadia.cli.terminal.groups import NounGroup
@@ -28,7 +28,7 @@ from circadia.llm import local, local_weights
 
 DEFAULT_MODEL = "smollm2"
 DEFAULT_PRICE = "gpt-5-mini"
-SHORTEST_SECONDS = 5.0
+MIN_RUN_SECONDS = 5.0
 TERMINATED = 143
 """Exit status after SIGTERM: 128 plus its number."""
 
@@ -65,7 +65,7 @@ def demo(
     price_as: Annotated[str | None, typer.Option(help="Model whose list price the table shows.")] = None,
     seconds: Annotated[
         float,
-        typer.Option(min=SHORTEST_SECONDS, help="Length of each run in seconds; the story's hour is scaled to it."),
+        typer.Option(min=MIN_RUN_SECONDS, help="Length of each run in seconds; the story's hour is scaled to it."),
     ] = 50.0,
     wait_seconds: Annotated[
         float,
@@ -98,6 +98,27 @@ def demo(
         _clear(folder)
     typer.echo(json.dumps(details, indent=2) if as_json else f"\nDetails: {folder / 'result.json'}")
     conclude(details["not_shown"])
+
+
+@app.command(epilog="Example: circadia demo wakes --pause-seconds 0")
+def wakes(
+    pause_seconds: Annotated[
+        float, typer.Option("--pause-seconds", min=0, help="Seconds to pause after each line.")
+    ] = 0.15,
+    as_json: Annotated[bool, typer.Option("--json", help="Print only the counts, as JSON.")] = False,
+) -> None:
+    """Play a day of five agents on a fast clock, with the decision and reason of each wake."""
+    # Imported here because the server's libraries take a second to load.
+    day: Any = importlib.import_module("circadia.cli.demo.wakes")
+    console = Console(stderr=as_json, quiet=as_json)
+    with tempfile.TemporaryDirectory(prefix="circadia-demo-") as folder:
+        rows = asyncio.run(day.play(Path(folder), console, pause_seconds=0 if as_json else pause_seconds))
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+    console.print("[bold]The day[/]")
+    console.print(day.counts_table(rows))
+    console.print("A refused wake leaves its message in the inbox, where a later pulse reads it.")
+    conclude(day.missing(rows))
 
 
 def _play_to_end(plan: DemoOptions, folder: Path) -> dict[str, Any]:

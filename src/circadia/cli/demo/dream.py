@@ -31,8 +31,7 @@ from circadia.cli.demo.command import (
 from circadia.cli.demo.dream_play import AFTER, BEFORE, PASS_SECONDS, UPSTREAM, WHOLE, Play, ScriptedEndpoint
 from circadia.cli.demo.dream_story import BANK, QUESTIONS
 from circadia.cli.demo.dream_view import DemoAnswer, DreamDisplay, comparison_table
-from circadia.cli.demo.points import conclude, missing_points
-from circadia.cli.demo.price import price_list
+from circadia.cli.demo.result import conclude, missing_points, price_list
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 
@@ -90,16 +89,16 @@ def dream(
     conclude(results["not_shown"])
 
 
-def missing(found: Mapping[str, Any]) -> Sequence[str]:
-    right = {way: sum(row["right"] for row in rows) for way, rows in found["answers"].items()}
-    second = found["second"]
+def missing(results: Mapping[str, Any]) -> Sequence[str]:
+    right = {method: sum(row["right"] for row in rows) for method, rows in results["answers"].items()}
+    second = results["second"]
     points: dict[str, bool] = {
-        "what an agent learns in its sleep": found["first"]["status"] == "succeeded",
+        "what an agent learns in its sleep": results["first"]["status"] == "succeeded",
         "as many right answers from what was learned as from a search": right[AFTER] >= max(1, right[BEFORE]),
         "a pass that yields to a wake, and goes on later": second["yielded"] and second["status"] == "succeeded",
-        "an undo after which all is as before": found["undo"]["as_before"],
+        "an undo after which all is as before": results["undo"]["as_before"],
     }
-    if ahead := found.get("ahead"):
+    if ahead := results.get("ahead"):
         hits = [answer["ready"] == "hit" for answer in ahead["expected"]]
         points["an answer that was ready before it was asked for"] = any(hits)
         points["a ready answer that is void once what it rests on changes"] = ahead["changed"]["ready"] != "hit"
@@ -134,7 +133,7 @@ async def _play(folder: Path, plan: DemoOptions, console: Console, *, pause: flo
     _report_break_even(view, columns, play.found)
     seconds = clock.monotonic() - began
     view.say(f"[dim]{seconds:.0f} s in all. {SMALLER if scripted else ''}[/dim]")
-    answers = {way: [asdict(row) for row in rows] for way, rows in columns.items()}
+    answers = {method: [asdict(row) for row in rows] for method, rows in columns.items()}
     results = {
         "model": plan.model, "scripted": scripted is not None, "seconds": seconds, "answers": answers, **play.found
     }  # fmt: skip
@@ -173,14 +172,16 @@ def _settings(plan: DemoOptions, address: str) -> dict[str, Any]:
 
 
 def _report_break_even(
-    view: DreamDisplay, columns: Mapping[str, Sequence[DemoAnswer]], found: Mapping[str, Any]
+    view: DreamDisplay, columns: Mapping[str, Sequence[DemoAnswer]], results: Mapping[str, Any]
 ) -> None:
     """Print after how many questions the pass has paid for itself, if ever."""
-    whole, after = (sum(answer.input_tokens for answer in columns[way]) / len(columns[way]) for way in (WHOLE, AFTER))
-    spent: int = found["first"]["spent"]["tokens"]
-    if found["first"]["status"] != "succeeded":
+    whole, after = (
+        sum(answer.input_tokens for answer in answers) / len(answers) for answers in (columns[WHOLE], columns[AFTER])
+    )
+    spent: int = results["first"]["spent"]["tokens"]
+    if results["first"]["status"] != "succeeded":
         view.say(
-            f"The first pass is {found['first']['status']}: it learned nothing with this model, and lost nothing. "
+            f"The first pass is {results['first']['status']}: it learned nothing with this model, and lost nothing. "
             "The conversation waits for the next pass."
         )
     elif whole > after:

@@ -26,10 +26,10 @@ UPSTREAM: Final = "model"
 WHOLE: Final = "all in the prompt"
 BEFORE: Final = "before: by search"
 AFTER: Final = "after: learned"
-LOOK_SECONDS: Final = 0.1
+POLL_SECONDS: Final = 0.1
 PASS_SECONDS: Final = 45.0
 """Time limit for a pass to begin, and by default for a pass to end."""
-MOST_OUTPUT: Final = 60
+MAX_OUTPUT_TOKENS: Final = 60
 YIELD_SECONDS: Final = 5.0
 
 
@@ -129,7 +129,7 @@ class Play:
             lines = [f"[{line.at:%Y-%m-%d}] {line.speaker}: {line.text}" for line in story.STORY]
             system += "\nWhat was said so far:\n" + "\n".join(lines)
         body = {
-            "model": self.model, self.limit_field: MOST_OUTPUT,
+            "model": self.model, self.limit_field: MAX_OUTPUT_TOKENS,
             "messages": [{"role": "system", "content": system}, {"role": "user", "content": asked.question}],
         }  # fmt: skip
         began = self.clock.monotonic()
@@ -168,7 +168,7 @@ class Play:
             passes = (await self.server.get(f"/banks/{story.BANK}/passes", limit="1"))["passes"]
             if passes and passes[0]["id"] != last and passes[0]["status"] != "pending":
                 return str(passes[0]["id"])
-            await self.clock.sleep(LOOK_SECONDS)
+            await self.clock.sleep(POLL_SECONDS)
         raise UpstreamFailed(f"no pass began within {PASS_SECONDS:g} s; {self.server.describe_log()}")
 
     async def _watch_pass(self, run: str) -> Mapping[str, Any]:
@@ -185,7 +185,7 @@ class Play:
                         break
                     if self.clock.monotonic() > until:  # its published changes stay
                         await self.server.post(f"/passes/{run}/cancel", {})
-                    await self.clock.sleep(LOOK_SECONDS)
+                    await self.clock.sleep(POLL_SECONDS)
         finally:
             self.view.end()
         if state["status"] != "succeeded":  # after a failure, the next pass would wait for a while
@@ -265,4 +265,4 @@ class Play:
             state = await self.server.get(f"/passes/{run}")
             if is_so(state) or self.clock.monotonic() > until:
                 return state
-            await self.clock.sleep(LOOK_SECONDS / 5)
+            await self.clock.sleep(POLL_SECONDS / 5)

@@ -12,14 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 from circadia.cli.demo.dream_story import StoryLine
-from circadia.cli.demo.price import ModelListPrice
+from circadia.cli.demo.result import ModelListPrice
 
 _KINDS: Final = {
     "add_note": "notes added", "retire_note": "notes retired", "demote_episode": "turns demoted",
     "write_block": "blocks written", "flag": "contradictions flagged", "refused": "refused", "staged": "waiting",
 }  # fmt: skip
 _COLOURS: Final = {"published": "green", "refused": "red", "staged": "yellow", "undone": "magenta", "proposed": "cyan"}
-LONGEST: Final = 70
+MAX_TEXT_CHARACTERS: Final = 70
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,11 +77,9 @@ class DreamDisplay:
         spent = state.get("spent") or {"calls": 0, "tokens": 0, "seconds": 0.0}
         table.add_section()
         table.add_row("in all", str(spent["calls"]), f"{spent['tokens']:,}", f"{spent['seconds']:.1f}")
-        return Group(Text(f"    pass: {state.get('status', 'not started')}", "bold"), table, Text(self._cost(spent)))
-
-    def _cost(self, spent: Mapping[str, Any]) -> str:
-        usd = self._prices.usd(spent["tokens"], 0)
-        return "" if usd is None else f"    cost as input tokens of {self._prices.title}: ${usd:.6f}"
+        usd = self._prices.usd(int(spent["tokens"]), 0)
+        cost = "" if usd is None else f"    cost as input tokens of {self._prices.title}: ${usd:.6f}"
+        return Group(Text(f"    pass: {state.get('status', 'not started')}", "bold"), table, Text(cost))
 
 
 def describe_counts(counts: Mapping[str, int]) -> str:
@@ -89,15 +87,15 @@ def describe_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(words) or "nothing"
 
 
-def changes_table(found: Sequence[Mapping[str, Any]]) -> Table:
+def changes_table(changes: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(show_edge=False, pad_edge=False)
     for column in ("by", "change", "what", "state"):
         table.add_column(column, overflow="ellipsis", no_wrap=column != "what")
-    for row in found:
+    for row in changes:
         state = str(row["state"])
         after: Mapping[str, Any] = row["after"] or {}
         what = str(after.get("text") or row["why"])
-        short = what if len(what) <= LONGEST else f"{what[:LONGEST]} …"
+        short = what if len(what) <= MAX_TEXT_CHARACTERS else f"{what[:MAX_TEXT_CHARACTERS]} …"
         table.add_row(str(row["operation"]), str(row["kind"]), Text(short), Text(state, _COLOURS.get(state, "white")))
     return table
 
@@ -119,17 +117,17 @@ def comparison_table(columns: Mapping[str, Sequence[DemoAnswer]]) -> Table:
     for column in ("right", "tokens in", "out", "seconds"):
         table.add_column(column, justify="right", no_wrap=True)
     for rows in zip(*columns.values(), strict=True):
-        for at, (way, row) in enumerate(zip(columns, rows, strict=True)):
+        for at, (method, row) in enumerate(zip(columns, rows, strict=True)):
             if not at:
                 table.add_row("", Text(row.question, "bold"))
             table.add_row(
-                way, Text(row.answer[-LONGEST:]), "yes" if row.right else "no",
+                method, Text(row.answer[-MAX_TEXT_CHARACTERS:]), "yes" if row.right else "no",
                 f"{row.input_tokens:,}", f"{row.output_tokens:,}", f"{row.seconds:.2f}",
                 end_section=at == len(columns) - 1,
             )  # fmt: skip
-    for way, rows in columns.items():
+    for method, rows in columns.items():
         table.add_row(
-            way, "[dim]mean[/dim]", f"{sum(row.right for row in rows)} of {len(rows)}",
+            method, "[dim]mean[/dim]", f"{sum(row.right for row in rows)} of {len(rows)}",
             f"{sum(row.input_tokens for row in rows) / len(rows):,.0f}",
             f"{sum(row.output_tokens for row in rows) / len(rows):,.0f}",
             f"{sum(row.seconds for row in rows) / len(rows):.2f}",
@@ -144,7 +142,7 @@ def ready_answers_table(rows: Sequence[DemoAnswer]) -> RenderableType:
     for row in rows:
         colour = {"hit": "green", "hint": "yellow"}.get(row.ready, "dim")
         table.add_row(
-            row.question, Text(row.ready or "no lookup", colour), row.answer[:LONGEST],
+            row.question, Text(row.ready or "no lookup", colour), row.answer[:MAX_TEXT_CHARACTERS],
             str(row.input_tokens + row.output_tokens), f"{row.seconds * 1000:.0f}",
         )  # fmt: skip
     return Padding(table, (0, 0, 0, 2))

@@ -7,9 +7,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from circadia.cli.demo.price import ModelListPrice
-from circadia.cli.demo.result import AgentResult, DemoSetup, RunResult
-from circadia.cli.demo.tally import AgentTally
+from circadia.cli.demo.result import AgentTally, DemoSetup, ModelListPrice, RunResult
 
 PATIENCE = (
     "A silent server times out in the Python MCP client after 300 s by default, and in a TypeScript client after 60 s "
@@ -118,7 +116,7 @@ def _agents(runs: Sequence[RunResult]) -> Table:
     return table
 
 
-def _cells(agent: AgentResult, run: RunResult) -> tuple[str, ...]:
+def _cells(agent: AgentTally, run: RunResult) -> tuple[str, ...]:
     share = min(1.0, agent.asleep_seconds / run.wall_seconds) if run.wall_seconds else 0.0
     return (
         str(agent.work_calls),

@@ -1,13 +1,143 @@
-"""Results of the two runs, and the comparison of the ledger with the agents' own counts."""
+"""What a demo counts and must show: agents' own counts, the server's ledger, and the cost at a model's list price."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
-from circadia.cli.demo.points import missing_points
-from circadia.cli.demo.price import ModelListPrice
-from circadia.cli.demo.tally import AgentTally
+import typer
+from genai_prices import Usage, calc_price
+
+from circadia.errors import InvalidRequest
+
+UNSHOWN: Final = 1
+_NOT_COUNTED: Final = frozenset(("doing", "ready", "ended", "sleeping", "held"))
+"""Fields of a tally that are its state."""
+
+
+def missing_points(points: Mapping[str, bool]) -> Sequence[str]:
+    return [point for point, is_shown in points.items() if not is_shown]
+
+
+def conclude(missing: Sequence[str]) -> None:
+    """End the demo; print missing points on standard error and exit with status `UNSHOWN`."""
+    for point in missing:
+        typer.echo(f"Not shown: {point}", err=True)
+    if missing:
+        raise typer.Exit(UNSHOWN)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelListPrice:
+    """The list price of one model; `title` is its full name if `known`, otherwise `model`."""
+
+    model: str
+    title: str
+    known: bool
+
+    def usd(self, input_tokens: int, output_tokens: int) -> Decimal | None:
+        if not self.known:
+            return None
+        return calc_price(Usage(input_tokens=input_tokens, output_tokens=output_tokens), self.model).total_price
+
+
+def price_list(model: str, *, required: bool) -> ModelListPrice:
+    """Look up a model's price. Raises InvalidRequest if it is unknown and `required` is set."""
+    try:
+        price = calc_price(Usage(input_tokens=1, output_tokens=1), model)
+    except LookupError:
+        if required:
+            raise InvalidRequest(
+                f"genai-prices knows no price for {model!r}; name another model with --price-as."
+            ) from None
+        return ModelListPrice(model=model, title=model, known=False)
+    return ModelListPrice(model=model, title=price.model.name or price.model.id, known=True)
+
+
+@dataclass(kw_only=True)
+class AgentTally:
+    """Counts of one agent in one run; `count_line` writes them, except for the state, which the server reports.
+
+    Attributes:
+        work_calls: Model calls for work.
+        empty_calls: Model calls after an empty wait.
+        unknown_calls: Model calls without usage from the provider.
+        cached_tokens: Input tokens from the provider's cache.
+        waits: Ended waits, with or without a mention.
+        empty_waits: Ended waits without a mention.
+        tool_calls: Answered MCP calls.
+        jobs: Finished incidents.
+        ready: Whether its clients are connected.
+        ended: Whether its program ended normally.
+        naps: Number of times it fell asleep, including the start.
+    """
+
+    agent: str
+    doing: str = "starts"
+    work_calls: int = 0
+    empty_calls: int = 0
+    unknown_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    waits: int = 0
+    empty_waits: int = 0
+    tool_calls: int = 0
+    jobs: list[str] = field(default_factory=list[str])
+    errors: list[str] = field(default_factory=list[str])
+    ready: bool = False
+    ended: bool = False
+    sleeping: bool = False
+    held: int = 0
+    asleep_seconds: float = 0.0
+    naps: int = 0
+
+    @property
+    def model_calls(self) -> int:
+        return self.work_calls + self.empty_calls
+
+    def count_line(self, line: Mapping[str, Any]) -> None:
+        """Count one line; ignore unknown events."""
+        match line.get("event"):
+            case "ready":
+                self.ready = True
+            case "end":
+                self.ended, self.doing = True, "ended"
+            case "doing":
+                self.doing = str(line["what"])
+            case "model":
+                self._count_model_call(line)
+            case "wait":
+                self.waits += 1
+                self.empty_waits += bool(line["empty"])
+            case "tool":
+                self.tool_calls += 1
+            case "error":
+                self.errors.append(str(line["message"]))
+            case "done":
+                self.jobs.append(str(line["incident"]))
+            case "incident" if line["state"] == "closed":
+                self.jobs.append(str(line["incident"]))
+            case _:
+                pass
+
+    def record_state(self, *, sleeping: bool, held: int, seconds: float) -> None:
+        """Record the state from the server, `seconds` after the last one."""
+        self.asleep_seconds += seconds if sleeping and self.sleeping else 0.0
+        self.naps += sleeping and not self.sleeping
+        self.sleeping, self.held = sleeping, held
+
+    def _count_model_call(self, line: Mapping[str, Any]) -> None:
+        if line["purpose"] == "empty":
+            self.empty_calls += 1
+        else:
+            self.work_calls += 1
+        if line["input"] is None or line["output"] is None:
+            self.unknown_calls += 1
+            return
+        self.input_tokens += int(line["input"])
+        self.output_tokens += int(line["output"])
+        self.cached_tokens += int(line["cached"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,36 +147,6 @@ class LedgerUsage:
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class AgentResult:
-    """One agent in one run; the counts are its own, except for sleep, which the server reports. See `AgentTally`."""
-
-    agent: str
-    work_calls: int
-    empty_calls: int
-    unknown_calls: int
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int
-    waits: int
-    empty_waits: int
-    tool_calls: int
-    jobs: tuple[str, ...]
-    errors: tuple[str, ...]
-    asleep_seconds: float
-    naps: int
-
-    @property
-    def model_calls(self) -> int:
-        return self.work_calls + self.empty_calls
-
-    @staticmethod
-    def from_tally(tally: AgentTally) -> "AgentResult":
-        values: dict[str, Any] = {name: getattr(tally, name) for name in AgentResult.__dataclass_fields__}
-        values.update(jobs=tuple(tally.jobs), errors=tuple(tally.errors))
-        return AgentResult(**values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +163,7 @@ class RunResult:
     name: str
     wall_seconds: float
     incidents: Mapping[str, float | None]
-    agents: Sequence[AgentResult]
+    agents: Sequence[AgentTally]
     ledger: Mapping[str, LedgerUsage]
     warnings: Sequence[str]
 
@@ -146,6 +246,10 @@ def _run(run: RunResult, prices: ModelListPrice) -> dict[str, Any]:
         "incidents": {name: None if took is None else round(took, 1) for name, took in run.incidents.items()},
         "ledger_differences": run.differences(),
         "warnings": list(run.warnings),
-        "agents": [{**asdict(agent), "asleep_seconds": round(agent.asleep_seconds, 1)} for agent in run.agents],
+        "agents": [
+            {name: value for name, value in asdict(agent).items() if name not in _NOT_COUNTED}
+            | {"asleep_seconds": round(agent.asleep_seconds, 1)}
+            for agent in run.agents
+        ],
         "ledger": {name: asdict(used) for name, used in run.ledger.items()},
     }

@@ -19,7 +19,7 @@ from circadia.ids import new_token
 
 START_SECONDS = 40.0
 STOP_SECONDS = 15.0
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 _ATTEMPTS = 3
 _LOG_TAIL_BYTES = 4096
 
@@ -152,7 +152,7 @@ async def _ready(process: asyncio.subprocess.Process, url: str, http: aiohttp.Cl
                     return True
         except aiohttp.ClientError:
             pass
-        await clock.sleep(_LOOK_SECONDS)
+        await clock.sleep(_POLL_SECONDS)
     return False
 
 

@@ -7,34 +7,36 @@ and an incident in which the agent on call wakes one colleague after the other u
 
 import asyncio
 import contextlib
-import importlib
-import json
-import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
 from rich.console import Console
 
-from circadia.cli.demo.command import app
-from circadia.cli.demo.points import conclude, missing_points
+from circadia.agents.registry import NewAgent
+from circadia.cli.demo.result import missing_points
 from circadia.cli.terminal.output import Listing, table
-from circadia.ids import AgentId, PulseId
-from circadia.records.agent import Agent
+from circadia.clock import system_milliseconds
+from circadia.ids import AgentId, PulseId, RandomIds
+from circadia.records.agent import Agent, SleepEvent
 from circadia.records.event import Event, EventType
 from circadia.records.message import DeliveryState
 from circadia.records.principal import Principal
 from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.wake import Decision, WakeReason
+from circadia.server.scratch_store import open_scratch_store
+from circadia.server.wake_wiring import build_agent_services, build_wake_services
+from circadia.settings import settings_from
 from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
 from circadia.testing.clock import ManualClock
 from circadia.wake.inbox import OutgoingMessage
 from circadia.wake.launchers.base import Launch, LaunchResult
+from circadia.wake.pulse_attempts import WorkerContext
 from circadia.wake.services import WakeServices
+from circadia.wake.worker import WakeWorker
 
 MORNING: Final = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 EVENING: Final = MORNING + timedelta(hours=16)
@@ -44,6 +46,7 @@ _COLOURS: Final = {
     Decision.ADMITTED.value: "green", Decision.COALESCED.value: "cyan", Decision.DEFERRED.value: "yellow",
     Decision.REFUSED.value: "red", Decision.EXPIRED.value: "magenta",
 }  # fmt: skip
+_LAUNCHER: Final = {"kind": "callable", "function": "circadia.cli.demo.wakes:play"}
 _FLEET: Final[Mapping[str, Mapping[str, object]]] = {
     "yuki": {"wake_guardrails": {"cooldown_seconds": 60, "pair_mode": "undirected", "max_wakes_per_session": None}},
     "chieko": {"wake_guardrails": {"cooldown_seconds": 60, "pair_mode": "undirected", "max_wakes_per_session": None}},
@@ -105,19 +108,19 @@ class DemoLauncher:
 class DemoFleet:
     store: Store
     clock: ManualClock
-    tier: WakeServices
-    worker: Any
+    wakes: WakeServices
+    worker: WakeWorker
     agents: dict[str, Agent] = field(default_factory=dict[str, Agent])
 
     async def request_wake(self, beat: StoryBeat) -> None:
         async with self.store.begin_write() as tx:
-            home = await tx.sessions.get_by_name("default")
-            assert home is not None
+            session = await tx.sessions.get_by_name("default")
+            assert session is not None
             sender, override = Principal(), "the shop is down"
             if beat.sender != "operator":
                 sender, override = Principal(agent=await tx.agents.get(self.agents[beat.sender].id)), None
-            letter = OutgoingMessage(to=beat.to, content=beat.text, wake=beat.reason, override=override)
-            await self.tier.inbox.send(tx, sender, home, letter)
+            message = OutgoingMessage(to=beat.to, content=beat.text, wake=beat.reason, override=override)
+            await self.wakes.inbox.send(tx, sender, session, message)
 
     async def run_due_work(self) -> None:
         for _ in range(4):
@@ -129,47 +132,37 @@ class DemoFleet:
 
 
 @contextlib.asynccontextmanager
-async def _fleet(folder: Path) -> AsyncGenerator[DemoFleet]:
-    # Imported here because the server's libraries take a second to load.
-    waking = importlib.import_module("circadia.server.wake_wiring")
-    opened = importlib.import_module("circadia.stores.sqlite")
-    parts = importlib.import_module("circadia.wake.pulse.attempts")
-    workers = importlib.import_module("circadia.wake.worker")
-    fleets = importlib.import_module("circadia.cli.demo.fleet")
-    signals = importlib.import_module("circadia.stores.signals.local").LocalSignals()
-    clock = ManualClock(MORNING)
-    store: Store = await opened.open_sqlite(folder / "circadia.db")
-    try:
-        tier, agents = await fleets.fleet(store, clock, EventLog(clock, signals), waking, _FLEET)
-        await _routines(store, tier, agents)
-        worker_parts = parts.WorkerParts(
+async def _open_fleet(folder: Path) -> AsyncGenerator[DemoFleet]:
+    """Yield the agents, which are asleep and started by a launcher, with their services on a database in the folder."""
+    clock, ids = ManualClock(MORNING), RandomIds(system_milliseconds)
+    settings = settings_from({"launchers": {"demo": _LAUNCHER}})
+    async with open_scratch_store(folder) as (store, signals):
+        events = EventLog(clock, signals)
+        wakes = build_wake_services(settings, clock, ids, events)
+        registry, _, sessions = build_agent_services(settings, clock, ids, events, wakes)
+        routine = RoutineSpec(
+            name="stand-up", recurrence=Recurrence(cron="30 9,17 * * *"), instructions="Read your inbox."
+        )
+        agents: dict[str, Agent] = {}
+        async with store.begin_write() as tx:
+            session = await sessions.ensure_default(tx)
+            for name, coordination in _FLEET.items():
+                new = NewAgent(name=name, sleep_events=frozenset({SleepEvent.AGENT_STARTED}))
+                agent, _ = await registry.add(tx, session, new, by="demo")
+                stated = {**coordination, "launcher": "demo"}
+                agents[name] = await wakes.coordinations.patch(tx, agent, stated, by="demo")
+            for name in ("yuki", "chieko"):
+                await wakes.routines.replace(tx, agents[name], [routine], by="demo")
+        context = WorkerContext(
             store=store,
             signals=signals,
-            requests=tier.requests,
-            rows=tier.rows,
-            pulses=tier.pulses,
-            routines=tier.routines,
-            inbox=tier.inbox,
+            wakes=wakes,
             launchers={"demo": DemoLauncher(clock)},
-            environment=_no_environment,
+            environment=lambda _, __, ___: {},  # the demo's agents are functions
         )
-        worker = workers.WakeWorker(clock, worker_parts, owner="demo", alone=True)
-        yield DemoFleet(store=store, clock=clock, tier=tier, worker=worker, agents=agents)
+        worker = WakeWorker(clock, context, owner="demo", alone=True)
+        yield DemoFleet(store=store, clock=clock, wakes=wakes, worker=worker, agents=agents)
         await worker.drain(0)
-    finally:
-        await store.close()
-
-
-def _no_environment(agent: Agent, token: str, pulse_id: PulseId) -> Mapping[str, str]:
-    """Return no variables, because the demo's agents are functions."""
-    return {}
-
-
-async def _routines(store: Store, tier: WakeServices, agents: Mapping[str, Agent]) -> None:
-    nightly = RoutineSpec(name="stand-up", recurrence=Recurrence(cron="30 9,17 * * *"), instructions="Read your inbox.")
-    for name in ("yuki", "chieko"):
-        async with store.begin_write() as tx:
-            await tier.routines.replace(tx, agents[name], [nightly], by="demo")
 
 
 class EventPrinter:
@@ -202,10 +195,11 @@ class EventPrinter:
         return None
 
 
-async def _play(folder: Path, console: Console, *, pause_seconds: float) -> dict[str, Any]:
+async def play(folder: Path, console: Console, *, pause_seconds: float) -> dict[str, Any]:
+    """Play the day, print each decision, and return the counts by agent."""
     beats = {beat: MORNING.replace(hour=int(beat.at[:2]), minute=int(beat.at[3:])) for beat in _story()}
     left: Sequence[StoryBeat] = sorted(beats, key=lambda beat: beats[beat])
-    async with _fleet(folder) as fleet:
+    async with _open_fleet(folder) as fleet:
         printer = EventPrinter(console, pause_seconds=pause_seconds)
         while fleet.clock.now() < EVENING:
             while left and beats[left[0]] <= fleet.clock.now():
@@ -237,34 +231,13 @@ async def _summary(fleet: DemoFleet) -> dict[str, Any]:
     return rows
 
 
-def _table(rows: Mapping[str, Any]) -> Listing:
+def counts_table(rows: Mapping[str, Any]) -> Listing:
     numbers = ("asked", "admitted", "deferred", "refused", "read", "unread")
     cells: list[Sequence[object]] = []
     for name, row in rows.items():
         by = ", ".join(f"{rule} {count}" for rule, count in row["refused_by"].items())
         cells.append((name, *(row[key] for key in numbers[:4]), row["messages_handled"], row["messages_unread"], by))
     return table(("agent", *numbers, "refused by"), cells, numbers=numbers)
-
-
-@app.command(epilog="Example: circadia demo wakes --pause-seconds 0")
-def wakes(
-    pause_seconds: Annotated[
-        float, typer.Option("--pause-seconds", min=0, help="Seconds to pause after each line.")
-    ] = 0.15,
-    as_json: Annotated[bool, typer.Option("--json", help="Print only the counts, as JSON.")] = False,
-) -> None:
-    """Play a day of five agents on a fast clock, with the decision and reason of each wake."""
-    console = Console(stderr=as_json, quiet=as_json)
-    with tempfile.TemporaryDirectory(prefix="circadia-demo-") as folder:
-        rows = asyncio.run(_play(Path(folder), console, pause_seconds=0 if as_json else pause_seconds))
-    if as_json:
-        typer.echo(json.dumps(rows, indent=2))
-        conclude(missing(rows))
-        return
-    console.print("[bold]The day[/]")
-    console.print(_table(rows))
-    console.print("A refused wake leaves its message in the inbox, where a later pulse reads it.")
-    conclude(missing(rows))
 
 
 def missing(rows: Mapping[str, Any]) -> Sequence[str]:

@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 from collections.abc import AsyncGenerator, Awaitable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2
@@ -214,7 +215,7 @@ def watch_stdin(stop: asyncio.Event, running: asyncio.AbstractEventLoop) -> None
 
 async def main() -> int:
     """Run the agent with the part in the file named by the first argument."""
-    part = json.loads(await asyncio.to_thread(_read_text, sys.argv[1]))
+    part = json.loads(await asyncio.to_thread(Path(sys.argv[1]).read_text, "utf-8"))
     stop = asyncio.Event()
     threading.Thread(target=watch_stdin, args=(stop, asyncio.get_running_loop()), daemon=True).start()
     status = 0
@@ -229,11 +230,6 @@ async def main() -> int:
             status = 1
     report("end")
     return status
-
-
-def _read_text(path: str) -> str:
-    with open(path, encoding="utf-8") as file:
-        return file.read()
 
 
 if __name__ == "__main__":

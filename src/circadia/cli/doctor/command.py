@@ -4,7 +4,7 @@ import asyncio
 import importlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -14,14 +14,22 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from circadia.cli.doctor.check import Check, CheckState, fail, ok, warn
-from circadia.cli.doctor.kubernetes import check_kubernetes
-from circadia.cli.doctor.machine import ClockComparison, check_file_limit, check_programs, check_python
-from circadia.cli.doctor.network import ANSWER_SECONDS, NetworkChecks, check_variables, open_session
+from circadia.cli.connection import Data, data_folder
+from circadia.cli.doctor.machine import (
+    Check,
+    CheckState,
+    ClockComparison,
+    check_file_limit,
+    check_programs,
+    check_python,
+    fail,
+    ok,
+    warn,
+)
+from circadia.cli.doctor.network import ANSWER_SECONDS, NetworkChecks, check_kubernetes, check_variables, open_session
 from circadia.cli.doctor.storage import check_database, check_folder, check_redis, running_server_pid
 from circadia.cli.machine.serve import Config, config_file
-from circadia.cli.remote.folder import Data, data_folder
-from circadia.cli.terminal.output import AsJson, console, display_text, print_json
+from circadia.cli.terminal.output import Output, console, display_text
 from circadia.clock import SystemClock
 from circadia.errors import EXIT_STATUS, ConfigError, StartError, UpstreamFailed
 from circadia.settings import Settings, load_settings
@@ -78,7 +86,7 @@ def _remedy(chosen: EmbedderSettings) -> str:
             return "install the extra, or choose another embedder"
 
 
-SHORTEST_TOKEN = 16
+MIN_TOKEN_CHARACTERS = 16
 
 app = typer.Typer()
 
@@ -90,7 +98,7 @@ _MARKS = {
 
 
 @app.command(epilog="Example: circadia doctor --config circadia.yaml")
-def doctor(config: Config = None, data: Data = None, as_json: AsJson = False) -> None:
+def doctor(config: Config = None, data: Data = None) -> Output:
     """Check what a server on this machine needs. Each finding is ok, warn or fail, with what to do.
 
     Changes nothing. A provider's key is sent to that provider only, to check that it is accepted.
@@ -98,13 +106,16 @@ def doctor(config: Config = None, data: Data = None, as_json: AsJson = False) ->
     with Console(stderr=True).status("asking upstreams …") if sys.stderr.isatty() else nullcontext():
         findings = asyncio.run(examine(config_file(config), data_folder(data, os.environ), os.environ))
     failed = any(finding.state is CheckState.FAIL for finding in findings)
-    if as_json:
-        print_json({"ok": not failed, "checks": [asdict(finding) for finding in findings]})
-    else:
-        for finding in findings:
-            _print(finding)
-    if failed:
-        raise typer.Exit(EXIT_STATUS[StartError])
+    document = {"ok": not failed, "checks": [asdict(finding) for finding in findings]}
+    return Output(document, lambda _: _show(findings), status=EXIT_STATUS[StartError] if failed else 0)
+
+
+def _show(findings: Sequence[Check]) -> None:
+    for each in findings:
+        line = Text.assemble(_MARKS[each.state], f"  {each.name}: ", display_text(each.message))
+        console().print(line, soft_wrap=True)
+        if each.remedy:
+            console().print(Text(f"      → {display_text(each.remedy)}", "dim"), soft_wrap=True)
 
 
 async def examine(file: Path | None, folder: Path, environment: Mapping[str, str]) -> list[Check]:
@@ -148,14 +159,7 @@ def _variables(settings: Settings) -> dict[str, str | None]:
 
 def _check_token(environment: Mapping[str, str]) -> list[Check]:
     return [
-        fail("admin token", f"{name} has fewer than {SHORTEST_TOKEN} characters", "use `openssl rand -hex 32`")
+        fail("admin token", f"{name} has fewer than {MIN_TOKEN_CHARACTERS} characters", "use `openssl rand -hex 32`")
         for name in ("CIRCADIA_ADMIN_TOKEN", "CIRCADIA_ADMIN_TOKEN_SECONDARY")
-        if (token := environment.get(name)) and len(token) < SHORTEST_TOKEN
+        if (token := environment.get(name)) and len(token) < MIN_TOKEN_CHARACTERS
     ]
-
-
-def _print(each: Check) -> None:
-    line = Text.assemble(_MARKS[each.state], f"  {each.name}: ", display_text(each.message))
-    console().print(line, soft_wrap=True)
-    if each.remedy:
-        console().print(Text(f"      → {display_text(each.remedy)}", "dim"), soft_wrap=True)

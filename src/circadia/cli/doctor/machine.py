@@ -1,25 +1,59 @@
-"""Checks of the machine: Python, open files, programs, clocks."""
+"""A check of the doctor with its state and remedy, and the checks of the machine: Python, files, programs, clocks."""
 
 import platform
 import resource
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
+from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 
-from circadia.cli.doctor.check import Check, fail, ok, warn
+from circadia.child_process import PROGRAM_AS_SERVER, OsUser
 from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.gateway.hold.places import FILES_RESERVE, holds_within
-from circadia.os_user import PROGRAM_AS_SERVER, OsUser
 from circadia.settings import LimitsSettings
 
 FAST_PARTS = ("uvicorn", "uvloop", "httptools", "aiohttp", "sqlalchemy", "mcp")
-FEWEST_FILES = 256
+MIN_FILES = 256
 SKEW_WARN_SECONDS = 5.0
 """More than a slow answer and the whole seconds of a Date header can explain."""
 SKEW_FAIL_SECONDS = 300.0
 """Beyond this, daily budgets and certificate checks go wrong."""
+
+
+class CheckState(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    """One finding.
+
+    Attributes:
+        state: `fail` keeps the server from starting or working.
+        remedy: Empty if there is nothing to do.
+    """
+
+    name: str
+    state: CheckState
+    message: str
+    remedy: str = ""
+
+
+def ok(name: str, message: str) -> Check:
+    return Check(name=name, state=CheckState.OK, message=message)
+
+
+def warn(name: str, message: str, remedy: str) -> Check:
+    return Check(name=name, state=CheckState.WARN, message=message, remedy=remedy)
+
+
+def fail(name: str, message: str, remedy: str) -> Check:
+    return Check(name=name, state=CheckState.FAIL, message=message, remedy=remedy)
 
 
 def check_python() -> list[Check]:
@@ -50,7 +84,7 @@ def judge_file_limit(soft: int, hard: int, max_holds: int) -> Check:
     room, needed = holds_within(hard), 2 * max_holds + FILES_RESERVE
     message = f"at most {hard} open files (now {soft}; `circadia serve` raises it)"
     remedy = f"raise it to {needed}: `ulimit -Hn`, LimitNOFILE= of systemd, or --ulimit of a container"
-    if hard < FEWEST_FILES:
+    if hard < MIN_FILES:
         return fail("file limit", message, remedy)
     if room < max_holds:
         return warn("file limit", f"{message}: room for {room} held calls, but limits.max_holds is {max_holds}", remedy)

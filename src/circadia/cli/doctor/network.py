@@ -1,5 +1,6 @@
-"""Checks of the network: the server's own port, upstreams and MCP servers."""
+"""Checks of the network: the server's own port, upstreams, MCP servers, and the clusters of launchers of Jobs."""
 
+import asyncio
 import os
 import shutil
 import socket
@@ -9,15 +10,17 @@ from pathlib import Path
 import aiohttp
 from yarl import URL
 
-from circadia.cli.doctor.check import Check, fail, ok, warn
-from circadia.cli.doctor.machine import ClockComparison
+from circadia.cli.doctor.machine import Check, ClockComparison, fail, ok, warn
+from circadia.clock import SystemClock
 from circadia.errors import ConfigError
-from circadia.forward_proxy import find_forward_proxy
-from circadia.network_errors import explain_unreachable, tls_hint
-from circadia.settings import McpServerSettings, ServerSettings, UpstreamSettings, build_key_header
+from circadia.network import explain_unreachable, find_forward_proxy, tls_hint
+from circadia.settings import McpServerSettings, ServerSettings, Settings, UpstreamSettings, build_key_header
+from circadia.settings.launchers import KubernetesLauncherSettings
+from circadia.wake.launchers.kubernetes_api import ApiRefused, ApiUnreachable, ClusterAccess, find_cluster, open_api
 
 ANSWER_SECONDS = 8.0
 _WILD = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+_GRANT = "grant it with a Role, as docs/operations/launch-on-kubernetes.md says"
 _MCP_ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 
@@ -121,6 +124,40 @@ class NetworkChecks:
             return 0, f"cannot be reached: {error.message}"
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return 0, f"cannot be reached: {explain_unreachable(error)}{tls_hint(url)}"
+
+
+async def check_kubernetes(settings: Settings, environment: Mapping[str, str]) -> list[Check]:
+    """Check, for each launcher of Jobs, that the API accepts the token and grants what the launcher needs."""
+    checks: list[Check] = []
+    for name, launcher in settings.launchers.items():
+        if isinstance(launcher, KubernetesLauncherSettings):
+            what = f"launcher {name}"
+            try:
+                access = find_cluster(
+                    f"launchers.{name}", environment, api_url=launcher.api_url, namespace=launcher.namespace,
+                    token_file=launcher.token_file, ca_file=launcher.ca_file,
+                )  # fmt: skip
+            except ConfigError as error:
+                checks.append(fail(what, error.message, "correct it where the server runs"))
+                continue
+            checks.append(await _check_access(what, access, settings.server.gateway_url))
+    return checks
+
+
+async def _check_access(what: str, access: ClusterAccess, gateway_url: str | None) -> Check:
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS), open_api(access, SystemClock()) as api:
+            missing = await api.find_missing_rights()
+    except (ApiRefused, ApiUnreachable) as error:
+        return fail(what, str(error), "check api_url, ca_file and token_file")
+    except TimeoutError:
+        return fail(what, f"the Kubernetes API at {access.url} does not answer in time", "check api_url")
+    if missing:
+        return fail(what, f"its token may not {', '.join(missing)} in {access.namespace!r}", _GRANT)
+    if gateway_url is None:
+        message = "its pods reach no gateway, since they are told this server's own address"
+        return warn(what, message, "set server.gateway_url to the URL of the gateways' Service")
+    return ok(what, f"{access.url} grants all that Jobs in {access.namespace!r} need")
 
 
 def check_variables(named: Mapping[str, str | None], environment: Mapping[str, str]) -> list[Check]:

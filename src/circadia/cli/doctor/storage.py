@@ -9,18 +9,17 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from circadia.cli.doctor.check import Check, fail, ok, warn
-from circadia.cli.doctor.machine import ClockComparison
-from circadia.cli.remote.connection import TOKEN_FILE
+from circadia.cli.connection import TOKEN_FILE
+from circadia.cli.doctor.machine import Check, ClockComparison, fail, ok, warn
 from circadia.errors import ConfigError, StorageUnavailable
 from circadia.records.member import Member, find_conflicts
 from circadia.server.folder import DATABASE_FILE
 from circadia.settings import Settings
-from circadia.settings.fingerprint import fingerprint
+from circadia.settings.root import fingerprint
 from circadia.settings.server import ServerSettings
 
-LOW_BYTES = 2**30
-LEAST_BYTES = 100 * 2**20
+LOW_FREE_BYTES = 2**30
+MIN_FREE_BYTES = 100 * 2**20
 LOCK_FILE = "lock"
 DAMAGE_SECONDS = 10.0
 """Longest check of the database's pages; it takes about 2 s a GiB."""
@@ -48,13 +47,13 @@ def check_folder(folder: Path) -> list[Check]:
     return checks
 
 
-def judge_room(told: str, free_bytes: int) -> Check:
+def judge_room(message: str, free_bytes: int) -> Check:
     """Judge the free disk."""
-    room = f"{told}, {free_bytes / 2**30:.1f} GiB free"
+    room = f"{message}, {free_bytes / 2**30:.1f} GiB free"
     remedy = "make room: a full disk refuses each call that must be recorded"
-    if free_bytes < LEAST_BYTES:
+    if free_bytes < MIN_FREE_BYTES:
         return fail("data folder", room, remedy)
-    return warn("data folder", room, remedy) if free_bytes < LOW_BYTES else ok("data folder", room)
+    return warn("data folder", room, remedy) if free_bytes < LOW_FREE_BYTES else ok("data folder", room)
 
 
 def running_server_pid(folder: Path) -> str | None:
@@ -97,7 +96,7 @@ async def check_database(folder: Path, settings: Settings, watch: ClockCompariso
                 checks += judge_members(await revisions.read_live_members(url), fingerprint(settings))
         else:
             version, (revision, works_with) = await revisions.sqlite_revision(file)
-            damage = await importlib.import_module("circadia.stores.sqlite_damage").find_damage(file, DAMAGE_SECONDS)
+            damage = await revisions.find_damage(file, DAMAGE_SECONDS)
             if damage is not None:
                 return [fail("database", f"{str(file)!r} is damaged: {damage}", RESTORE)]
     except StorageUnavailable as error:
@@ -124,7 +123,7 @@ async def check_redis(settings: Settings, environment: Mapping[str, str]) -> lis
     if not any((settings.signals, settings.signals_env, settings.redis_bridge.url, settings.redis_bridge.url_env)):
         return []
     # Imported here because the libraries take a while to load.
-    wiring = importlib.import_module("circadia.server.redis_wiring")
+    wiring = importlib.import_module("circadia.server.cluster_wiring")
     connection = importlib.import_module("circadia.stores.redis_connection")
     checks: list[Check] = []
     for what, resolve in (("signals", wiring.resolve_signals_url), ("redis_bridge", wiring.resolve_bridge_url)):

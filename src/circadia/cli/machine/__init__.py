@@ -1,1 +1,1 @@
-"""Commands for the machine of the server: serve, init, config, model."""
+"""Commands for the machine of the server: serve, init, config, model, the database, dreams, import."""

@@ -9,15 +9,15 @@ from urllib.parse import urlsplit
 import typer
 from rich.text import Text
 
-from circadia.cli.machine.serve import config_file
-from circadia.cli.terminal.output import AsJson, console, display_text, format_setting, print_json, table
+from circadia.cli.machine.serve import config_file, read_config
+from circadia.cli.terminal.output import Listing, Output, display_text, format_setting, table
 from circadia.records.agent import AgentPolicy
 from circadia.settings import Settings, load_settings
-from circadia.settings.yaml_parsing import parse_yaml
 
 app = typer.Typer(no_args_is_help=True, help="Check and show the configuration.")
 
 HIDDEN: Final = "(hidden)"
+_COLOURS: Final = {"file": "green", "defaults": "cyan"}
 
 File = Annotated[Path | None, typer.Argument(metavar="FILE", help="Configuration; defaults to `circadia.yaml`.")]
 
@@ -37,7 +37,7 @@ class EffectiveSetting:
 
 
 @app.command(epilog="Example: circadia config check circadia.yaml")
-def check(file: File = None, as_json: AsJson = False) -> None:
+def check(file: File = None) -> Output:
     """Check the configuration as the server reads it. A wrong key is reported with its path and the nearest key."""
     path = config_file(file)
     settings = load_settings(path)
@@ -47,27 +47,29 @@ def check(file: File = None, as_json: AsJson = False) -> None:
         "mcp_servers": list(settings.mcp_servers),
         "agents": list(settings.agents),
     }
-    if as_json:
-        print_json(summary)
-        return
     names = "; ".join(
         f"{key}: {display_text(summary[key]) or 'none'}" for key in ("upstreams", "mcp_servers", "agents")
     )
-    typer.echo(f"{path or 'no file, the defaults'}: good. {names}")
-    typer.echo("Run `circadia doctor` to check whether this machine can serve it.")
+    where = path or "no file, the defaults"
+    text = f"{where}: good. {names}\nRun `circadia doctor` to check whether this machine can serve it."
+    return Output(summary, text)
 
 
 @app.command(epilog="Example: circadia config show circadia.yaml")
-def show(file: File = None, as_json: AsJson = False) -> None:
+def show(file: File = None) -> Output:
     """Print each setting with its value and the source of the value."""
     path = config_file(file)
-    values = list(with_sources(load_settings(path), _raw(path)))
-    if as_json:
-        print_json({"file": str(path) if path else None, "settings": [asdict(setting) for setting in values]})
-        return
-    typer.echo(f"file: {path or 'none'}")
-    rows = [(row.key, format_setting(row.value), Text(row.source, _colour(row.source))) for row in values]
-    console().print(table(("key", "value", "source"), rows))
+    values = list(with_sources(load_settings(path), read_config(path)))
+
+    def show_values(_: object) -> Listing:
+        typer.echo(f"file: {path or 'none'}")
+        rows = [
+            (row.key, format_setting(row.value), Text(row.source, _COLOURS.get(row.source, "dim"))) for row in values
+        ]
+        return table(("key", "value", "source"), rows)
+
+    document = {"file": str(path) if path else None, "settings": [asdict(setting) for setting in values]}
+    return Output(document, show_values)
 
 
 def with_sources(settings: Settings, raw: Mapping[str, Any]) -> Iterator[EffectiveSetting]:
@@ -104,12 +106,3 @@ def _mask_secret(path: tuple[str, ...], value: Any) -> Any:
     if isinstance(value, str) and "://" in value and (password := urlsplit(value).password):
         return value.replace(f":{password}@", f":{HIDDEN}@")
     return value
-
-
-def _raw(path: Path | None) -> Mapping[str, Any]:
-    raw = parse_yaml(path.read_text("utf-8")) if path else None
-    return cast("Mapping[str, Any]", raw) if isinstance(raw, dict) else {}
-
-
-def _colour(source: str) -> str:
-    return {"file": "green", "defaults": "cyan"}.get(source, "dim")

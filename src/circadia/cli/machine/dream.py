@@ -13,36 +13,22 @@ from typing import Annotated, Any, Final, TypeVar
 import typer
 from rich.console import Console
 
+from circadia.cli.arguments import Yes
 from circadia.cli.machine.serve import Config, config_file
-from circadia.cli.terminal.confirmation import Yes
 from circadia.cli.terminal.groups import NounGroup
-from circadia.cli.terminal.output import (
-    AsJson,
-    console,
-    display_text,
-    dollars,
-    local_time,
-    note,
-    print_json,
-    print_result,
-    table,
-)
+from circadia.cli.terminal.output import AsJson, Output, console, display_text, dollars, local_time, note, table
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 from circadia.records.dream_job import DreamMode
-from circadia.server.basis import read_secret
-from circadia.server.dream_watch import DreamWatch
-from circadia.server.dream_wiring import open_dream
+from circadia.server.dream_wiring import DreamWatch, open_dream
 from circadia.server.sleeptime_wiring import build_sleep_models
 from circadia.settings import load_settings
 from circadia.sleeptime.markdown import history
-from circadia.sleeptime.markdown.diary import read_diary
 from circadia.sleeptime.markdown.dream import Dream
-from circadia.sleeptime.markdown.dream_report import DreamOutcome, DreamReport, count_nouns
+from circadia.sleeptime.markdown.dream_report import DreamOutcome, DreamReport, count_nouns, read_diary
 from circadia.sleeptime.markdown.dream_state import load_state, save_state
 from circadia.sleeptime.markdown.dream_status import DreamStatus, fetch_status
-from circadia.sleeptime.markdown.project_folder import find_memory_folder, find_transcripts
-from circadia.sleeptime.markdown.session_intake import SessionIntake
+from circadia.sleeptime.markdown.sessions import SessionIntake, find_memory_folder, find_transcripts
 
 T = TypeVar("T")
 
@@ -96,7 +82,7 @@ def dream(
     config: Config = None,
     yes: Yes = False,
     as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Consolidate a coding agent's Markdown memory from its sessions. The first dream of a folder proposes."""
     clock = SystemClock()
     _require_consent(folder, yes, as_json)
@@ -106,14 +92,13 @@ def dream(
     report = _run(folder, config, lambda opened: opened.run(chosen, intake, instructions=instructions), "dreaming")
     if mode in (DreamMode.PROPOSE, DreamMode.AUTO):
         save_state(folder, load_state(folder), mode=mode)
-    _print_report(folder, report, as_json)
+    return _report_output(folder, report)
 
 
 @app.command(epilog="Example: circadia dream status ~/.claude/projects/app/memory")
 def status(
     folder: Folder, transcripts: Transcripts = None, project: Project = None, config: Config = None,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> Output:  # fmt: skip
     """Show when the last dream was, what the next one waits for, what it will read, and about what it will cost."""
     clock = SystemClock()
     intake = SessionIntake(clock, _transcripts(folder, transcripts), project=project)
@@ -121,32 +106,35 @@ def status(
     async def fetch() -> DreamStatus:
         async with AsyncExitStack() as stack:
             settings = load_settings(config_file(config))
-            model, _ = build_sleep_models(settings, partial(read_secret, os.environ), clock, stack, os.environ)
+            model, _ = build_sleep_models(settings, os.environ, clock, stack)
             return await asyncio.to_thread(fetch_status, folder, intake, clock, model)
 
-    found = asyncio.run(fetch())
-    if as_json:
-        state = found.state.model_dump(mode="json", exclude={"sessions", "read", "bank", "refused"})
-        print_json({
-            **state, "next": found.verdict.detail, "due": found.verdict.is_open, "waiting": found.waiting,
-            "entries": found.entries, "files": found.files, "sessions": found.sessions,
-            "excluded": dict(found.excluded), "tokens": found.tokens, "usd": found.usd, "model": found.model,
-            "findings": list(found.findings),
-        })  # fmt: skip
-        return
+    status = asyncio.run(fetch())
+    state = status.state.model_dump(mode="json", exclude={"sessions", "read", "bank", "refused"})
+    document = {
+        **state, "next": status.verdict.detail, "due": status.verdict.is_open, "waiting": status.waiting,
+        "entries": status.entries, "files": status.files, "sessions": status.sessions,
+        "excluded": dict(status.excluded), "tokens": status.tokens, "usd": status.usd, "model": status.model,
+        "findings": list(status.findings),
+    }  # fmt: skip
+    return Output(document, lambda _: _show_status(status))
+
+
+def _show_status(status: DreamStatus) -> None:
+    excluded = "; ".join(f"{number} not: {reason}" for reason, number in status.excluded.items())
     rows = [
-        ("switched on", _time(found.state.enabled_at)),
-        ("last dream", _time(found.state.dreamed_at)),
-        ("next dream", "may begin now" if found.verdict.is_open else found.verdict.detail),
-        ("waits for you", found.waiting or "nothing"),
-        ("folder", f"{found.entries} entries in {count_nouns(found.files, 'file')}"),
-        ("will read", f"{count_nouns(found.sessions, 'session')}{_excluded(found)}"),
-        ("will cost", _price(found)),
+        ("switched on", _time(status.state.enabled_at)),
+        ("last dream", _time(status.state.dreamed_at)),
+        ("next dream", "may begin now" if status.verdict.is_open else status.verdict.detail),
+        ("waits for you", status.waiting or "nothing"),
+        ("folder", f"{status.entries} entries in {count_nouns(status.files, 'file')}"),
+        ("will read", count_nouns(status.sessions, "session") + (f" ({excluded})" if excluded else "")),
+        ("will cost", _price(status)),
     ]
-    if found.state.failures:
-        rows.append(("trouble", f"{count_nouns(found.state.failures, 'failed dream')}: {found.state.trouble}"))
+    if status.state.failures:
+        rows.append(("trouble", f"{count_nouns(status.state.failures, 'failed dream')}: {status.state.trouble}"))
     console().print(table(("what", "state"), rows))
-    for finding in found.findings:
+    for finding in status.findings:
         note(display_text(finding))
 
 
@@ -179,31 +167,28 @@ def watch(
 
 
 @app.command(epilog="Example: circadia dream accept ~/.claude/projects/app/memory --file database.md")
-def accept(folder: Folder, files: Files = None, config: Config = None, as_json: AsJson = False) -> None:
+def accept(folder: Folder, files: Files = None, config: Config = None) -> Output:
     """Write what a dream proposes, all of it or what concerns some files."""
-    report = _run(folder, config, lambda opened: opened.accept(_paths(files)), "writing")
-    _print_report(folder, report, as_json)
+    return _report_output(folder, _run(folder, config, lambda opened: opened.accept(_paths(files)), "writing"))
 
 
 @app.command(epilog="Example: circadia dream refuse ~/.claude/projects/app/memory")
-def refuse(folder: Folder, files: Files = None, config: Config = None, as_json: AsJson = False) -> None:
+def refuse(folder: Folder, files: Files = None, config: Config = None) -> Output:
     """Drop what a dream proposes, all of it or what concerns some files; no later dream proposes the same."""
     refused = _run(folder, config, lambda opened: opened.refuse(_paths(files)), "refusing")
-    print_result({"refused": refused}, f"refused {count_nouns(refused, 'change')}", as_json=as_json)
+    return Output({"refused": refused}, f"refused {count_nouns(refused, 'change')}")
 
 
 @app.command(epilog="Example: circadia dream undo ~/.claude/projects/app/memory")
-def undo(folder: Folder, key: DreamKey = None, config: Config = None, as_json: AsJson = False) -> None:
+def undo(folder: Folder, key: DreamKey = None, config: Config = None) -> Output:
     """Restore what a dream has replaced, also after later dreams that changed other lines."""
     chosen = key or _newest(folder, published=True)
     result = _run(folder, config, lambda opened: opened.undo(chosen), "restoring")
     paths, problems = [str(path) for path in result.list_published()], list(result.problems)
     values = {"undone": chosen, "undo": result.id, "files": paths, "left_out": problems}
-    print_result(values, f"undid {chosen}: {', '.join(paths) or 'no file'}", as_json=as_json)
     for text in problems:
         note(display_text(text))
-    if problems:
-        raise typer.Exit(1)
+    return Output(values, f"undid {chosen}: {', '.join(paths) or 'no file'}", status=int(bool(problems)))
 
 
 @app.command(epilog="Example: circadia dream diff ~/.claude/projects/app/memory")
@@ -213,28 +198,31 @@ def diff(folder: Folder, key: DreamKey = None) -> None:
 
 
 @app.command(epilog="Example: circadia dream log ~/.claude/projects/app/memory")
-def log(folder: Folder, as_json: AsJson = False) -> None:
+def log(folder: Folder) -> Output:
     """List the dreams over a folder, newest first, and the diary."""
-    entries = history.list_history(folder)
-    if as_json:
-        print_json({
-            "dreams": [
-                {
-                    "id": each.id, "at": each.created_at.isoformat(), "title": each.title, "undoes": each.undoes,
-                    "published": list(map(str, each.published)), "proposed": list(map(str, each.proposed)),
-                    "commit": each.commit,
-                }
-                for each in entries
-            ],
-            "diary": list(read_diary(folder)),
-        })  # fmt: skip
-        return
-    rows = [
-        (local_time(each.created_at), each.id, each.title, len(each.published), len(each.proposed)) for each in entries
-    ]
-    console().print(table(("at", "dream", "title", "files", "proposed"), rows, numbers=("files", "proposed")))
-    for line in read_diary(folder):
-        note(display_text(line))
+    entries, diary = history.list_history(folder), list(read_diary(folder))
+    document = {
+        "dreams": [
+            {
+                "id": each.id, "at": each.created_at.isoformat(), "title": each.title, "undoes": each.undoes,
+                "published": list(map(str, each.published)), "proposed": list(map(str, each.proposed)),
+                "commit": each.commit,
+            }
+            for each in entries
+        ],
+        "diary": diary,
+    }  # fmt: skip
+
+    def show(_: object) -> None:
+        rows = [
+            (local_time(each.created_at), each.id, each.title, len(each.published), len(each.proposed))
+            for each in entries
+        ]
+        console().print(table(("at", "dream", "title", "files", "proposed"), rows, numbers=("files", "proposed")))
+        for line in diary:
+            note(display_text(line))
+
+    return Output(document, show)
 
 
 def _run(folder: Path, config: Path | None, act: Callable[[Dream], Awaitable[T]], what: str) -> T:
@@ -282,13 +270,9 @@ def _newest(folder: Path, *, published: bool) -> str:
     raise InvalidRequest(f"no dream has changed {str(folder)!r}")
 
 
-def _print_report(folder: Path, report: DreamReport, as_json: bool) -> None:
-    if as_json:
-        print_json(report.to_json())
-    else:
-        _tell(folder, report)
-    if report.state is DreamOutcome.FAILED:
-        raise typer.Exit(1)
+def _report_output(folder: Path, report: DreamReport) -> Output:
+    failed = report.state is DreamOutcome.FAILED
+    return Output(report.to_json(), lambda _: _tell(folder, report), status=int(failed))
 
 
 def _tell(folder: Path, report: DreamReport) -> None:
@@ -306,13 +290,8 @@ def _time(value: Any) -> str:
     return "never" if value is None else local_time(value)
 
 
-def _excluded(found: DreamStatus) -> str:
-    listed = "; ".join(f"{number} not: {reason}" for reason, number in found.excluded.items())
-    return f" ({listed})" if listed else ""
-
-
-def _price(found: DreamStatus) -> str:
-    if not found.model:
+def _price(status: DreamStatus) -> str:
+    if not status.model:
         return "nothing: no model is configured, so only the folder is checked"
-    usd = "at an unknown price" if found.usd is None else f"about {dollars(found.usd)}"
-    return f"{usd}, {found.tokens:,} tokens of {found.model}"
+    usd = "at an unknown price" if status.usd is None else f"about {dollars(status.usd)}"
+    return f"{usd}, {status.tokens:,} tokens of {status.model}"

@@ -2,26 +2,71 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
 
 import typer
 import yaml
 
-from circadia.cli.machine.first_config import PROVIDERS, KnownProvider, build_config, find_providers, parse_provider
-from circadia.cli.machine.serve import DEFAULT_CONFIG, config_file
-from circadia.cli.terminal.output import AsJson, note, print_json
+from circadia.cli.machine.serve import DEFAULT_CONFIG, config_file, read_config
+from circadia.cli.terminal.output import Output, note
 from circadia.errors import Conflict, InvalidRequest
 from circadia.settings import Settings, load_settings
-from circadia.settings.load import settings_from
-from circadia.settings.yaml_parsing import parse_yaml
+from circadia.settings.load import parse_yaml, settings_from
+from circadia.settings.upstreams import Api
 
 app = typer.Typer()
 
 SUFFIX: Final = "-sleeptime"
 BEFORE: Final = ".before"
 """Suffix of the copy of a file that is rewritten."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownProvider:
+    """A provider of models, by the address and the variable of its own documentation."""
+
+    base_url: str
+    key_env: str | None
+    """None: it takes no key."""
+    api: Api = "openai"
+
+
+PROVIDERS: Final[Mapping[str, KnownProvider]] = {
+    "openai": KnownProvider(base_url="https://api.openai.com/v1", key_env="OPENAI_API_KEY"),
+    "anthropic": KnownProvider(base_url="https://api.anthropic.com", key_env="ANTHROPIC_API_KEY", api="anthropic"),
+    "gemini": KnownProvider(
+        base_url="https://generativelanguage.googleapis.com", key_env="GEMINI_API_KEY", api="gemini"
+    ),
+    "openrouter": KnownProvider(base_url="https://openrouter.ai/api/v1", key_env="OPENROUTER_API_KEY"),
+    "mistral": KnownProvider(base_url="https://api.mistral.ai/v1", key_env="MISTRAL_API_KEY"),
+    "groq": KnownProvider(base_url="https://api.groq.com/openai/v1", key_env="GROQ_API_KEY"),
+    "deepseek": KnownProvider(base_url="https://api.deepseek.com/v1", key_env="DEEPSEEK_API_KEY"),
+    "xai": KnownProvider(base_url="https://api.x.ai/v1", key_env="XAI_API_KEY"),
+    "together": KnownProvider(base_url="https://api.together.xyz/v1", key_env="TOGETHER_API_KEY"),
+    "fireworks": KnownProvider(base_url="https://api.fireworks.ai/inference/v1", key_env="FIREWORKS_API_KEY"),
+    "cerebras": KnownProvider(base_url="https://api.cerebras.ai/v1", key_env="CEREBRAS_API_KEY"),
+    "ollama": KnownProvider(base_url="http://127.0.0.1:11434/v1", key_env=None),
+}  # fmt: skip
+
+_HEAD: Final = """\
+# Circadia's configuration. `circadia config check` checks it; `circadia serve` reads it, also when it changes.
+
+upstreams:                # Providers of models, each at http://127.0.0.1:4114/llm/NAME.
+"""
+_TAIL: Final = """
+# agents:                 # `circadia agents add helper` adds one without this file.
+#   helper:
+#     bank: support       # Memory: the agent's talks are remembered, and its prompts get what matches.
+#     coordination:
+#       wake_guardrails: {max_wakes_per_day: 12}
+
+# sleeptime:              # Passes over the memory while nobody waits, on a cheap model, under a budget.
+#   model: {upstream: %s, name: MODEL}
+#   fleet_budget: {per_day: {usd: 5}}
+"""
 
 
 @app.callback(
@@ -46,9 +91,10 @@ def init(
         return
     if file.exists():
         raise Conflict(f"{str(file)!r} already exists; edit it, or name another file with --config")
-    names = upstream or find_providers(os.environ) or _ask_for_provider()
-    chosen = dict(parse_provider(name, os.environ) for name in names)
-    text = build_config(chosen, os.environ)
+    found = [name for name, each in PROVIDERS.items() if each.key_env is not None and os.environ.get(each.key_env)]
+    names = upstream or found or _ask_for_provider()
+    chosen = dict(_parse_provider(name, os.environ) for name in names)
+    text = _build_config(chosen, os.environ)
     settings_from(cast("dict[str, Any]", parse_yaml(text)))  # raises unless the result is valid
     try:
         file.write_text(text, "utf-8")
@@ -56,14 +102,10 @@ def init(
         raise InvalidRequest(f"cannot write {str(file)!r}: {error}") from error
     note(f"wrote {file} with {', '.join(chosen)}")
     option = "" if file == DEFAULT_CONFIG else f" --config {file}"
-    for step in (
-        _unset_variables(chosen),
-        f"circadia doctor{option}",
-        f"circadia serve{option}",
-        "circadia agents add helper",
-    ):
-        if step:
-            note(f"  {step}")
+    unset = [f"{each.key_env}=…" for each in chosen.values() if each.key_env and not os.environ.get(each.key_env)]
+    steps = [f"export {' '.join(unset)}"] if unset else []
+    for step in (*steps, f"circadia doctor{option}", f"circadia serve{option}", "circadia agents add helper"):
+        note(f"  {step}")
 
 
 def _ask_for_provider() -> list[str]:
@@ -73,9 +115,30 @@ def _ask_for_provider() -> list[str]:
     return [typer.prompt(f"Provider ({', '.join(PROVIDERS)})", default="openai", err=True)]
 
 
-def _unset_variables(chosen: Mapping[str, KnownProvider]) -> str:
-    unset = [each.key_env for each in chosen.values() if each.key_env is not None and not os.environ.get(each.key_env)]
-    return f"export {' '.join(f'{name}=…' for name in unset)}" if unset else ""
+def _parse_provider(text: str, environment: Collection[str]) -> tuple[str, KnownProvider]:
+    """Return the name and provider of NAME, or of NAME=URL for any other server that speaks OpenAI's API.
+
+    Raises InvalidRequest: the name is not known, and there is no URL.
+    """
+    name, _, url = text.partition("=")
+    if url:
+        variable = f"{name.upper().replace('-', '_')}_API_KEY"
+        return name, KnownProvider(base_url=url, key_env=variable if variable in environment else None)
+    if name not in PROVIDERS:
+        raise InvalidRequest(f"no provider {name!r}; name one of {', '.join(PROVIDERS)}, or give its address: NAME=URL")
+    return name, PROVIDERS[name]
+
+
+def _build_config(chosen: Mapping[str, KnownProvider], environment: Collection[str]) -> str:
+    lines: list[str] = []
+    for name, each in chosen.items():
+        lines += [f"  {name}:", f"    base_url: {each.base_url}"]
+        if each.api != "openai":
+            lines.append(f"    api: {each.api}")
+        if each.key_env is not None:
+            hint = "" if each.key_env in environment else "    # Set this variable before you start the server."
+            lines.append(f"    key_env: {each.key_env}{hint}")
+    return "\n".join([_HEAD.rstrip("\n"), *lines, _TAIL % next(iter(chosen))])
 
 
 @app.command(epilog="Example: circadia init sleeptime --agent writer --upstream openai --model gpt-5-mini")
@@ -97,8 +160,7 @@ def sleeptime(
     file: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="Configuration; defaults to `circadia.yaml`.")
     ] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Add a sleep-time agent, which alone may write an agent's memory blocks and works while nobody waits.
 
     The first agent talks to the person and cannot edit blocks. The sleep-time agent sleeps until a pass has ended,
@@ -109,20 +171,20 @@ def sleeptime(
     known = bank or (settings.agents[agent].bank if agent in settings.agents else None)
     bank = known or f"{agent}-memory"
     added = two_agents(settings, agent, bank, upstream=upstream, model=model, turns=turns)
-    raw = parse_yaml(path.read_text("utf-8")) if path else None
-    whole = merge_config(cast("Mapping[str, Any]", raw) if isinstance(raw, dict) else {}, added)
+    whole = merge_config(read_config(path), added)
     settings_from(whole)  # raises unless the result is valid
-    if as_json:
-        print_json(added)
-    elif not write:
-        typer.echo(_yaml(added), nl=False)
-        note("put this into circadia.yaml, or add --write")
     if write:
         _write(path or Path("circadia.yaml"), whole)
-    if not as_json:
+
+    def show(_: object) -> None:
+        if not write:
+            typer.echo(_yaml(added), nl=False)
+            note("put this into circadia.yaml, or add --write")
         guessed = "" if known else f"; if {agent} is bound to another one already, name that with --bank"
         note(f"the bank of both is {bank!r}{guessed}")
         note(f"then restart the server; `circadia agents token {agent}{SUFFIX}` prints the sleep-time agent's token")
+
+    return Output(added, show)
 
 
 def two_agents(
@@ -161,10 +223,10 @@ def two_agents(
 def merge_config(before: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(before)
     for name, value in added.items():
-        there = merged.get(name)
-        inner = isinstance(value, Mapping) and isinstance(there, Mapping)
+        existing = merged.get(name)
+        inner = isinstance(value, Mapping) and isinstance(existing, Mapping)
         merged[name] = (
-            merge_config(cast("Mapping[str, Any]", there), cast("Mapping[str, Any]", value)) if inner else value
+            merge_config(cast("Mapping[str, Any]", existing), cast("Mapping[str, Any]", value)) if inner else value
         )
     return merged
 

@@ -4,19 +4,19 @@ import asyncio
 import importlib
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 import uvloop
 
-from circadia.cli.remote.connection import DEFAULT_URL, TOKEN_FILE
-from circadia.cli.remote.folder import DATA_VARIABLE, Data, data_folder
+from circadia.child_process import forbid_inspection
+from circadia.cli.connection import DATA_VARIABLE, DEFAULT_URL, TOKEN_FILE, Data, data_folder
 from circadia.cli.terminal.lazy_imports import quick_imports
-from circadia.os_user import forbid_inspection
 from circadia.records.member import Role
-from circadia.settings import ConfigFile, Settings, load_settings
+from circadia.settings import ConfigFile, Settings, load_settings, parse_yaml
 
 if TYPE_CHECKING:
     from circadia.server.app import OnReady
@@ -34,6 +34,12 @@ Config = Annotated[
 def config_file(given: Path | None) -> Path | None:
     """Return the given configuration file, or the one in the working folder if it exists."""
     return given if given is not None else DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None
+
+
+def read_config(path: Path | None) -> Mapping[str, Any]:
+    """Return the configuration as the file states it."""
+    raw = parse_yaml(path.read_text("utf-8")) if path else None
+    return cast("Mapping[str, Any]", raw) if isinstance(raw, dict) else {}
 
 
 def override_address(settings: Settings, host: str | None, port: int | None) -> Settings:

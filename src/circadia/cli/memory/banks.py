@@ -1,26 +1,61 @@
-"""`circadia banks`: memory banks, and what is done to a whole one."""
+"""`circadia banks`: memory banks, what one knows and how it knows it, and what is done to a whole one."""
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
+from rich.text import Text
 
-from circadia.cli.memory import search, transfer
-from circadia.cli.remote.bank import Bank, User
-from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.paging import Limit, gather_pages
-from circadia.cli.terminal.confirmation import Yes, confirm, require_person
+from circadia.cli.arguments import Bank, Limit, User, Yes
+from circadia.cli.connection import RemoteServer
+from circadia.cli.memory import transfer
+from circadia.cli.memory.episodes import LETTERS, TRUSTS
 from circadia.cli.terminal.groups import NounGroup
-from circadia.cli.terminal.output import AsJson, display_text, note, print_list, print_result, time_since
+from circadia.cli.terminal.output import (
+    AsJson,
+    Output,
+    confirm,
+    console,
+    display_text,
+    list_output,
+    local_time,
+    note,
+    require_person,
+    shorten,
+    table,
+    time_since,
+)
 from circadia.client import Client
 from circadia.clock import SystemClock
-from circadia.records.bank import CaptureMode
-from circadia.records.end_user import display_alias
-from circadia.schemas.banks import BankList, BankView, ForgottenView
+from circadia.records.bank import CaptureMode, Trust
+from circadia.records.conversation import display_alias
+from circadia.records.index_entry import Layer
+from circadia.records.note import NoteState
+from circadia.schemas.banks import BankView, ContextView, ForgottenView, HitList
+from circadia.schemas.passes import NoteDetail, NoteView
 
 app = typer.Typer(cls=NounGroup)
-app.add_typer(search.app)
 app.add_typer(transfer.app)
+
+BAR: Final = 16
+"""Length of the best hit's bar, in characters."""
+COLOURS: Final = {
+    "words": "green", "meaning": "cyan", "around": "blue", "speaker": "magenta", "recency": "yellow",
+    "importance": "red",
+}  # fmt: skip
+
+SaidBy = Annotated[str | None, typer.Option("--speaker", metavar="NAME", help="Only this speaker.")]
+Within = Annotated[str | None, typer.Option("--conversation", metavar="NAME", help="Only this conversation.")]
+Kinds = Annotated[list[str] | None, typer.Option("--kind", metavar="KIND", help="Of this kind only; may be repeated.")]
+Trusts = Annotated[list[Trust] | None, typer.Option("--trust", help="Only this source; may be repeated.")]
+Since = Annotated[str | None, typer.Option("--since", metavar="WHEN", help="At or after this date or time.")]
+Until = Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Before this date or time.")]
+Layers = Annotated[list[Layer] | None, typer.Option("--layer", help="Only this layer; both by default.")]
+Recency = Annotated[float, typer.Option("--recency", metavar="N", help="Score added to something that happens now.")]
+HalfLife = Annotated[
+    float, typer.Option("--half-life-days", metavar="N", help="Days after which --recency counts half.")
+]
+Importance = Annotated[float, typer.Option("--importance", metavar="N", help="Score added to the most important.")]
 
 
 @app.callback(epilog="Example: circadia banks --template 'support-{user}'")
@@ -30,23 +65,18 @@ def banks(
         str | None, typer.Option("--template", metavar="NAME", help="Only banks made from this template.")
     ] = None,
     limit: Limit = 1000,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """List memory banks by name, with their size and policy."""
-
-    async def fetch_banks(client: Client) -> BankList:
-        return await gather_pages(
-            lambda place, count: client.list_banks(template=template, after=place, limit=count),
-            key="banks",
-            limit=limit,
-            cursor="after",
-        )
-
-    page = server.ask(fetch_banks)
+    page = server.list_pages(
+        lambda client, place, count: client.list_banks(template=template, after=place, limit=count),
+        "banks",
+        limit=limit,
+        cursor="after",
+    )
     columns = ("bank", "episodes", "end user", "captures", "hot edits", "skipped", "last written", "for")
     nothing = "no bank; create one with `circadia banks add BANK`, or bind an agent to one"
     more = page.after is not None
-    print_list(page, page.banks, columns, _row, as_json=as_json, nothing=nothing, numbers=("episodes",), more=more)
+    return list_output(page, page.banks, columns, _row, nothing=nothing, numbers=("episodes",), more=more)
 
 
 def _row(bank: BankView) -> tuple[object, ...]:
@@ -76,25 +106,23 @@ def add(
     keep_days: Annotated[
         float | None, typer.Option("--keep-days", metavar="N", help="Delete episodes after N days; else never.")
     ] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Create a bank. A bank that an agent is bound to is created by itself."""
     policy = {"capture_mode": capture_mode.value, "hot_edits": hot_edits, "keep_days": keep_days}
     created = server.ask(lambda client: client.create_bank(bank, description=description, policy=policy))
     text = f"created bank {created.name}; bind an agent to it with `bank: {created.name}` in its policy"
-    print_result(created, text, as_json=as_json)
+    return Output(created, text)
 
 
 @app.command(epilog="Example: circadia banks delete 'support-{user}' --user ann")
-def delete(server: RemoteServer, bank: Bank, user: User = None, yes: Yes = False, as_json: AsJson = False) -> None:
+def delete(server: RemoteServer, bank: Bank, user: User = None, yes: Yes = False, as_json: AsJson = False) -> Output:
     """Delete a bank with all its episodes, notes, vectors, and blocks with their versions."""
     if not yes:
         require_person(as_json)
         details = server.ask(lambda client: client.show_bank(bank, user=user))
         confirm(f"This would delete bank {display_text(details.name)} with {details.episodes} episodes.", "Delete it?")
     server.ask(lambda client: client.delete_bank(bank, user=user))
-    deleted = {"deleted": {"bank": bank, "user": user}}
-    print_result(deleted, f"deleted bank {bank}" + (f" of {user}" if user else ""), as_json=as_json)
+    return Output({"deleted": {"bank": bank, "user": user}}, f"deleted bank {bank}" + (f" of {user}" if user else ""))
 
 
 @app.command(epilog="Example: circadia banks forget support --speaker ann")
@@ -107,13 +135,13 @@ def forget(
     conversation: Annotated[
         str | None, typer.Option("--conversation", metavar="NAME", help="Only episodes of this conversation.")
     ] = None,
-    speaker: Annotated[str | None, typer.Option("--speaker", metavar="NAME", help="Only this speaker.")] = None,
-    since: Annotated[str | None, typer.Option("--since", metavar="WHEN", help="At or after this date or time.")] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Before this date or time.")] = None,
+    speaker: SaidBy = None,
+    since: Since = None,
+    until: Until = None,
     user: User = None,
     yes: Yes = False,
     as_json: AsJson = False,
-) -> None:
+) -> Output | None:
     """Delete the episodes that match all options, with everything derived from them. Shows what would go first."""
 
     async def forget_episodes(client: Client, *, dry_run: bool) -> ForgottenView:
@@ -127,10 +155,10 @@ def forget(
         would = server.ask(lambda client: forget_episodes(client, dry_run=True))
         if not would.episodes:
             note("nothing to forget")
-            return
+            return None
         confirm(f"This would delete {_describe_forgotten(would)}.", "Forget them?")
     counts = server.ask(lambda client: forget_episodes(client, dry_run=False))
-    print_result(counts, f"deleted {_describe_forgotten(counts)}", as_json=as_json)
+    return Output(counts, f"deleted {_describe_forgotten(counts)}")
 
 
 def format_skips(counts: Mapping[str, int]) -> str:
@@ -138,8 +166,169 @@ def format_skips(counts: Mapping[str, int]) -> str:
 
 
 def _describe_forgotten(gone: ForgottenView) -> str:
-    return (
-        f"{gone.episodes} episodes of {display_text(gone.bank)}, {gone.notes} notes, "
-        f"parts of {gone.versions} "
-        "versions of blocks"
+    name = display_text(gone.bank)
+    return f"{gone.episodes} episodes of {name}, {gone.notes} notes, parts of {gone.versions} versions of blocks"
+
+
+@app.command(epilog="Example: circadia banks search team 'when is the release' --trust person --trust agent")
+def search(
+    server: RemoteServer,
+    bank: Bank,
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question or words to search for.")],
+    limit: Annotated[int, typer.Option("--limit", min=1, max=200, metavar="N", help="Maximum number of rows.")] = 10,
+    speaker: SaidBy = None,
+    conversation: Within = None,
+    kinds: Kinds = None,
+    trusts: Trusts = None,
+    since: Since = None,
+    until: Until = None,
+    layers: Layers = None,
+    recency: Recency = 0.0,
+    half_life_days: HalfLife = 30.0,
+    importance: Importance = 0.0,
+    user: User = None,
+) -> Output:
+    """Search episodes and notes, and show the parts of each score."""
+    answer = server.ask(
+        lambda client: client.search_bank(
+            bank, question, limit=limit, speaker=speaker, conversation=conversation, kinds=kinds or (), since=since,
+            until=until, trusts=[trust_level.value for trust_level in trusts or ()],
+            layers=[layer.value for layer in layers or ()], recency=recency, half_life_days=half_life_days,
+            importance=importance, user=user,
+        )
+    )  # fmt: skip
+    return Output(answer, _show_hits)
+
+
+def _show_hits(answer: HitList) -> None:
+    hits = answer.hits
+    if not hits:
+        note("nothing found")
+        return
+    best = max(hit.score for hit in hits)
+    names = [name for name in COLOURS if any(name in hit.parts for hit in hits)]
+    if any(hit.parts.get("weight", 1) != 1 for hit in hits):
+        names.append("weight")
+    rows = [
+        (
+            f"{hit.score:.3f}",
+            bar(hit.parts, best),
+            *(f"{hit.parts[name]:.2f}" if name in hit.parts else "" for name in names),
+            hit.speaker or hit.kind,
+            Text(hit.trust, TRUSTS[hit.trust]),
+            local_time(hit.at)[:10],
+            hit.id,
+            shorten(hit.text, LETTERS),
+        )
+        for hit in hits
+    ]
+    columns = ("score", "why", *names, "who", "trust", "day", "id", "text")
+    out = console()
+    out.print(table(columns, rows, numbers=("score", *names)))
+    legend = Text("why: ")
+    for name in names:
+        legend.append(f"█ {name}  ", COLOURS.get(name, "dim")) if name in COLOURS else legend.append("× weight", "dim")
+    out.print(legend)
+
+
+def bar(parts: Mapping[str, float], best: float) -> Text:
+    """Return a bar scaled to the best score, with a colour for each part of the score."""
+    weight = parts.get("weight", 1.0)
+    line, end = Text(), 0.0
+    for name, colour in COLOURS.items():
+        start, end = end, end + weight * parts.get(name, 0.0)
+        line.append("█" * (round(BAR * end / best) - round(BAR * start / best)), colour)
+    return line
+
+
+@app.command(epilog="Example: circadia banks context team 'when is the release'")
+def context(
+    server: RemoteServer,
+    bank: Bank,
+    question: Annotated[
+        str | None, typer.Argument(metavar="[QUESTION]", help="Question; without it, only blocks are shown.")
+    ] = None,
+    stable_tokens: Annotated[
+        int | None, typer.Option("--stable-tokens", min=0, metavar="N", help="Tokens for pinned blocks.")
+    ] = None,
+    fitting_tokens: Annotated[
+        int | None, typer.Option("--fitting-tokens", min=0, metavar="N", help="Tokens for what fits the question.")
+    ] = None,
+    user: User = None,
+) -> Output:
+    """Show what a bank adds to a prompt: the stable part, and what fits a question."""
+    parts = server.ask(
+        lambda client: client.show_context(
+            bank, question, stable_tokens=stable_tokens, fitting_tokens=fitting_tokens, user=user
+        )
     )
+    return Output(parts, _show_context)
+
+
+def _show_context(parts: ContextView) -> None:
+    out = console()
+    for title, text in (("for the system side", parts.stable), ("behind the newest user turn", parts.fitting)):
+        out.print(Text(f"── {title} ──", "bold cyan"))
+        out.print(Text(display_text(text)) if text else Text("nothing", "dim"))
+    if parts.left_out:
+        note(f"no room for the blocks {', '.join(parts.left_out)}; raise --stable-tokens")
+
+
+@app.command(epilog="Example: circadia banks notes team --state retired")
+def notes(
+    server: RemoteServer,
+    bank: Bank,
+    state: Annotated[
+        NoteState | None, typer.Option("--state", help="Only notes in searches, or only retired ones; both by default.")
+    ] = None,
+    limit: Limit = 50,
+    user: User = None,
+) -> Output:
+    """List the notes of a bank, newest first."""
+    page = server.list_pages(
+        lambda client, place, count: client.list_notes(
+            bank, state=state and state.value, after=int(place or 0), limit=count, user=user
+        ),
+        "notes",
+        limit=limit,
+        cursor="after",
+    )
+    columns, numbers = ("note", "when", "kind", "trust", "importance", "sources", "retired", "text"), ("sources",)
+    more = page.after is not None
+    return list_output(page, page.notes, columns, _note_row, nothing="no note", numbers=numbers, more=more)
+
+
+def _note_row(each: NoteView) -> tuple[object, ...]:
+    retired = "" if each.retired_at is None else local_time(each.retired_at)
+    importance = "" if each.importance is None else f"{each.importance:.2f}"
+    trust = Text(each.trust, TRUSTS[each.trust])
+    shown = shorten(each.text, LETTERS)
+    return (each.id, local_time(each.at), each.kind, trust, importance, each.evidence_count, retired, shown)
+
+
+@app.command(epilog="Example: circadia banks explain team not_3f2a")
+def explain(
+    server: RemoteServer,
+    bank: Bank,
+    note_key: Annotated[str, typer.Argument(metavar="NOTE", help="Note ID, as searches show it.")],
+    user: User = None,
+) -> Output:
+    """Show where a note comes from: the episodes that support it, and what passes did to it."""
+    return Output(server.ask(lambda client: client.explain_note(bank, note_key, user=user)), _show_note)
+
+
+def _show_note(answer: NoteDetail) -> None:
+    out = console()
+    out.print(Text(display_text(answer.text), "bold"))
+    away = "" if answer.retired_at is None else f", retired {local_time(answer.retired_at)}"
+    origin = f"made by pass {answer.pass_id}" if answer.pass_id else "made by hand"
+    out.print(Text(f"{answer.kind}, trust {answer.trust}, {origin} at {local_time(answer.created_at)}{away}", "dim"))
+    for episode in answer.evidence:
+        out.print(
+            Text.assemble(
+                (f"  {episode.id} {local_time(episode.at)} ", "dim"),
+                f"{display_text(episode.speaker)}: {display_text(episode.text)}",
+            )
+        )
+    for change in answer.changes:
+        out.print(Text(f"  {change.pass_id} {change.kind} {change.state}: {display_text(change.why)}", "cyan"))

@@ -1,7 +1,6 @@
 """`circadia blocks`: labelled pieces of the learned context, with their versions."""
 
 import difflib
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Final
@@ -9,21 +8,13 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from circadia.cli.remote.bank import Bank, BankToList, User
-from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.arguments import Bank, BankToList, User
+from circadia.cli.connection import RemoteServer
+from circadia.cli.memory.episodes import text_or_stdin
 from circadia.cli.terminal.groups import NounGroup
-from circadia.cli.terminal.output import (
-    AsJson,
-    console,
-    display_text,
-    local_time,
-    note,
-    print_json,
-    print_list,
-    print_result,
-)
+from circadia.cli.terminal.output import Output, console, display_text, list_output, local_time, note
 from circadia.errors import InvalidRequest, NotFound
-from circadia.schemas.blocks import BlockView
+from circadia.schemas.banks import BlockView
 
 app = typer.Typer(cls=NounGroup)
 
@@ -32,12 +23,12 @@ _COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @app.callback(epilog="Example: circadia blocks team")
-def blocks(server: RemoteServer, bank: BankToList, user: User = None, as_json: AsJson = False) -> None:
+def blocks(server: RemoteServer, bank: BankToList, user: User = None) -> Output:
     """List the blocks of a bank: what its agents have learned and see in their context."""
     rows = server.ask(lambda client: client.list_blocks(bank, user=user))
     columns = ("block", "version", "characters", "flags", "by", "when", "text")
     nothing = "no block; `circadia blocks write BANK LABEL TEXT` writes one"
-    print_list(rows, rows, columns, _row, as_json=as_json, nothing=nothing, numbers=("version", "characters"))
+    return list_output(rows, rows, columns, _row, nothing=nothing, numbers=("version", "characters"))
 
 
 def _row(each: BlockView) -> tuple[object, ...]:
@@ -73,8 +64,7 @@ def write(
     ] = None,
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason for the change.")] = "",
     user: User = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Write a new version of a block, or its first. Whatever you omit stays as it was."""
     value = _value(text, file)
     written = server.ask(
@@ -83,13 +73,12 @@ def write(
             expected_version=expected_version, why=why, user=user,
         )
     )  # fmt: skip
-    text = f"block {written.label} of {written.bank} is at version {written.version}"
-    print_result(written, text, as_json=as_json)
+    return Output(written, f"block {written.label} of {written.bank} is at version {written.version}")
 
 
 def _value(text: str | None, file: Path | None) -> str | None:
     if file is None:
-        return sys.stdin.buffer.read().decode("utf-8", "surrogateescape") if text == "-" else text
+        return None if text is None else text_or_stdin(text)
     if text is not None:
         raise InvalidRequest("give either the text or --file, not both")
     try:
@@ -99,12 +88,11 @@ def _value(text: str | None, file: Path | None) -> str | None:
 
 
 @app.command(epilog="Example: circadia blocks history team human")
-def history(server: RemoteServer, bank: Bank, label: Label, user: User = None, as_json: AsJson = False) -> None:
+def history(server: RemoteServer, bank: Bank, label: Label, user: User = None) -> Output:
     """List all versions of a block, oldest first."""
     versions = server.ask(lambda client: client.list_versions(bank, label, user=user))
     columns = ("version", "from", "when", "by", "why", "text")
-    numbers = ("version", "from")
-    print_list(versions, versions, columns, _version_row, as_json=as_json, nothing="no version", numbers=numbers)
+    return list_output(versions, versions, columns, _version_row, nothing="no version", numbers=columns[:2])
 
 
 def _version_row(each: BlockView) -> tuple[object, ...]:
@@ -124,29 +112,23 @@ def diff(
         int | None, typer.Argument(metavar="[NEW]", help="New version; defaults to the current one.")
     ] = None,
     user: User = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Show the difference between two versions of a block as a unified diff."""
     all_versions = server.ask(lambda client: client.list_versions(bank, label, user=user))
     after = all_versions[-1] if new is None else _version(all_versions, new)
-    before = (
-        _version(all_versions, old)
-        if old is not None
-        else _version(all_versions, after.parent)
-        if after.parent
-        else None
-    )
+    earlier = after.parent or None if old is None else old
+    before = None if earlier is None else _version(all_versions, earlier)
     lines = list(_lines(before, after))
-    if as_json:
-        versions = {"old": before and before.version, "new": after.version}
-        print_json({"bank": bank, "label": label, **versions, "diff": lines})
-    elif lines:
+
+    def show(_: object) -> None:
+        if not lines:
+            note("the texts are the same")
         for line in lines:
-            console().print(
-                Text(display_text(line), "bold" if line[:3] in ("+++", "---") else _COLOURS.get(line[:1], ""))
-            )
-    else:
-        note("the texts are the same")
+            style = "bold" if line[:3] in ("+++", "---") else _COLOURS.get(line[:1], "")
+            console().print(Text(display_text(line), style))
+
+    versions = {"old": before and before.version, "new": after.version}
+    return Output({"bank": bank, "label": label, **versions, "diff": lines}, show)
 
 
 def _version(versions: Sequence[BlockView], number: int) -> BlockView:
@@ -172,9 +154,7 @@ def undo(
         int | None, typer.Option("--to", min=1, metavar="N", help="Version to restore; defaults to the previous one.")
     ] = None,
     user: User = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Restore an earlier version of a block. The undone version stays in the history."""
     written = server.ask(lambda client: client.undo_block(bank, label, to=to, user=user))
-    text = f"block {written.label} of {written.bank} is at version {written.version}: {written.why}"
-    print_result(written, text, as_json=as_json)
+    return Output(written, f"block {written.label} of {written.bank} is at version {written.version}: {written.why}")

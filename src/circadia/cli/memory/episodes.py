@@ -1,28 +1,19 @@
 """`circadia episodes`: the raw things that happened."""
 
+import math
 import sys
 from typing import Annotated, Final
 
 import typer
 from rich.text import Text
 
-from circadia.cli.remote.bank import Bank, BankToList, User
-from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.arguments import Bank, BankToList, User
+from circadia.cli.connection import RemoteServer
 from circadia.cli.terminal.groups import NounGroup
-from circadia.cli.terminal.output import (
-    AsJson,
-    console,
-    display_text,
-    local_time,
-    print_json,
-    print_list,
-    print_result,
-    shorten,
-    table,
-)
+from circadia.cli.terminal.output import Output, console, display_text, list_output, local_time, shorten, table
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
-from circadia.schemas.episodes import EpisodeView
+from circadia.schemas.banks import EpisodeView
 
 app = typer.Typer(cls=NounGroup)
 
@@ -33,6 +24,10 @@ Conversation = Annotated[
     str | None, typer.Option("--conversation", metavar="NAME", help="Conversation of the episode.")
 ]
 Speaker = Annotated[str | None, typer.Option("--speaker", metavar="NAME", help="Speaker of the text.")]
+
+
+def text_or_stdin(text: str) -> str:
+    return sys.stdin.buffer.read().decode("utf-8", "surrogateescape") if text == "-" else text
 
 
 @app.command(epilog="Example: circadia episodes add team 'The release is on Friday.' --speaker ann")
@@ -54,10 +49,9 @@ def add(
         str | None, typer.Option("--key", metavar="KEY", help="Idempotency key: stores a repeat only once.")
     ] = None,
     user: User = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Store an episode. It is on disk when the command ends, and no model is called."""
-    content = sys.stdin.buffer.read().decode("utf-8", "surrogateescape") if text == "-" else text
+    content = text_or_stdin(text)
     stored = server.ask(
         lambda client: client.remember(
             bank, content, speaker=speaker, conversation=conversation, kind=kind.value, trust=trust and trust.value,
@@ -65,7 +59,7 @@ def add(
         )
     )  # fmt: skip
     text = f"{stored.id} {'is stored' if stored.new else 'was there already'} in {stored.bank}"
-    print_result(stored, text, as_json=as_json)
+    return Output(stored, text)
 
 
 @app.callback(epilog="Example: circadia episodes team --limit 5")
@@ -77,14 +71,13 @@ def episodes(
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help="Maximum number of rows.")] = 20,
     user: User = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """List the episodes of a bank, newest first."""
     page = server.ask(
         lambda client: client.list_episodes(bank, conversation=conversation, order="newest", limit=limit, user=user)
     )
     columns = ("episode", "when", "speaker", "kind", "trust", "conversation", "text")
-    print_list(page, page.episodes, columns, _row, as_json=as_json, nothing="no episode")
+    return list_output(page, page.episodes, columns, _row, nothing="no episode")
 
 
 @app.command(epilog="Example: circadia episodes show team epi_0cwd4f7k2m")
@@ -93,29 +86,16 @@ def show(
     bank: Bank,
     episode: Annotated[str, typer.Argument(metavar="EPISODE", help="Episode ID.")],
     user: User = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Show an episode with all its fields."""
-    answer = server.ask(lambda client: client.show_episode(bank, episode, user=user))
-    if as_json:
-        print_json(answer)
-    else:
-        _show_episode(answer)
+    return Output(server.ask(lambda client: client.show_episode(bank, episode, user=user)), _show_episode)
 
 
 def _row(each: EpisodeView) -> tuple[object, ...]:
-    weak = f" (stale × {_weight(each):.2g})" if each.stale else ""
+    weak = f" (stale × {math.prod(mark.weight for mark in each.stale):.2g})" if each.stale else ""
     trust = Text(each.trust, TRUSTS[each.trust])
-    when = local_time(each.at)
     text = shorten(each.text, LETTERS) + weak
-    return (each.id, when, each.speaker, each.kind, trust, each.conversation, text)
-
-
-def _weight(episode: EpisodeView) -> float:
-    weight = 1.0
-    for mark in episode.stale:
-        weight *= mark.weight
-    return weight
+    return (each.id, local_time(each.at), each.speaker, each.kind, trust, each.conversation, text)
 
 
 def _show_episode(episode: EpisodeView) -> None:

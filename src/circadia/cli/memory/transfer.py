@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from circadia.cli.remote.bank import Bank, User
-from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.terminal.output import AsJson, display_text, note, print_result
+from circadia.cli.arguments import Bank, User
+from circadia.cli.connection import RemoteServer
+from circadia.cli.terminal.output import Output, display_text, note
 from circadia.client import Client
 from circadia.errors import CircadiaError, Conflict, InvalidRequest
 from circadia.memory.transfer import formats, transcripts
@@ -78,8 +78,7 @@ def import_files(
         str, typer.Option("--person", metavar="NAME", help="Name of the person in the transcripts.")
     ] = "user",
     tools: Annotated[bool, typer.Option("--tools", help="Also import tool calls and results.")] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Import episodes, notes and blocks into a bank. Creates the bank if needed and stores nothing twice.
 
     Secrets are removed, by pattern, from files of other systems.
@@ -110,7 +109,7 @@ def import_files(
     new = f"{total['episodes']} episodes, {total['notes']} notes, {total['versions']} versions of blocks"
     text = f"{', '.join(banks) or 'no bank'}: {new} are new; {total['known']} lines were known"
     text += f"; {total[_SKIPPED]} lines of unknown kinds were skipped" if total[_SKIPPED] else ""
-    print_result({"banks": list(banks), "files": len(files), **total}, text, as_json=as_json)
+    return Output({"banks": list(banks), "files": len(files), **total}, text)
 
 
 async def _send_batches(client: Client, bank: str, lines: Iterator[bytes], total: dict[str, int]) -> None:

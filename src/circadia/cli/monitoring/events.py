@@ -1,35 +1,26 @@
 """`circadia events`: the append-only event record."""
 
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.reference import OnlyAgent, OnlySession
-from circadia.cli.terminal.output import AsJson, compact, console, display_text, local_time, print_json, print_json_line
+from circadia.cli.arguments import OnlyAgent, OnlySession
+from circadia.cli.connection import PAGE_ROWS, RemoteServer
+from circadia.cli.terminal.output import AsJson, Output, compact, console, display_text, local_time, print_json_line
 from circadia.client import Client
 from circadia.records.event import EventType
 from circadia.schemas.events import EventView
 
 app = typer.Typer()
 
-PAGE = 1000
-MOST = 10_000
+MAX_EVENTS = 10_000
 """Events of one answer."""
 _COLOURS = {"sleep_start": "blue", "held": "blue", "sleep_stop": "green", "admitted": "green"}
 _WARNINGS = {"dropped", "upstream_error", "session_stalled"}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EventFilter:
-    """A filter for events; `types` means all types if empty."""
-
-    session: str | None = None
-    agent: str | None = None
-    types: tuple[str, ...] = ()
 
 
 @app.command(epilog="Example: circadia events --follow --session team --type sleep_start --type sleep_stop")
@@ -40,7 +31,7 @@ def events(
         int | None, typer.Option("--after", min=0, metavar="N", help="Print all events after this number.")
     ] = None,
     last: Annotated[
-        int, typer.Option("--last", min=0, max=MOST, metavar="N", help="Without --after, the N newest events.")
+        int, typer.Option("--last", min=0, max=MAX_EVENTS, metavar="N", help="Without --after, the N newest events.")
     ] = 20,
     session: OnlySession = None,
     agent: OnlyAgent = None,
@@ -48,59 +39,53 @@ def events(
         list[EventType] | None, typer.Option("--type", metavar="TYPE", help="Of this kind only; may be repeated.")
     ] = None,
     as_json: AsJson = False,
-) -> None:
+) -> Output | None:
     """Print events, oldest first. With --follow and --json, one event per line."""
-    filters = EventFilter(session=session, agent=agent, types=tuple(kind.value for kind in kinds or ()))
+    types = [kind.value for kind in kinds or ()]
+
+    async def fetch_newest(client: Client) -> list[EventView]:
+        if last == 0:
+            return []
+        newest = await client.list_events(limit=last, order="newest", session=session, agent=agent, types=types)
+        return newest[::-1]
 
     async def fetch_events(client: Client) -> list[EventView]:
-        return await (
-            fetch_newest_events(client, filters, last) if after is None else fetch_events_after(client, filters, after)
-        )
+        if after is None:
+            return await fetch_newest(client)
+        return await _fetch_after(partial(client.list_events, session=session, agent=agent, types=types), after)
 
     async def follow_on(client: Client) -> None:
         end = max((event.number for event in await client.list_events(limit=1, order="newest")), default=0)
         start = after
         if start is None:
-            for event in await fetch_newest_events(client, filters, last):
+            for event in await fetch_newest(client):
                 _print(event, as_json=as_json)
                 end = max(end, event.number)
             start = end
-        stream = client.events(start, session=session, agent=agent, types=filters.types)
+        stream = client.events(start, session=session, agent=agent, types=types)
         async with aclosing(stream):
             async for event in stream:
                 _print(event, as_json=as_json)
 
     if follow:
         server.ask(follow_on)
-        return
-    listed = server.ask(fetch_events)
-    if as_json:
-        print_json({"events": listed})
-    else:
-        for event in listed:
-            _print(event, as_json=False)
+        return None
+    return Output({"events": server.ask(fetch_events)}, _show_events)
 
 
-async def fetch_events_after(client: Client, wanted: EventFilter, number: int) -> list[EventView]:
+def _show_events(document: Mapping[str, Sequence[EventView]]) -> None:
+    for event in document["events"]:
+        _print(event, as_json=False)
+
+
+async def _fetch_after(list_events: Callable[..., Awaitable[list[EventView]]], number: int) -> list[EventView]:
     events: list[EventView] = []
     while True:
-        page = await client.list_events(
-            number, limit=PAGE, session=wanted.session, agent=wanted.agent, types=wanted.types
-        )
+        page = await list_events(number, limit=PAGE_ROWS)
         events += page
-        if len(page) < PAGE:
+        if len(page) < PAGE_ROWS:
             return events
         number = page[-1].number
-
-
-async def fetch_newest_events(client: Client, wanted: EventFilter, count: int) -> list[EventView]:
-    """Return the newest wanted events, oldest first."""
-    if count == 0:
-        return []
-    newest = await client.list_events(
-        limit=count, order="newest", session=wanted.session, agent=wanted.agent, types=wanted.types
-    )
-    return newest[::-1]
 
 
 def _print(event: EventView, *, as_json: bool) -> None:

@@ -7,26 +7,17 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.reference import OnlyAgent, OnlySession
+from circadia.cli.arguments import OnlyAgent, OnlySession
+from circadia.cli.connection import RemoteServer
 from circadia.cli.terminal.groups import NounGroup
-from circadia.cli.terminal.output import (
-    AsJson,
-    console,
-    format_duration,
-    note,
-    print_json,
-    print_json_line,
-    print_result,
-    table,
-)
+from circadia.cli.terminal.output import AsJson, Output, console, format_duration, note, print_json_line, table
 from circadia.client import Client
 from circadia.clock import SystemClock
-from circadia.schemas.holds import HoldList
+from circadia.schemas.fleet import HoldList
 
 app = typer.Typer(cls=NounGroup)
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 
 
 @app.callback(epilog="Example: circadia holds --watch")
@@ -39,7 +30,7 @@ def holds(
         int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="Maximum number of rows.")
     ] = 1000,
     as_json: AsJson = False,
-) -> None:
+) -> Output | None:
     """List the calls that are held now, longest first."""
 
     async def fetch_holds(client: Client) -> HoldList:
@@ -49,32 +40,31 @@ def holds(
         clock = SystemClock()
         while as_json:
             print_json_line(await fetch_holds(client))
-            await clock.sleep(LOOK_SECONDS)
+            await clock.sleep(POLL_SECONDS)
         with Live(console=console(), auto_refresh=False) as live:
             while True:
                 live.update(_render_holds(await fetch_holds(client)), refresh=True)
-                await clock.sleep(LOOK_SECONDS)
+                await clock.sleep(POLL_SECONDS)
 
     if watch:
         server.ask(watch_holds)
-        return
-    answer = server.ask(fetch_holds)
-    if as_json:
-        print_json(answer)
-    elif answer.holds or answer.elsewhere:
-        console().print(_render_holds(answer))
-    else:
-        note("no call is held")
+        return None
+    return Output(server.ask(fetch_holds), _show_holds)
+
+
+def _show_holds(answer: HoldList) -> Group | None:
+    if answer.holds or answer.elsewhere:
+        return _render_holds(answer)
+    note("no call is held")
+    return None
 
 
 @app.command(epilog="Example: circadia holds drop hold_0cwd…")
-def drop(
-    server: RemoteServer, hold: Annotated[str, typer.Argument(metavar="HOLD", help="Hold ID.")], as_json: AsJson = False
-) -> None:
+def drop(server: RemoteServer, hold: Annotated[str, typer.Argument(metavar="HOLD", help="Hold ID.")]) -> Output:
     """End a held call with an error that SDKs do not retry. Its agent stays asleep."""
     call = server.ask(lambda client: client.drop_hold(hold))
     text = f"dropped {call.what} of {call.reference}, held for {format_duration(call.waited_seconds)}"
-    print_result(call, text, as_json=as_json)
+    return Output(call, text)
 
 
 def _render_holds(answer: HoldList) -> Group:

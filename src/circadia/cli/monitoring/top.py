@@ -5,7 +5,6 @@ import os
 import sys
 import termios
 import tty
-from collections import deque
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,30 +16,28 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from circadia.cli.monitoring.events import EventFilter, event_line, fetch_events_after, fetch_newest_events
-from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.reference import OnlySession
+from circadia.cli.arguments import OnlySession
+from circadia.cli.connection import RemoteServer
+from circadia.cli.monitoring.events import event_line
 from circadia.cli.terminal.output import (
     AsJson,
-    console,
+    Output,
     display_text,
     dollars,
-    print_json,
+    format_duration,
     state_text,
     table,
     time_since,
 )
-from circadia.cli.terminal.output import format_duration as duration
 from circadia.client import Client
 from circadia.clock import SystemClock
 from circadia.errors import RetryLater, Unreachable
 from circadia.schemas.agents import AgentView
 from circadia.schemas.events import EventView
-from circadia.schemas.holds import HoldList
-from circadia.schemas.usage import GroupUsage, UsageReport
+from circadia.schemas.fleet import GroupUsage, HoldList, UsageReport
 
 EVENT_ROWS = 8
-FEWEST_AGENT_ROWS = 3
+MIN_AGENT_ROWS = 3
 OTHER_ROWS = 8
 """Rows of a frame besides agents and events: totals, headings, empty lines, the footer."""
 
@@ -67,68 +64,44 @@ def top(
         bool, typer.Option("--once", help="Print one frame and exit; the default without a terminal.")
     ] = False,
     as_json: AsJson = False,
-) -> None:
+) -> Output | None:
     """Show agents, held calls, tokens and events live. Press q or Ctrl-C to quit."""
-
-    async def take_snapshot(client: Client) -> TopSnapshot:
-        return await SnapshotReader(client, session).read_snapshot()
-
     if as_json or once or not sys.stdout.isatty():
-        picture = server.ask(take_snapshot)
-        if as_json:
-            print_json(as_document(picture))
-        else:
-            console().print(frame(picture, server.url, height=None))
-    else:
-        server.ask(lambda client: _live(client, session, server.url, every))
+        snapshot = server.ask(lambda client: read_snapshot(client, session))
+        return Output(as_document(snapshot), lambda _: frame(snapshot, server.url, height=None))
+    server.ask(lambda client: _live(client, session, server.url, every))
+    return None
 
 
-class SnapshotReader:
-    def __init__(self, client: Client, session: str | None) -> None:
-        self._client = client
-        self._session = session
-        self._clock = SystemClock()
-        self._events: deque[EventView] | None = None
-
-    async def read_snapshot(self) -> TopSnapshot:
-        client, session = self._client, self._session
-        names = [session] if session else [session.name for session in await client.list_sessions()]
-        agents, holds, usage, events = await asyncio.gather(
-            asyncio.gather(*(client.list_agents(name) for name in names)),
-            client.list_holds(session=session),
-            client.usage("agent", session=session),
-            self._newest_events(),
-        )
-        flat = [agent for group in agents for agent in group]
-        return TopSnapshot(at=self._clock.now(), agents=flat, holds=holds, usage=usage, events=events)
-
-    async def _newest_events(self) -> Sequence[EventView]:
-        filters = EventFilter(session=self._session)
-        if self._events is None:
-            self._events = deque(await fetch_newest_events(self._client, filters, EVENT_ROWS), maxlen=EVENT_ROWS)
-        else:
-            last = self._events[-1].number if self._events else 0
-            self._events.extend(await fetch_events_after(self._client, filters, last))
-        return tuple(self._events)
+async def read_snapshot(client: Client, session: str | None) -> TopSnapshot:
+    names = [session] if session else [session.name for session in await client.list_sessions()]
+    agents, holds, usage, newest = await asyncio.gather(
+        asyncio.gather(*(client.list_agents(name) for name in names)),
+        client.list_holds(session=session),
+        client.usage("agent", session=session),
+        client.list_events(limit=EVENT_ROWS, order="newest", session=session),
+    )
+    flat = [agent for group in agents for agent in group]
+    return TopSnapshot(at=SystemClock().now(), agents=flat, holds=holds, usage=usage, events=newest[::-1])
 
 
-def as_document(picture: TopSnapshot) -> dict[str, Any]:
+def as_document(snapshot: TopSnapshot) -> dict[str, Any]:
     return {
-        "at": picture.at.isoformat(),
-        "agents": picture.agents,
-        "holds": picture.holds.holds,
-        "held": picture.holds.total,
-        "usage": picture.usage,
-        "events": picture.events,
+        "at": snapshot.at.isoformat(),
+        "agents": snapshot.agents,
+        "holds": snapshot.holds.holds,
+        "held": snapshot.holds.total,
+        "usage": snapshot.usage,
+        "events": snapshot.events,
     }
 
 
-def frame(picture: TopSnapshot, url: str, height: int | None, trouble: str = "") -> RenderableType:
+def frame(snapshot: TopSnapshot, url: str, height: int | None, trouble: str = "") -> RenderableType:
     """Return the snapshot for a terminal, cut to `height` rows."""
-    room = None if height is None else max(FEWEST_AGENT_ROWS, height - OTHER_ROWS - len(picture.events))
-    parts: list[RenderableType] = [_headline(picture, url, trouble), *_agents(picture, room)]
-    if picture.events:
-        lines = [event_line(event, short=True) for event in picture.events]
+    room = None if height is None else max(MIN_AGENT_ROWS, height - OTHER_ROWS - len(snapshot.events))
+    parts: list[RenderableType] = [_headline(snapshot, url, trouble), *_agents(snapshot, room)]
+    if snapshot.events:
+        lines = [event_line(event, short=True) for event in snapshot.events]
         for line in lines:
             line.no_wrap, line.overflow = True, "ellipsis"
         parts += [Text("\nevents", "bold"), *lines]
@@ -137,29 +110,29 @@ def frame(picture: TopSnapshot, url: str, height: int | None, trouble: str = "")
     return Group(*parts)
 
 
-def _headline(picture: TopSnapshot, url: str, trouble: str) -> Text:
-    asleep = sum(agent.sleeping for agent in picture.agents)
-    total = picture.usage.total
+def _headline(snapshot: TopSnapshot, url: str, trouble: str) -> Text:
+    asleep = sum(agent.sleeping for agent in snapshot.agents)
+    total = snapshot.usage.total
     tokens = f"{total.input_tokens:,} in, {total.output_tokens:,} out"
     line = Text.assemble(
         ("circadia ", "bold"),
-        (f"{url}  {picture.at.astimezone():%H:%M:%S}\n", "dim"),
-        f"agents {len(picture.agents)}, ",
+        (f"{url}  {snapshot.at.astimezone():%H:%M:%S}\n", "dim"),
+        f"agents {len(snapshot.agents)}, ",
         (f"asleep {asleep}", "blue"),
-        f"   held {picture.holds.total}   calls {total.calls:,}   tokens {tokens}   ",
+        f"   held {snapshot.holds.total}   calls {total.calls:,}   tokens {tokens}   ",
         f"cost {dollars(total.cost_usd)}",
     )
     return line.append(f"\n{trouble}", "bold red") if trouble else line.append("\n")
 
 
-def _agents(picture: TopSnapshot, room: int | None) -> list[RenderableType]:
-    usage = {line.key: line for line in picture.usage.usage}
+def _agents(snapshot: TopSnapshot, room: int | None) -> list[RenderableType]:
+    usage = {line.key: line for line in snapshot.usage.usage}
     longest: dict[str, float] = {}
-    for hold in picture.holds.holds:
+    for hold in snapshot.holds.holds:
         longest[hold.reference] = max(longest.get(hold.reference, 0.0), hold.waited_seconds)
-    ordered = sorted(picture.agents, key=lambda agent: (-agent.held, not agent.sleeping, agent.reference))
+    ordered = sorted(snapshot.agents, key=lambda agent: (-agent.held, not agent.sleeping, agent.reference))
     chosen = ordered if room is None else ordered[:room]
-    rows = [_row(agent, usage.get(agent.reference), longest.get(agent.reference), picture.at) for agent in chosen]
+    rows = [_row(agent, usage.get(agent.reference), longest.get(agent.reference), snapshot.at) for agent in chosen]
     columns = ("agent", "state", "for", "held", "longest", "calls", "in", "out", "cost")
     parts: list[RenderableType] = [table(columns, rows, numbers=columns[3:])]
     if len(chosen) < len(ordered):
@@ -173,26 +146,25 @@ def _row(agent: AgentView, used: GroupUsage | None, longest: float | None, now: 
         if used is None
         else (f"{used.calls:,}", f"{used.input_tokens:,}", f"{used.output_tokens:,}", dollars(used.cost_usd))
     )
-    waited = None if longest is None else duration(longest)
+    waited = None if longest is None else format_duration(longest)
     shape = state_text(agent.sleeping) if agent.enabled else Text("disabled", "dim")
     return agent.reference, shape, time_since(agent.since, now), agent.held or "–", waited, *counts
 
 
 async def _live(client: Client, session: str | None, url: str, every: float) -> None:
     """Draw until a person quits; while the server is away, show the error and keep trying."""
-    camera, screen = SnapshotReader(client, session), Console()
-    picture = await camera.read_snapshot()
+    screen, snapshot = Console(), await read_snapshot(client, session)
     trouble = ""
     ended = asyncio.Event()
     with _keys(ended), Live(console=screen, screen=screen.is_terminal, auto_refresh=False) as live:
         while not ended.is_set():
-            live.update(frame(picture, url, screen.size.height if screen.is_terminal else None, trouble), refresh=True)
+            live.update(frame(snapshot, url, screen.size.height if screen.is_terminal else None, trouble), refresh=True)
             try:
                 await asyncio.wait_for(ended.wait(), every)
             except TimeoutError:
                 pass
             try:
-                picture, trouble = await camera.read_snapshot(), ""
+                snapshot, trouble = await read_snapshot(client, session), ""
             except (Unreachable, RetryLater) as error:
                 trouble = display_text(error.message)
 

@@ -6,13 +6,11 @@ from typing import Annotated
 
 import typer
 
-from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.paging import ALL, gather_pages
-from circadia.cli.remote.reference import OnlyAgent, OnlySession
-from circadia.cli.terminal.output import AsJson, console, dollars, format_duration, note, print_json, table
-from circadia.client import Client
-from circadia.records.end_user import display_alias
-from circadia.schemas.usage import UsageLine, UsageReport
+from circadia.cli.arguments import OnlyAgent, OnlySession
+from circadia.cli.connection import ALL_ROWS, RemoteServer
+from circadia.cli.terminal.output import Output, console, dollars, format_duration, note, table
+from circadia.records.conversation import display_alias
+from circadia.schemas.fleet import UsageLine, UsageReport
 
 app = typer.Typer()
 
@@ -41,29 +39,29 @@ def usage(
     until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Calls before this time.")] = None,
     session: OnlySession = None,
     agent: OnlyAgent = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Sum up the ended model calls: tokens, cost at list prices, time held."""
     groupings = by or [UsageGrouping.AGENT]
-    group_by = ",".join(groupings)
+    report = server.list_pages(
+        lambda client, after, limit: client.usage(
+            ",".join(groupings), since=since, until=until, session=session, agent=agent, after=after, limit=limit
+        ),
+        "usage",
+        limit=ALL_ROWS,
+        cursor="next",
+    )
+    return Output(report, lambda _: _show_usage(groupings, report))
 
-    async def fetch(client: Client) -> UsageReport:
-        return await gather_pages(
-            lambda after, limit: client.usage(
-                group_by, since=since, until=until, session=session, agent=agent, after=after, limit=limit
-            ),
-            key="usage", limit=ALL, cursor="next",
-        )  # fmt: skip
 
-    report = server.ask(fetch)
-    if as_json:
-        print_json(report)
-        return
+def _show_usage(groupings: Sequence[UsageGrouping], report: UsageReport) -> None:
     rows = [(*_format_keys(groupings, line.keys), *_format_totals(line)) for line in report.usage]
     rows.append(("total", *("" for _ in groupings[1:]), *_format_totals(report.total)))
     numbers = ("calls", "failed", "in", "cached", "out", "reasoning", "cost", "held")
     console().print(table((*groupings, *numbers), rows, numbers=numbers))
-    _tell_gaps(report.total)
+    if report.total.unknown:
+        note(f"not in the tokens: calls whose provider reported no usage ({report.total.unknown})")
+    if report.total.unpriced:
+        note(f"not in the cost: calls of models with no known list price ({report.total.unpriced})")
 
 
 def _format_keys(groupings: Sequence[UsageGrouping], keys: Sequence[str]) -> tuple[str, ...]:
@@ -80,10 +78,3 @@ def _format_totals(line: UsageLine) -> tuple[str, ...]:
         dollars(line.cost_usd),
         format_duration(line.held_seconds),
     )
-
-
-def _tell_gaps(total: UsageLine) -> None:
-    if total.unknown:
-        note(f"not in the tokens: calls whose provider reported no usage ({total.unknown})")
-    if total.unpriced:
-        note(f"not in the cost: calls of models with no known list price ({total.unpriced})")

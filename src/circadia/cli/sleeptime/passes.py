@@ -1,53 +1,58 @@
 """`circadia passes`: passes over memory banks, and what is done with one."""
 
+import difflib
 import sys
 from collections import Counter
-from collections.abc import Mapping
-from typing import Annotated, Final
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from circadia.cli.remote.bank import Bank, BankToListIfAny, User
-from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.paging import PAGE, Limit, gather_pages
-from circadia.cli.sleeptime import changes
+from circadia.cli.arguments import Bank, BankToListIfAny, Limit, User
+from circadia.cli.connection import ALL_ROWS, PAGE_ROWS, RemoteServer, gather_pages
 from circadia.cli.sleeptime import status as bank_status
-from circadia.cli.sleeptime.changes import PassOrBank, fetch_all_changes, print_changes, resolve_pass_key
 from circadia.cli.sleeptime.status import format_price, show_all
 from circadia.cli.terminal.groups import NounGroup
 from circadia.cli.terminal.output import (
-    AsJson,
+    Output,
     compact,
     console,
     display_text,
     format_duration,
+    list_output,
     local_time,
     note,
-    print_json,
-    print_list,
-    print_result,
     table,
 )
 from circadia.client import Client
 from circadia.clock import SystemClock
-from circadia.errors import InvalidRequest
+from circadia.errors import InvalidRequest, NotFound
+from circadia.records.change import ChangeState
 from circadia.records.sleep_pass import PassStatus
-from circadia.schemas.passes import PassChangeResult, PassDetail, PassList, PassPage, PassView
+from circadia.schemas.passes import ChangeView, PassChangeResult, PassDetail, PassList, PassPage, PassView
 
 app = typer.Typer(cls=NounGroup)
 app.add_typer(bank_status.app)
-app.add_typer(changes.app)
 
-LOOK_SECONDS: Final = 0.5
+POLL_SECONDS: Final = 0.5
 COLOURS: Final = {
     "succeeded": "green", "no_change": "green", "running": "cyan", "partial": "yellow", "failed": "red",
 }  # fmt: skip
 _OPEN: Final = ("pending", "running")
 _NUMBERS: Final = ("calls", "tokens", "cost")
+_LINES: Final = {"+": "green", "-": "red", "@": "cyan"}
+_SIGNS: Final = {
+    "add_note": ("+", "green", "note"), "retire_note": ("-", "red", "note"),
+    "demote_episode": ("~", "yellow", "episode"), "write_block": ("~", "cyan", "block"),
+    "flag": ("!", "magenta", "flag"),
+}  # fmt: skip
 _COLUMNS: Final = ("pass", "asked", "for", "by", "status", "changes", "calls", "tokens", "cost", "ran", "detail")
 
+PassOrBank = Annotated[
+    str, typer.Argument(metavar="PASS", help="Pass ID, or a bank or template name for its newest pass.")
+]
 PassKey = Annotated[str, typer.Argument(metavar="PASS", help="Pass ID.")]
 Numbers = Annotated[
     list[int] | None,
@@ -69,8 +74,7 @@ def passes(
     ] = None,
     limit: Limit = 50,
     user: User = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """List the passes over a bank, newest first.
 
     Without a bank, list those over all banks that --status or --since select; without these, what waits and runs.
@@ -81,8 +85,7 @@ def passes(
     if bank is None and user is not None:
         raise InvalidRequest("--user needs a bank; name one")
     if bank is None and not names and since is None:
-        _list_banks(server, limit, as_json=as_json)
-        return
+        return Output(server.ask(lambda client: client.show_sleeptime_of_all(limit=min(limit, PAGE_ROWS))), show_all)
 
     async def fetch_page(client: Client, before: str | None, count: int) -> PassList | PassPage:
         if bank is None:
@@ -90,35 +93,103 @@ def passes(
         status = names[0] if names else None
         return await client.list_passes(bank, status=status, before=before, limit=count, user=user)
 
-    async def fetch_passes(client: Client) -> PassList | PassPage:
-        return await gather_pages(lambda place, count: fetch_page(client, place, count), key="passes", limit=limit)
-
-    page = server.ask(fetch_passes)
+    page = server.list_pages(fetch_page, "passes", limit=limit)
     more = page.before is not None
     columns, row = (_COLUMNS, _row) if bank is not None else ((_COLUMNS[0], "bank", *_COLUMNS[1:]), _row_with_bank)
-    print_list(page, page.passes, columns, row, as_json=as_json, nothing="no pass", numbers=_NUMBERS, more=more)
-
-
-def _list_banks(server: RemoteServer, limit: int, *, as_json: bool) -> None:
-    answer = server.ask(lambda client: client.show_sleeptime_of_all(limit=min(limit, PAGE)))
-    if as_json:
-        print_json(answer)
-    else:
-        show_all(answer)
+    return list_output(page, page.passes, columns, row, nothing="no pass", numbers=_NUMBERS, more=more)
 
 
 @app.command(epilog="Example: circadia passes explain team")
-def explain(server: RemoteServer, run: PassOrBank, user: User = None, as_json: AsJson = False) -> None:
+def explain(server: RemoteServer, run: PassOrBank, user: User = None) -> Output:
     """Show a pass's trigger, input and changes, and the cost of each model call."""
 
     async def fetch_pass(client: Client) -> PassDetail:
-        return await client.show_pass(await resolve_pass_key(client, run, user))
+        return await client.show_pass(await _resolve_pass_key(client, run, user))
 
-    details = server.ask(fetch_pass)
-    if as_json:
-        print_json(details)
-    else:
-        _show(details)
+    return Output(server.ask(fetch_pass), _show)
+
+
+@app.command(epilog="Example: circadia passes diff team")
+def diff(
+    server: RemoteServer,
+    run: PassOrBank,
+    state: Annotated[ChangeState | None, typer.Option("--state", help="Only changes in this state.")] = None,
+    user: User = None,
+) -> Output:
+    """Show what a pass changed or proposes: notes and blocks before and after, with the reason."""
+
+    async def fetch_changes(client: Client) -> list[ChangeView]:
+        return await _fetch_changes(client, await _resolve_pass_key(client, run, user), state and state.value)
+
+    changes = server.ask(fetch_changes)
+    return Output({"changes": changes}, lambda _: _print_changes(changes) if changes else note("no change"))
+
+
+async def _resolve_pass_key(client: Client, run: str, user: str | None) -> str:
+    """Return the given id, or the id of the newest pass over the given bank. Raises NotFound if it has none."""
+    if run.startswith("pas_"):
+        return run
+    newest = (await client.list_passes(run, limit=1, user=user)).passes
+    if not newest:
+        raise NotFound(f"there was no pass over {run!r} yet")
+    return newest[0].id
+
+
+async def _fetch_changes(client: Client, run: str, state: str | None = None) -> list[ChangeView]:
+    page = await gather_pages(
+        lambda place, count: client.list_changes(run, state=state, after=int(place or 0), limit=count),
+        key="changes",
+        limit=ALL_ROWS,
+        cursor="after",
+    )
+    return page.changes
+
+
+def _print_changes(changes: Sequence[ChangeView]) -> None:
+    out = console()
+    for change in changes:
+        for line in _change_lines(change):
+            out.print(line)
+
+
+def _change_lines(each: ChangeView) -> Iterator[Text]:
+    sign, colour, noun = _SIGNS.get(each.kind, ("?", "", each.kind))
+    dim = "dim " if each.state in ("refused", "undone") else ""
+    head = f"{sign} {noun} {each.target}"
+    labels = {"published": f"{each.number}", "staged": f"staged {each.number}"}  # for --change
+    state = f" [{labels.get(each.state, each.state)}]"
+    yield Text.assemble((display_text(head), f"{dim}bold {colour}"), (f"{state} {each.operation}", "dim"))
+    before, after = each.before or {}, each.after or {}
+    match each.kind:
+        case "write_block":
+            for line in _unified(str(before.get("value", "")), str(after.get("value", ""))):
+                yield Text(f"    {display_text(line)}", f"{dim}{_LINES.get(line[:1], '')}")
+        case "add_note" | "flag":
+            yield from _indented(after.get("text"), "+", f"{dim}{colour}")
+        case "retire_note":
+            yield from _indented(before.get("text"), "-", f"{dim}{colour}")
+        case "demote_episode":
+            yield Text(
+                f"    counts × {after.get('weight')}, shown by {display_text(after.get('evidence'))}", f"{dim}{colour}"
+            )
+        case _:
+            pass
+    if after.get("evidence") and each.kind == "add_note":
+        yield Text(f"    from {display_text(after['evidence'])}", "dim")
+    if each.why:
+        yield Text(f"    {'refused: ' if each.state == 'refused' else ''}{display_text(each.why)}", "dim italic")
+
+
+def _indented(text: Any, sign: str, style: str) -> Iterator[Text]:
+    for line in display_text(text or "").split("\n"):
+        yield Text(f"    {sign}{line}", style)
+
+
+def _unified(before: str, after: str) -> Iterator[str]:
+    old = before.split("\n") if before else []
+    new = after.split("\n") if after else []
+    lines = difflib.unified_diff(old, new, lineterm="")
+    return (line for line in lines if line[:4] not in ("--- ", "+++ "))
 
 
 @app.command(epilog="Example: circadia passes run team --dry-run --wait")
@@ -143,8 +214,7 @@ def run(
     ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for its end, with progress and changes.")] = False,
     user: User = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Request a pass over all that waits in a bank. With --wait, the exit status is 1 if it fails."""
 
     async def request_pass(client: Client) -> PassDetail:
@@ -154,81 +224,72 @@ def run(
         )  # fmt: skip
         return await (_wait_for_pass(client, requested.id) if wait else client.show_pass(requested.id))
 
-    details = server.ask(request_pass)
-    if as_json:
-        print_json(details)
-    elif not wait:
-        note(f"requested pass {details.id} over {details.bank}; see `circadia passes explain {details.id}`")
-    else:
-        print_changes(server.ask(lambda client: fetch_all_changes(client, details.id)))
+    def show(details: PassDetail) -> None:
+        if not wait:
+            note(f"requested pass {details.id} over {details.bank}; see `circadia passes explain {details.id}`")
+            return
+        _print_changes(server.ask(lambda client: _fetch_changes(client, details.id)))
         _show(details)
-    if wait and details.status == "failed":
-        raise typer.Exit(1)
+
+    details = server.ask(request_pass)
+    return Output(details, show, status=int(wait and details.status == "failed"))
 
 
 @app.command(epilog="Example: circadia passes undo pas_0cwd4f7k2m")
-def undo(server: RemoteServer, run: PassKey, numbers: Numbers = None, as_json: AsJson = False) -> None:
+def undo(server: RemoteServer, run: PassKey, numbers: Numbers = None) -> Output:
     """Undo everything that a pass did, or single changes. Later changes by others stay."""
-    _print_result(
-        server.ask(lambda client: client.undo_pass(run, numbers=numbers or ())),
-        as_json,
-        "it changed no note, block or weight that still exists",
-    )
+    result = server.ask(lambda client: client.undo_pass(run, numbers=numbers or ()))
+    return _changes_output(result, "it changed no note, block or weight that still exists")
 
 
 @app.command(epilog="Example: circadia passes accept pas_0cwd4f7k2m")
-def accept(server: RemoteServer, run: PassKey, numbers: Numbers = None, as_json: AsJson = False) -> None:
+def accept(server: RemoteServer, run: PassKey, numbers: Numbers = None) -> Output:
     """Publish the changes of a pass that wait for review, all or single ones."""
     result = server.ask(lambda client: client.accept_pass(run, numbers=numbers or ()))
-    _print_result(result, as_json, "no change waits for review")
+    return _changes_output(result, "no change waits for review")
 
 
 @app.command(epilog="Example: circadia passes refuse pas_0cwd4f7k2m --change 3")
-def refuse(server: RemoteServer, run: PassKey, numbers: Numbers = None, as_json: AsJson = False) -> None:
+def refuse(server: RemoteServer, run: PassKey, numbers: Numbers = None) -> Output:
     """Refuse the changes of a pass that wait for review, all or single ones. They are never published."""
     result = server.ask(lambda client: client.refuse_pass(run, numbers=numbers or ()))
-    _print_result(result, as_json, "no change waits for review")
+    return _changes_output(result, "no change waits for review")
 
 
 @app.command(epilog="Example: circadia passes cancel pas_0cwd4f7k2m")
-def cancel(server: RemoteServer, run: PassKey, as_json: AsJson = False) -> None:
+def cancel(server: RemoteServer, run: PassKey) -> Output:
     """Cancel a pass. Its published changes stay."""
     ended = server.ask(lambda client: client.cancel_pass(run))
-    print_result(ended, f"pass {ended.id} over {ended.bank}: {ended.status}", as_json=as_json)
+    return Output(ended, f"pass {ended.id} over {ended.bank}: {ended.status}")
 
 
-def _print_result(result: PassChangeResult, as_json: bool, nothing: str) -> None:
-    if as_json:
-        print_json(result)
-        return
-    if not result.changes:
-        note(f"pass {result.run.id}: {nothing}")
-        return
-    print_changes(result.changes)
-    states = Counter(change.state for change in result.changes)
-    note(f"pass {result.run.id}: " + ", ".join(f"{number} {state}" for state, number in states.items()))
+def _changes_output(result: PassChangeResult, nothing: str) -> Output:
+    def show(_: object) -> None:
+        _print_changes(result.changes)
+        states = Counter(change.state for change in result.changes)
+        counts = ", ".join(f"{number} {state}" for state, number in states.items())
+        note(f"pass {result.run.id}: {counts or nothing}")
+
+    return Output(result, show)
 
 
 async def _wait_for_pass(client: Client, key: str) -> PassDetail:
     """Return the pass when it has ended; show its progress on a terminal."""
-    clock, last = SystemClock(), ""
+    clock = SystemClock()
     with Console(stderr=True, quiet=not sys.stderr.isatty()).status("waiting for a worker") as line:
         while True:
             details = await client.show_pass(key)
             if details.status not in _OPEN:
                 return details
-            progress = _progress(details)
-            if progress != last:
-                line.update(Text(display_text(progress)))
-                last = progress
-            await clock.sleep(LOOK_SECONDS)
+            line.update(Text(display_text(_progress(details))))
+            await clock.sleep(POLL_SECONDS)
 
 
 def _progress(details: PassView) -> str:
     spent = details.spent
     words = [details.status, details.detail if details.status == "pending" else ""]
     words += [f"episodes to {details.after} of {details.upto}", f"{spent.calls} calls", f"{spent.tokens} tokens"]
-    return " · ".join(word for word in [*words, format_price(spent.tokens, spent.usd), _counts(details.counts)] if word)
+    return " · ".join(word for word in [*words, format_price(spent.tokens, spent.usd), compact(details.counts)] if word)
 
 
 def _generation(view: PassDetail) -> str:
@@ -249,7 +310,7 @@ def _show(view: PassDetail) -> None:
         ("input", f"episodes up to {view.upto}; processed up to {view.after}"),
         ("status", Text(view.status, COLOURS.get(view.status, ""))),
         ("detail", view.detail or None),
-        ("changes", _counts(view.counts) or "none"),
+        ("changes", compact(view.counts) or "none"),
         ("generation", _generation(view)),
         ("cost", f"{spent.calls} calls, {spent.tokens:,} tokens, {format_price(spent.tokens, spent.usd)}"),
     ]
@@ -275,7 +336,7 @@ def _row(each: PassView) -> tuple[object, ...]:
         each.trigger,
         each.by,
         Text(each.status + (" (dry run)" if each.dry_run else ""), COLOURS.get(each.status, "")),
-        _counts(each.counts),
+        compact(each.counts),
         spent.calls,
         f"{spent.tokens:,}",
         format_price(spent.tokens, spent.usd),
@@ -293,7 +354,3 @@ def _run_seconds(each: PassView) -> float:
     if each.status == "running" and each.started_at is not None:
         return each.run_seconds + (SystemClock().now() - each.started_at).total_seconds()
     return each.run_seconds
-
-
-def _counts(counts: Mapping[str, int]) -> str:
-    return compact(dict(counts))

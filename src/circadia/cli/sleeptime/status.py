@@ -1,28 +1,25 @@
 """`circadia passes status`, `why-not`, `pause` and `resume`: the state of passes over a bank."""
 
-from datetime import datetime
 from typing import Final
 
 import typer
 from rich.text import Text
 
-from circadia.cli.remote.bank import Bank, User
-from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.arguments import Bank, User
+from circadia.cli.connection import RemoteServer
 from circadia.cli.terminal.output import (
-    AsJson,
+    Output,
     console,
     display_text,
     dollars,
     format_duration,
     local_time,
     note,
-    print_json,
-    print_result,
     table,
     time_since,
 )
 from circadia.clock import SystemClock
-from circadia.schemas.sleeptime import BalanceView, SleeptimeStatusView, SleeptimeView
+from circadia.schemas.passes import BalanceView, SleeptimeStatusView, SleeptimeView
 
 app = typer.Typer()
 
@@ -32,44 +29,38 @@ _LETTERS: Final = 60
 
 
 @app.command(epilog="Example: circadia passes status team")
-def status(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
+def status(server: RemoteServer, bank: Bank, user: User = None) -> Output:
     """Show what waits and runs in a bank, which triggers begin a pass, and what passes saved and spent."""
-    answer = server.ask(lambda client: client.show_sleeptime(bank, user=user))
-    if as_json:
-        print_json(answer)
-    else:
-        _show(answer)
+    return Output(server.ask(lambda client: client.show_sleeptime(bank, user=user)), _show)
 
 
 @app.command("why-not", epilog="Example: circadia passes why-not team")
-def why_not(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
+def why_not(server: RemoteServer, bank: Bank, user: User = None) -> Output:
     """Show why no pass over a bank starts now, or what would trigger one."""
     answer = server.ask(lambda client: client.show_sleeptime(bank, user=user))
-    if as_json:
-        print_json({"bank": answer.bank, **answer.verdict.model_dump(mode="json")})
-        return
     verdict = answer.verdict
     if verdict.due:
-        typer.echo(f"a pass over {display_text(answer.bank)} is due: {display_text(verdict.why)} ({verdict.trigger})")
-        return
-    typer.echo(f"{display_text(answer.bank)}: {display_text(verdict.why)} (gate {verdict.gate})")
-    if verdict.at is not None:
-        typer.echo(f"looked at again at {local_time(verdict.at)}, {_time_until(verdict.at)}")
+        text = f"a pass over {answer.bank} is due: {verdict.why} ({verdict.trigger})"
+    else:
+        text = f"{answer.bank}: {verdict.why} (gate {verdict.gate})"
+        if verdict.at is not None:
+            wait = format_duration((verdict.at - SystemClock().now()).total_seconds())
+            text += f"\nlooked at again at {local_time(verdict.at)}, in {wait}"
+    return Output({"bank": answer.bank, **verdict.model_dump(mode="json")}, text)
 
 
 @app.command(epilog="Example: circadia passes pause team")
-def pause(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
+def pause(server: RemoteServer, bank: Bank, user: User = None) -> Output:
     """Pause passes over a bank. A running pass ends at its next step."""
     answer = server.ask(lambda client: client.pause_sleeptime(bank, user=user))
-    text = f"paused passes over {answer.bank}; to go on: `circadia passes resume {answer.bank}`"
-    print_result(answer, text, as_json=as_json)
+    return Output(answer, f"paused passes over {answer.bank}; to go on: `circadia passes resume {answer.bank}`")
 
 
 @app.command(epilog="Example: circadia passes resume team")
-def resume(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
+def resume(server: RemoteServer, bank: Bank, user: User = None) -> Output:
     """Resume passes over a bank, including those that wait after failures."""
     answer = server.ask(lambda client: client.resume_sleeptime(bank, user=user))
-    print_result(answer, f"{answer.bank}: {answer.verdict.why}", as_json=as_json)
+    return Output(answer, f"{answer.bank}: {answer.verdict.why}")
 
 
 def _show(answer: SleeptimeStatusView) -> None:
@@ -150,10 +141,4 @@ def format_price(tokens: int, usd: float) -> str:
 
 def _next(answer: SleeptimeStatusView) -> str:
     verdict = answer.verdict
-    if verdict.due:
-        return f"now: {verdict.why}"
-    return f"{verdict.gate}: {verdict.why}"
-
-
-def _time_until(at: datetime) -> str:
-    return f"in {format_duration((at - SystemClock().now()).total_seconds())}"
+    return f"{'now' if verdict.due else verdict.gate}: {verdict.why}"

@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from circadia.cli.terminal.lazy_imports import end_on_interrupt, quick_imports
+from circadia.cli.terminal.output import AsJson, Output
 from circadia.suggestions import did_you_mean
 
 
@@ -21,7 +22,7 @@ class LazyGroup(TyperGroup):
     """
 
     sections: ClassVar[Mapping[str, Mapping[str, tuple[str, str]]]]
-    """The commands below each heading of the help: the module with its `app`, and the first line of its help."""
+    """The commands below each heading: the module of `circadia.cli` with its `app`, and the first line of its help."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -47,7 +48,7 @@ class LazyGroup(TyperGroup):
     def load_command(self, name: str) -> Any:
         (module,) = [listed[name][0] for listed in self.sections.values() if name in listed]
         with end_on_interrupt(), quick_imports():
-            group = get_group(_add_server_options(importlib.import_module(module).app))
+            group = get_group(_add_options(importlib.import_module(f"circadia.cli.{module}").app))
         return group.commands.get(name, group)
 
 
@@ -74,30 +75,44 @@ class NounGroup(TyperGroup):
         ctx.fail(f"No such command {word!r}{did_you_mean(word, self.commands)}")
 
 
-def _add_server_options(app: typer.Typer) -> typer.Typer:
+def _add_options(app: typer.Typer) -> typer.Typer:
     for command in (*app.registered_commands, app.registered_callback):
         if command is not None and command.callback is not None:
             command.callback = _with_options(command.callback)
     for group in app.registered_groups:
         if group.typer_instance is not None:
-            _add_server_options(group.typer_instance)
+            _add_options(group.typer_instance)
     return app
 
 
 def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the command with its `server` parameter replaced by that class's fields, placed before `--json`."""
+    """Return the command with the options of its server, and with `--json` if it returns an `Output`.
+
+    The fields of the class of the parameter `server` replace it. `--json` is last; a command with the parameter
+    `as_json` gets its value too.
+    """
     signature = inspect.signature(command)
     others = dict(signature.parameters)
-    server = others.pop("server", None)
-    if server is None:
+    returns_output = signature.return_annotation in (Output, Output | None)
+    if hasattr(command, "__wrapped__") or not (returns_output or "server" in others):
         return command
-    fields = inspect.signature(server.annotation).parameters
+    server, json = others.pop("server", None), others.pop("as_json", None)
+    fields: Mapping[str, inspect.Parameter] = {}
+    if server is not None:
+        fields = inspect.signature(server.annotation).parameters
+    takes_json = json is not None
+    if json is None and returns_output:
+        json = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
 
     @wraps(command)
-    def wrapper(**given: Any) -> Any:
-        return command(server.annotation(**{name: given.pop(name) for name in fields}), **given)
+    def wrapper(**values: Any) -> None:
+        if server is not None:
+            values["server"] = server.annotation(**{name: values.pop(name) for name in fields})
+        as_json = values["as_json"] if takes_json else values.pop("as_json", False)
+        output = command(**values)
+        if isinstance(output, Output):
+            output.print(as_json=as_json)
 
-    last = [others.pop(name) for name in ("as_json",) if name in others]
-    parameters = [*others.values(), *fields.values(), *last]
+    parameters = [*others.values(), *fields.values(), *([] if json is None else [json])]
     vars(wrapper)["__signature__"] = signature.replace(parameters=parameters)
     return wrapper

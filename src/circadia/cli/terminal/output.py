@@ -3,7 +3,7 @@
 import io
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, cast
@@ -15,7 +15,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from circadia.visibility import hidden_positions
+from circadia.characters import hidden_positions
+from circadia.errors import CircadiaError, InvalidRequest
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 
@@ -31,14 +32,15 @@ _SHORT = 12
 _NOTHING = "–"
 
 
-def console() -> Console:
-    """Return a console on standard output: as wide as the terminal, or uncut without one."""
-    return Console(width=None if sys.stdout.isatty() else _UNCUT, highlight=False)
+def console(*, stderr: bool = False) -> Console:
+    """Return a console on standard output or error: as wide as the terminal, or uncut without one."""
+    is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    return Console(stderr=stderr, width=None if is_terminal else _UNCUT, highlight=False)
 
 
 def note(text: str) -> None:
     """Print a message that is not the result, on standard error."""
-    Console(stderr=True, width=None if sys.stderr.isatty() else _UNCUT, highlight=False).print(Text(display_text(text)))
+    console(stderr=True).print(Text(display_text(text)))
 
 
 def _encode(value: object) -> object:
@@ -55,34 +57,71 @@ def print_json_line(document: object) -> None:
     typer.echo(json.dumps(document, ensure_ascii=_ascii(), separators=(",", ":"), default=_encode))
 
 
-def print_result(document: object, text: str, *, as_json: bool) -> None:
-    """Print what a command has done: the document, or one line of text."""
-    if as_json:
-        print_json(document)
-    else:
-        typer.echo(display_text(text))
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a command returns: the document that `--json` prints, and what a person sees of it instead.
+
+    `groups` adds the option `--json` to a command that is annotated with this class, and prints its output.
+
+    Attributes:
+        show: Text, or a function of the document that returns what to print, None if it has printed all.
+        status: Exit status of the command.
+        error: What to raise after the output.
+    """
+
+    document: Any
+    show: str | Callable[[Any], RenderableType | None]
+    status: int = 0
+    error: CircadiaError | None = None
+
+    def print(self, *, as_json: bool) -> None:
+        if as_json:
+            print_json(self.document)
+        elif isinstance(self.show, str):
+            typer.echo(display_text(self.show))
+        elif (shown := self.show(self.document)) is not None:
+            console().print(shown)
+        if self.error is not None:
+            raise self.error
+        if self.status:
+            raise typer.Exit(self.status)
 
 
-def print_list(
+def list_output(
     document: object,
     entries: Sequence[Any],
     columns: Sequence[str],
     row: Callable[[Any], Sequence[object]],
     *,
-    as_json: bool,
     nothing: str,
     numbers: Sequence[str] = (),
     more: bool = False,
-) -> None:
-    """Print the document, or its entries as a table; `nothing` stands for an empty one, `more` says it is cut."""
-    if as_json:
-        print_json(document)
-    elif entries:
+) -> Output:
+    """Return a list with its entries as a table; `nothing` stands for an empty one, `more` says it is cut."""
+
+    def show(_: object) -> None:
+        if not entries:
+            note(nothing)
+            return
         console().print(table(columns, map(row, entries), numbers=numbers))
         if more:
             note(f"more than {len(entries)}; --limit shows them")
-    else:
-        note(nothing)
+
+    return Output(document, show)
+
+
+def require_person(as_json: bool) -> None:
+    """Raise InvalidRequest if the output is for a program, which cannot answer a question."""
+    if as_json:
+        raise InvalidRequest("--json cannot ask for confirmation; add --yes")
+
+
+def confirm(what: str, question: str) -> None:
+    """Print what would be deleted and ask; end the command unless the answer is yes."""
+    typer.echo(what, err=True)
+    if not typer.confirm(f"{question} There is no undo.", err=True):
+        note("nothing was changed")
+        raise typer.Exit(1)
 
 
 def escape_unencodable() -> None:
@@ -215,9 +254,10 @@ def dollars(value: float) -> str:
     return f"${value:,.2f}" if value == 0 or value >= 1 else f"${value:.4f}"
 
 
-def compact(data: dict[str, Any]) -> str:
-    return " ".join(f"{key}={_word(value)}" for key, value in data.items() if value not in (None, "", []))
-
-
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) and " " not in value else json.dumps(value, ensure_ascii=False)
+def compact(data: Mapping[str, Any]) -> str:
+    words = {
+        key: value if isinstance(value, str) and " " not in value else json.dumps(value, ensure_ascii=False)
+        for key, value in data.items()
+        if value not in (None, "", [])
+    }
+    return " ".join(f"{key}={word}" for key, word in words.items())

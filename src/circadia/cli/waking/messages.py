@@ -5,13 +5,12 @@ from typing import Annotated, Final
 
 import typer
 
-from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.paging import Limit, gather_pages
+from circadia.cli.arguments import Limit
+from circadia.cli.connection import RemoteServer
 from circadia.cli.terminal.groups import NounGroup
-from circadia.cli.terminal.output import AsJson, print_list, print_result, shorten, time_since
-from circadia.client import Client
+from circadia.cli.terminal.output import Output, list_output, shorten, time_since
 from circadia.clock import SystemClock
-from circadia.schemas.inbox import UnhandledMessage, UnhandledPage
+from circadia.schemas.inbox import UnhandledMessage
 
 app = typer.Typer(cls=NounGroup)
 
@@ -33,35 +32,28 @@ def messages(
         typer.Option("--state", help="Only in this state: dead (the default), unread or leased; may be repeated."),
     ] = None,
     limit: Limit = 50,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """List messages that nobody has handled, in all inboxes; dead letters by default."""
     states = [each.value for each in state or ()]
-
-    async def fetch_messages(client: Client) -> UnhandledPage:
-        return await gather_pages(
-            lambda place, count: client.list_unhandled_messages(states=states, before=place, limit=count),
-            key="messages",
-            limit=limit,
-        )
-
-    page = server.ask(fetch_messages)
+    page = server.list_pages(
+        lambda client, place, count: client.list_unhandled_messages(states=states, before=place, limit=count),
+        "messages",
+        limit=limit,
+    )
     columns = ("message", "to", "from", "priority", "age", "state", "text")
     nothing = f"no message is {' or '.join(states) or 'dead'}"
-    print_list(page, page.messages, columns, _row, as_json=as_json, nothing=nothing, more=page.before is not None)
+    return list_output(page, page.messages, columns, _row, nothing=nothing, more=page.before is not None)
 
 
 @app.command(epilog="Example: circadia messages requeue msg_0cwd7k")
 def requeue(
-    server: RemoteServer,
-    message: Annotated[str, typer.Argument(metavar="MESSAGE", help="Message ID.")],
-    as_json: AsJson = False,
-) -> None:
+    server: RemoteServer, message: Annotated[str, typer.Argument(metavar="MESSAGE", help="Message ID.")]
+) -> Output:
     """Return a dead letter to its inbox, with new attempts. A high priority requests a wake again."""
     result = server.ask(lambda client: client.requeue_message(message))
     inboxes = ", ".join(result.requeued)
     text = f"{message} is unread again for {inboxes}" if inboxes else f"{message} was requeued before"
-    print_result(result, text, as_json=as_json)
+    return Output(result, text)
 
 
 def _row(item: UnhandledMessage) -> tuple[object, ...]:

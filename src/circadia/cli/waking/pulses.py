@@ -5,14 +5,13 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.paging import Limit, gather_pages
-from circadia.cli.remote.reference import DEFAULT_SESSION, Agent, Session, full_reference
+from circadia.cli.arguments import DEFAULT_SESSION, Agent, Limit, Session, full_reference
+from circadia.cli.connection import RemoteServer, gather_pages
 from circadia.cli.terminal.groups import NounGroup
-from circadia.cli.terminal.output import AsJson, format_duration, local_time, print_list, print_result, shorten
+from circadia.cli.terminal.output import Output, format_duration, list_output, local_time, shorten
 from circadia.client import Client
 from circadia.records.pulse import PulseStatus
-from circadia.schemas.pulses import PulseView
+from circadia.schemas.wakes import PulseView
 
 app = typer.Typer(cls=NounGroup)
 
@@ -31,17 +30,16 @@ def pulses(
     ] = None,
     limit: Limit = 50,
     session: Session = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """List the pulses of an agent, or of all agents in a session, newest first."""
-    stands = None if status is None else status.value
+    targets, session_name = [full_reference(agent, session)] if agent else [], session or DEFAULT_SESSION
 
     async def fetch_pulses(client: Client) -> list[PulseView]:
         rows: list[PulseView] = []
-        for target in [full_reference(agent, session)] if agent else await _agents(client, session or DEFAULT_SESSION):
+        for target in targets or [f"{session_name}:{each.name}" for each in await client.list_agents(session_name)]:
             answer = await gather_pages(
                 lambda place, count, target=target: client.list_pulses(
-                    target, status=stands, since=since, before=place, limit=count
+                    target, status=status and status.value, since=since, before=place, limit=count
                 ),
                 key="pulses",
                 limit=limit,
@@ -50,7 +48,7 @@ def pulses(
         return sorted(rows, key=lambda pulse: (pulse.created_at, pulse.id), reverse=True)[:limit]
 
     rows = server.ask(fetch_pulses)
-    print_list({"pulses": rows}, rows, _COLUMNS, _row, as_json=as_json, nothing="no pulse", numbers=("attempt",))
+    return list_output({"pulses": rows}, rows, _COLUMNS, _row, nothing="no pulse", numbers=("attempt",))
 
 
 @app.command(epilog="Example: circadia pulses start writer --reason 'write the notes for 7.1'")
@@ -65,29 +63,20 @@ def start(
         str | None, typer.Option("--override", metavar="WHY", help="Why to override the guardrails.")
     ] = None,
     session: Session = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Start a pulse of an agent, if its guardrails admit it."""
-    whose = full_reference(agent, session)
+    target = full_reference(agent, session)
     outcome = server.ask(
-        lambda client: client.start_pulse(whose, reason, timeout_seconds=timeout_seconds, override=override)
+        lambda client: client.start_pulse(target, reason, timeout_seconds=timeout_seconds, override=override)
     )
-    print_result(outcome, outcome.summary, as_json=as_json)
+    return Output(outcome, outcome.summary)
 
 
 @app.command(epilog="Example: circadia pulses cancel pls_0cwd4f7k2m")
-def cancel(
-    server: RemoteServer,
-    pulse: Annotated[str, typer.Argument(metavar="PULSE", help="Pulse ID.")],
-    as_json: AsJson = False,
-) -> None:
+def cancel(server: RemoteServer, pulse: Annotated[str, typer.Argument(metavar="PULSE", help="Pulse ID.")]) -> Output:
     """Stop a pulse. Its messages are unread again."""
     stopped = server.ask(lambda client: client.cancel_pulse(pulse))
-    print_result(stopped, f"pulse {stopped.id} of {stopped.agent}: {stopped.status}", as_json=as_json)
-
-
-async def _agents(client: Client, session: str) -> list[str]:
-    return [f"{session}:{agent.name}" for agent in await client.list_agents(session)]
+    return Output(stopped, f"pulse {stopped.id} of {stopped.agent}: {stopped.status}")
 
 
 def _row(pulse: PulseView) -> tuple[object, ...]:

@@ -18,10 +18,9 @@ from circadia.gateway.calls.paths import Route
 from circadia.gateway.dialects.base import ModelRequest
 from circadia.ids import CallId
 from circadia.records.agent import Agent, AgentPolicy
-from circadia.records.alert import BUDGET_SHARE
 from circadia.records.call import AgentSpend, Call
-from circadia.records.event import EventType
-from circadia.records.event_data import BudgetAlert
+from circadia.records.event import BudgetAlert, EventType
+from circadia.records.overview import BUDGET_SHARE
 from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
 from circadia.stores.time_limit import limit_wait
@@ -41,7 +40,7 @@ def require_model(agent: Agent, request: ModelRequest, route: Route) -> None:
     models = agent.policy.models
     if models is None:
         return
-    named = (*(() if request.model is None else (request.model,)), *request.instead)
+    named = (*(() if request.model is None else (request.model,)), *request.fallback_models)
     wrong = next((model for model in named if model not in models), None)
     if wrong is not None:
         raise Forbidden(f"{agent.reference!r} may not use model {wrong!r}; it may use {', '.join(models)}")

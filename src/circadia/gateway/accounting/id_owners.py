@@ -4,11 +4,10 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import NotFound, StorageUnavailable
-from circadia.gateway.accounting.backlog import BacklogSpool
-from circadia.gateway.accounting.write_behind import WriteBehindQueue
+from circadia.gateway.accounting.write_behind import BacklogSpool, WriteBehindQueue
 from circadia.ids import AgentId
 from circadia.records.agent import Agent
 from circadia.stores.base import Store, Tx

@@ -4,13 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from circadia.clock import Clock
-from circadia.gateway.accounting.backlog import BacklogSpool
-from circadia.gateway.accounting.write_behind import WriteBehindQueue
+from circadia.gateway.accounting.write_behind import BacklogSpool, WriteBehindQueue
 from circadia.records.agent import Agent
 from circadia.records.call import Call
 from circadia.records.conversation import Conversation
-from circadia.records.event import Event, EventType
-from circadia.records.event_data import EventData
+from circadia.records.event import Event, EventData, EventType
 from circadia.stores.base import Store, Tx
 from circadia.stores.event_log import EventLog
 

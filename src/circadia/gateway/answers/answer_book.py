@@ -10,13 +10,11 @@ from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Final
 
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import StorageUnavailable
-from circadia.gateway.accounting.backlog import BacklogSpool
-from circadia.gateway.accounting.write_behind import WriteBehindQueue
-from circadia.gateway.answers.serving import Lookup
-from circadia.gateway.answers.trust import AnswerAccuracy
+from circadia.gateway.accounting.write_behind import BacklogSpool, WriteBehindQueue
+from circadia.gateway.answers.serving import AnswerAccuracy, Lookup
 from circadia.ids import AnswerId, BankId, IdSource
 from circadia.memory.banks import may_keep_question
 from circadia.memory.redaction import redact
@@ -34,8 +32,8 @@ from circadia.records.answer import (
     SameQuestionVerdict,
 )
 from circadia.records.bank import Bank
-from circadia.records.benefit import Benefit
 from circadia.records.per_call import per_call
+from circadia.records.sleep_call import Benefit
 from circadia.stores.base import Store, Tx
 from circadia.stores.locks import agent_key, bank_key
 
@@ -84,7 +82,7 @@ class _FrameEntry:
     at: datetime
     generation: int
     """The bank's generation at the write: forgetting removes the bank's frames, too."""
-    asked: int = 0
+    times: int = 0
 
 
 class AnswerBook(WriteBehindQueue[BookEntry]):
@@ -117,12 +115,12 @@ class AnswerBook(WriteBehindQueue[BookEntry]):
         self._saw(lookup.outcome.value, way, lookup.seconds)
         if self._keeps_frames:  # even where nothing that is said may be kept: a frame contains none of it
             self._note_frame(lookup, now)
-        may_keep = may_keep_question(lookup.bank, lookup.asked.call.agent)
+        may_keep = may_keep_question(lookup.bank, lookup.question.call.agent)
         answer = lookup.found.answer if is_match else None
         served = answer if lookup.outcome is LookupOutcome.HIT else None
         self.put(
             AnswerBookEntry(
-                bank=lookup.bank.id, generation=lookup.bank.generation, agent=lookup.asked.call.agent,
+                bank=lookup.bank.id, generation=lookup.bank.generation, agent=lookup.question.call.agent,
                 outcome=lookup.outcome, at=now,
                 use=self._build_use(lookup, now) if is_match and may_keep and lookup.is_same_question else None,
                 answer=None if served is None else replace(served, text="", reasoning=""),
@@ -142,8 +140,8 @@ class AnswerBook(WriteBehindQueue[BookEntry]):
                 banks = {bank_id: bank for bank_id in bank_ids if (bank := await tx.banks.get(bank_id)) is not None}
                 new_frames = [frame for (bank, _), (was, frame) in frames.items() if _is_current(banks.get(bank), was)]
                 if new_frames:
-                    await tx.answers.save_frames(new_frames)
-                await tx.answers.save_verdicts([line for line in batch if isinstance(line, SameQuestionVerdict)])
+                    await tx.answer_frames.save_frames(new_frames)
+                await tx.answer_uses.save_verdicts([line for line in batch if isinstance(line, SameQuestionVerdict)])
                 await self._write(tx, banks, [entry for entry in entries if entry.bank in banks])
         except StorageUnavailable:
             self._frames = {**frames, **self._frames}
@@ -157,7 +155,7 @@ class AnswerBook(WriteBehindQueue[BookEntry]):
             for entry in batch
             if entry.use is not None and _is_current(banks.get(entry.bank), entry.generation)
         ]
-        first = set(await tx.answers.record_uses(uses)) if uses else set[AnswerId]()
+        first = set(await tx.answer_uses.record_uses(uses)) if uses else set[AnswerId]()
         for entry in batch:
             key = (entry.bank, entry.at.date())
             new = entry.use is not None and entry.use.answer_id in first
@@ -166,7 +164,7 @@ class AnswerBook(WriteBehindQueue[BookEntry]):
             days[key] = _count_outcome(days[key], entry.outcome, new=new)
             if entry.answer is not None:
                 saved[key] = _add_benefit(saved.get(key), entry.answer, entry.at.date())
-        await tx.answers.add_counts(list(days.values()))
+        await tx.answer_uses.add_counts(list(days.values()))
         if saved:
             await tx.benefits.add(list(saved.values()))
         await self._mark(tx, batch)
@@ -188,23 +186,23 @@ class AnswerBook(WriteBehindQueue[BookEntry]):
 
     def _build_use(self, lookup: Lookup, now: datetime) -> AnswerUse | None:
         """Return the record of a use; None if the question contains a secret."""
-        answer, match, question = lookup.found.answer, lookup.found.match, lookup.asked.framed.question
+        answer, match, question = lookup.found.answer, lookup.found.match, lookup.question.framed.question
         if answer is None or match is None or redact(question) != question:
             return None
         return AnswerUse(
-            id=self._ids.new("use"), bank_id=lookup.bank.id, answer_id=answer.id, scope=lookup.asked.scope,
+            id=self._ids.new("use"), bank_id=lookup.bank.id, answer_id=answer.id, scope=lookup.question.scope,
             question=question, phrasing=match.phrasing, way=match.kind.value,
             served=lookup.outcome is LookupOutcome.HIT, at=now,
         )  # fmt: skip
 
     def _note_frame(self, lookup: Lookup, now: datetime) -> None:
-        key = (lookup.bank.id, lookup.asked.scope)
+        key = (lookup.bank.id, lookup.question.scope)
         seen_frame = self._seen.get(key)
         if seen_frame is not None:
-            seen_frame.asked += 1
+            seen_frame.times += 1
             if seen_frame.generation == lookup.bank.generation and timedelta() <= now - seen_frame.at < EVERY:
                 return
-        frame = lookup.asked.to_answer_frame(lookup.bank, now, 1 if seen_frame is None else seen_frame.asked)
+        frame = lookup.question.to_answer_frame(lookup.bank, now, 1 if seen_frame is None else seen_frame.times)
         if frame is None or len(frame.body) > LONGEST_FRAME or len(self._frames) >= WAITING:
             return
         self._frames[key] = (lookup.bank.generation, frame)

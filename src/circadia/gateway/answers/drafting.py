@@ -18,11 +18,10 @@ from circadia.answers.services import AnswerFinder
 from circadia.clock import Clock
 from circadia.errors import InvalidRequest, UpstreamFailed
 from circadia.gateway.calls.headers import parse_seconds
-from circadia.gateway.calls.model_call import Provider
 from circadia.gateway.calls.paths import Refusal, resolve
-from circadia.gateway.calls.upstream import is_stream
-from circadia.gateway.codecs.base import AnswerCodec
+from circadia.gateway.calls.upstream import Provider, is_stream
 from circadia.gateway.dialects.base import Dialect
+from circadia.gateway.dialects.frames import AnswerCodec
 from circadia.gateway.payload.fields import as_object
 from circadia.gateway.wire.base import ConnectFailed, ConnectTimedOut
 from circadia.llm.chat_model import ModelAnswerError
@@ -37,7 +36,7 @@ from circadia.stores.base import Store, Tx
 
 T = TypeVar("T", bound=BaseModel)
 
-MOST_TOKENS: Final = 4_000
+MAX_TOKENS: Final = 4_000
 """Output limit of an answer, including reasoning, unless the scope's calls allow less; longer ones are not kept."""
 SECONDS: Final = 120.0
 _LIMITS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -55,7 +54,7 @@ _NOTHING: Final = Usage(input_tokens=0, output_tokens=0)
 class _FrameTarget:
     provider: Provider
     dialect: Dialect
-    voice: AnswerCodec
+    codec: AnswerCodec
 
 
 class GatewayAnswerDrafter:
@@ -88,12 +87,12 @@ class GatewayAnswerDrafter:
     async def draft_question(
         self, bank: Bank, frame: AnswerFrame, question: str, *, known: Collection[str] = ()
     ) -> QuestionDraft | None:
-        way = self._resolve_target(frame)
-        limited = None if way is None else _limit_output(way, frame, question)
-        if way is None or limited is None:
+        target = self._resolve_target(frame)
+        limited = None if target is None else _limit_output(target, frame, question)
+        if target is None or limited is None:
             return None
-        body, most = limited
-        prompt = way.dialect.prompt(body)
+        body, max_tokens = limited
+        prompt = target.dialect.prompt(body)
         if prompt is None:
             return None
         prepared_question = await self._memory.retrieval.prepare_question(question, explained=False)
@@ -111,7 +110,7 @@ class GatewayAnswerDrafter:
             rests: AnswerBasis = await self._finder.fetch_rests(tx, present, context)
         headers = "\n".join(f"{name}: {value}" for name, value in frame.headers)
         return QuestionDraft(
-            mind=ReplayModel(self._clock, way.provider, way.voice, frame), most_tokens=most, rests=rests,
+            model=ReplayModel(self._clock, target.provider, target.codec, frame), most_tokens=max_tokens, rests=rests,
             prompt=Asking(
                 rules=f"POST {frame.target}\n{headers}",
                 data=prompt.with_context(context.stable, context.fitting).decode(),
@@ -128,18 +127,18 @@ class GatewayAnswerDrafter:
         route = resolve("POST", path, provider.rules)
         if isinstance(route, Refusal) or route.dialect != frame.dialect:
             return None
-        return _FrameTarget(provider=provider, dialect=dialect, voice=dialect.answer_codec)
+        return _FrameTarget(provider=provider, dialect=dialect, codec=dialect.answer_codec)
 
 
 class ReplayModel:
     """An agent's model, called through one of its own calls. It returns only `AnticipatedAnswer`."""
 
-    def __init__(self, clock: Clock, provider: Provider, voice: AnswerCodec, frame: AnswerFrame) -> None:
+    def __init__(self, clock: Clock, provider: Provider, codec: AnswerCodec, frame: AnswerFrame) -> None:
         self.name = frame.model
         self.upstream = provider.upstream.name
         self._clock = clock
         self._provider = provider
-        self._voice = voice
+        self._codec = codec
         self._frame = frame
 
     async def ask(self, prompt: Asking, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
@@ -155,7 +154,7 @@ class ReplayModel:
             raise ModelAnswerError(
                 "the provider did not answer", used=_NOTHING if unsent else None, passing=True
             ) from None
-        answered = self._voice.parse_answer(whole)
+        answered = self._codec.parse_answer(whole)
         if answered is None:
             raise ModelAnswerError("the provider's answer was not of its API", passing=True)
         used = answered.usage
@@ -192,22 +191,24 @@ class ReplayModel:
         return self._provider.prices.worst_price(self.name, input_tokens, output_tokens, self._clock.now())
 
 
-def _limit_output(way: _FrameTarget, frame: AnswerFrame, question: str) -> tuple[bytes, int] | None:
+def _limit_output(target: _FrameTarget, frame: AnswerFrame, question: str) -> tuple[bytes, int] | None:
     """Return the question's body with an output limit, and that limit; None if it cannot be asked.
 
     A limit changes only an answer that it cuts, and that one is not kept.
     """
     try:
-        body = way.voice.build_question_body(frame.body, question)
-        limit = way.dialect.parse_request(body).output_limit
-        request: dict[str, object] = orjson.loads(body)
+        body = target.codec.build_question_body(frame.body, question)
+        request = target.dialect.load(body)
+        limit = target.dialect.read_request(request, body).output_limit
         thinking = as_object(request.get("thinking")).get("budget_tokens")
-        most = MOST_TOKENS + (thinking if isinstance(thinking, int) else 0)  # the budget must be less than the limit
-        if limit is not None and limit <= most:
+        max_tokens = MAX_TOKENS + (
+            thinking if isinstance(thinking, int) else 0
+        )  # the budget must be less than the limit
+        if limit is not None and limit <= max_tokens:
             return body, limit
         names = _LIMITS[frame.dialect]
-        default = names[-1] if provider_at(way.provider.upstream.settings.base_url) == "openai" else names[0]
-        request[next((name for name in names if request.get(name) is not None), default)] = most
-        return orjson.dumps(request), most
+        default = names[-1] if provider_at(target.provider.upstream.settings.base_url) == "openai" else names[0]
+        request[next((name for name in names if request.get(name) is not None), default)] = max_tokens
+        return orjson.dumps(request), max_tokens
     except (ValueError, TypeError, LookupError, InvalidRequest):  # a frame of another version
         return None

@@ -11,9 +11,9 @@ from typing import Final, Protocol
 
 from pydantic import BaseModel, Field
 
-from circadia.answers.normalization import normalize
+from circadia.answers.question_text import normalize
 from circadia.answers.services import Match
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.gateway.accounting.journal import Journal
@@ -187,7 +187,9 @@ class JudgeLimits:
         """Return for each match whether it asks the same; None without a verdict or if a negative one has expired."""
         ids = [self._verdict_id(bank, asked, match) for match in matches]
         if unknown := [key for key in ids if self._cached(key) is None]:
-            self._verdicts.update((verdict.id, verdict) for verdict in await tx.answers.find_verdicts(bank.id, unknown))
+            self._verdicts.update(
+                (verdict.id, verdict) for verdict in await tx.answer_uses.find_verdicts(bank.id, unknown)
+            )
         return [self._cached(key) for key in ids]
 
     def _cached(self, verdict_id: str) -> bool | None:

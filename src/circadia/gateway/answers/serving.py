@@ -9,31 +9,103 @@ results, or requests what no ready answer has.
 import hashlib
 import logging
 import re
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Final
 
-from circadia.answers.normalization import only_asks
-from circadia.answers.services import MISS, AnswerFinder, LookupResult, no_verdicts
-from circadia.bounded_dict import BoundedDict
+from circadia.answers.question_text import only_asks
+from circadia.answers.services import (
+    MISS,
+    AnswerFinder,
+    LookupResult,
+    are_answers_trusted,
+    judged_use_limit,
+    no_verdicts,
+)
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.gateway.answers.judging import JudgeLimits
-from circadia.gateway.answers.trust import AnswerAccuracy
 from circadia.gateway.calls.headers import as_text, first_value, to_upstream
-from circadia.gateway.calls.model_call import ModelCall
-from circadia.gateway.codecs.base import FramedCall
-from circadia.gateway.codecs.frame import VolatileSpans
-from circadia.ids import AgentId, AnswerId, IdSource
+from circadia.gateway.calls.upstream import ModelCall
+from circadia.gateway.dialects.frames import FramedCall, VolatileSpans
+from circadia.ids import AgentId, AnswerId, BankId, IdSource
 from circadia.memory.capture.harness import strip_harness_text
 from circadia.memory.context import estimate_tokens
-from circadia.records.agent import AgentPolicy
+from circadia.records.agent import Agent, AgentPolicy
 from circadia.records.answer import Answer, AnswerFrame, AnswerMode, AnswerScope, LookupOutcome, MatchKind
 from circadia.records.bank import Bank
+from circadia.records.event import AnswerTrust, EventType
 from circadia.records.per_call import per_call
+from circadia.settings.answers import AnswersSettings
 from circadia.stores.base import NotASingleRead, Tx
+from circadia.stores.event_log import EventLog
+
+MAX_TRUST_ENTRIES: Final = 10_000
+"""Cached banks and agents, about 200 bytes each."""
+TRUST_EVENTS: Final = (EventType.ANSWERS_FELL_BACK, EventType.ANSWERS_TRUSTED)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _TrustEntry:
+    answers: int
+    """The bank's change counter of answers; a wrong answer is dropped, which moves it."""
+    trusted: bool
+
+
+class AnswerAccuracy:
+    """Whether an agent's ready answers are right often enough to be served (ANS-07)."""
+
+    def __init__(self, clock: Clock, events: EventLog, settings: AnswersSettings) -> None:
+        self._clock = clock
+        self._events = events
+        self._settings = settings
+        self._known: BoundedDict[tuple[BankId, AgentId], _TrustEntry] = BoundedDict(MAX_TRUST_ENTRIES)
+        self._reported: BoundedDict[tuple[BankId, AgentId], bool] = BoundedDict(MAX_TRUST_ENTRIES)
+
+    def forget(self) -> None:
+        """Drop what is known, so that it is loaded again."""
+        self._known.clear()
+        self._reported.clear()
+
+    async def is_trusted(self, tx: Tx, bank: Bank, agent: AgentId) -> bool:
+        """Return whether answers are served, in any transaction; reloaded only if the bank's answers changed."""
+        known = self._known.get((bank.id, agent))
+        if known is None or known.answers != bank.answers:
+            known = await self._load_trust(tx, bank, agent)
+        return known.trusted
+
+    async def update_trust(self, tx: Tx, bank: Bank, agent: Agent) -> None:
+        """Reload the trust in a write transaction; a change is recorded as one event for all processes."""
+        now = (await self._load_trust(tx, bank, agent.id)).trusted
+        key = (bank.id, agent.id)
+        if self._reported.get(key) is now:
+            return
+        await tx.agents.get(agent.id)
+        if await self._load_reported(tx, bank, agent) is not now:
+            kind = EventType.ANSWERS_TRUSTED if now else EventType.ANSWERS_FELL_BACK
+            least_precision = self._settings.least_precision
+            data = AnswerTrust(bank=bank.name, bank_id=bank.id, least_precision=least_precision)
+            await self._events.record(tx, kind, data, session=agent.session, agent=agent.name)
+        tx.after_commit(lambda: self._reported.update({key: now}))
+
+    async def _load_trust(self, tx: Tx, bank: Bank, agent: AgentId) -> _TrustEntry:
+        uses = await tx.answer_uses.find_uses(
+            bank.id, agent_id=agent, judged=True, upto=self._clock.now(), limit=judged_use_limit(self._settings)
+        )
+        known = _TrustEntry(answers=bank.answers, trusted=are_answers_trusted(uses, self._settings))
+        self._known[bank.id, agent] = known
+        return known
+
+    async def _load_reported(self, tx: Tx, bank: Bank, agent: Agent) -> bool:
+        """Return the last reported trust; answers are trusted if nothing was reported."""
+        for event in await tx.events.find_newest(session=agent.session, agent=agent.name, types=TRUST_EVENTS):
+            if event.data.get("bank_id") == bank.id:
+                return event.type is EventType.ANSWERS_TRUSTED
+        return True
+
 
 _STORABLE: Final = frozenset(
     {
@@ -113,8 +185,8 @@ class CallQuestion:
     """The headers that may change the answer."""
     serves: bool
 
-    def to_answer_frame(self, bank: Bank, at: datetime, asked: int) -> AnswerFrame | None:
-        """Return the frame of `asked` such questions, to ask ahead in; None if that is not allowed."""
+    def to_answer_frame(self, bank: Bank, at: datetime, times: int) -> AnswerFrame | None:
+        """Return the frame of such questions, to ask ahead in; None if that is not allowed."""
         call = self.call
         is_storable = _QUERY.fullmatch(call.target.partition("?")[2]) and are_headers_storable(self.headers)
         if not self.framed.body or not is_storable:
@@ -122,13 +194,13 @@ class CallQuestion:
         return AnswerFrame(
             bank_id=bank.id, scope=self.scope, upstream=call.provider.upstream.name, target=call.target,
             dialect=call.route.dialect, model=call.request.model or "", body=self.framed.body,
-            headers=as_text(self.headers), at=at, asked=asked,
+            headers=as_text(self.headers), at=at, asked=times,
         )  # fmt: skip
 
 
 @per_call
 class Lookup:
-    asked: CallQuestion
+    question: CallQuestion
     bank: Bank
     found: LookupResult
     outcome: LookupOutcome
@@ -158,7 +230,7 @@ class Lookup:
             return False
         if self.outcome is LookupOutcome.HIT and text.strip() == answer.text.strip():
             return True
-        if text.strip() != strip_harness_text(self.asked.framed.question).strip():
+        if text.strip() != strip_harness_text(self.question.framed.question).strip():
             return False
         return match.kind is MatchKind.EXACT or only_asks(text)
 
@@ -204,17 +276,18 @@ class AnswerResolver:
         self.histories: Final = ServedHistories()
 
     def read_question(
-        self, call: ModelCall, user: str | None, body: bytes, *, conversation: str, held: bool
-    ) -> CallQuestion | None:
-        """Return the question to look up for a call; None without one.
+        self, call: ModelCall, user: str | None, load: Callable[[], dict[str, object]], *, conversation: str,
+        held: bool,
+    ) -> CallQuestion | None:  # fmt: skip
+        """Return the question to look up for a call, whose parsed body `load` returns; None without one.
 
         A call that was `held` may mention the wake to its model, so no ready answer is served to it.
         """
-        policy, voice = call.agent.policy, call.dialect.answer_codec
-        if voice is None or not wants_lookups(policy) or not call.route.generates or _wants_fresh_answer(call.headers):
+        policy, codec = call.agent.policy, call.dialect.answer_codec
+        if codec is None or not wants_lookups(policy) or not call.route.generates or _wants_fresh_answer(call.headers):
             return None
         try:
-            framed = voice.frame_call(body, self._volatile)
+            framed = codec.frame_call(load(), self._volatile)
         except Exception:  # the boundary of ready answers: their faults must not cost a call its memory
             _logger.exception("a call of %r is not read for ready answers", call.agent.reference)
             return None
@@ -248,29 +321,29 @@ class AnswerResolver:
         outcome = LookupOutcome.HINT if result.outcome is LookupOutcome.HIT and not serves else result.outcome
         judged = self.judge is not None and asked.call.agent.policy.capture
         return Lookup(
-            asked=asked, bank=bank, found=result, outcome=outcome, seconds=self._clock.monotonic() - began,
+            question=asked, bank=bank, found=result, outcome=outcome, seconds=self._clock.monotonic() - began,
             checkable=serves and judged and bool(result.candidates),
         )  # fmt: skip
 
     async def says_same(self, lookup: Lookup) -> bool:
         """Ask the judge, if this lookup may wait; return whether a candidate asks the same. The verdict is cached."""
-        agent, candidates = lookup.asked.call.agent, lookup.found.candidates
+        agent, candidates = lookup.question.call.agent, lookup.found.candidates
         if self.judge is None:
             return False
         if not self.judge.admit(agent.id, candidates[0].similarity if lookup.checkable else None):
             return False
-        return await self.judge.ask(agent, lookup.bank, lookup.asked.framed.question, candidates)
+        return await self.judge.ask(agent, lookup.bank, lookup.question.framed.question, candidates)
 
     def render_answer(self, lookup: Lookup) -> bytes:
         """Return the ready answer as the provider would send it, whole or as a stream, as the call requests."""
-        call, answer = lookup.asked.call, lookup.found.answer
-        voice = call.dialect.answer_codec
-        assert voice is not None
+        call, answer = lookup.question.call, lookup.found.answer
+        codec = call.dialect.answer_codec
+        assert codec is not None
         assert answer is not None
         name = self._ids.new("ready").partition("_")[2]
         model, now = call.request.model or "", self._clock.now()
-        whole = voice.build_answer(answer.text, id=name, model=model, at=now)
-        events = voice.build_events(whole, usage=call.request.wants_usage) if call.request.streamed else None
+        whole = codec.build_answer(answer.text, id=name, model=model, at=now)
+        events = codec.build_events(whole, usage=call.request.wants_usage) if call.request.streamed else None
         return whole if events is None else events
 
 

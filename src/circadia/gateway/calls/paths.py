@@ -10,7 +10,7 @@ from circadia.errors import CallerError, ConfigError, Forbidden, InvalidRequest,
 _PREFIX = r"(?:/api)?(?:/openai)?(?:/v\d{1,2}(?:(?:alpha|beta)\d?)?)?(?:/openai)?"
 """Prefixes that providers put before an endpoint: `/v1`, `/openai/v1`, `/api/v1`, `/v1beta/openai`, or nothing."""
 _SEGMENT = re.compile(r"[A-Za-z0-9_~@][A-Za-z0-9_.:@+~-]{0,511}")
-_OF_MODELS = frozenset({"deployments", "engines", "models"})
+_MODEL_PARENTS = frozenset({"deployments", "engines", "models"})
 """Any id after one of these segments is a model (`/x/deployments/{id}/chat/completions`)."""
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 _RULE = re.compile(r"(?P<method>[A-Z]+) (?P<path>/\S*)")
@@ -22,7 +22,7 @@ _SLASH = re.compile(rb"%2f", re.IGNORECASE)
 _PLACE = re.compile(r"\{(?:id|own|model)\}(?::[A-Za-z]+)?")
 """An operator's placeholder, optionally with a Google-style method after it (`{model}:embedContent`)."""
 _LITERAL = re.compile(r"[A-Za-z0-9_.:@+~-]+")
-_ODD = re.compile(rb"[^!-~]|[\\?#]")
+_UNSAFE_BYTES = re.compile(rb"[^!-~]|[\\?#]")
 _ENCODED_TRICK = re.compile(rb"%(?:2e|2f|5c|25|[01][0-9a-f]|7f)", re.IGNORECASE)
 """Encoded dots, slashes, backslashes, percent signs and control characters. No id needs them."""
 
@@ -120,7 +120,7 @@ def _compile(method: str, path: str, *, prefix: str = "", generates: bool, diale
         place, _, verb = segment.partition(":")
         if place in _PLACES:
             pattern += "/([^/]+)" + (re.escape(f":{verb}") if verb else "")
-            groups.append("{model}" if place == "{id}" and generates and before in _OF_MODELS else place)
+            groups.append("{model}" if place == "{id}" and generates and before in _MODEL_PARENTS else place)
         else:
             pattern += "/" + re.escape(segment)
         before = segment
@@ -202,7 +202,7 @@ def _find_path_flaw(raw_path: bytes) -> str | None:
     """Return what is wrong with a path that another server might read differently, or None."""
     if not raw_path.startswith(b"/"):
         return "does not start with a slash"
-    if _ODD.search(raw_path):
+    if _UNSAFE_BYTES.search(raw_path):
         return "has a character that must be encoded"
     if _ENCODED_TRICK.search(raw_path):
         return "has an encoded dot, slash, backslash, percent sign or control character"

@@ -1,16 +1,23 @@
-"""Sends an admitted call to its provider and repeats it where that is safe (GATE-62, GATE-63)."""
+"""A model call and its provider, which gets it, and gets it again where that is safe (GATE-62, GATE-63)."""
 
 import io
 import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from circadia.clock import Clock
 from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
 from circadia.gateway.calls.headers import parse_seconds, to_caller
+from circadia.gateway.calls.paths import Route, Rule
+from circadia.gateway.dialects.base import Dialect, ModelRequest
 from circadia.gateway.wire.base import Clearance, ConnectFailed, ConnectionBroken, ConnectionStalled, ConnectTimedOut
 from circadia.gateway.wire.connection import ProviderResponse
 from circadia.gateway.wire.pool import ConnectionPool
-from circadia.network_errors import tls_hint
+from circadia.llm.prices import PriceList
+from circadia.network import tls_hint
+from circadia.records.agent import Agent
+from circadia.records.per_call import per_call
 from circadia.settings import UpstreamSettings, build_key_header
 
 _logger = logging.getLogger(__name__)
@@ -100,7 +107,7 @@ class Upstream:
 
     def headers_back(self, answer: ProviderResponse) -> list[tuple[bytes, bytes]]:
         """Return an answer's headers for the caller, without any that contain the key."""
-        return to_caller(answer.headers, length=False, secrets=(self._key,) if self._key else ())
+        return to_caller(answer.headers, secrets=(self._key,) if self._key else ())
 
     def without_key(self, body: bytes) -> bytes:
         """Mask the key in a body or a part of one, in case the provider repeated it."""
@@ -197,3 +204,28 @@ def is_json(answer: ProviderResponse) -> bool:
 
 def _content_type(answer: ProviderResponse) -> str:
     return (answer.header(b"content-type") or "").partition(";")[0].strip().lower()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Provider:
+    """One upstream with its dialects and prices."""
+
+    upstream: Upstream
+    dialects: Mapping[str, Dialect]
+    prices: PriceList
+    rules: tuple[Rule, ...]
+
+
+@per_call
+class ModelCall:
+    agent: Agent
+    provider: Provider
+    dialect: Dialect
+    route: Route
+    request: ModelRequest
+    method: str
+    target: str
+    """Path and query after the upstream's base URL, unchanged."""
+    headers: Sequence[tuple[bytes, bytes]]
+    in_pulse: bool = False
+    """Whether its token is that of a pulse."""

@@ -4,19 +4,36 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Final, cast
 
 import orjson
 
 from circadia.errors import InvalidRequest
-from circadia.gateway.codecs.anthropic_messages import MessagesAnswerCodec
-from circadia.gateway.codecs.base import AnswerCodec
-from circadia.gateway.dialects.base import AnswerContent, Meter, ModelRequest
-from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter, TokenCountMeter
-from circadia.gateway.dialects.plain import Plain
+from circadia.gateway.dialects.base import Dialect, ModelRequest
+from circadia.gateway.dialects.frames import (
+    AnswerCodec,
+    AnswerExclusion,
+    ConversationItem,
+    DecodedAnswer,
+    FrameFields,
+    parse_answer_object,
+    split_text,
+    tool_exclusions,
+    wants,
+)
+from circadia.gateway.dialects.meters import (
+    MAX_TEXT_CHARS,
+    AnswerContent,
+    BufferedMeter,
+    Meter,
+    StreamedMeter,
+    TokenCountMeter,
+)
 from circadia.gateway.payload import fields, hash_chain, splice
-from circadia.gateway.payload.output_tools import count_schema_fields, output_tools
+from circadia.gateway.payload.fields import join_pieces
+from circadia.gateway.payload.options import count_schema_fields, output_tools
 from circadia.gateway.payload.prompt import (
     RequestMessage,
     RequestPrompt,
@@ -24,21 +41,155 @@ from circadia.gateway.payload.prompt import (
     build_prompt,
     content_end_slot,
     end_slot,
+    ends_in_user,
     join_texts,
     text_by_side,
 )
 from circadia.gateway.payload.provider_ids import asked_ids, find_ids
-from circadia.gateway.payload.surrogates import join_pieces
+from circadia.gateway.payload.server_sent_events import format_event
 from circadia.gateway.payload.usage import messages_usage
-from circadia.gateway.payload.user_turn import ends_in_user
 from circadia.llm.usage import Usage
+
+UNCHANGING: Final = {
+    "stream": "how the answer is sent",
+    "metadata": "who asks; the end user is part of the scope",
+    "service_tier": "how soon the answer comes, and its price",
+    "billing_policy": "who pays",
+    "cache_control": "what the provider keeps of what it has read",
+    "diagnostics": "why the provider had to read something anew",
+    "fallback_credit_token": "what an earlier refusal paid for",
+    "thread": "what was said before, which is no part of a frame",
+}
+"""Keys that never change an answer of Anthropic's, with the reason."""
+_KEPT: Final = FrameFields(
+    operators="messages",
+    system="system",
+    unchanging=UNCHANGING,
+    unasked=frozenset({"stream", "metadata", "diagnostics", "fallback_credit_token", "thread"}),
+)
+_SIDES: Final = {"user": Side.USER, "system": Side.OPERATOR}
+_NOTHING: Final = {
+    "input_tokens": 0,
+    "cache_creation_input_tokens": 0,
+    "cache_read_input_tokens": 0,
+    "output_tokens": 0,
+}
+_WHOLE: Final = "end_turn"
+_CALLED: Final = ("tool_use", "pause_turn", "refusal")
+_WORDS: Final = ("text", "thinking", "redacted_thinking")
+
+
+class MessagesAnswerCodec(AnswerCodec):
+    """The codec of `POST …/messages`."""
+
+    kept = _KEPT
+
+    def read_items(self, request: dict[str, object]) -> Sequence[ConversationItem]:
+        messages = fields.objects(request, "messages")
+        return [ConversationItem(_SIDES.get(str(message.get("role")), Side.MODEL), message) for message in messages]
+
+    def find_exclusions(self, request: dict[str, object]) -> Iterator[AnswerExclusion]:
+        if fields.as_object(request.get("tool_choice")).get("type") not in (None, "auto", "none"):
+            yield AnswerExclusion("it forces the call of a tool", ahead=False)
+        yield from tool_exclusions(request.get("tools"))
+        if wants(request, "mcp_servers", []):
+            yield AnswerExclusion("the provider calls a remote MCP server for it", ahead=False)
+        if wants(request, "container"):
+            yield AnswerExclusion("it works in a container", ahead=False)
+        if wants(request, "compaction"):
+            yield AnswerExclusion("it asks for a summary of what was said", ahead=False)
+        if wants(request, "thread"):
+            yield AnswerExclusion("the provider keeps its conversation")
+
+    def parse_answer(self, whole: bytes) -> DecodedAnswer | None:
+        answer = parse_answer_object(whole)
+        if answer.get("type") != "message":
+            return None
+        blocks = [fields.as_object(block) for block in fields.as_list(answer.get("content"))]
+        stopped = answer.get("stop_reason")
+        thoughts = [fields.as_text(block.get("thinking")) for block in blocks if block.get("type") == "thinking"]
+        return DecodedAnswer(
+            text=join_texts(blocks),
+            reasoning="\n\n".join(filter(None, thoughts)),
+            called=stopped in _CALLED
+            or any(block.get("type") not in _WORDS or bool(block.get("citations")) for block in blocks),
+            cut=stopped != _WHOLE and stopped not in _CALLED,
+            usage=messages_usage(answer.get("usage")) or Usage(),
+        )
+
+    def build_answer(self, text: str, *, id: str, model: str, at: datetime) -> bytes:
+        content = [{"type": "text", "text": text}]
+        return orjson.dumps(_message(id, model) | {"content": content, "stop_reason": _WHOLE})
+
+    def build_events(self, whole: bytes, *, usage: bool) -> bytes | None:
+        """Return the events of a message; these always contain the usage."""
+        message = parse_answer_object(whole)
+        if message.get("type") != "message":
+            return None
+        return b"".join([format_event({"type": kind, **more}, kind) for kind, more in _events(message)])
+
+
+def _message(id: str, model: str) -> dict[str, object]:
+    return {
+        "id": f"msg_{id}",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": _NOTHING,
+    }
+
+
+def _events(message: dict[str, object]) -> Iterator[tuple[str, dict[str, object]]]:
+    usage = fields.as_object(message.get("usage"))
+    start_fields: dict[str, object] = {
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage | {"output_tokens": 0},
+    }
+    yield "message_start", {"message": message | start_fields}
+    for index, block in enumerate(map(fields.as_object, fields.as_list(message.get("content")))):
+        empty, deltas = _deltas(block)
+        yield "content_block_start", {"index": index, "content_block": empty}
+        for delta in deltas:
+            yield "content_block_delta", {"index": index, "delta": delta}
+        yield "content_block_stop", {"index": index}
+    stopped = {name: message.get(name) for name in ("stop_reason", "stop_sequence")}
+    yield "message_delta", {"delta": stopped, "usage": {"output_tokens": usage.get("output_tokens", 0)}}
+    yield "message_stop", {}
+
+
+def _deltas(block: dict[str, object]) -> tuple[dict[str, object], list[dict[str, object]]]:
+    empty_block = dict(block)
+    deltas: list[dict[str, object]] = []
+    if "input" in block:
+        empty_block["input"] = dict[str, object]()
+        deltas.append({"type": "input_json_delta", "partial_json": orjson.dumps(block["input"]).decode()})
+    elif block.get("type") == "text":
+        empty_block["text"] = ""
+        words = split_text(str(block.get("text") or ""))
+        deltas.extend({"type": "text_delta", "text": piece} for piece in words)
+        if "citations" in block:
+            empty_block["citations"] = list[object]()
+            cited = fields.as_list(block["citations"])
+            deltas.extend({"type": "citations_delta", "citation": citation} for citation in cited)
+    elif block.get("type") == "thinking":
+        empty_block |= {"thinking": "", "signature": ""}
+        deltas.append({"type": "thinking_delta", "thinking": block.get("thinking")})
+        if block.get("signature"):
+            deltas.append({"type": "signature_delta", "signature": block["signature"]})
+    return empty_block, deltas
+
 
 _FILE: Final = frozenset({"file_id"})
 _CLAUDE_CODE: Final = re.compile(r"(user_[0-9a-f]{64}_account_[0-9a-f-]*)_session_[0-9a-f-]+")
 """Device and account, then the session."""
 
 
-class AnthropicMessages(Plain):
+class AnthropicMessages(Dialect):
     """`POST …/messages`."""
 
     endpoint = "messages"
@@ -47,8 +198,7 @@ class AnthropicMessages(Plain):
     def __init__(self) -> None:
         super().__init__("anthropic")
 
-    def parse_request(self, body: bytes) -> ModelRequest:
-        request = fields.load(body)
+    def read_request(self, request: dict[str, object], body: bytes) -> ModelRequest:
         messages = fields.objects(request, "messages")
         container = _container(request)
         items = list(map(_normalize_message, messages))
@@ -74,7 +224,7 @@ class AnthropicMessages(Plain):
         """Read the messages; memory goes after the system prompt and all its cache marks."""
         try:
             text = body.decode()
-            places = dict(splice.members(text, splice.value_start(text)))
+            places = dict(splice.members(text, splice.value_start(text), spans="messages"))
             return _prompt(text, places) if "messages" in places else None
         except ValueError:
             return None
@@ -90,12 +240,8 @@ class CountTokens(AnthropicMessages):
     counts_tokens = True
     answer_codec: AnswerCodec | None = None
 
-    def parse_request(self, body: bytes) -> ModelRequest:
-        return replace(super().parse_request(body), streamed=False, output_limit=0, turn=False)
-
-    def with_line(self, body: bytes, line: str) -> bytes:
-        """Return the body unchanged: a token count is never held."""
-        return body
+    def read_request(self, request: dict[str, object], body: bytes) -> ModelRequest:
+        return replace(super().read_request(request, body), streamed=False, output_limit=0, turn=False)
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
         return TokenCountMeter(())
@@ -205,7 +351,7 @@ def _prompt(text: str, places: dict[str, splice.JsonSpan]) -> RequestPrompt:
     else:
         end = end_slot(text, system, "text") or splice.slot_replacing(system)
     messages: list[RequestMessage] = []
-    for place in splice.elements(text, places["messages"].start):
+    for place in splice.element_spans(places["messages"]):
         message = fields.as_object(place.value)
         content = message.get("content")
         if message.get("role") != "user":

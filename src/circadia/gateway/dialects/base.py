@@ -1,13 +1,22 @@
-"""The interface to a provider's API: one Dialect per endpoint, pure functions over bytes."""
+"""One endpoint of a provider's API: the base of all dialects, and the endpoints that are passed on without parsing."""
 
+import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import Final
 
-from circadia.gateway.codecs.base import AnswerCodec
+import orjson
+
+from circadia.gateway.dialects.errors import SHAPES
+from circadia.gateway.dialects.frames import AnswerCodec
+from circadia.gateway.dialects.meters import BufferedMeter, Meter, StreamedMeter
+from circadia.gateway.payload import fields, server_sent_events
+from circadia.gateway.payload.options import MissingUsage
 from circadia.gateway.payload.prompt import RequestPrompt
-from circadia.llm.usage import Usage
+from circadia.gateway.payload.provider_ids import Api, asked_ids, issued_ids
 from circadia.records.per_call import per_call
+
+_OBJECT: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{")
 
 
 @per_call
@@ -15,12 +24,12 @@ class ModelRequest:
     """The parsed fields of a model call. The body itself is never rebuilt from them."""
 
     model: str | None
-    instead: tuple[str, ...] = ()
-    """Fallback models that the provider may use instead."""
+    fallback_models: tuple[str, ...] = ()
+    """Models that the provider may use instead."""
     streamed: bool = False
     wants_usage: bool = False
-    lacks_usage: bool = False
-    """Whether it streams and says nothing of usage, so that it can be added without a parse."""
+    missing_usage: MissingUsage | None = None
+    """What it lacks to get usage in its stream."""
     input_estimate: int = 0
     """Estimated input tokens (bytes of the body over 3, rounded up: an upper guess for text in most languages)."""
     output_limit: int | None = None
@@ -50,92 +59,106 @@ class ModelRequest:
     """Tools whose call is the answer itself."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AnswerContent:
-    text: str
-    calls: tuple[str, ...] = ()
-    """Tool calls for the caller, each as `name(arguments)`."""
-    cut: bool = False
-    handle: str | None = None
-    """The provider's id of a background answer, which is fetched later and may have no text yet."""
-
-
-class Meter(Protocol):
-    """Reads one answer as it passes.
-
-    `feed` takes each chunk and returns the caller's bytes: the same, without an event that only the gateway requested.
-    It holds back at most one unfinished event, and only if it may have to remove one. `end` returns what was held back;
-    after it, all fields are final.
-    """
-
-    usage: Usage
-    model: str | None
-    ids: list[str]
-    """Provider-side ids issued in the answer so far. They now belong to the caller."""
-    handle: str | None
-    """The id among them with which a next request may continue this answer (OpenAI's response id)."""
-    complete: bool
-    answer_hashes: list[str]
-    """The request's chain continued with the answer: one hash for each way to send it back, the likeliest last."""
-
-    def feed(self, chunk: bytes) -> bytes: ...
-
-    def end(self) -> bytes: ...
-
-    def answer_so_far(self) -> AnswerContent | None:
-        """Return the answer so far; None if it is empty or cannot be read."""
-        ...
-
-
-class Dialect(Protocol):
-    """One endpoint of a provider's API."""
+class Dialect(ABC):
+    """One endpoint of a provider with errors in the shape of `api`: pure functions over bytes."""
 
     endpoint: str
-    counts_tokens: bool
+    counts_tokens = False
     """Whether it only counts the tokens of a call, including added memory."""
-    keep_alive_bytes: bytes
+    keep_alive_bytes = b": keep-alive\n\n"
     """Bytes that keep an opened stream alive and that the provider's SDKs ignore."""
-    keep_alive_event: bytes
+    keep_alive_event = keep_alive_bytes
     """The same for callers that count events; SDKs may take it for a part of the answer."""
-    answer_codec: AnswerCodec | None
+    answer_codec: AnswerCodec | None = None
     """None if the endpoint takes no questions in text."""
 
+    def __init__(self, api: Api = "openai") -> None:
+        self._api: Api = api
+        self.errors = SHAPES[api]
+        self._done = b"data: [DONE]\n\n" if api == "openai" else b""
+
+    def load(self, body: bytes) -> dict[str, object]:
+        """Parse the body. Raises InvalidRequest if it is not a JSON object."""
+        return fields.load(body)
+
+    @abstractmethod
+    def read_request(self, request: dict[str, object], body: bytes) -> ModelRequest:
+        """Read a parsed body. Raises InvalidRequest if it is not one of this endpoint."""
+
     def parse_request(self, body: bytes) -> ModelRequest:
-        """Parse the body. Raises InvalidRequest if it is not a JSON object of this endpoint."""
-        ...
-
-    def error(self, status: int, code: str, message: str) -> bytes: ...
-
-    def error_event(self, status: int, code: str, message: str) -> bytes:
-        """Return the event that the provider's SDKs raise as an APIError in the middle of a stream."""
-        ...
-
-    def event_of_error(self, status: int, body: bytes, message: str) -> bytes:
-        """Return that event with the error of the provider's own body, or `message` if the body has another shape."""
-        ...
+        return self.read_request(self.load(body), body)
 
     def as_stream(self, whole: bytes, *, usage: bool) -> bytes | None:
-        """Return an answer as the provider would stream it, with usage if `usage`; None if it is not an answer."""
-        ...
+        """Return an answer as the provider would stream it, with usage if `usage`; None if it is not an answer.
 
-    def with_line(self, body: bytes, line: str) -> bytes:
-        """Add `line` at the end of the prompt; every other byte stays. Without a user turn the body is unchanged."""
-        ...
-
-    def with_usage(self, body: bytes, request: ModelRequest | None = None) -> bytes | None:
-        """Add a request for usage in the stream, every other byte unchanged; None if there is nothing to add.
-
-        The parsed `request` spares a second parse.
+        Without a codec, it is the only event of a stream.
         """
-        ...
+        if self.answer_codec is not None:
+            return self.answer_codec.build_events(whole, usage=usage)
+        answer = _object(whole.strip())
+        return server_sent_events.format_event(answer) + self._done if answer else None
 
     def prompt(self, body: bytes) -> RequestPrompt | None:
         """Return the prompt in the body; None if it is unknown or the endpoint takes no turns."""
-        ...
+        return None
 
+    @abstractmethod
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
         """Return a meter for the answer to a request with the hash chain `chain`.
 
         `words` keeps the text of a stream, in case it breaks off.
         """
-        ...
+
+
+class Plain(Dialect):
+    """Any endpoint of a provider that is passed on without parsing."""
+
+    endpoint = "plain"
+
+    def load(self, body: bytes) -> dict[str, object]:
+        """Parse the body if it is an object; any body is accepted, even one that is not JSON."""
+        return _object(body)
+
+    def read_request(self, request: dict[str, object], body: bytes) -> ModelRequest:
+        return ModelRequest(
+            model=fields.as_text(request.get("model")),
+            streamed=request.get("stream") is True,
+            input_estimate=fields.input_estimate(body),
+            shared_ids=asked_ids(self._api, request),
+        )
+
+    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
+        """Return a meter that reads the answer's ids, but no usage."""
+        return _StreamedPlain(()) if streamed else _BufferedPlain(self._api)
+
+
+class _BufferedPlain(BufferedMeter):
+    def __init__(self, api: Api) -> None:
+        super().__init__(())
+        self._api: Api = api
+
+    def end(self) -> bytes:
+        rest = super().end()
+        self.complete = True
+        return rest
+
+    def read_answer(self, answer: dict[str, object]) -> None:
+        self.model = fields.as_text(answer.get("model"))
+        self.ids += issued_ids(self._api, answer)
+
+
+class _StreamedPlain(StreamedMeter):
+    def read_event_data(self, frame: dict[str, object]) -> bool:
+        return False
+
+    def finish(self) -> None:
+        self.complete = True
+
+
+def _object(body: bytes) -> dict[str, object]:
+    if _OBJECT.match(body) is None:
+        return {}
+    try:
+        return fields.as_object(orjson.loads(body.removeprefix(b"\xef\xbb\xbf")))
+    except orjson.JSONDecodeError:
+        return {}

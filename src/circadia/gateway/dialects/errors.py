@@ -1,8 +1,8 @@
 """Error bodies and in-band error events in the providers' shapes."""
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, cast
+from collections.abc import Mapping
+from typing import Final, cast
 
 import orjson
 
@@ -51,70 +51,77 @@ def is_too_long(status: int, body: bytes) -> bool:
         return False
 
 
-def openai_error(status: int, code: str, message: str) -> bytes:
-    return orjson.dumps({"error": _openai_detail(status, code, message)})
+class ErrorShape:
+    """Errors in the shape of OpenAI, and of the many servers with its API."""
+
+    def body(self, status: int, code: str, message: str) -> bytes:
+        return orjson.dumps({"error": self.detail(status, code, message)})
+
+    def event(self, status: int, code: str, message: str) -> bytes:
+        """Return the event that the provider's SDKs raise as an APIError in the middle of a stream."""
+        return self.wrap(self.detail(status, code, message))
+
+    def event_of(self, status: int, body: bytes, message: str) -> bytes:
+        """Return that event with the error of the provider's own body, or `message` if the body has another shape."""
+        return self.wrap(self.detail(status, str(status), message) | _own_error(body))
+
+    def detail(self, status: int, code: str, message: str) -> dict[str, object]:
+        default = "server_error" if status >= 500 else "invalid_request_error"
+        return {"message": message, "type": _OPENAI_TYPES.get(status, default), "param": None, "code": code}
+
+    def wrap(self, detail: dict[str, object]) -> bytes:
+        """Return data with a member `error`."""
+        return b"data: %b\n\n" % orjson.dumps({"error": detail})
 
 
-def openai_error_event(status: int, code: str, message: str) -> bytes:
-    """Return the event that OpenAI's SDKs raise in the middle of a chat completion: data with a member `error`."""
-    return b"data: %b\n\n" % openai_error(status, code, message)
+class ResponsesErrorShape(ErrorShape):
+    """The `error` event of the responses API: its own members, and the `error` that makes the SDKs raise."""
+
+    def wrap(self, detail: dict[str, object]) -> bytes:
+        members = {name: detail.get(name) for name in ("code", "message", "param")}
+        event = {"type": "error", **members, "sequence_number": 0, "error": detail}
+        return b"event: error\ndata: %b\n\n" % orjson.dumps(event)
 
 
-def openai_responses_error_event(status: int, code: str, message: str) -> bytes:
-    """Return the `error` event of the responses API: its own members, and the `error` that makes the SDKs raise."""
-    return _responses_event(_openai_detail(status, code, message))
+class GeminiErrorShape(ErrorShape):
+    """Google's, with a gRPC status instead of a code."""
+
+    def detail(self, status: int, code: str, message: str) -> dict[str, object]:
+        kind = _GRPC_STATUSES.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
+        return {"code": status, "message": message, "status": kind}
 
 
-def anthropic_error(status: int, code: str, message: str) -> bytes:
-    """Return Anthropic's error body, which has no field for a code."""
-    default = "api_error" if status >= 500 else "invalid_request_error"
-    kind = _ANTHROPIC_TYPES.get(status, default)
-    return orjson.dumps({"type": "error", "error": {"type": kind, "message": message}, "request_id": None})
+class AnthropicErrorShape(ErrorShape):
+    """Anthropic's, which has no field for a code."""
+
+    def body(self, status: int, code: str, message: str) -> bytes:
+        return orjson.dumps(self.detail(status, code, message))
+
+    def event_of(self, status: int, body: bytes, message: str) -> bytes:
+        whole = _parse(body)
+        is_own = whole is not None and whole.get("type") == "error" and _own_error(body)
+        return self.wrap(whole if whole is not None and is_own else self.detail(status, "", message))
+
+    def detail(self, status: int, code: str, message: str) -> dict[str, object]:
+        kind = _ANTHROPIC_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
+        return {"type": "error", "error": {"type": kind, "message": message}, "request_id": None}
+
+    def wrap(self, detail: dict[str, object]) -> bytes:
+        return b"event: error\ndata: %b\n\n" % orjson.dumps(detail)
 
 
-def anthropic_error_event(status: int, code: str, message: str) -> bytes:
-    """Return the `error` event that Anthropic's SDKs raise in the middle of a stream."""
-    return b"event: error\ndata: %b\n\n" % anthropic_error(status, code, message)
-
-
-def gemini_error(status: int, code: str, message: str) -> bytes:
-    """Return Google's error body, which has a gRPC status instead of a code."""
-    return orjson.dumps({"error": _gemini_detail(status, message)})
-
-
-def gemini_error_event(status: int, code: str, message: str) -> bytes:
-    """Return the event that Google's SDKs raise in the middle of a stream: data with a member `error`."""
-    return b"data: %b\n\n" % gemini_error(status, code, message)
-
-
-def openai_event_of(status: int, body: bytes, message: str) -> bytes:
-    """Return a provider's error as an event of a chat completion; one in another shape is told by `message`."""
-    return b"data: %b\n\n" % orjson.dumps({"error": _openai_detail(status, str(status), message) | _own_error(body)})
-
-
-def openai_responses_event_of(status: int, body: bytes, message: str) -> bytes:
-    """Return a provider's error as an event of the responses API; one in another shape is told by `message`."""
-    return _responses_event(_openai_detail(status, str(status), message) | _own_error(body))
-
-
-def anthropic_event_of(status: int, body: bytes, message: str) -> bytes:
-    """Return a provider's error as an event of Anthropic's; one in another shape is told by `message`."""
-    whole = _parse(body)
-    is_own = isinstance(whole, dict) and whole.get("type") == "error" and _own_error(body)
-    return b"event: error\ndata: %b\n\n" % (orjson.dumps(whole) if is_own else anthropic_error(status, "", message))
-
-
-def gemini_event_of(status: int, body: bytes, message: str) -> bytes:
-    """Return a provider's error as an event of Google's; one in another shape is told by `message`."""
-    return b"data: %b\n\n" % orjson.dumps({"error": _gemini_detail(status, message) | _own_error(body)})
+SHAPES: Final[Mapping[str, ErrorShape]] = {
+    "openai": ErrorShape(), "anthropic": AnthropicErrorShape(), "gemini": GeminiErrorShape(),
+}  # fmt: skip
+"""Keyed by an upstream's `api`."""
 
 
 def error_reason(body: bytes) -> str:
     """Return the first 300 characters of an error's reason, whatever its shape: JSON, a page or plain text."""
     whole = _parse(body)
     if isinstance(whole, dict):
-        told = _own_error(body) or whole
-        reason = next((told[name] for name in _REASONS if told.get(name)), whole)
+        error = _own_error(body) or whole
+        reason = next((error[name] for name in _REASONS if error.get(name)), whole)
         text = reason if isinstance(reason, str) else orjson.dumps(reason).decode()
     else:
         text = _MARKUP.sub(" ", body[:_LONGEST_READ].decode("utf-8", "replace"))
@@ -137,34 +144,3 @@ def _parse(body: bytes) -> dict[str, object] | None:
     if isinstance(whole, list) and len(cast("list[object]", whole)) == 1:
         whole = cast("list[object]", whole)[0]
     return cast("dict[str, object]", whole) if isinstance(whole, dict) else None
-
-
-def _responses_event(error: Mapping[str, object]) -> bytes:
-    members = {name: error.get(name) for name in ("code", "message", "param")}
-    return b"event: error\ndata: %b\n\n" % orjson.dumps(
-        {"type": "error", **members, "sequence_number": 0, "error": error}
-    )
-
-
-def _openai_detail(status: int, code: str, message: str) -> dict[str, object]:
-    default = "server_error" if status >= 500 else "invalid_request_error"
-    return {"message": message, "type": _OPENAI_TYPES.get(status, default), "param": None, "code": code}
-
-
-def _gemini_detail(status: int, message: str) -> dict[str, object]:
-    kind = _GRPC_STATUSES.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
-    return {"code": status, "message": message, "status": kind}
-
-
-class ErrorShape(NamedTuple):
-    body: Callable[[int, str, str], bytes]
-    read_event: Callable[[int, str, str], bytes]
-    event_of: Callable[[int, bytes, str], bytes]
-
-
-SHAPES: Final[Mapping[str, ErrorShape]] = {
-    "openai": ErrorShape(openai_error, openai_error_event, openai_event_of),
-    "anthropic": ErrorShape(anthropic_error, anthropic_error_event, anthropic_event_of),
-    "gemini": ErrorShape(gemini_error, gemini_error_event, gemini_event_of),
-}
-"""Keyed by an upstream's `api`."""

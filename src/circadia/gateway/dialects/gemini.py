@@ -8,22 +8,21 @@ from typing import Final
 
 import orjson
 
-from circadia.gateway.dialects.base import AnswerContent, Meter, ModelRequest
-from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, MeterState, StreamedMeter
-from circadia.gateway.dialects.plain import Plain
+from circadia.gateway.dialects.base import Dialect, ModelRequest
+from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, AnswerContent, BufferedMeter, Meter, StreamedMeter
 from circadia.gateway.payload import fields, splice
 from circadia.gateway.payload import hash_chain as hashes
+from circadia.gateway.payload.fields import join_pieces
 from circadia.gateway.payload.prompt import RequestMessage, RequestPrompt, Side, build_prompt, join_texts, text_by_side
 from circadia.gateway.payload.provider_ids import asked_ids
 from circadia.gateway.payload.server_sent_events import format_event
-from circadia.gateway.payload.surrogates import join_pieces
 from circadia.gateway.payload.usage import contents_usage
 
 _ADDED_PART: Final = {"text": "%"}
 _ADDED_CONTENT: Final = {"parts": [_ADDED_PART]}
 
 
-class GenerateContent(Plain):
+class GenerateContent(Dialect):
     """`POST …/models/{model}:generateContent` and `:streamGenerateContent`."""
 
     endpoint = "generate_content"
@@ -32,9 +31,8 @@ class GenerateContent(Plain):
     def __init__(self) -> None:
         super().__init__("gemini")
 
-    def parse_request(self, body: bytes) -> ModelRequest:
-        """Parse the body; model and streaming come from the path."""
-        request = fields.load(body)
+    def read_request(self, request: dict[str, object], body: bytes) -> ModelRequest:
+        """Read the body; model and streaming come from the path."""
         contents = fields.objects(request, "contents")
         settings = fields.as_object(_json_member(request, "generationConfig"))
         limit = fields.as_count(_json_member(settings, "maxOutputTokens"))
@@ -53,18 +51,11 @@ class GenerateContent(Plain):
             schema_fields=_count_schema_fields(settings),
         )
 
-    def with_line(self, body: bytes, line: str) -> bytes:
-        """Add `line` as a part of the last content of role user."""
-        try:
-            return _add_line(body.decode(), line).encode()
-        except ValueError:
-            return body
-
     def prompt(self, body: bytes) -> RequestPrompt | None:
         """Read the contents; memory goes behind the system instruction, or before the contents behind a cache."""
         try:
             text = body.decode()
-            return _prompt(text, dict(splice.members(text, splice.value_start(text))))
+            return _prompt(text, dict(splice.members(text, splice.value_start(text), spans="contents")))
         except ValueError:
             return None
 
@@ -83,15 +74,10 @@ class CountContentTokens(GenerateContent):
     endpoint = "count_content_tokens"
     counts_tokens = True
 
-    def parse_request(self, body: bytes) -> ModelRequest:
-        request = fields.load(body)
+    def read_request(self, request: dict[str, object], body: bytes) -> ModelRequest:
         inner = fields.as_object(_json_member(request, "generateContentRequest"))
-        counted = super().parse_request(orjson.dumps(inner) if inner else body)
+        counted = super().read_request(inner or request, body)
         return replace(counted, output_limit=0, turn=False)
-
-    def with_line(self, body: bytes, line: str) -> bytes:
-        """Return the body unchanged: a token count is never held."""
-        return body
 
     def prompt(self, body: bytes) -> RequestPrompt | None:
         """Return None: a count of contents alone has no place for a system instruction."""
@@ -101,7 +87,7 @@ class CountContentTokens(GenerateContent):
         return _CountedContent(())
 
 
-class _Content(MeterState):
+class _Content(Meter):
     def __init__(self, head: Sequence[str]) -> None:
         super().__init__(head)
         self._text: list[str] = []
@@ -219,7 +205,7 @@ def _normalize_call(call: object) -> tuple[str, object, object]:
 def _prompt(text: str, places: dict[str, splice.JsonSpan]) -> RequestPrompt | None:
     if "contents" not in places:
         return None
-    contents = list(splice.elements(text, places["contents"].start))
+    contents = splice.element_spans(places["contents"])
     system = places.get("systemInstruction", places.get("system_instruction"))
     slot = _system_slot(text, system)
     if places.keys() & {"cachedContent", "cached_content"}:  # which has the only system instruction
@@ -265,15 +251,3 @@ def _part_slot(text: str, start: int, *, first: bool = False) -> splice.Insertio
     if parts is None or not isinstance(parts.value, list):
         return None
     return splice.slot_in_array(text, parts, _ADDED_PART, first=first)
-
-
-def _add_line(text: str, line: str) -> str:
-    contents = splice.member(text, splice.root_value(text).start, "contents")
-    last = None
-    for place in splice.elements(text, contents.start) if contents is not None else ():
-        if fields.as_object(place.value).get("role") in (None, "user"):
-            last = place
-    parts = None if last is None else splice.member(text, last.start, "parts")
-    if parts is None or not isinstance(parts.value, list):
-        return text
-    return splice.append_element(text, parts, {"text": line})

@@ -2,13 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import orjson
 
 from circadia.errors import InvalidRequest
-from circadia.gateway.dialects.base import AnswerContent
-from circadia.gateway.payload import hash_chain, surrogates
+from circadia.gateway.payload import fields, hash_chain
 from circadia.gateway.payload.server_sent_events import EventSplitter, event_data
 from circadia.llm.usage import Usage
 
@@ -19,18 +19,44 @@ MAX_TEXT_CHARS = 1024 * 1024
 """Longer streamed answers get no hash."""
 
 
-class MeterState:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnswerContent:
+    text: str
+    calls: tuple[str, ...] = ()
+    """Tool calls for the caller, each as `name(arguments)`."""
+    cut: bool = False
+    handle: str | None = None
+    """The provider's id of a background answer, which is fetched later and may have no text yet."""
+
+
+class Meter(ABC):
+    """Reads one answer as it passes.
+
+    `feed` takes each chunk and returns the caller's bytes: the same, without an event that only the gateway requested.
+    It holds back at most one unfinished event, and only if it may have to remove one. `end` returns what was held back;
+    after it, all fields are final.
+    """
+
     def __init__(self, hashes: Sequence[str]) -> None:
         self.usage = _NO_USAGE
         self.model: str | None = None
         self.ids: list[str] = []
+        """Provider-side ids issued in the answer so far. They now belong to the caller."""
         self.handle: str | None = None
+        """The id among them with which a next request may continue this answer (OpenAI's response id)."""
         self.complete = False
         self.answer_hashes: list[str] = []
+        """The request's chain continued with the answer: one hash for each way to send it back, the likeliest last."""
         self._head = hashes[-1] if hashes else None
 
+    @abstractmethod
+    def feed(self, chunk: bytes) -> bytes: ...
+
+    @abstractmethod
+    def end(self) -> bytes: ...
+
     def answer_so_far(self) -> AnswerContent | None:
-        """Return None: this endpoint's answers have no text."""
+        """Return the answer so far; None if it is empty, cannot be read, or has no text."""
         return None
 
     def _continue_chain(self, *items: object) -> None:
@@ -45,7 +71,7 @@ class MeterState:
             self.answer_hashes.append(last)
 
 
-class BufferedMeter(MeterState, ABC):
+class BufferedMeter(Meter):
     """Keeps a buffered answer up to a limit and reads it at its end. Passes every byte."""
 
     def __init__(self, hashes: Sequence[str]) -> None:
@@ -81,7 +107,7 @@ class TokenCountMeter(BufferedMeter):
         self.complete = "input_tokens" in answer
 
 
-class StreamedMeter(MeterState, ABC):
+class StreamedMeter(Meter):
     """Reads each event of a stream and, with `take_out`, removes those that only the gateway requested."""
 
     def __init__(self, hashes: Sequence[str], *, take_out: bool = False) -> None:
@@ -157,7 +183,7 @@ def _parse(text: bytes) -> dict[str, Any] | None:
         value: object = orjson.loads(text)
     except orjson.JSONDecodeError:
         try:
-            value = surrogates.load_json(text, pieces=b'"delta"' in text)
+            value = fields.load_with_halves(text, pieces=b'"delta"' in text)
         except ValueError:
             return None
     return cast("dict[str, Any]", value) if type(value) is dict and value else None

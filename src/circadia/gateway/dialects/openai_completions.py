@@ -5,23 +5,21 @@ from types import NoneType
 from typing import cast
 
 from circadia.errors import InvalidRequest
-from circadia.gateway.dialects.base import Meter, ModelRequest
-from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter
-from circadia.gateway.dialects.plain import Plain
+from circadia.gateway.dialects.base import Dialect, ModelRequest
+from circadia.gateway.dialects.meters import BufferedMeter, Meter, StreamedMeter
 from circadia.gateway.payload import fields
 from circadia.gateway.payload import hash_chain as hashes
-from circadia.gateway.payload.stream_options import add_usage_option, lacks_usage, wants_usage, with_include_usage
+from circadia.gateway.payload.options import find_missing_usage, wants_usage
 from circadia.gateway.payload.usage import completions_usage, only_usage
 from circadia.llm.usage import Usage
 
 
-class Completions(Plain):
+class Completions(Dialect):
     """`POST …/completions`: a raw prompt has no turns, and a line at its end would be completed."""
 
     endpoint = "completions"
 
-    def parse_request(self, body: bytes) -> ModelRequest:
-        request = fields.load(body)
+    def read_request(self, request: dict[str, object], body: bytes) -> ModelRequest:
         prompt = request.get("prompt")
         prompts = cast("list[object]", prompt) if isinstance(prompt, list) else [prompt]
         if not isinstance(prompt, (str, list, NoneType)):
@@ -32,17 +30,13 @@ class Completions(Plain):
             model=fields.text(request, "model"),
             streamed=fields.flag(request, "stream"),
             wants_usage=wants_usage(request),
-            lacks_usage=lacks_usage(request),
+            missing_usage=find_missing_usage(request),
             input_estimate=fields.input_estimate(body),
             output_limit=fields.product(limit, choices, _count(prompts)),
             turn=True,
             end_user=fields.text(request, "user"),
             chain=hashes.hash_chain("", [("prompt", prompts)]),
         )
-
-    def with_usage(self, body: bytes, request: ModelRequest | None = None) -> bytes | None:
-        """Add `stream_options.include_usage`; None if it does not stream or already sets it."""
-        return add_usage_option(body) if request is not None and request.lacks_usage else with_include_usage(body)
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
         """Return a meter without hashes: a completion continues no conversation."""

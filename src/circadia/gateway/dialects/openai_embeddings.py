@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import orjson
 
-from circadia.gateway.dialects.base import Meter, ModelRequest
-from circadia.gateway.dialects.meters import MeterState
-from circadia.gateway.dialects.plain import Plain
+from circadia.gateway.dialects.base import Dialect, ModelRequest
+from circadia.gateway.dialects.meters import Meter
 from circadia.gateway.payload import fields
 from circadia.gateway.payload.usage import completions_usage
 from circadia.llm.usage import Usage
@@ -14,13 +13,12 @@ from circadia.llm.usage import Usage
 _EDGE_BYTES = 4096
 
 
-class Embeddings(Plain):
+class Embeddings(Dialect):
     """`POST …/embeddings`."""
 
     endpoint = "embeddings"
 
-    def parse_request(self, body: bytes) -> ModelRequest:
-        request = fields.load(body)
+    def read_request(self, request: dict[str, object], body: bytes) -> ModelRequest:
         return ModelRequest(
             model=fields.text(request, "model"),
             input_estimate=fields.input_estimate(body),
@@ -32,7 +30,7 @@ class Embeddings(Plain):
         return _EmbeddingsMeter()
 
 
-class _EmbeddingsMeter(MeterState):
+class _EmbeddingsMeter(Meter):
     """Keeps both ends of the answer: usage is before or after the vectors, which can be tens of megabytes."""
 
     def __init__(self) -> None:

@@ -2,33 +2,250 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Final, cast
 
+import orjson
+
 from circadia.errors import InvalidRequest
-from circadia.gateway.codecs.base import AnswerCodec
-from circadia.gateway.codecs.openai_responses import ResponsesAnswerCodec
-from circadia.gateway.dialects import errors
-from circadia.gateway.dialects.base import AnswerContent, Meter, ModelRequest
-from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, MeterState, StreamedMeter, TokenCountMeter
-from circadia.gateway.dialects.plain import Plain
+from circadia.gateway.dialects.base import Dialect, ModelRequest, Plain
+from circadia.gateway.dialects.errors import ResponsesErrorShape
+from circadia.gateway.dialects.frames import (
+    AnswerCodec,
+    AnswerExclusion,
+    ConversationItem,
+    DecodedAnswer,
+    FrameFields,
+    parse_answer_object,
+    split_text,
+    tool_exclusions,
+    wants,
+)
+from circadia.gateway.dialects.meters import (
+    MAX_TEXT_CHARS,
+    AnswerContent,
+    BufferedMeter,
+    Meter,
+    StreamedMeter,
+    TokenCountMeter,
+)
+from circadia.gateway.dialects.openai_chat import OPENAI_UNASKED, OPENAI_UNCHANGING, tool_choice_exclusions
 from circadia.gateway.payload import fields, splice
 from circadia.gateway.payload import hash_chain as hashes
-from circadia.gateway.payload.output_tools import count_schema_fields, output_tools
+from circadia.gateway.payload.fields import join_pieces
+from circadia.gateway.payload.options import count_schema_fields, output_tools
 from circadia.gateway.payload.prompt import (
     BETWEEN,
+    OPENAI_SIDES,
+    OPERATOR_ROLES,
     RequestMessage,
     RequestPrompt,
     Side,
     build_prompt,
     content_end_slot,
+    ends_in_user,
     join_texts,
     text_by_side,
 )
 from circadia.gateway.payload.provider_ids import asked_ids
-from circadia.gateway.payload.surrogates import join_pieces
+from circadia.gateway.payload.server_sent_events import format_event
 from circadia.gateway.payload.usage import responses_usage
-from circadia.gateway.payload.user_turn import OPERATOR_ROLES, ends_in_user
+from circadia.llm.usage import Usage
+
+UNCHANGING: Final = OPENAI_UNCHANGING | {
+    "background": "when the answer is fetched",
+    "previous_response_id": "what was said before, which is no part of a frame",
+    "conversation": "what was said before, which is no part of a frame",
+}
+_KEPT: Final = FrameFields(
+    operators="input",
+    system="instructions",
+    unchanging=UNCHANGING,
+    unasked=OPENAI_UNASKED | {"background", "previous_response_id", "conversation"},
+    # A question that no user asked must not appear among the provider's stored responses.
+    fixed={"store": False},
+)
+_NOTHING: Final = {
+    "input_tokens": 0,
+    "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+    "output_tokens": 0,
+    "output_tokens_details": {"reasoning_tokens": 0},
+    "total_tokens": 0,
+}
+_ENDS: Final = ("completed", "incomplete", "failed")
+_WRITTEN: Final = {"arguments": "function_call_arguments", "input": "custom_tool_call_input"}
+"""Item fields that are streamed in pieces, and the name of their events."""
+_PROBABILITIES: Final = "message.output_text.logprobs"
+
+
+class ResponsesAnswerCodec(AnswerCodec):
+    """The codec of `POST …/responses`."""
+
+    kept = _KEPT
+
+    def read_items(self, request: dict[str, object]) -> Sequence[ConversationItem]:
+        input_value = request.get("input")
+        if isinstance(input_value, str):
+            return [ConversationItem(Side.USER, {"role": "user", "content": input_value})]
+        items = [] if input_value is None else fields.objects(request, "input")
+        return [ConversationItem(_side(item), item) for item in items if item.get("type") != "reasoning"]
+
+    def find_exclusions(self, request: dict[str, object]) -> Iterator[AnswerExclusion]:
+        yield from tool_choice_exclusions(request.get("tool_choice"))
+        yield from tool_exclusions(request.get("tools"))
+        if fields.as_object(request.get("prompt")).get("variables"):
+            yield AnswerExclusion("it fills a stored prompt template with variables", ahead=False)
+        if wants(request, "previous_response_id") or wants(request, "conversation"):
+            yield AnswerExclusion("the provider keeps its conversation")
+        if request.get("store") is not False:
+            yield AnswerExclusion("the provider must keep the answer")
+        if wants(request, "background"):
+            yield AnswerExclusion("it is answered in the background")
+        if wants(request, "top_logprobs", 0) or _PROBABILITIES in fields.as_list(request.get("include")):
+            yield AnswerExclusion("it asks for probabilities")
+        if wants(request, "moderation"):
+            yield AnswerExclusion("it asks for moderation")
+
+    def parse_answer(self, whole: bytes) -> DecodedAnswer | None:
+        answer = parse_answer_object(whole)
+        status = answer.get("status")
+        if answer.get("object") != "response" or status not in ("completed", "incomplete"):
+            return None
+        output = [fields.as_object(item) for item in fields.as_list(answer.get("output"))]
+        messages = [item for item in output if item.get("type") == "message"]
+        thoughts = [item for item in output if item.get("type") == "reasoning"]
+        texts = [join_texts(item.get("content")) for item in messages]
+        return DecodedAnswer(
+            text="\n\n".join(filter(None, texts)),
+            reasoning="\n\n".join(filter(None, map(_reasoning_text, thoughts))),
+            called=len(messages) + len(thoughts) < len(output) or any(map(_is_more, messages)),
+            cut=status == "incomplete",
+            usage=responses_usage(answer.get("usage")) or Usage(),
+        )
+
+    def build_answer(self, text: str, *, id: str, model: str, at: datetime) -> bytes:
+        """Return a response that the provider does not store."""
+        return orjson.dumps(_completed_response(text, id, model, int(at.timestamp())))
+
+    def build_events(self, whole: bytes, *, usage: bool) -> bytes | None:
+        """Return the events of a response; these always contain the usage."""
+        response = parse_answer_object(whole)
+        if response.get("object") != "response":
+            return None
+        steps = enumerate(_events(response))
+        return b"".join(
+            [format_event({"type": kind, **more, "sequence_number": number}, kind) for number, (kind, more) in steps]
+        )
+
+
+def _side(item: dict[str, object]) -> Side:
+    kind = item.get("type")
+    if kind in (None, "message"):
+        return OPENAI_SIDES.get(str(item.get("role")), Side.MODEL)
+    from_tool = str(kind).endswith("_output") or kind == "mcp_approval_response"
+    return Side.TOOL if from_tool else Side.MODEL
+
+
+def _reasoning_text(item: dict[str, object]) -> str:
+    """Return the text of a reasoning item: the full reasoning if the provider shows it, else the summary."""
+    parts = fields.as_list(item.get("content")) or fields.as_list(item.get("summary"))
+    return "\n\n".join([str(text) for part in parts if (text := fields.as_object(part).get("text"))])
+
+
+def _is_more(message: dict[str, object]) -> bool:
+    """Return whether a message is more than text: a refusal, or text that cites tool results."""
+    parts = [fields.as_object(part) for part in fields.as_list(message.get("content"))]
+    return any(part.get("type") != "output_text" or bool(part.get("annotations")) for part in parts)
+
+
+def _response(id: str, model: str, created: int) -> dict[str, object]:
+    return {
+        "id": f"resp_{id}",
+        "object": "response",
+        "created_at": created,
+        "status": "in_progress",
+        "background": False,
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "max_output_tokens": None,
+        "metadata": {},
+        "model": model,
+        "output": [],
+        "parallel_tool_calls": True,
+        "previous_response_id": None,
+        "reasoning": {"effort": None, "summary": None},
+        "store": False,
+        "temperature": None,
+        "text": {"format": {"type": "text"}},
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": None,
+        "truncation": "disabled",
+        "usage": None,
+        "user": None,
+    }
+
+
+def _part(text: str) -> dict[str, object]:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def _item(id: str, text: str) -> dict[str, object]:
+    base = {"id": f"msg_{id}", "type": "message", "role": "assistant"}
+    return {**base, "status": "completed", "content": [_part(text)]}
+
+
+def _completed_response(text: str, id: str, model: str, created: int) -> dict[str, object]:
+    done = {"status": "completed", "completed_at": created, "output": [_item(id, text)], "usage": _NOTHING}
+    return _response(id, model, created) | done
+
+
+def _events(response: dict[str, object]) -> Iterator[tuple[str, dict[str, object]]]:
+    opening = {name: value for name, value in response.items() if name != "completed_at"}
+    opening |= {"status": "in_progress", "output": [], "usage": None, "error": None, "incomplete_details": None}
+    yield "response.created", {"response": opening}
+    yield "response.in_progress", {"response": opening}
+    for index, item in enumerate(map(fields.as_object, fields.as_list(response.get("output")))):
+        empty: dict[str, object] = {name: [] for name in ("content", "summary") if item.get(name)}
+        empty |= {name: "" for name in _WRITTEN if name in item}
+        added = item | empty | ({"status": "in_progress"} if "status" in item else {})
+        yield "response.output_item.added", {"output_index": index, "item": added}
+        yield from _item_events(item, {"item_id": item.get("id"), "output_index": index})
+        yield "response.output_item.done", {"output_index": index, "item": item}
+    if response.get("status") in _ENDS:
+        yield f"response.{response['status']}", {"response": response}
+
+
+def _item_events(item: dict[str, object], where: dict[str, object]) -> Iterator[tuple[str, dict[str, object]]]:
+    """Yield the events that fill an output item: the text of its parts, or the arguments of its call."""
+    for name, count in (("summary", "summary_index"), ("content", "content_index")):
+        for index, part in enumerate(map(fields.as_object, fields.as_list(item.get(name)))):
+            place = where | {count: index}
+            yield from _part_events(part, place, "reasoning_summary_part" if name == "summary" else "content_part")
+    for name, event in _WRITTEN.items():
+        written_text = item.get(name)
+        if isinstance(written_text, str):
+            yield f"response.{event}.delta", where | {"delta": written_text}
+            yield f"response.{event}.done", where | {name: written_text}
+
+
+def _part_events(
+    part: dict[str, object], place: dict[str, object], kind: str
+) -> Iterator[tuple[str, dict[str, object]]]:
+    name = "refusal" if "refusal" in part else "text"
+    text = str(part.get(name) or "")
+    event = "reasoning_summary_text" if part.get("type") == "summary_text" else str(part.get("type"))
+    more: dict[str, object] = {"logprobs": []} if event == "output_text" else {}
+    empty_part: dict[str, object] = part | {name: ""}
+    empty_part |= {field: [] for field in ("annotations", "logprobs") if field in part}
+    yield f"response.{kind}.added", place | {"part": empty_part}
+    for piece in split_text(text):
+        yield f"response.{event}.delta", place | {"delta": piece} | more
+    yield f"response.{event}.done", place | {name: text} | more
+    yield f"response.{kind}.done", place | {"part": part}
+
 
 _MESSAGE_TYPES = (None, "message")
 _CALLS = ("function_call", "custom_tool_call")
@@ -42,7 +259,7 @@ _ADDED_ITEM: Final = {"type": "message", "role": "user", "content": [{"type": "i
 _SIDES = {"system": Side.OPERATOR, "developer": Side.OPERATOR, "user": Side.USER}
 
 
-class Responses(Plain):
+class Responses(Dialect):
     """`POST …/responses`."""
 
     endpoint = "responses"
@@ -50,8 +267,11 @@ class Responses(Plain):
     keep_alive_event = b'event: keepalive\ndata: {"type":"keepalive","sequence_number":0}\n\n'
     answer_codec: AnswerCodec | None = ResponsesAnswerCodec()
 
-    def parse_request(self, body: bytes) -> ModelRequest:
-        request = fields.load(body)
+    def __init__(self) -> None:
+        super().__init__()
+        self.errors = ResponsesErrorShape()
+
+    def read_request(self, request: dict[str, object], body: bytes) -> ModelRequest:
         items = _items(request)
         previous = fields.text(request, "previous_response_id")
         conversation = _conversation(request)
@@ -79,17 +299,11 @@ class Responses(Plain):
             output_tools=output_tools(request),
         )
 
-    def error_event(self, status: int, code: str, message: str) -> bytes:
-        return errors.openai_responses_error_event(status, code, message)
-
-    def event_of_error(self, status: int, body: bytes, message: str) -> bytes:
-        return errors.openai_responses_event_of(status, body, message)
-
     def prompt(self, body: bytes) -> RequestPrompt | None:
         """Read the input; memory goes to the end of the instructions."""
         try:
             text = body.decode()
-            places = dict(splice.members(text, splice.value_start(text)))
+            places = dict(splice.members(text, splice.value_start(text), spans="input"))
             return _prompt(text, places) if "input" in places else None
         except ValueError:
             return None
@@ -104,13 +318,9 @@ class CompactedResponse(Responses):
     endpoint = "compacted_response"
     answer_codec: AnswerCodec | None = None
 
-    def parse_request(self, body: bytes) -> ModelRequest:
-        """Parse the body; it has no new turn and does not stream."""
-        return replace(super().parse_request(body), streamed=False, turn=False)
-
-    def with_line(self, body: bytes, line: str) -> bytes:
-        """Return the body unchanged: the last turn is not answered here."""
-        return body
+    def read_request(self, request: dict[str, object], body: bytes) -> ModelRequest:
+        """Read the body; it has no new turn and does not stream."""
+        return replace(super().read_request(request, body), streamed=False, turn=False)
 
     def prompt(self, body: bytes) -> RequestPrompt | None:
         """Return None: memory does not belong in a summary of the conversation."""
@@ -127,12 +337,8 @@ class InputTokens(Responses):
     counts_tokens = True
     answer_codec: AnswerCodec | None = None
 
-    def parse_request(self, body: bytes) -> ModelRequest:
-        return replace(super().parse_request(body), streamed=False, output_limit=0, turn=False)
-
-    def with_line(self, body: bytes, line: str) -> bytes:
-        """Return the body unchanged: a token count is never held."""
-        return body
+    def read_request(self, request: dict[str, object], body: bytes) -> ModelRequest:
+        return replace(super().read_request(request, body), streamed=False, output_limit=0, turn=False)
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
         return TokenCountMeter(())
@@ -147,7 +353,7 @@ class StoredResponse(Plain):
         return _StreamedResponse((), words=False) if streamed else _BufferedResponse(())
 
 
-class _Response(MeterState):
+class _Response(Meter):
     def __init__(self, hashes: Sequence[str]) -> None:
         super().__init__(hashes)
         self._content: AnswerContent | None = None
@@ -265,7 +471,7 @@ def _prompt(text: str, places: dict[str, splice.JsonSpan]) -> RequestPrompt:
             )
         ]
     else:
-        messages = [_message(text, place) for place in splice.elements(text, source.start)]
+        messages = [_message(text, place) for place in splice.element_spans(source)]
     previous = places.get("previous_response_id")
     lead = "" if instructions is None else join_texts(instructions.value)
     return build_prompt(text, messages, end, lead=lead, continues=previous is not None and bool(previous.value))

@@ -1,1 +1,1 @@
-"""Holding calls of sleeping agents: the gate, keep-alive bytes, spooled bodies, release pacing."""
+"""What held calls need: places, spooled bodies, replies and keep-alives."""

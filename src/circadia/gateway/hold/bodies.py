@@ -1,13 +1,214 @@
-"""Bodies of held calls, spooled to disk if they are large (GATE-46)."""
+"""Request bodies: on their way within limits (LARGE-07), and of held calls, on disk if they are large (GATE-46)."""
 
 import asyncio
+import ctypes
 import os
 import tempfile
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Final, TypeVar
 
-from circadia.errors import LimitReached, StorageUnavailable
-from circadia.gateway.hold.in_flight import CallBody
+from starlette.types import Receive, Scope
+
+from circadia.errors import InvalidRequest, LimitReached, StorageUnavailable, TooLarge
 from circadia.settings import LimitsSettings
+
+T = TypeVar("T")
+
+BODY_SECONDS: Final = 300.0
+"""Maximum time for a body to arrive: 32 MiB at 1 Mbit/s."""
+WAIT_SECONDS: Final = 30.0
+"""Maximum wait of a new call until bodies before it have left."""
+WOKEN_WAIT_SECONDS: Final = 300.0
+"""The same for a woken call: it gets keep-alives, and its caller has waited for hours perhaps."""
+LARGE_BYTES: Final = 128 * 2**10
+"""Larger bodies are parsed in a thread: the smallest messages that fit into this take 20 ms."""
+_READER: Final = ThreadPoolExecutor(1, "large-bodies")
+"""One thread for all: several would compete with the event loop for the interpreter lock."""
+TRIM_BYTES: Final = 32 * 2**20
+"""Bytes of large bodies that have left after which freed memory is given back to the system."""
+TRIM_SECONDS: Final = 10.0
+_RETRY_SECONDS: Final = 5.0
+
+
+class CallerGone(Exception): ...
+
+
+class BodiesInFlight:
+    """Bounds the bytes of all bodies in flight. Calls above the bound wait in order of arrival.
+
+    One body always fits. A small one passes waiting large ones while there is room. A call holds its body, the body
+    with memory, and for a moment the text of it: up to three times these bytes.
+    """
+
+    def __init__(self, limits: LimitsSettings) -> None:
+        self._limit = limits.max_body_bytes_in_flight
+        self._waiters: OrderedDict[asyncio.Future[None], int] = OrderedDict()
+        self._left_bytes = 0
+        """Bytes of large bodies that have left since memory was given back."""
+        self.bytes = 0
+
+    def try_take(self, size: int) -> bool:
+        """Count a body if there is room for it now."""
+        if self.bytes and (self.bytes + size > self._limit or (self._waiters and size > LARGE_BYTES)):
+            return False
+        self.bytes += size
+        return True
+
+    async def take(self, size: int, seconds: float) -> None:
+        """Count a body once there is room. Raises LimitReached if there is none within so many seconds."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters[waiter] = size
+        try:
+            async with asyncio.timeout(seconds):
+                await waiter
+        except BaseException as error:
+            if self._waiters.pop(waiter, None) is None:  # granted at the same time: pass it on
+                self.give_back(size)
+            else:
+                self._grant()
+            if not isinstance(error, TimeoutError):
+                raise
+            raise LimitReached(
+                f"{self.bytes} bytes of other calls are on their way already; send it again later",
+                retry_after_seconds=_RETRY_SECONDS,
+            ) from error
+
+    def give_back(self, size: int) -> None:
+        """Uncount a body that has left."""
+        self.bytes -= size
+        if size > LARGE_BYTES:
+            before, self._left_bytes = self._left_bytes, self._left_bytes + size
+            if before < TRIM_BYTES <= self._left_bytes:
+                asyncio.get_running_loop().call_later(TRIM_SECONDS, self._trim)
+        if self._waiters:
+            self._grant()
+
+    def _grant(self) -> None:
+        while self._waiters:
+            waiter, size = next(iter(self._waiters.items()))
+            if self.bytes and self.bytes + size > self._limit:
+                return
+            del self._waiters[waiter]
+            self.bytes += size
+            waiter.set_result(None)
+
+    def _trim(self) -> None:
+        self._left_bytes = 0
+        asyncio.get_running_loop().run_in_executor(None, give_memory_back)
+
+
+class CallBody:
+    """The body of a call, with its share of the bytes in flight.
+
+    It is the only reference to the body, so that one that was spooled or sent leaves the memory: functions that wait
+    keep their arguments alive.
+    """
+
+    __slots__ = ("_in_flight", "_taken", "content", "document", "with_additions")
+
+    def __init__(self, in_flight: BodiesInFlight) -> None:
+        self._in_flight = in_flight
+        self._taken = 0
+        self.content = b""
+        self.document: dict[str, object] | None = None
+        """The parsed body, kept only until ready answers are looked up for a call that is not held."""
+        self.with_additions: bytes | None = None
+        """What is sent first if memory or a wake notice was added."""
+
+    async def read(self, scope: Scope, receive: Receive, limit: int) -> bytes:
+        """Read the whole body, once there is room for it, and return it.
+
+        Raises:
+            TooLarge: it has more than `limit` bytes; nothing is kept.
+            InvalidRequest: bad content-length, or it arrived too slowly.
+            LimitReached: too many bytes are in flight.
+            CallerGone: the caller disconnected.
+        """
+        for name, value in scope["headers"]:
+            if name == b"content-length":
+                if not value.isdigit():
+                    raise InvalidRequest(f"content-length {value!r} is not a number")
+                if int(value) > limit:
+                    raise TooLarge(f"the body has {int(value)} bytes; the limit is {limit}")
+                await self.take_room(int(value))
+        task = asyncio.current_task()
+        assert task is not None
+        is_late = False
+
+        def expire() -> None:
+            nonlocal is_late
+            is_late = True
+            task.cancel()
+
+        timer = asyncio.get_running_loop().call_later(BODY_SECONDS, expire)  # asyncio.timeout costs ten times as much
+        try:
+            self.content = await self._read_chunks(receive, limit)
+        except asyncio.CancelledError:
+            if not is_late:
+                raise
+            task.uncancel()
+            raise InvalidRequest(f"the body did not arrive within {BODY_SECONDS:g} s") from None
+        finally:
+            timer.cancel()
+        self._keep_room(len(self.content))
+        return self.content
+
+    async def take_room(self, size: int, seconds: float = WAIT_SECONDS) -> None:
+        """Take room for a body of this size. Raises LimitReached."""
+        more = size - self._taken
+        if more > 0 and not self._in_flight.try_take(more):
+            await self._in_flight.take(more, seconds)
+        self._taken = size
+
+    def hand_over(self) -> bytes:
+        """Return the body and forget it: it leaves, or somebody else keeps it now."""
+        content = self.content
+        self.drop()
+        return content
+
+    def drop(self) -> None:
+        """Forget the body; calling it again has no effect."""
+        self.content, self.document, self.with_additions = b"", None, None
+        self._keep_room(0)
+
+    def _keep_room(self, size: int) -> None:
+        excess, self._taken = self._taken - size, size
+        if excess:
+            self._in_flight.give_back(excess)
+
+    async def _read_chunks(self, receive: Receive, limit: int) -> bytes:
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise CallerGone
+            chunk = message.get("body", b"")
+            size += len(chunk)
+            if size > limit:
+                raise TooLarge(f"the body has more than {limit} bytes")
+            if size > self._taken:  # it states no length
+                await self.take_room(limit if size > LARGE_BYTES else min(limit, LARGE_BYTES))
+            chunks.append(chunk)
+            if not message.get("more_body", False):
+                return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+async def run_off_loop(body: bytes, work: Callable[[], T]) -> T:
+    """Return the result of `work`, run in a thread if the body is large."""
+    if len(body) <= LARGE_BYTES:
+        return work()
+    return await asyncio.get_running_loop().run_in_executor(_READER, work)
+
+
+def give_memory_back() -> None:
+    """Let the C library give freed memory back to the system; glibc alone keeps it."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 class SpooledBody:

@@ -1,4 +1,4 @@
-"""Places for held calls: how many may be held at once, for each agent and in all.
+"""Places for held calls: how many may be held at once, and how many woken ones are prepared at the same time.
 
 Several gateways share the places through the database (CLU-04): each writes how many it holds for an agent, one block
 at a time, and counts those of the others before. Places that are given back reach the others within a second; those of
@@ -8,14 +8,14 @@ a dead gateway return with its lease.
 import asyncio
 import resource
 import sys
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
 from circadia.clock import Clock, wait_for_event
 from circadia.errors import CircadiaError, LimitReached, StorageUnavailable
 from circadia.ids import AgentId, MemberId
-from circadia.jobs.guarded_step import run_guarded
+from circadia.jobs.loops import run_guarded
 from circadia.records.agent import Agent
 from circadia.settings import LimitsSettings
 from circadia.stores.base import Store
@@ -177,10 +177,10 @@ def _add_calls(held: Counter[AgentId], agent_id: AgentId, number: int) -> None:
 
 def require_file(files: int, held: Mapping[AgentId, int]) -> None:
     """Raise LimitReached if this process has no open file left for one more held call."""
-    most = holds_within(files)
-    if held.get(ALL_AGENTS, 0) >= most:
+    max_calls = holds_within(files)
+    if held.get(ALL_AGENTS, 0) >= max_calls:
         raise LimitReached(
-            f"{most} calls are held already, as many as the {files} open files of this server allow; try later",
+            f"{max_calls} calls are held already, as many as the {files} open files of this server allow; try later",
             retry_after_seconds=_RETRY_SECONDS,
         )
 
@@ -200,3 +200,60 @@ def require_place(
             f"{agent.reference!r} has {limits.max_holds_per_agent} held calls already; wake it or wait",
             retry_after_seconds=_RETRY_SECONDS,
         )
+
+
+PREPARED_AT_ONCE: Final = 16
+"""Calls prepared at the same time. Each takes about half a millisecond of the event loop; fewer make the
+crowd slower, more make other callers wait.
+"""
+SLOT_SECONDS: Final = 0.1
+"""Maximum time in a slot: a call that waits for a connection or a model does not need the event loop."""
+
+
+class PacePermit:
+    __slots__ = ("_pace", "_timer")
+
+    def __init__(self, pace: "Pace") -> None:
+        self._pace: Pace | None = pace
+        self._timer = asyncio.get_running_loop().call_later(SLOT_SECONDS, self.release)
+
+    def release(self) -> None:
+        """Pass the slot to the next in the queue; calling it again has no effect."""
+        self._timer.cancel()
+        pace, self._pace = self._pace, None
+        if pace is not None:
+            pace.next()
+
+
+class Pace:
+    """A queue for slots, in order of arrival.
+
+    Without it, waking ten thousand held calls makes each turn of the loop ten thousand steps long, and a control API
+    answer, which takes some ten turns, comes after the last of them.
+    """
+
+    def __init__(self) -> None:
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._free_slots = PREPARED_AT_ONCE
+
+    async def slot(self) -> PacePermit:
+        if self._free_slots:
+            self._free_slots -= 1
+            return PacePermit(self)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():  # granted and cancelled at the same time: pass it on
+                self.next()
+            raise
+        return PacePermit(self)
+
+    def next(self) -> None:
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():  # else its caller was cancelled
+                waiter.set_result(None)
+                return
+        self._free_slots += 1

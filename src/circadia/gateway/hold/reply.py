@@ -1,4 +1,4 @@
-"""The state of one caller's reply, and what can still be sent.
+"""The state of one caller's reply: what can still be sent, its keep-alives, and its end by a disconnect or an error.
 
 A reply is silent, then opened (a 200 and keep-alives, while the call is held or its upstream works), then
 answering, then done. The phase decides how an error is sent (GATE-48): with its real status while silent, in band on
@@ -6,13 +6,21 @@ an open stream, and by breaking the connection where a buffered answer was opene
 pass for a whole one. Only a dropped call ends that with the error as its body: SDKs repeat what breaks.
 """
 
+import asyncio
 import enum
-from collections.abc import Iterable
-from typing import Protocol
+import heapq
+import logging
+import math
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final, Protocol
 
-from starlette.types import Message, Send
+from starlette.types import Message, Receive, Scope, Send
 
-from circadia.errors import CircadiaError, MethodNotAllowed, WebSocketRefused
+from circadia.clock import Clock, wait_for_event
+from circadia.errors import CircadiaError, MethodNotAllowed, TargetGone, UpstreamFailed, WebSocketRefused
+from circadia.gateway.hold.bodies import CallerGone
+
+_logger = logging.getLogger(__name__)
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -158,3 +166,177 @@ class Reply:
             return True
         step.close()
         return False
+
+
+RESOLUTION_SECONDS: Final = 0.05
+"""Width of a slot. Keep-alives are seconds apart, so 50 ms do not matter, and idle wake-ups are rare."""
+
+
+class Tickable(Protocol):
+    """Something with a due time. `slot` belongs to the ticker; -1 means not waiting."""
+
+    slot: int
+
+    def tick(self, now: float) -> float | None:
+        """Act without waiting; return the monotonic time of the next tick, or None to stop."""
+        ...
+
+
+class Ticker:
+    """A timing wheel that sends keep-alives to all waiting callers from one task: 10,000 holds need no 10,000 timers.
+
+    A caller waits in the slot of its next due time, rounded up to the wheel's resolution. Adding and dropping take one
+    dictionary operation each; the task sleeps until the first occupied slot.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._slots: dict[int, dict[Tickable, None]] = {}
+        self._order: list[int] = []
+        self._sooner = asyncio.Event()
+
+    def add(self, ticking: Tickable, due: float) -> None:
+        """Schedule a tick at the monotonic time `due` or up to one slot later."""
+        self.drop(ticking)
+        slot = ticking.slot = math.ceil(due / RESOLUTION_SECONDS)
+        if slot not in self._slots:
+            self._slots[slot] = {}
+            heapq.heappush(self._order, slot)
+            if self._order[0] == slot:
+                self._sooner.set()
+        self._slots[slot][ticking] = None
+
+    def drop(self, ticking: Tickable) -> None:
+        waiting = self._slots.get(ticking.slot)
+        if waiting is not None:
+            waiting.pop(ticking, None)
+        ticking.slot = -1
+
+    @property
+    def waiting(self) -> int:
+        return sum(len(slot) for slot in self._slots.values())
+
+    async def run(self) -> None:
+        while True:
+            self._sooner.clear()
+            if not self._order:
+                await self._sooner.wait()
+                continue
+            wait = self._order[0] * RESOLUTION_SECONDS - self._clock.monotonic()
+            if wait > 0:
+                await wait_for_event(self._clock, self._sooner, wait)
+                continue
+            for ticking in self._slots.pop(heapq.heappop(self._order)):
+                self._tick(ticking)
+
+    def _tick(self, ticking: Tickable) -> None:
+        ticking.slot = -1
+        try:
+            due = ticking.tick(self._clock.monotonic())
+        except Exception:  # one failing caller must not end the keep-alives of all
+            _logger.exception("a keep-alive failed; its caller is left alone")
+            return
+        if due is not None:
+            self.add(ticking, due)
+
+
+class Alarm:
+    """Calls a function once at its due time."""
+
+    __slots__ = ("_call", "slot")
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._call = call
+        self.slot = -1
+
+    def tick(self, now: float) -> float | None:
+        self._call()
+        return None
+
+
+class Disconnect:
+    """Ends a request when its caller disconnects. The HTTP server puts one into the scope under `DISCONNECT_KEY`."""
+
+    __slots__ = ("_gone", "_reply", "_task", "ended")
+
+    def __init__(self) -> None:
+        self._gone = False
+        self._task: asyncio.Task[Any] | None = None
+        self._reply: Reply | None = None
+        self.ended = False
+
+    def notify(self) -> None:
+        self._gone = True
+        if self._task is not None and self._reply is not None and self._reply.phase is not Phase.DONE:
+            self.ended = True
+            self._task.cancel()
+
+    def watch(self, task: asyncio.Task[Any], reply: Reply) -> None:
+        """Cancel `task` if the caller disconnects before the reply is done, or now if it already has."""
+        self._task, self._reply = task, reply
+        if self._gone:
+            self.notify()
+
+    def forget(self) -> None:
+        self._task = self._reply = None
+
+
+DISCONNECT_KEY: Final = "circadia.disconnect"
+
+
+async def run_until_disconnect(scope: Scope, receive: Receive, reply: Reply, work: Awaitable[None]) -> None:
+    """Do the work; cancel it at once if the caller disconnects.
+
+    Servers that do not provide a `Disconnect` need a task that waits for `http.disconnect`, at a higher cost.
+
+    Raises:
+        CallerGone: the caller disconnected, and the work has ended.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    disconnect: Disconnect | None = scope.get(DISCONNECT_KEY)
+    watcher: asyncio.Task[None] | None = None
+    if disconnect is None:
+        disconnect = Disconnect()
+        watcher = asyncio.create_task(_watch_for_disconnect(receive, disconnect))
+    disconnect.watch(task, reply)
+    try:
+        await work
+    except asyncio.CancelledError:
+        if not disconnect.ended:
+            raise
+        task.uncancel()
+        raise CallerGone from None
+    finally:
+        disconnect.forget()
+        if watcher is not None:
+            watcher.cancel()
+
+
+async def _watch_for_disconnect(receive: Receive, disconnect: Disconnect) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    disconnect.notify()
+
+
+async def send_error(reply: Reply, error: BaseException) -> None:
+    """Send the caller the error that ended its request, expected or not, as the phase allows.
+
+    Called from the door's own `except`, since a wrapper would cost each held call a frame.
+
+    Raises:
+        ReplyBroken: nothing more can be sent; the server must break the connection.
+    """
+    if isinstance(error, CallerGone):
+        return
+    if isinstance(error, asyncio.CancelledError):  # not the caller: the server's shutdown time is over
+        error = TargetGone("the server has stopped before the answer was there; send it again")
+    if isinstance(error, CircadiaError):
+        await reply.send_error(error)
+        return
+    if isinstance(error, ReplyBroken) or not isinstance(error, Exception):
+        raise error
+    _logger.error("a door failed", exc_info=error)
+    failed = UpstreamFailed("the gateway failed on this call; the server's log says why")
+    failed.__cause__ = error
+    await reply.send_error(failed)

@@ -9,11 +9,10 @@ from starlette.types import Receive, Scope, Send
 from yarl import URL
 
 from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
-from circadia.forward_proxy import find_forward_proxy
 from circadia.gateway.calls import headers as crossing
 from circadia.gateway.calls.upstream import maskable_secret, sendable_body
-from circadia.gateway.mcp.reply_adapter import TAKEN
-from circadia.network_errors import explain_unreachable, tls_hint
+from circadia.gateway.mcp.messages import TAKEN
+from circadia.network import explain_unreachable, find_forward_proxy, tls_hint
 from circadia.settings import McpServerSettings
 
 _LONGEST_ERROR: Final = 65_536
@@ -76,7 +75,7 @@ class McpHttp:
                     raise UpstreamFailed(f"MCP server {self._name!r} sent the status {response.status}")
                 if 300 <= response.status < 400 and "location" in response.headers:
                     raise UpstreamFailed(f"MCP server {self._name!r} redirects; the operator must set its url")
-                back = crossing.to_caller(response.raw_headers, length=False, secrets=self._secrets)
+                back = crossing.to_caller(response.raw_headers, secrets=self._secrets)
                 await send({"type": "http.response.start", "status": response.status, "headers": back})
                 if response.status >= 400:
                     body = self._redact_secrets(await _read_start(response.content))

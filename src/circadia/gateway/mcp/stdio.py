@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 from mcp.server.caching import CACHEABLE_METHODS
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel.server import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
@@ -20,14 +21,12 @@ from mcp_types import SERVER_INFO_META_KEY, DiscoverResult, ProgressToken, Reque
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from circadia.child_process import OsUser
 from circadia.clock import Clock
 from circadia.errors import JSON_RPC_CODE, CircadiaError, ConfigError, RetryLater
-from circadia.gateway.mcp.reply_adapter import TAKEN
-from circadia.gateway.mcp.reply_format import json_event, json_rpc_event
-from circadia.gateway.mcp.sdk import McpSdk
-from circadia.gateway.mcp.slot import ChildSupervisor
+from circadia.gateway.mcp.child import ChildSupervisor
+from circadia.gateway.mcp.messages import TAKEN, json_event, json_rpc_event
 from circadia.ids import AgentId
-from circadia.os_user import OsUser
 from circadia.records.principal import Principal
 from circadia.settings import McpServerSettings
 
@@ -241,3 +240,36 @@ def _do_nothing() -> None: ...
 
 def _skip_schema_check(_: str) -> None:
     """Leave the check of a tool's arguments to the child, which knows its schema."""
+
+
+class McpSdk:
+    """ASGI application; it serves inside `run`, which may be entered once."""
+
+    def __init__(self, server: Server[Any]) -> None:
+        self._manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
+
+    @asynccontextmanager
+    async def run(self) -> AsyncGenerator[None]:
+        """Serve within the block.
+
+        The SDK's task group runs in its own task, so that an error of the block is raised as it is and not in an
+        exception
+        group.
+        """
+        started, over = asyncio.Event(), asyncio.Event()
+
+        async def keep() -> None:
+            async with self._manager.run():
+                started.set()
+                await over.wait()
+
+        keeping = asyncio.create_task(keep())
+        await started.wait()
+        try:
+            yield
+        finally:
+            over.set()
+            await keeping
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._manager.handle_request(scope, receive, send)

@@ -6,7 +6,7 @@ same turn, and a provider reads nothing of the conversation again. A later turn 
 what has to go (forgotten, out of rights, over the budget) goes in one step that is counted.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from hashlib import blake2b
@@ -14,12 +14,11 @@ from typing import Any, Final, cast
 
 import orjson
 
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
+from circadia.characters import visible_text
 from circadia.gateway.answers.serving import render_hint
-from circadia.gateway.memory.change_notice import render_changes
-from circadia.gateway.memory.wake_notice import render_wake_notice
 from circadia.gateway.payload.prompt import RequestPrompt
-from circadia.ids import AnswerId
+from circadia.ids import AnswerId, BankId
 from circadia.memory.context import (
     ContextBuilder,
     Hit,
@@ -31,9 +30,13 @@ from circadia.memory.context import (
 )
 from circadia.records.bank import Bank
 from circadia.records.block import Block
+from circadia.records.change import ChangeKind
 from circadia.records.index_entry import Layer
 from circadia.records.per_call import per_call
+from circadia.sleeptime.engine.services import SleeptimeService
+from circadia.sleeptime.triggers.pass_lifecycle import TOPIC
 from circadia.stores.base import Tx
+from circadia.stores.signals.base import Signals
 
 FORM: Final = 1
 """Version of the form of a text; a change of what the same ids are rendered to needs another."""
@@ -158,10 +161,10 @@ def keep_notice(prompt: RequestPrompt | None, additions: str, notice: str) -> st
     return text
 
 
-def restore_notices(prompt: RequestPrompt, additions: str) -> bytes:
-    """Return the body of a call without memory, with the wake notices of the calls before it."""
+def find_notices(prompt: RequestPrompt, additions: str) -> Sequence[tuple[int, str]]:
+    """Return the wake notices of the calls before this one, with the indexes of their messages."""
     notices = [turn for turn in decode_additions(additions).sent(prompt) if turn.is_notice]
-    return prompt.with_additions("", [(turn.at, render_wake_notice(str(turn.lines[0][1]))) for turn in notices])
+    return [(turn.at, render_wake_notice(str(turn.lines[0][1]))) for turn in notices]
 
 
 def has_notices(additions: str) -> bool:
@@ -312,3 +315,89 @@ def known_blocks(additions: Iterable[Addition]) -> Collection[BlockKey]:
     """Return the versions of blocks that earlier turns show."""
     lines = (line for addition in additions for line in addition.lines)
     return {(str(key), version) for kind, key, version in lines if kind == LineKind.BLOCK}
+
+
+REMEMBERED: Final = 1_000
+"""Banks with changes to report, about 200 bytes each."""
+_WORDS: Final[Mapping[ChangeKind, tuple[str, str]]] = {
+    ChangeKind.ADD_NOTE: ("note was added", "notes were added"),
+    ChangeKind.RETIRE_NOTE: ("note was retired", "notes were retired"),
+    ChangeKind.DEMOTE_EPISODE: ("statement counts less", "statements count less"),
+    ChangeKind.WRITE_BLOCK: ("block was rewritten", "blocks were rewritten"),
+    ChangeKind.FLAG: ("contradiction was found", "contradictions were found"),
+}
+
+
+def render_changes(counts: str) -> str:
+    """Return the line that reports changes, such as `add_note=2 flag=1`."""
+    numbers = [(ChangeKind(kind), int(n)) for kind, _, n in (each.partition("=") for each in counts.split())]
+    parts = [f"{n} {_WORDS[kind][n > 1]}" for kind, n in numbers]
+    return f"While nobody spoke with you, this memory was worked over: {', '.join(parts)}."
+
+
+class ChangeNotice:
+    """Reports to an agent the changes by passes to its memory while it slept (SLEEP-62); a restart forgets them."""
+
+    def __init__(self, signals: Signals, sleeptime: SleeptimeService) -> None:
+        self._sleeptime = sleeptime
+        self._counts: BoundedDict[BankId, dict[str, int]] = BoundedDict(REMEMBERED)
+        signals.listen(TOPIC, self._on_pass_event)
+
+    def counts(self, bank: Bank) -> str:
+        """Return the changes to report, as `render_changes` takes them; empty if the bank's policy disables it."""
+        counts = self._counts.get(bank.id)
+        if counts is None or not self._sleeptime.policy(bank).tell:
+            return ""
+        return " ".join(f"{kind.value}={n}" for kind in ChangeKind if (n := counts.get(kind.value, 0)))
+
+    def mark_shown(self, bank: Bank, counts: str) -> None:
+        """Clear the reported changes; if more came since, the next line repeats them with the new ones."""
+        if counts == self.counts(bank):
+            del self._counts[bank.id]
+
+    def _on_pass_event(self, key: str, data: Mapping[str, object]) -> None:
+        counts = cast("Mapping[str, int]", data.get("counts", {}))
+        done = {kind.value: counts[kind.value] for kind in ChangeKind if counts.get(kind.value)}
+        if data["ended"] and done:
+            before = self._counts.get(BankId(key), {})
+            self._counts[BankId(key)] = {
+                kind_name: before.get(kind_name, 0) + done.get(kind_name, 0) for kind_name in {*before, *done}
+            }
+
+
+_UNCOUNTED: Final = "?"
+
+
+def notice_key(slept_seconds: float, woken_by: str, unread: int | None) -> str:
+    """Return what a conversation keeps of a notice: its numbers, and who woke the agent."""
+    return f"{slept_seconds:.0f} {_UNCOUNTED if unread is None else unread} {_plain_text(woken_by)}"
+
+
+def render_wake_notice(key: str) -> str:
+    """Return the fenced line that tells a woken agent that its prompt is old (GATE-65).
+
+    It states the sleep time, who woke the agent, and the unread messages, if they are counted, and how to read them.
+    """
+    seconds, count, woken_by = key.split(" ", 2)
+    unread = None if count == _UNCOUNTED else int(count)
+    woken = f", woken by {woken_by}" if woken_by else ""
+    number = "there may be" if unread is None else unread
+    mail = (
+        "no unread messages"
+        if unread == 0
+        else f"{number} unread message{'s' if unread != 1 else ''}: call wait_for_message on the Circadia MCP server"
+    )
+    return f"<circadia-notice>You slept {_format_duration(float(seconds))}{woken}; {mail}.</circadia-notice>"
+
+
+def _format_duration(seconds: float) -> str:
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _plain_text(text: str) -> str:
+    """Return the text without characters that could end the fence or the line."""
+    printable = (character for character in visible_text(text) if character.isprintable() and character not in "<>")
+    return "".join(printable)[:100]

@@ -15,28 +15,20 @@ from itertools import chain
 from typing import Final
 
 from circadia.agents.database_contact import DatabaseContact
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
-from circadia.gateway.accounting.backlog import BacklogSpool
-from circadia.gateway.accounting.write_behind import WriteBehindQueue
+from circadia.gateway.accounting.write_behind import BacklogSpool, WriteBehindQueue
 from circadia.gateway.answers.answer_book import AnswerBook
 from circadia.gateway.answers.serving import AnswerResolver, CallQuestion, Lookup, wants_lookups
 from circadia.gateway.calls.headers import first_value
-from circadia.gateway.calls.model_call import ModelCall
-from circadia.gateway.dialects.base import AnswerContent
-from circadia.gateway.hold.in_flight import run_off_loop
-from circadia.gateway.memory.additions import has_notices, restore_notices
-from circadia.gateway.memory.conversations import (
-    NO_FOLLOW_UP,
-    CallFollowUp,
-    ConversationCall,
-    PendingTurn,
-    PreparedCall,
-)
+from circadia.gateway.calls.upstream import ModelCall
+from circadia.gateway.dialects.meters import AnswerContent
+from circadia.gateway.hold.bodies import CallBody, run_off_loop
+from circadia.gateway.memory.additions import find_notices, has_notices
+from circadia.gateway.memory.conversations import CallFollowUp, ConversationCall, PendingTurn, PreparedCall, SideCalls
 from circadia.gateway.memory.injection import InjectedBody, Injection, without_memory
-from circadia.gateway.memory.side_calls import SideCalls
-from circadia.gateway.payload.output_tools import answer_arguments
+from circadia.gateway.payload.options import answer_arguments
 from circadia.gateway.payload.prompt import NewUtterance, RequestPrompt
 from circadia.ids import AgentId
 from circadia.memory.banks import USER, is_stranger
@@ -47,7 +39,7 @@ from circadia.memory.uses import UseQueue
 from circadia.records.agent import AgentPolicy
 from circadia.records.answer import LookupOutcome
 from circadia.records.bank import Trust
-from circadia.records.end_user import display_alias
+from circadia.records.conversation import display_alias
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 
@@ -157,54 +149,87 @@ class CallMemory:
         self.turns = 0
 
     async def prepare_call(
-        self, call: ModelCall, turn: ConversationCall, body: bytes, *, held: bool = False
+        self, call: ModelCall, turn: ConversationCall, body: CallBody, *, held: bool = False
     ) -> PreparedCall:
-        """Return the body with the bank's context, unchanged without one; or the ready answer."""
-        policy = call.agent.policy
+        """Return the body with the bank's context, unchanged without one; or the ready answer.
+
+        `held` means that the call was written before a sleep. Its prompt is always read.
+        """
+        policy, content = call.agent.policy, body.content
         injects, keeps = bool(policy.inject and (policy.stable_tokens or policy.fitting_tokens)), _keeps_turns(policy)
         if policy.bank is None or not (injects or keeps or wants_lookups(policy)) or is_stranger(policy, turn.user):
-            follow_up = await self._read_unkept_call(call, body, held=held)
-            return PreparedCall(body=await self._with_notices(call, turn, body), follow_up=follow_up)
+            return await self._prepare_without_memory(call, turn, content, held=held)
         if not call.dialect.counts_tokens:
             self._signals.publish(TURN, policy.bank, {"user": turn.user, "turn": id(turn)})
-        pending = lookup = None
-        injected = InjectedBody(body=body)
+        pending = lookup = prompt = None
+        injected = InjectedBody(body=content)
         try:
-            prompt, question = await run_off_loop(body, partial(self._read_call, call, turn, body, held))
+            prompt, question = await run_off_loop(content, partial(self._read_call, call, turn, body, held))
             if prompt is None:
-                return PreparedCall(body=body)
+                return PreparedCall(body=content)
             pending = self._build_pending_turn(call, prompt, kept=keeps)
             # A client's call for a summary goes on with its conversation: it keeps what that has.
             goes_on = bool(prompt.chore) and injects and prompt.continues and bool(turn.conversation.additions)
             if pending.chore and not goes_on:
-                body = await self._with_notices(call, turn, body)
-                return PreparedCall(body=body, follow_up=CallFollowUp(pending_turn=pending))
+                return _with_notices(prompt, turn, content, CallFollowUp(pending_turn=pending))
             self._contact.require_database()
-            if question is not None and question.serves and not await self._exchanges.settle(policy, turn.user):
-                question = replace(question, serves=False)  # the bank lacks something that was said
             if injects or question is not None:
-                async with asyncio.timeout(LOOK_UP_SECONDS):
-                    injected = await self._injection.inject(call, turn, prompt, body, question, creates_bank=keeps)
+                injected = await self._inject(call, turn, prompt, content, question)
             lookup = injected.lookup
             if lookup is not None and lookup.outcome is not LookupOutcome.HIT:
                 lookup = await self._injection.check_lookup(turn, lookup)
             if lookup is not None and lookup.outcome is LookupOutcome.HIT:
                 hit, lookup = lookup, None  # a hit counts only once its answer is rendered
                 answer = self._resolver.render_answer(hit)
-                return PreparedCall(body=body, follow_up=CallFollowUp(pending_turn=pending, lookup=hit), answer=answer)
+                follow_up = CallFollowUp(pending_turn=pending, lookup=hit)
+                return PreparedCall(body=content, follow_up=follow_up, answer=answer)
         except (CircadiaError, TimeoutError) as error:
             _logger.warning("a call of %r goes without memory: %s", call.agent.reference, str(error) or "too slow")
-            injected = without_memory(turn, body)
+            injected = without_memory(turn, content)
         except Exception:  # the boundary of memory: its faults must not keep an agent from its model
             _logger.exception("a call of %r goes without memory", call.agent.reference)
-            injected = without_memory(turn, body)
+            injected = without_memory(turn, content)
         self._injection.mark_sent(injected)
+        follow_up = CallFollowUp(
+            pending_turn=pending, used=injected.used, lookup=lookup, additions=injected.additions
+        )  # fmt: skip
+        if prompt is not None and injected.body is content and not injected.additions:
+            return _with_notices(prompt, turn, content, follow_up)
         return PreparedCall(
-            body=injected.body if injected.additions else await self._with_notices(call, turn, injected.body),
-            follow_up=CallFollowUp(
-                pending_turn=pending, used=injected.used, lookup=lookup, additions=injected.additions
-            ),
-        )
+            body=injected.body, follow_up=follow_up, prompt=prompt, stable=injected.stable, shown=injected.shown
+        )  # fmt: skip
+
+    async def _inject(
+        self, call: ModelCall, turn: ConversationCall, prompt: RequestPrompt, content: bytes,
+        question: CallQuestion | None,
+    ) -> InjectedBody:  # fmt: skip
+        policy = call.agent.policy
+        if question is not None and question.serves and not await self._exchanges.settle(policy, turn.user):
+            question = replace(question, serves=False)  # the bank lacks something that was said
+        async with asyncio.timeout(LOOK_UP_SECONDS):
+            return await self._injection.inject(
+                call, turn, prompt, content, question, creates_bank=_keeps_turns(policy)
+            )  # fmt: skip
+
+    async def _prepare_without_memory(
+        self, call: ModelCall, turn: ConversationCall, content: bytes, *, held: bool
+    ) -> PreparedCall:
+        """Read what a call says that no bank takes: a program may pass it on to an agent whose bank does.
+
+        Of a held call it also tells whether a program asks for itself.
+        """
+        reads = (self._exchanges.has_banks or held) and call.route.generates
+        if not (reads or has_notices(turn.conversation.additions)):
+            return PreparedCall(body=content)
+        try:
+            prompt = await run_off_loop(content, partial(call.dialect.prompt, content))
+        except Exception:  # as above
+            _logger.exception("a call of %r is not read", call.agent.reference)
+            prompt = None
+        if prompt is None:
+            return PreparedCall(body=content)
+        pending = self._build_pending_turn(call, prompt, kept=False) if reads else None
+        return _with_notices(prompt, turn, content, CallFollowUp(pending_turn=pending))
 
     def on_call_ended(
         self,
@@ -246,40 +271,16 @@ class CallMemory:
         self._queue_exchange(call, turn.conversation.id, turn.user, utterances, chore=pending.chore, kept=pending.kept)
 
     def _read_call(
-        self, call: ModelCall, turn: ConversationCall, body: bytes, held: bool
+        self, call: ModelCall, turn: ConversationCall, body: CallBody, held: bool
     ) -> tuple[RequestPrompt | None, CallQuestion | None]:
         """Return the prompt of a call, and its question if ready answers are looked up for it."""
-        prompt = call.dialect.prompt(body)
+        document, body.document = body.document, None
+        prompt = call.dialect.prompt(body.content)
         if prompt is None or prompt.chore:
             return prompt, None
         conversation = turn.conversation.id
-        return prompt, self._resolver.read_question(call, turn.user, body, conversation=conversation, held=held)
-
-    async def _with_notices(self, call: ModelCall, turn: ConversationCall, body: bytes) -> bytes:
-        """Return a body without memory with what its conversation keeps of wakes."""
-        additions = turn.conversation.additions
-        if not has_notices(additions):
-            return body
-        prompt = await run_off_loop(body, partial(call.dialect.prompt, body))
-        return body if prompt is None else restore_notices(prompt, additions)
-
-    async def _read_unkept_call(self, call: ModelCall, body: bytes, *, held: bool) -> CallFollowUp:
-        """Return what a call says that no bank takes: a program may pass it on to an agent whose bank does.
-
-        Of a held call it also tells whether a program asks for itself.
-        """
-        if not ((self._exchanges.has_banks or held) and call.route.generates):
-            return NO_FOLLOW_UP
-        try:
-            prompt = await run_off_loop(body, partial(call.dialect.prompt, body))
-        except Exception:  # as above
-            _logger.exception("a call of %r is not read", call.agent.reference)
-            return NO_FOLLOW_UP
-        return (
-            NO_FOLLOW_UP
-            if prompt is None
-            else CallFollowUp(pending_turn=self._build_pending_turn(call, prompt, kept=False))
-        )
+        load = partial(call.dialect.load, body.content) if document is None else lambda: document
+        return prompt, self._resolver.read_question(call, turn.user, load, conversation=conversation, held=held)
 
     def _build_pending_turn(self, call: ModelCall, prompt: RequestPrompt, *, kept: bool) -> PendingTurn:
         chore = prompt.chore or self._find_side_call(call, prompt.question)
@@ -322,7 +323,7 @@ class CallMemory:
         except Exception:  # as above
             _logger.exception("a question is not noted for ready answers")
         if lookup.outcome is LookupOutcome.HIT:
-            self._resolver.histories.add(lookup.asked.scope.agent_id, lookup.asked.user, hashes)
+            self._resolver.histories.add(lookup.question.scope.agent_id, lookup.question.user, hashes)
 
     def _queue_exchange(
         self, call: ModelCall, conversation: str, user: str | None, spoken: Iterator[Utterance], *, chore: str = "",
@@ -358,6 +359,15 @@ class CallMemory:
                 text=text, speaker=call.agent.name, trust=Trust.AGENT, key=f"{key}:{part}", unique=unique,
                 at=self._clock.now(), tool=tool, incomplete=not complete or content.cut,
             )  # fmt: skip
+
+
+def _with_notices(
+    prompt: RequestPrompt, turn: ConversationCall, content: bytes, follow_up: CallFollowUp
+) -> PreparedCall:
+    """Return a call without memory with what its conversation keeps of wakes."""
+    shown = find_notices(prompt, turn.conversation.additions) if has_notices(turn.conversation.additions) else ()
+    body = prompt.with_additions("", shown) if shown else content
+    return PreparedCall(body=body, follow_up=follow_up, prompt=prompt, shown=shown)
 
 
 def _keeps_turns(policy: AgentPolicy) -> bool:

@@ -1,4 +1,4 @@
-"""The conversation of a model call and its counters; the interface to the sleep tier.
+"""The conversation of a model call and its counters; calls that programs make beside it.
 
 A conversation is named by the header `x-circadia-conversation`, else by the provider's conversation or previous
 response, else by a known client and what precedes the model's first answer, which tells its subagents and titles apart
@@ -6,27 +6,26 @@ response, else by a known client and what precedes the model's first answer, whi
 """
 
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from hashlib import blake2b
-from typing import Final, Protocol, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from circadia.agents.database_contact import DatabaseContact
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import StorageUnavailable
 from circadia.gateway.accounting.journal import Journal
 from circadia.gateway.answers.serving import Lookup
-from circadia.gateway.calls.headers import decode_name_header
-from circadia.gateway.calls.known_clients import find_conversation_name
-from circadia.gateway.calls.model_call import ModelCall
-from circadia.gateway.dialects.base import AnswerContent, ModelRequest
-from circadia.gateway.payload.prompt import NewUtterance
+from circadia.gateway.calls.headers import decode_name_header, find_conversation_name
+from circadia.gateway.dialects.base import ModelRequest
+from circadia.gateway.payload.prompt import NewUtterance, RequestPrompt
 from circadia.ids import AgentId, ConversationId, IdSource
 from circadia.memory.uses import BankUse
 from circadia.records.agent import Agent
-from circadia.records.conversation import SEVERAL, Conversation, merge_end_users
-from circadia.records.end_user import shorten_name
+from circadia.records.conversation import SEVERAL, Conversation, merge_end_users, shorten_name
 from circadia.records.per_call import per_call
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import CONNECTION, Signals
@@ -97,48 +96,14 @@ class PreparedCall:
 
     body: bytes
     follow_up: CallFollowUp = NO_FOLLOW_UP
+    prompt: RequestPrompt | None = None
+    """The prompt of the caller's body, if it was read."""
+    stable: str = ""
+    """What `body` adds on the system side."""
+    shown: Sequence[tuple[int, str]] = ()
+    """What it adds behind messages of the prompt, by their index."""
     answer: bytes | None = None
     """A ready answer in the provider's shape; if present, nothing goes upstream."""
-
-
-class SleepTier(Protocol):
-    """May change a call before it goes upstream and learns how it ended. Neither may fail the call."""
-
-    async def prepare_call(
-        self, call: ModelCall, turn: ConversationCall, body: bytes, *, held: bool = False
-    ) -> PreparedCall:
-        """Return what goes upstream; `held` means that the call was written before a sleep."""
-        ...
-
-    def on_call_ended(
-        self,
-        call: ModelCall,
-        turn: ConversationCall,
-        *,
-        answered: bool,
-        follow_up: CallFollowUp,
-        content: AnswerContent | None,
-        hashes: Sequence[str],
-        context_share: float,
-    ) -> None:
-        """Handle the end of a call: whether the answer is complete, and its content so far.
-
-        `hashes` are those of the conversation with the answer. `context_share` is the share of the model's
-        context that the call filled; 0 if unknown.
-        """
-        ...
-
-    def on_call_unsent(self, call: ModelCall, turn: ConversationCall) -> None:
-        """Handle a call that passed `prepare_call` but was not sent."""
-        ...
-
-    def on_background_answer(self, call: ModelCall, handle: str, content: AnswerContent) -> None:
-        """Handle the content of a background answer, which may be empty or already known."""
-        ...
-
-    def on_conversation_ended(self, call: ModelCall, user: str | None) -> None:
-        """Handle a call that ended a conversation of its agent, with this end user if known."""
-        ...
 
 
 def _name_key(agent: Agent, end_user: str | None, client_name: bytes, opening: str) -> str:
@@ -341,3 +306,55 @@ class Turns:
         for head in self._heads.pop(key, ()):
             if self._by_head.get((key[0], head)) == key[1]:
                 del self._by_head[(key[0], head)]
+
+
+WITHIN_SECONDS: Final = 60.0
+"""How long a user turn is recognised in a call beside its own."""
+MAX_FIELDS: Final = 2
+"""Fields of the answer that such a call asks for: a title, or a title and a branch."""
+MIN_TURN_CHARS: Final = 10
+"""Fewest characters of a recognised turn; a shorter one is part of many texts."""
+_MAX_TURN_CHARS: Final = 20_000
+"""Characters of the longest turn that is kept."""
+_TURNS: Final = 8
+"""Turns kept for an agent, the newest."""
+_AGENTS: Final = 1_000
+
+
+class SideCalls:
+    """Recognises calls that a program makes for itself beside a person's, by their form (GATE-97).
+
+    It remembers what people asked agents in the last minute, in calls that offer tools.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._turns: BoundedDict[AgentId, deque[tuple[float, str]]] = BoundedDict(_AGENTS)
+
+    def note(self, agent_id: AgentId, request: ModelRequest, question: str) -> None:
+        """Remember the last user turn of a call, if the call offers tools."""
+        text = question.strip()
+        if not (request.offers_tools and MIN_TURN_CHARS <= len(text) <= _MAX_TURN_CHARS):
+            return
+        turns = self._turns.get(agent_id)
+        if turns is None:
+            turns = self._turns[agent_id] = deque(maxlen=_TURNS)
+        if not turns or turns[-1][1] != text:
+            turns.append((self._clock.monotonic(), text))
+
+    def is_beside(self, agent_id: AgentId, request: ModelRequest, question: str) -> bool:
+        """Return whether a call offers no tools, wants few fields, and its user turn wraps one of another call."""
+        fields = request.schema_fields
+        if request.offers_tools or fields is None or fields > MAX_FIELDS:
+            return False
+        since = self._clock.monotonic() - WITHIN_SECONDS
+        return any(at >= since and _wraps(question, text) for at, text in self._turns.get(agent_id, ()))
+
+
+def _wraps(outer: str, inner: str) -> bool:
+    """Return whether a text contains another as a whole, not inside a word, and is more than it."""
+    at = outer.find(inner)
+    end = at + len(inner)
+    if at < 0 or len(outer.strip()) == len(inner):
+        return False
+    return not (outer[max(at - 1, 0) : at].isalnum() or outer[end : end + 1].isalnum())

@@ -12,11 +12,12 @@ from math import inf
 from typing import Final
 
 from circadia.gateway.answers.serving import AnswerResolver, CallQuestion, Lookup, as_miss
-from circadia.gateway.calls.model_call import ModelCall
+from circadia.gateway.calls.upstream import ModelCall
 from circadia.gateway.memory.additions import (
     TIMES,
     Addition,
     AdditionRenderer,
+    ChangeNotice,
     KeptAdditions,
     LineKey,
     LineKind,
@@ -27,10 +28,10 @@ from circadia.gateway.memory.additions import (
     find_superseded,
     hit_key,
     known_blocks,
+    render_changes,
     rendered_addition,
     text_hash,
 )
-from circadia.gateway.memory.change_notice import ChangeNotice, render_changes
 from circadia.gateway.memory.conversations import ConversationCall
 from circadia.gateway.payload.prompt import RequestPrompt
 from circadia.memory.context import Context, remaining_tokens
@@ -59,6 +60,10 @@ class InjectedBody:
     lookup: Lookup | None = None
     """What the call gets of the ready answers; with a hit nothing is injected."""
     change_notice: tuple[Bank, str] | None = None
+    stable: str = ""
+    """What was added on the system side."""
+    shown: Sequence[tuple[int, str]] = ()
+    """What was added behind messages of the prompt, by their index."""
     additions: str = ""
     """What the conversation's row keeps if the body is answered; empty if nothing was added."""
     breaks: Sequence[tuple[str, int]] = ()
@@ -166,8 +171,10 @@ class Injection:
         if new is not None:
             shown.append((prompt.turn, new.text))
         if not call.route.generates or prompt.chore:
-            counted = prompt.with_additions(result.stable, shown)
-            return InjectedBody(body=counted, lookup=result.lookup, additions=request.turn.conversation.additions)
+            return InjectedBody(
+                body=prompt.with_additions(result.stable, shown), stable=result.stable, shown=shown,
+                lookup=result.lookup, additions=request.turn.conversation.additions,
+            )  # fmt: skip
         turns = [
             replace(each, lines=rendered.lines, shown=rendered.shown)
             for each, rendered in sent[dropped:]
@@ -193,8 +200,8 @@ class Injection:
         changes = next((str(key) for kind, key, _ in request.first if new and kind == LineKind.CHANGES), "")
         is_plain = not result.stable and not any(text for _, text in shown)
         return InjectedBody(
-            body=body if is_plain else prompt.with_additions(result.stable, shown), used=use, lookup=result.lookup,
-            change_notice=(bank, changes) if changes else None, additions=additions,
+            body=body if is_plain else prompt.with_additions(result.stable, shown), stable=result.stable, shown=shown,
+            used=use, lookup=result.lookup, change_notice=(bank, changes) if changes else None, additions=additions,
             breaks=_find_breaks(request, result, dropped),
         )  # fmt: skip
 
@@ -211,7 +218,7 @@ class Injection:
             return lookup
         async with asyncio.timeout(AGAIN_SECONDS), self._store.begin_read() as tx:
             bank = await self._memory.banks.resolve_bound_bank(tx, turn.agent.policy, turn.user)
-            again = None if bank is None else await self._resolver.look_up(tx, bank, lookup.asked)
+            again = None if bank is None else await self._resolver.look_up(tx, bank, lookup.question)
         return lookup if again is None or again.outcome is not LookupOutcome.HIT else again
 
     async def _read_result(self, wanted: _InjectionRequest) -> _InjectionResult | None:
@@ -280,8 +287,8 @@ class Injection:
         if not request.first and request.call.route.generates and (changes := self._change_notice.counts(bank)):
             request.first.append((LineKind.CHANGES.value, changes, 0))  # once, though this may run twice
         lines = list(request.first)
-        told = "".join(render_changes(str(key)) for _, key, _ in lines)
-        room = remaining_tokens(request.call.agent.policy.fitting_tokens, told) // 2
+        text = "".join(render_changes(str(key)) for _, key, _ in lines)
+        room = remaining_tokens(request.call.agent.policy.fitting_tokens, text) // 2
         hint = lookup.choose_hint(room) if lookup is not None and request.wants_hint else None
         if hint is not None:
             lines.append((LineKind.HINT.value, hint[0], int(hint[1])))

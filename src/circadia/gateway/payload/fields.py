@@ -1,13 +1,19 @@
-"""Typed access to a request's fields; a wrong type raises an InvalidRequest that says what to send."""
+"""Typed access to JSON fields; a wrong type in a request raises an InvalidRequest that says what to send.
 
-from typing import cast
+Programs cut a text within a character, and servers stream one in pieces: JSON escapes can contain half an emoji, UTF-8
+cannot. `join_pieces` and `load_with_halves` mend that.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any, Final, cast
 
 import orjson
 
 from circadia.errors import InvalidRequest
 
 _BOM = b"\xef\xbb\xbf"
-_MOST_TOKENS = 10**12
+_MAX_TOKENS = 10**12
 """A larger limit means the same to a budget, and sums must fit a database integer."""
 
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
@@ -67,7 +73,7 @@ def count(fields: dict[str, object], key: str) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value // 1:
         raise InvalidRequest(f"`{key}` is {value!r}; send a whole number")
-    return min(int(value), _MOST_TOKENS) if value >= 0 else None
+    return min(int(value), _MAX_TOKENS) if value >= 0 else None
 
 
 def product(*factors: int | None) -> int | None:
@@ -76,7 +82,7 @@ def product(*factors: int | None) -> int | None:
     if first is None:
         return None
     for factor in others:
-        first = min(first * (factor or 1), _MOST_TOKENS)
+        first = min(first * (factor or 1), _MAX_TOKENS)
     return first
 
 
@@ -111,4 +117,44 @@ def as_text(value: object) -> str | None:
 
 
 def as_count(value: object) -> int | None:
-    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
+    return value if type(value) is int and 0 <= value <= _MAX_TOKENS else None
+
+
+_PIECES: Final = frozenset({"content", "refusal", "arguments", "text", "partial_json", "delta"})
+"""Keys of text deltas in a streamed event."""
+
+
+def join_halves(text: str) -> str:
+    """Join halves that meet; replace any other half by U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def join_pieces(pieces: Iterable[str]) -> str:
+    """Join pieces between which a character may be cut in two."""
+    return join_halves("".join(pieces))
+
+
+def load_with_halves(text: bytes, *, pieces: bool = False) -> object:
+    """Parse JSON with halves; in `pieces` of a text they stay, to be joined later. Raises ValueError."""
+    if b"\\u" not in text:
+        raise ValueError("it contains no half of a character")
+    try:
+        return _mend(json.loads(text), _PIECES if pieces else frozenset(), "")
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _mend(value: Any, kept: frozenset[str], key: str) -> object:
+    if isinstance(value, str):
+        return value if key in kept else join_halves(value)
+    if isinstance(value, dict):
+        return {join_halves(name): _mend(item, kept, name) for name, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_mend(item, kept, key) for item in cast("list[Any]", value)]
+    return value

@@ -201,3 +201,15 @@ def end_slot(text: str, place: JsonSpan, part_type: str) -> InsertionPoint | Non
     if isinstance(place.value, list):
         return splice.slot_in_array(text, place, {"type": part_type, "text": "%"})
     return None
+
+
+OPERATOR_ROLES = ("system", "developer")
+
+
+def ends_in_user(items: Sequence[dict[str, object]]) -> bool:
+    """Return whether the last item is the user's, ignoring operator items; operator items alone count too."""
+    for item in reversed(items):
+        role = item.get("role")
+        if role not in OPERATOR_ROLES:
+            return role == "user"
+    return bool(items)

@@ -7,7 +7,7 @@ of the bytes. The standard library's C scanner reads from an index, without copi
 import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 _BLANK = re.compile(r"[ \t\n\r]*")
 _BLANKS = " \t\n\r"
@@ -104,26 +104,32 @@ def value_start(text: str) -> int:
     return _skip_blank(text, 1 if text.startswith("\ufeff") else 0)
 
 
-def root_value(text: str) -> JsonSpan:
-    """Return the root value. Raises ValueError if the text is not JSON or is nested too deeply."""
-    return _place(text, value_start(text))
+def members(text: str, start: int, *, spans: str = "") -> Iterator[tuple[str, JsonSpan]]:
+    """Yield each key and its value's place in the object at `start`; duplicates too. Raises ValueError.
 
-
-def members(text: str, start: int) -> Iterator[tuple[str, JsonSpan]]:
-    """Yield each key and its value's place in the object at `start`; duplicates too. Raises ValueError."""
+    An array under the key `spans` has the places of its elements as its value, so that it is read once.
+    """
     at = _open(text, start, "{")
     if text[at : at + 1] == "}":
         return
     while True:
         match = _KEY.match(text, at)
         key, at = (match[1], match.end()) if match is not None else _key(text, at)
-        place = _place(text, at)
+        place = _place_of_spans(text, at) if key == spans and text[at : at + 1] == "[" else _place(text, at)
         yield key, place
         comma = _COMMA.match(text, place.end)
         if comma is None:
             _close(text, place.end, "}")
             return
         at = comma.end()
+
+
+def element_spans(place: JsonSpan) -> Sequence[JsonSpan]:
+    """Return the places of the elements of an array that `members` has read so. Raises ValueError if it is none."""
+    value: object = place.value
+    if type(value) is not list:
+        raise ValueError("expected an array")
+    return cast("list[JsonSpan]", value)
 
 
 def member(text: str, start: int, key: str) -> JsonSpan | None:
@@ -133,33 +139,6 @@ def member(text: str, start: int, key: str) -> JsonSpan | None:
         if name == key:
             last = place
     return last
-
-
-def list_member(text: str, start: int, key: str) -> tuple[JsonSpan, Sequence[JsonSpan]] | None:
-    """Return the place of the value of `key`, and those of its elements if it is an array, in one pass.
-
-    Of duplicates it is the last one, as JSON readers do. Raises ValueError if the text is broken.
-    """
-    found: tuple[JsonSpan, Sequence[JsonSpan]] | None = None
-    at = _open(text, start, "{")
-    if text[at : at + 1] == "}":
-        return None
-    while True:
-        match = _KEY.match(text, at)
-        name, at = (match[1], match.end()) if match is not None else _key(text, at)
-        if name == key and text[at : at + 1] == "[":
-            items = list(elements(text, at))
-            end = _skip_blank(text, items[-1].end if items else at + 1) + 1
-            place = JsonSpan(at, end, [item.value for item in items])
-        else:
-            items, place = [], _place(text, at)
-        if name == key:
-            found = place, items
-        comma = _COMMA.match(text, place.end)
-        if comma is None:
-            _close(text, place.end, "}")
-            return found
-        at = comma.end()
 
 
 def elements(text: str, start: int) -> Iterator[JsonSpan]:
@@ -178,23 +157,10 @@ def elements(text: str, start: int) -> Iterator[JsonSpan]:
 
 
 def insert_member(text: str, place: JsonSpan, key: str, value: object) -> str:
-    return _insert_last(text, place, f"{json.dumps(key)}:{_dump(value)}")
-
-
-def append_element(text: str, place: JsonSpan, value: object) -> str:
-    return _insert_last(text, place, _dump(value))
-
-
-def append_text(text: str, place: JsonSpan, addition: str) -> str:
-    at = place.end - 1
-    return f"{text[:at]}{json.dumps(addition)[1:-1]}{text[at:]}"
-
-
-def replace(text: str, place: JsonSpan, value: object) -> str:
-    return f"{text[: place.start]}{_dump(value)}{text[place.end :]}"
-
-
-def _insert_last(text: str, place: JsonSpan, entry: str) -> str:
+    """Return the text with one more member in the object at `place`; in an object of its own, if there is null."""
+    entry = f"{json.dumps(key)}:{_dump(value)}"
+    if place.value is None:
+        return f"{text[: place.start]}{{{entry}}}{text[place.end :]}"
     at, comma = _end_inside(text, place)
     return f"{text[:at]}{comma}{entry}{text[at:]}"
 
@@ -217,6 +183,11 @@ def _place(text: str, start: int) -> JsonSpan:
     except RecursionError as error:
         raise ValueError(f"JSON at character {start} is nested too deeply") from error
     return JsonSpan(start, end, value)
+
+
+def _place_of_spans(text: str, start: int) -> JsonSpan:
+    spans = list(elements(text, start))
+    return JsonSpan(start, _skip_blank(text, spans[-1].end if spans else start + 1) + 1, spans)
 
 
 def _skip_blank(text: str, at: int) -> int:

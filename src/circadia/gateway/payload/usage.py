@@ -21,32 +21,24 @@ def only_usage(chunk: dict[str, object]) -> bool:
 
 def completions_usage(value: object) -> Usage | None:
     """Return the usage of OpenAI's chat completions, completions and embeddings; None without any."""
-    fields = as_object(value)
-    if not fields:
-        return None
-    read = as_object(fields.get("prompt_tokens_details"))
-    written = as_object(fields.get("completion_tokens_details"))
-    return Usage(
-        input_tokens=as_count(fields.get("prompt_tokens")),
-        output_tokens=as_count(fields.get("completion_tokens")),
-        cached_tokens=as_count(read.get("cached_tokens")),
-        cache_write_tokens=as_count(read.get("cache_write_tokens")),
-        reasoning_tokens=as_count(written.get("reasoning_tokens")),
-    )
+    return _openai_usage(value, "prompt_tokens", "completion_tokens")
 
 
 def responses_usage(value: object) -> Usage | None:
+    return _openai_usage(value, "input_tokens", "output_tokens")
+
+
+def _openai_usage(value: object, read: str, written: str) -> Usage | None:
     fields = as_object(value)
     if not fields:
         return None
-    read = as_object(fields.get("input_tokens_details"))
-    written = as_object(fields.get("output_tokens_details"))
+    read_details = as_object(fields.get(f"{read}_details"))
     return Usage(
-        input_tokens=as_count(fields.get("input_tokens")),
-        output_tokens=as_count(fields.get("output_tokens")),
-        cached_tokens=as_count(read.get("cached_tokens")),
-        cache_write_tokens=as_count(read.get("cache_write_tokens")),
-        reasoning_tokens=as_count(written.get("reasoning_tokens")),
+        input_tokens=as_count(fields.get(read)),
+        output_tokens=as_count(fields.get(written)),
+        cached_tokens=as_count(read_details.get("cached_tokens")),
+        cache_write_tokens=as_count(read_details.get("cache_write_tokens")),
+        reasoning_tokens=as_count(as_object(fields.get(f"{written}_details")).get("reasoning_tokens")),
     )
 
 

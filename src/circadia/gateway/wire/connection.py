@@ -10,9 +10,9 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from circadia.gateway.wire.base import ConnectionBroken, ConnectionStalled, WireError
 from circadia.gateway.wire.decompression import CODINGS, LARGEST_BYTES, BodyDecompressor
 
-MOST_UNREAD_BYTES: Final = 2**18
+MAX_UNREAD_BYTES: Final = 2**18
 """Unread body bytes after which the connection stops reading."""
-MOST_BARE_BYTES: Final = 2**16
+MAX_HEAD_BYTES: Final = 2**16
 """Maximum bytes in a row that are not body: a head with earlier interim answers, or trailers."""
 SMALL_BYTES: Final = 2**16
 """Bodies up to this size are sent in one piece with the head."""
@@ -38,13 +38,13 @@ class ProviderResponse:
     """
 
     __slots__ = (
-        "_begun", "_connection", "_decompressor", "_error", "_headless", "_parts", "_size", "_until_end", "_waiter",
-        "at_end", "bare", "headers", "is_events", "keep", "status",
+        "_begun", "_connection", "_decompressor", "_error", "_has_no_body", "_parts", "_size", "_until_end", "_waiter",
+        "at_end", "head_bytes", "headers", "is_events", "reusable", "status",
     )  # fmt: skip
 
-    def __init__(self, connection: "ProviderConnection", *, headless: bool) -> None:
+    def __init__(self, connection: "ProviderConnection", *, has_no_body: bool) -> None:
         self._connection: ProviderConnection | None = connection
-        self._headless = headless
+        self._has_no_body = has_no_body
         self._parts: list[bytes] = []
         self._size = 0
         self._until_end = True
@@ -60,9 +60,9 @@ class ProviderResponse:
         """In order, names in lower case."""
         self.at_end = False
         """Whether it is complete; unread parts can still be read."""
-        self.bare = 0
+        self.head_bytes = 0
         """Bytes since the last one of the body."""
-        self.keep = False
+        self.reusable = False
         """Whether the provider lets the connection serve another call."""
 
     def header(self, wanted: bytes) -> str | None:
@@ -184,17 +184,17 @@ class ProviderResponse:
             raise ConnectionBroken("tried to switch protocols" if status else "sent no status")
         if status > _LAST_STATUS:
             raise ConnectionBroken(f"sent the status {status}, which HTTP does not have")
-        if self.bare > MOST_BARE_BYTES and sum(len(n) + len(v) + 4 for n, v in self.headers) > MOST_BARE_BYTES:
+        if self.head_bytes > MAX_HEAD_BYTES and sum(len(n) + len(v) + 4 for n, v in self.headers) > MAX_HEAD_BYTES:
             raise ConnectionBroken("sent too many headers")
         if status >= 200:
             self.status = status
             self._unpack()
-            self.at_end = self._headless  # the parser would wait for a body
+            self.at_end = self._has_no_body  # the parser would wait for a body
 
     def _unpack(self) -> None:
         """Decompress the body and remove the headers that describe its compressed form."""
         coding = (self.header(b"content-encoding") or "").strip().lower()
-        if coding in CODINGS and not self._headless:
+        if coding in CODINGS and not self._has_no_body:
             self._decompressor = CODINGS[coding]()
             packed_headers = (b"content-encoding", b"content-length")
             self.headers = [header for header in self.headers if header[0] not in packed_headers]
@@ -204,14 +204,14 @@ class ProviderResponse:
             raise ConnectionBroken("sent a body to HEAD")
         self._parts.append(data)
         self._size += len(data)
-        self.bare = 0
+        self.head_bytes = 0
 
     def on_message_complete(self) -> None:
         """End, unless it was an interim answer. Only now does the parser know whether the connection may be kept."""
         if self.status:
             assert self._connection is not None
             self.at_end = True
-            self.keep = self._connection.parsed_keep_alive()
+            self.reusable = self._connection.parsed_keep_alive()
 
     async def _wait_for_more(self) -> None:
         self._waiter = asyncio.get_running_loop().create_future()
@@ -265,9 +265,9 @@ class ProviderConnection(asyncio.Protocol):
         """Return whether the connection is open, as far as is known."""
         return not self._transport.is_closing()
 
-    def ask(self, head: bytes, body: bytes, *, headless: bool) -> ProviderResponse:
-        """Send a call and return its future answer. With `headless` the answer has only a head."""
-        self._answer = answer = ProviderResponse(self, headless=headless)
+    def ask(self, head: bytes, body: bytes, *, has_no_body: bool) -> ProviderResponse:
+        """Send a call and return its future answer. With `has_no_body` the answer has only a head."""
+        self._answer = answer = ProviderResponse(self, has_no_body=has_no_body)
         # One parser per answer: trailers that httptools holds back would appear in the next answer's headers.
         self._parser = HttpResponseParser(answer)
         self._last = self._loop.time()
@@ -313,7 +313,7 @@ class ProviderConnection(asyncio.Protocol):
             self.drop()
             return
         self._last = self._loop.time()
-        answer.bare += len(data)
+        answer.head_bytes += len(data)
         flaw: ConnectionBroken | None = None
         try:
             parser.feed_data(data)
@@ -325,14 +325,14 @@ class ProviderConnection(asyncio.Protocol):
                 else ConnectionBroken("sent something that is not an HTTP answer")
             )
         else:
-            if answer.bare > MOST_BARE_BYTES and not answer.at_end:
+            if answer.head_bytes > MAX_HEAD_BYTES and not answer.at_end:
                 flaw = ConnectionBroken("sent too much before or after the body")
         if flaw is not None:
             answer.fail(flaw)
             self.drop()
         elif answer.at_end:
             self._end_call(answer)
-        elif answer.unread > MOST_UNREAD_BYTES and not self._held_up:
+        elif answer.unread > MAX_UNREAD_BYTES and not self._held_up:
             self._held_up = True
             self._transport.pause_reading()
         answer.wake()
@@ -374,7 +374,7 @@ class ProviderConnection(asyncio.Protocol):
     def _end_call(self, answer: ProviderResponse) -> None:
         """Release the connection, if the provider allows it and has taken the whole request."""
         unsent = self._rest is not None or self._transport.get_write_buffer_size() > 0
-        if not answer.keep or unsent or self._transport.is_closing():
+        if not answer.reusable or unsent or self._transport.is_closing():
             self.drop()
             return
         self._answer = self._parser = None

@@ -50,8 +50,8 @@ class ZlibBody:
     def take(self) -> bytes:
         while self._packed and not self._ended:
             if self._inflating is None:
-                bare = self._packed[0] & 0x0F != _DEFLATED and self._packed[0] != 0x1F
-                self._inflating = zlib.decompressobj(-zlib.MAX_WBITS if bare else zlib.MAX_WBITS | 32)
+                is_raw = self._packed[0] & 0x0F != _DEFLATED and self._packed[0] != 0x1F
+                self._inflating = zlib.decompressobj(-zlib.MAX_WBITS if is_raw else zlib.MAX_WBITS | 32)
             try:
                 piece = self._inflating.decompress(self._packed, LARGEST_BYTES)
             except zlib.error as error:

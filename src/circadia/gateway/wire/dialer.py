@@ -12,7 +12,7 @@ from yarl import URL
 
 from circadia.gateway.wire.base import ConnectFailed, ConnectTimedOut, Origin
 from circadia.gateway.wire.connection import ProviderConnection
-from circadia.network_errors import explain_unreachable
+from circadia.network import explain_unreachable
 
 ADDRESSES_KEPT_SECONDS: Final = 60.0
 HEAD_START_SECONDS: Final = 0.25

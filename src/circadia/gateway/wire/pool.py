@@ -83,7 +83,7 @@ class ConnectionPool:
         head = b"".join((*start, self._common_head, length, *lines, b"\r\n"))
         _require_lines(head, self._common_lines + bool(length) + len(lines) + 1)
         connection = await (self._take() if clearance is None else self._take_when_clear(clearance))
-        return await connection.ask(head, body, headless=method == "HEAD").wait_for_head()
+        return await connection.ask(head, body, has_no_body=method == "HEAD").wait_for_head()
 
     async def close(self) -> None:
         if self._reaper is not None:

@@ -3,20 +3,17 @@
 from collections.abc import Mapping
 from typing import Final
 
-from circadia.mcp_server.tools.agents import AGENT_TOOLS
+from circadia.mcp_server.tool import Tool
 from circadia.mcp_server.tools.dreams import DREAM_TOOLS, list_folders
 from circadia.mcp_server.tools.inbox import INBOX_TOOLS
-from circadia.mcp_server.tools.memory import MEMORY_TOOLS
-from circadia.mcp_server.tools.messages import MESSAGE_TOOLS
-from circadia.mcp_server.tools.rethink import RETHINK_TOOLS
+from circadia.mcp_server.tools.memory import MEMORY_TOOLS, RETHINK_TOOLS
+from circadia.mcp_server.tools.messages import MESSAGE_TOOLS, WAIT_TOOLS
 from circadia.mcp_server.tools.sleep import SLEEP_TOOLS
 from circadia.mcp_server.tools.threads import THREAD_TOOLS
-from circadia.mcp_server.tools.tool import Tool
-from circadia.mcp_server.tools.waits import WAIT_TOOLS
 from circadia.mcp_server.tools.wakes import WAKE_TOOLS
 
 GROUPS: Final[Mapping[str, tuple[Tool, ...]]] = {
-    "threads": (*AGENT_TOOLS, *THREAD_TOOLS, *MESSAGE_TOOLS),
+    "threads": (*THREAD_TOOLS, *MESSAGE_TOOLS),
     "waits": WAIT_TOOLS,
     "inbox": (*WAKE_TOOLS, *INBOX_TOOLS),
     "memory": MEMORY_TOOLS,

@@ -5,12 +5,11 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, Field
 
 from circadia.errors import Conflict, InvalidRequest, NotFound
-from circadia.mcp_server.arguments import ANSWER_CHARACTERS, Arguments, ToolResult
 from circadia.mcp_server.caller import Caller
+from circadia.mcp_server.tool import ANSWER_CHARACTERS, Arguments, ToolResult, tool
 from circadia.mcp_server.tools.memory import as_text
-from circadia.mcp_server.tools.tool import Tool
 from circadia.records.dream_job import DreamJob, DreamSource
-from circadia.settings.dreams import DreamSettings
+from circadia.settings.sleeptime import DreamSettings
 
 MAX_INSTRUCTIONS: Final = 10_000
 """Maximum length in characters, as in the other interfaces."""
@@ -64,7 +63,7 @@ class DreamUndoResult(ToolResult):
 
 def list_folders(caller: Caller) -> list[str]:
     """Return the names of the memory folders that the caller may dream over."""
-    folders = caller.parts.folders.requests.folders
+    folders = caller.context.folders.requests.folders
     return [name for name, folder in folders.items() if _may_dream(caller, folder)]
 
 
@@ -85,10 +84,15 @@ def _may_dream(caller: Caller, folder: DreamSettings) -> bool:
     return agent is None or not {agent.reference, f"{agent.session}:{agent.name}"}.isdisjoint(folder.agents)
 
 
-async def _status(caller: Caller, arguments: DreamFolderArguments) -> ToolResult:
+@tool(
+    "dream_status",
+    "Show your memory folder: when it was last consolidated, what the next dream waits for, and recent dreams.",
+    reads_only=True,
+)
+async def _status(caller: Caller, arguments: DreamFolderArguments) -> DreamFolderResult:
     folder = choose_folder(caller, arguments.folder)
-    found = await caller.parts.folders.fetch_status(folder)
-    async with caller.parts.store.begin_read() as tx:
+    found = await caller.context.folders.fetch_status(folder)
+    async with caller.context.store.begin_read() as tx:
         jobs = await tx.dream_jobs.find_all(source=DreamSource.FOLDER, name=folder, limit=10)
     return DreamFolderResult(
         folder=folder, entries=found.entries, next_dream=found.next_dream, waiting=found.waiting,
@@ -96,28 +100,35 @@ async def _status(caller: Caller, arguments: DreamFolderArguments) -> ToolResult
     )  # fmt: skip
 
 
-async def _run(caller: Caller, arguments: RunDreamArguments) -> ToolResult:
+@tool(
+    "dream_run",
+    "Begin a dream: new facts of your sessions are merged into your memory folder while you go on. A person "
+    "may have to accept the changes. dream_status shows when it has ended.",
+)
+async def _run(caller: Caller, arguments: RunDreamArguments) -> DreamJobResult:
     return _describe(await request_dream(caller, arguments.folder, arguments.instructions))
 
 
 async def request_dream(caller: Caller, folder: str | None, instructions: str) -> DreamJob:
     """Ask for a dream over the caller's folder. Raises NotFound, InvalidRequest, Conflict: one has not ended."""
     chosen = choose_folder(caller, folder)
-    async with caller.parts.store.begin_write() as tx:
-        return await caller.parts.folders.requests.request_folder(
+    async with caller.context.store.begin_write() as tx:
+        return await caller.context.folders.requests.request_folder(
             tx, chosen, None, instructions, by=caller.principal.name
         )
 
 
-async def _diff(caller: Caller, arguments: OneDreamArguments) -> ToolResult:
+@tool("dream_diff", "Show what a dream changed in your memory folder, or proposes, as a unified diff.", reads_only=True)
+async def _diff(caller: Caller, arguments: OneDreamArguments) -> DreamDiffResult:
     job = await _find_dream(caller, arguments)
-    diff = str(job.report.get("diff", "")) or await caller.parts.folders.show_diff(job.name, job.pass_id)
+    diff = str(job.report.get("diff", "")) or await caller.context.folders.show_diff(job.name, job.pass_id)
     return DreamDiffResult(dream=job.id, diff=diff[:ANSWER_CHARACTERS], cut=len(diff) > ANSWER_CHARACTERS)
 
 
-async def _undo(caller: Caller, arguments: OneDreamArguments) -> ToolResult:
+@tool("dream_undo", "Restore what a dream has replaced in your memory folder; later changes of other lines stay.")
+async def _undo(caller: Caller, arguments: OneDreamArguments) -> DreamUndoResult:
     job = await _find_dream(caller, arguments)
-    result = await caller.parts.folders.undo(job.name, job.pass_id)
+    result = await caller.context.folders.undo(job.name, job.pass_id)
     files = {str(path): outcome.value for path, outcome in result.outcomes.items()}
     return DreamUndoResult(dream=job.id, files=files, left_out=list(result.problems))
 
@@ -125,7 +136,7 @@ async def _undo(caller: Caller, arguments: OneDreamArguments) -> ToolResult:
 async def _find_dream(caller: Caller, arguments: OneDreamArguments) -> DreamJob:
     """Return a dream that left something in the folder's history. Raises NotFound, Conflict: it changed nothing."""
     folder = choose_folder(caller, arguments.folder)
-    async with caller.parts.store.begin_read() as tx:
+    async with caller.context.store.begin_read() as tx:
         jobs = await tx.dream_jobs.find_all(source=DreamSource.FOLDER, name=folder, limit=1000)
     job = next((job for job in jobs if arguments.dream in (None, job.id) and (job.pass_id or arguments.dream)), None)
     if job is None:
@@ -140,41 +151,5 @@ def _describe(job: DreamJob) -> DreamJobResult:
     return DreamJobResult(dream=job.id, folder=job.name, status=job.status.value, summary=summary)
 
 
-DREAM_TOOLS: Final = (
-    Tool(
-        name="dream_status",
-        description=(
-            "Show your memory folder: when it was last consolidated, what the next dream waits for, and recent dreams."
-        ),
-        arguments=DreamFolderArguments,
-        answer=DreamFolderResult,
-        run=_status,
-        reads_only=True,
-    ),
-    Tool(
-        name="dream_run",
-        description=(
-            "Begin a dream: new facts of your sessions are merged into your memory folder while you go on. A person "
-            "may have to accept the changes. dream_status shows when it has ended."
-        ),
-        arguments=RunDreamArguments,
-        answer=DreamJobResult,
-        run=_run,
-    ),
-    Tool(
-        name="dream_diff",
-        description="Show what a dream changed in your memory folder, or proposes, as a unified diff.",
-        arguments=OneDreamArguments,
-        answer=DreamDiffResult,
-        run=_diff,
-        reads_only=True,
-    ),
-    Tool(
-        name="dream_undo",
-        description="Restore what a dream has replaced in your memory folder; later changes of other lines stay.",
-        arguments=OneDreamArguments,
-        answer=DreamUndoResult,
-        run=_undo,
-    ),
-)
+DREAM_TOOLS: Final = (_status, _run, _diff, _undo)
 """In `tools/list` of those who may use them only: each agent pays for the tools that it is shown."""

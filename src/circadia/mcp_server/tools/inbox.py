@@ -10,10 +10,9 @@ from pydantic import Field
 from circadia.agents.directory import hold_readers
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.ids import MessageId
-from circadia.mcp_server.arguments import Arguments, ToolResult, take_fitting
 from circadia.mcp_server.caller import Caller
-from circadia.mcp_server.fence import SeenMessage, message_view
-from circadia.mcp_server.tools.tool import Tool
+from circadia.mcp_server.tool import Arguments, ToolResult, take_fitting, tool
+from circadia.mcp_server.tools.messages import SeenMessage, message_view
 from circadia.mcp_server.tools.wakes import Purpose, SendResult, Urgency, send
 from circadia.records.agent import Agent
 from circadia.records.message import Delivery, DeliveryState, MessageType, Priority
@@ -100,25 +99,38 @@ class ReplyAnswer(ToolResult):
     sent: SendResult | None = Field(description="Outcome of the message and its wake; null for a thread.")
 
 
-async def _read_inbox(caller: Caller, arguments: ReadInbox) -> ToolResult:
+@tool(
+    "read_inbox",
+    "Read the unread messages in your inbox, urgent ones first: direct messages and those of your threads. "
+    "They stay unread until you call ack or reply or, if they were in the prompt of your run, until it "
+    "succeeds. It never waits; to wait without cost, call wait_for_message.",
+)
+async def _read_inbox(caller: Caller, arguments: ReadInbox) -> InboxResult:
     agent = caller.agent
-    async with caller.parts.store.begin_write() as tx:
-        home = await caller.home(tx)
+    async with caller.context.store.begin_write() as tx:
+        session = await caller.find_session(tx)
         after = _cursor(arguments.after)
         if after is not None and await tx.deliveries.get(agent.id, after) is None:
             raise InvalidRequest(f"no message {arguments.after!r} in your inbox; `after` is that of the last answer")
         deliveries = await tx.deliveries.fetch_inbox(agent.id, urgent_first=True, after=after, limit=arguments.limit)
         fitting = take_fitting(deliveries, lambda delivery: delivery.message.content)
-        await tx.deliveries.mark_seen(agent.id, [delivery.message.id for delivery in fitting], caller.parts.clock.now())
+        await tx.deliveries.mark_seen(
+            agent.id, [delivery.message.id for delivery in fitting], caller.context.clock.now()
+        )
         unread = await tx.deliveries.count_unread(agent.id)
-    return _answer(home, fitting, unread, more=len(fitting) < len(deliveries) or len(deliveries) == arguments.limit)
+    return _answer(session, fitting, unread, more=len(fitting) < len(deliveries) or len(deliveries) == arguments.limit)
 
 
-async def _search(caller: Caller, arguments: SearchInbox) -> ToolResult:
+@tool(
+    "search_inbox",
+    "Find messages in your inbox by words in their text, including handled ones. It marks nothing.",
+    reads_only=True,
+)
+async def _search(caller: Caller, arguments: SearchInbox) -> InboxResult:
     agent = caller.agent
     ended = (DeliveryState.HANDLED, DeliveryState.DEAD) if arguments.handled else ()
-    async with caller.parts.store.begin_read() as tx:
-        home = await caller.home(tx)
+    async with caller.context.store.begin_read() as tx:
+        session = await caller.find_session(tx)
         deliveries = await tx.deliveries.fetch_inbox(
             agent.id,
             states=(DeliveryState.UNREAD, DeliveryState.LEASED, *ended),
@@ -129,27 +141,38 @@ async def _search(caller: Caller, arguments: SearchInbox) -> ToolResult:
         )
         unread = await tx.deliveries.count_unread(agent.id)
     fitting = take_fitting(deliveries, lambda delivery: delivery.message.content)
-    return _answer(home, fitting, unread, more=len(fitting) < len(deliveries) or len(deliveries) == arguments.limit)
+    return _answer(session, fitting, unread, more=len(fitting) < len(deliveries) or len(deliveries) == arguments.limit)
 
 
-async def _ack(caller: Caller, arguments: Ack) -> ToolResult:
-    async with caller.parts.store.begin_write() as tx:
-        handled = await caller.parts.wake.inbox.ack(tx, caller.agent, _ids(arguments.messages))
+@tool("ack", "Mark messages in your inbox as handled, once you have done what they ask or decided not to.")
+async def _ack(caller: Caller, arguments: Ack) -> AckAnswer:
+    async with caller.context.store.begin_write() as tx:
+        handled = await caller.context.wake.inbox.ack(tx, caller.agent, _ids(arguments.messages))
         unread = await tx.deliveries.count_unread(caller.agent.id)
     return AckAnswer(handled=list(handled), unread=unread)
 
 
-async def _snooze(caller: Caller, arguments: Snooze) -> ToolResult:
-    async with caller.parts.store.begin_write() as tx:
-        until = await caller.parts.wake.inbox.snooze(tx, caller.agent, _ids(arguments.messages), arguments.seconds)
+@tool(
+    "snooze",
+    "Snooze messages in your inbox; they become unread again later. Use it for what you cannot do now: "
+    "otherwise a message in the prompt of your run counts as handled when the run succeeds.",
+)
+async def _snooze(caller: Caller, arguments: Snooze) -> SnoozeAnswer:
+    async with caller.context.store.begin_write() as tx:
+        until = await caller.context.wake.inbox.snooze(tx, caller.agent, _ids(arguments.messages), arguments.seconds)
     return SnoozeAnswer(until=until)
 
 
-async def _reply(caller: Caller, arguments: ReplyArguments) -> ToolResult:
+@tool(
+    "reply",
+    "Answer a message in your inbox and mark it as handled. The answer goes to the sender's inbox, as with "
+    "message_agent, or into the thread of the message, with a mention of the sender.",
+)
+async def _reply(caller: Caller, arguments: ReplyArguments) -> ReplyAnswer:
     agent = caller.agent
     answered = MessageId(arguments.message)
-    async with caller.parts.store.begin_read() as tx:
-        home = await caller.home(tx)
+    async with caller.context.store.begin_read() as tx:
+        session = await caller.find_session(tx)
         delivery = await tx.deliveries.get(agent.id, answered)
         if delivery is None:
             raise NotFound(f"no message {arguments.message!r} in your inbox")
@@ -157,26 +180,26 @@ async def _reply(caller: Caller, arguments: ReplyArguments) -> ToolResult:
         sender_id = delivery.message.sender_id
         sender = None if sender_id is None else await tx.agents.get(sender_id)
     if thread is not None and thread.status is not ThreadStatus.DIRECT:
-        async with caller.parts.store.begin_write() as tx:
-            await hold_readers(tx, home, thread.id)
+        async with caller.context.store.begin_write() as tx:
+            await hold_readers(tx, session, thread.id)
             thread = await tx.threads.get(thread.id) or thread
             present = {participant.agent_id for participant in await tx.threads.participants(thread.id)}
             mentions = [_full_reference(sender)] if sender is not None and sender.id in present else []
-            session = await tx.sessions.get(thread.session_id) or home
-            sent_message = await caller.parts.threads.send(
-                tx, caller.principal, session, thread, arguments.content, mentions
+            thread_session = await tx.sessions.get(thread.session_id) or session
+            sent_message = await caller.context.threads.send(
+                tx, caller.principal, thread_session, thread, arguments.content, mentions
             )
-            await caller.parts.wake.inbox.ack(tx, agent, [answered])
+            await caller.context.wake.inbox.ack(tx, agent, [answered])
         return ReplyAnswer(message=sent_message.id, thread=thread.id, sent=None)
     if sender is None:
         raise Conflict(
             f"{delivery.message.sender!r} wrote it, who has no inbox; say your answer in a thread, then call ack"
         )
-    letter = OutgoingMessage(
+    message = OutgoingMessage(
         to=_full_reference(sender), content=arguments.content, type=arguments.type, priority=arguments.priority,
         reply_to=answered,
     )  # fmt: skip
-    sent = await send(caller, letter, acknowledge=answered)
+    sent = await send(caller, message, acknowledge=answered)
     return ReplyAnswer(message=sent.message, thread=None, sent=sent)
 
 
@@ -193,11 +216,11 @@ def _ids(messages: Sequence[str]) -> list[MessageId]:
     return [MessageId(message_id) for message_id in dict.fromkeys(messages)]
 
 
-def _answer(home: Session, found: Sequence[Delivery], unread: int, *, more: bool) -> InboxResult:
+def _answer(session: Session, found: Sequence[Delivery], unread: int, *, more: bool) -> InboxResult:
     return InboxResult(
         messages=[
             InboxMessage(
-                **dict(message_view(delivery, home)),
+                **dict(message_view(delivery, session)),
                 type=delivery.message.type,
                 priority=delivery.message.priority,
                 reply_to=delivery.message.reply_to,
@@ -210,51 +233,4 @@ def _answer(home: Session, found: Sequence[Delivery], unread: int, *, more: bool
     )
 
 
-INBOX_TOOLS: Final = (
-    Tool(
-        name="read_inbox",
-        description=(
-            "Read the unread messages in your inbox, urgent ones first: direct messages and those of your threads. "
-            "They stay unread until you call ack or reply or, if they were in the prompt of your run, until it "
-            "succeeds. It never waits; to wait without cost, call wait_for_message."
-        ),
-        arguments=ReadInbox,
-        answer=InboxResult,
-        run=_read_inbox,
-    ),
-    Tool(
-        name="search_inbox",
-        description="Find messages in your inbox by words in their text, including handled ones. It marks nothing.",
-        arguments=SearchInbox,
-        answer=InboxResult,
-        run=_search,
-        reads_only=True,
-    ),
-    Tool(
-        name="ack",
-        description="Mark messages in your inbox as handled, once you have done what they ask or decided not to.",
-        arguments=Ack,
-        answer=AckAnswer,
-        run=_ack,
-    ),
-    Tool(
-        name="snooze",
-        description=(
-            "Snooze messages in your inbox; they become unread again later. Use it for what you cannot do now: "
-            "otherwise a message in the prompt of your run counts as handled when the run succeeds."
-        ),
-        arguments=Snooze,
-        answer=SnoozeAnswer,
-        run=_snooze,
-    ),
-    Tool(
-        name="reply",
-        description=(
-            "Answer a message in your inbox and mark it as handled. The answer goes to the sender's inbox, as with "
-            "message_agent, or into the thread of the message, with a mention of the sender."
-        ),
-        arguments=ReplyArguments,
-        answer=ReplyAnswer,
-        run=_reply,
-    ),
-)
+INBOX_TOOLS: Final = (_read_inbox, _search, _ack, _snooze, _reply)

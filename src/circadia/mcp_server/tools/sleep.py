@@ -7,10 +7,9 @@ from pydantic import Field
 
 from circadia.agents.access import require_sleep_control
 from circadia.agents.directory import find_agent_by_reference, hold_agents
-from circadia.mcp_server.arguments import Arguments, NoArguments, ToolResult
 from circadia.mcp_server.caller import Caller, name_from
+from circadia.mcp_server.tool import Arguments, NoArguments, ToolResult, tool
 from circadia.mcp_server.tools.threads import AgentName
-from circadia.mcp_server.tools.tool import Tool
 from circadia.records.agent import Agent, Cause
 from circadia.wake.sleep_control import list_wakers
 
@@ -43,14 +42,20 @@ class SleepingResult(ToolResult):
 
 async def list_unconfirmed(caller: Caller, agent: Agent) -> tuple[str, ...]:
     """Return the gateways that have not confirmed that the agent sleeps, once all have or 100 ms have passed."""
-    return tuple((await caller.parts.confirmer.confirm([agent])).get(agent.id, ()))
+    return tuple((await caller.context.confirmer.confirm([agent])).get(agent.id, ()))
 
 
-async def _sleep_self(caller: Caller, _: NoArguments) -> ToolResult:
+@tool(
+    "sleep_self",
+    "Fall asleep when you have nothing to do. This call is still answered; your next call waits, at no cost, "
+    "until something in `wakes_on`, or a person, wakes you. Then continue as if no time had passed: "
+    "call wait_for_mention to read what woke you.",
+)
+async def _sleep_self(caller: Caller, _: NoArguments) -> SelfAnswer:
     agent = caller.agent
-    async with caller.parts.store.begin_write() as tx:
+    async with caller.context.store.begin_write() as tx:
         changed = (
-            await caller.parts.wake.control.set(tx, caller.principal, agent, asleep=True, cause=Cause.TOOL)
+            await caller.context.wake.control.set(tx, caller.principal, agent, asleep=True, cause=Cause.TOOL)
         ).agent
         wakers = await list_wakers(tx, changed)
     return SelfAnswer(
@@ -61,43 +66,26 @@ async def _sleep_self(caller: Caller, _: NoArguments) -> ToolResult:
     )
 
 
-async def _set_sleeping(caller: Caller, arguments: SetSleepingArguments) -> ToolResult:
-    async with caller.parts.store.begin_write() as tx:
-        home = await caller.home(tx)
-        await hold_agents(tx, caller.principal, home, [arguments.agent])
-        agent = await find_agent_by_reference(tx, caller.principal, home, arguments.agent)
+@tool(
+    "set_sleeping",
+    "Put another agent to sleep, or wake it, if the operator allows you to. Its calls wait while it is asleep. "
+    "To get an agent's attention, mention it in a message instead.",
+)
+async def _set_sleeping(caller: Caller, arguments: SetSleepingArguments) -> SleepingResult:
+    async with caller.context.store.begin_write() as tx:
+        session = await caller.find_session(tx)
+        await hold_agents(tx, caller.principal, session, [arguments.agent])
+        agent = await find_agent_by_reference(tx, caller.principal, session, arguments.agent)
         require_sleep_control(caller.principal, agent, asleep=arguments.sleeping)
-        outcome = await caller.parts.wake.control.set(
+        outcome = await caller.context.wake.control.set(
             tx, caller.principal, agent, asleep=arguments.sleeping, cause=Cause.TOOL
         )
     return SleepingResult(
-        agent=name_from(home, agent.reference),
+        agent=name_from(session, agent.reference),
         sleeping=outcome.agent.asleep,
         unread=[str(delivery.message.id) for delivery in outcome.missed],
         unconfirmed=await list_unconfirmed(caller, outcome.agent),
     )
 
 
-SLEEP_TOOLS: Final = (
-    Tool(
-        name="sleep_self",
-        description=(
-            "Fall asleep when you have nothing to do. This call is still answered; your next call waits, at no cost, "
-            "until something in `wakes_on`, or a person, wakes you. Then continue as if no time had passed: "
-            "call wait_for_mention to read what woke you."
-        ),
-        arguments=NoArguments,
-        answer=SelfAnswer,
-        run=_sleep_self,
-    ),
-    Tool(
-        name="set_sleeping",
-        description=(
-            "Put another agent to sleep, or wake it, if the operator allows you to. Its calls wait while it is asleep. "
-            "To get an agent's attention, mention it in a message instead."
-        ),
-        arguments=SetSleepingArguments,
-        answer=SleepingResult,
-        run=_set_sleeping,
-    ),
-)
+SLEEP_TOOLS: Final = (_sleep_self, _set_sleeping)

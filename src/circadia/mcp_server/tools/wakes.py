@@ -6,10 +6,9 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, Field
 
 from circadia.ids import MessageId
-from circadia.mcp_server.arguments import Arguments, ToolResult
 from circadia.mcp_server.caller import Caller, name_from
+from circadia.mcp_server.tool import Arguments, ToolResult, tool
 from circadia.mcp_server.tools.threads import AgentName
-from circadia.mcp_server.tools.tool import Tool
 from circadia.records.message import MessageType, Priority
 from circadia.records.wake import Decision, WakeReason
 from circadia.wake.admission.budgets import Budget, describe_decision, fetch_budgets, retry_at
@@ -27,13 +26,13 @@ Key = Annotated[
 def _one_of(kind: type[Priority] | type[MessageType] | type[WakeReason]) -> BeforeValidator:
     """Return a validator that converts a string to a member, which strict models do not."""
 
-    def read_member(given: object) -> object:
-        if isinstance(given, kind):
-            return given
+    def read_member(value: object) -> object:
+        if isinstance(value, kind):
+            return value
         words = [member.value for member in kind]
-        if not isinstance(given, str) or given not in words:
+        if not isinstance(value, str) or value not in words:
             raise ValueError(f"it is one of {', '.join(map(repr, words))}")
-        return kind(given)
+        return kind(value)
 
     return BeforeValidator(read_member)
 
@@ -85,21 +84,21 @@ class SendResult(ToolResult):
     pair_budget: RemainingBudget | None = Field(description="Wakes of that agent by you today.")
 
 
-async def send(caller: Caller, letter: OutgoingMessage, *, acknowledge: MessageId | None = None) -> SendResult:
+async def send(caller: Caller, message: OutgoingMessage, *, acknowledge: MessageId | None = None) -> SendResult:
     """Send a message as the caller; acknowledge the answered one in the same transaction."""
-    async with caller.parts.store.begin_write() as tx:
-        home = await caller.home(tx)
-        sent = await caller.parts.wake.inbox.send(tx, caller.principal, home, letter)
+    async with caller.context.store.begin_write() as tx:
+        session = await caller.find_session(tx)
+        sent = await caller.context.wake.inbox.send(tx, caller.principal, session, message)
         own = caller.principal.agent
         if own is not None and acknowledge is not None:
-            await caller.parts.wake.inbox.ack(tx, own, [acknowledge])
+            await caller.context.wake.inbox.ack(tx, own, [acknowledge])
         budgets = await fetch_budgets(
-            tx, sent.to, caller.parts.clock.now(), sender=own, place=sent.place, counts=sent.counts
+            tx, sent.to, caller.context.clock.now(), sender=own, place=sent.place, counts=sent.counts
         )  # fmt: skip
     wake = sent.wake
     return SendResult(
         summary=describe_decision(wake, sent.to),
-        to=name_from(home, sent.to.reference),
+        to=name_from(session, sent.to.reference),
         message=sent.message.id,
         wake=None if wake is None else wake.id,
         decision=None if wake is None else wake.decision,
@@ -116,40 +115,29 @@ def _remaining_budget(budget: Budget | None) -> RemainingBudget | None:
     return None if budget is None else RemainingBudget(limit=budget.limit, left=budget.remaining)
 
 
-async def _message(caller: Caller, arguments: MessageAgent) -> ToolResult:
-    letter = OutgoingMessage(
+@tool(
+    "message_agent",
+    "Put a message into an agent's inbox; the agent reads it at its next run. Use this for all that can wait: "
+    "it is free, has no limit, and disturbs nobody. Only priority `high` or `urgent` also requests a wake.",
+)
+async def _message(caller: Caller, arguments: MessageAgent) -> SendResult:
+    message = OutgoingMessage(
         to=arguments.to, content=arguments.message, type=arguments.type, priority=arguments.priority, key=arguments.key
     )
-    return await send(caller, letter)
+    return await send(caller, message)
 
 
-async def _wake(caller: Caller, arguments: WakeAgent) -> ToolResult:
+@tool(
+    "wake_agent",
+    "Wake an agent now, for what cannot wait: a blocker, a critical finding, a person's request. Prefer "
+    "message_agent for everything else: a wake starts a run that costs money, and there are few per day. The "
+    "message stays in the inbox whatever the decision, so do not send it again: a deferred wake happens "
+    "automatically, and the agent reads the message of a refused one at its next run.",
+)
+async def _wake(caller: Caller, arguments: WakeAgent) -> SendResult:
     return await send(
         caller, OutgoingMessage(to=arguments.to, content=arguments.message, wake=arguments.reason, key=arguments.key)
     )
 
 
-WAKE_TOOLS: Final = (
-    Tool(
-        name="message_agent",
-        description=(
-            "Put a message into an agent's inbox; the agent reads it at its next run. Use this for all that can wait: "
-            "it is free, has no limit, and disturbs nobody. Only priority `high` or `urgent` also requests a wake."
-        ),
-        arguments=MessageAgent,
-        answer=SendResult,
-        run=_message,
-    ),
-    Tool(
-        name="wake_agent",
-        description=(
-            "Wake an agent now, for what cannot wait: a blocker, a critical finding, a person's request. Prefer "
-            "message_agent for everything else: a wake starts a run that costs money, and there are few per day. The "
-            "message stays in the inbox whatever the decision, so do not send it again: a deferred wake happens "
-            "automatically, and the agent reads the message of a refused one at its next run."
-        ),
-        arguments=WakeAgent,
-        answer=SendResult,
-        run=_wake,
-    ),
-)
+WAKE_TOOLS: Final = (_message, _wake)

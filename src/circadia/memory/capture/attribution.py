@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from circadia.bounded_dict import BoundedDict
-from circadia.clock import Clock
+from circadia.caches import BoundedDict
+from circadia.clock import Clock, TimeSlice
 from circadia.ids import MessageId
 from circadia.memory.capture.fingerprints import (
     Fingerprints,
@@ -27,10 +27,9 @@ from circadia.memory.capture.fingerprints import (
 from circadia.memory.capture.recorder import Exchange, Utterance
 from circadia.records.agent import Agent
 from circadia.records.bank import Trust
+from circadia.records.episode import Provenance
 from circadia.records.message import Message
-from circadia.records.provenance import Provenance
 from circadia.stores.base import Tx
-from circadia.time_slice import TimeSlice
 
 WITHIN: Final = timedelta(hours=1)
 """How long a text keeps its first speaker."""

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
-from circadia.folding import fold_text
+from circadia.characters import fold_text
 
 PASSAGE: Final = 10
 """Letters of a hashed passage. Of 430 turns of talks, none was taken for another text in 2 MB of them."""
@@ -76,10 +76,10 @@ def remove_known_lines(text: str, known: Units) -> str:
     prints = _build_fingerprints(letters)
     covered = prints.letters_inside(np.isin(prints.hashes, known))
     lines = text.split("\n")
-    sizes, there = (np.bincount(line_numbers, minlength=len(lines)) for line_numbers in (line_of, line_of[covered]))
+    sizes, known_sizes = (np.bincount(places, minlength=len(lines)) for places in (line_of, line_of[covered]))
     kept_lines: list[str] = []
     is_known = False
-    for line, size, known_letters in zip(lines, sizes.tolist(), there.tolist(), strict=True):
+    for line, size, known_letters in zip(lines, sizes.tolist(), known_sizes.tolist(), strict=True):
         is_known = known_letters * 2 >= size if size else is_known  # a line without letters goes with the one before
         if not is_known:
             kept_lines.append(line)

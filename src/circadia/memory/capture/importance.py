@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from circadia.visibility import visible_text
+from circadia.characters import visible_text
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _TRIVIAL: Final = frozenset(

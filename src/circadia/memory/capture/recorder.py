@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from circadia.bounded_dict import BoundedDict
-from circadia.clock import Clock
+from circadia.caches import BoundedDict
+from circadia.clock import Clock, TimeSlice
 from circadia.ids import BankId, EpisodeId
 from circadia.memory.banks import BankService
+from circadia.memory.capture.harness import SILENCE
 from circadia.memory.capture.importance import importance, is_content
-from circadia.memory.capture.program_marks import SILENCE
 from circadia.memory.context import strip_fences
 from circadia.memory.episodes import MAX_CHARACTERS, MAX_NAME, EpisodeService, NewEpisode
 from circadia.memory.redaction import redact
@@ -20,7 +20,6 @@ from circadia.records.bank import Bank, CaptureMode, Trust
 from circadia.records.episode import EpisodeKind
 from circadia.stores.base import Tx
 from circadia.stores.locks import LockKey, bank_key
-from circadia.time_slice import TimeSlice
 
 RETRY: Final = timedelta(hours=1)
 """A conversation that starts with the same words within this time is a retry, unless the speaker has said something

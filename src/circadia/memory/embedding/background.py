@@ -15,9 +15,8 @@ from circadia.memory.search.vectors import stored_vector
 from circadia.records.episode import Episode
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note
-from circadia.stores.base import Store, Tx
+from circadia.stores.base import Episodes, Notes, Store, Tx
 from circadia.stores.locks import bank_key
-from circadia.stores.memory import Episodes, Notes
 from circadia.stores.signals.base import Signals
 
 BATCH_ROWS: Final = 100
@@ -76,7 +75,7 @@ class BackgroundEmbedder:
         self._one = asyncio.Lock()
 
     async def run(self) -> None:
-        stop = self._signals.listen(TOPIC, self._on_signal)
+        stop = self._signals.listen(TOPIC, lambda _, __: self._some.set())
         try:
             await self._warm_up()
             while True:
@@ -84,9 +83,6 @@ class BackgroundEmbedder:
                 await self._wait(await self._catch_up_safely())
         finally:
             stop()
-
-    def _on_signal(self, bank_id: str, _: Mapping[str, object]) -> None:
-        self._some.set()
 
     async def _warm_up(self) -> None:
         """Have the embedder load before somebody's question waits for it, if there is a bank."""

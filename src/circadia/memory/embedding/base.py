@@ -10,7 +10,7 @@ from circadia.memory.search.columns import Array
 
 MAX_CHARACTERS: Final = 8_000
 """Characters of a text that are embedded; models read only some hundred words."""
-_LEAST: Final = 1e-30
+_MIN_DIVISOR: Final = 1e-30
 """Divisor for vectors of zeros, which stay zero."""
 _USUAL: Final = (1e-20, 1e20)
 """Range in which a sum of squares is exact enough to divide by its root directly."""
@@ -49,5 +49,5 @@ def normalize_vectors(vectors: Array, texts: int, dimensions: int) -> Array:
         return (vectors / np.sqrt(squares)[:, None]).astype(np.float32, copy=False)
     if not np.isfinite(vectors).all():
         raise UpstreamFailed("the embedder returned values that are not finite")
-    scaled = vectors / np.maximum(np.abs(vectors).max(axis=1, keepdims=True, initial=0), _LEAST)
-    return (scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), _LEAST)).astype(np.float32)
+    scaled = vectors / np.maximum(np.abs(vectors).max(axis=1, keepdims=True, initial=0), _MIN_DIVISOR)
+    return (scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), _MIN_DIVISOR)).astype(np.float32)

@@ -13,7 +13,7 @@ from yarl import URL
 from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
 from circadia.memory.embedding.base import normalize_vectors
 from circadia.memory.search.columns import Array
-from circadia.network_errors import explain_unreachable
+from circadia.network import explain_unreachable
 from circadia.settings.memory import EndpointEmbedderSettings
 
 MAX_ANSWER_BYTES: Final = 64 * 2**20

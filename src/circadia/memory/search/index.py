@@ -11,8 +11,9 @@ share of both from the neighbours in the conversation, most of all from the ques
 
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import field
 from itertools import islice, repeat
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -28,15 +29,15 @@ from circadia.memory.search.later_rows import (
     weigh_later_rows,
 )
 from circadia.memory.search.postings import Postings
-from circadia.memory.search.question import UNEXPLAINED, Question, ScoredRow
 from circadia.memory.search.row_table import NONE, RowTable
 from circadia.memory.search.terms import QUESTION
 from circadia.memory.search.vectors import Vectors
-from circadia.records.end_user import display_alias
-from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import BankHeads, IndexEntry, Layer
+from circadia.records.conversation import display_alias
+from circadia.records.index_entry import BankHeads, Excerpt, IndexEntry, Layer
+from circadia.records.per_call import per_call
 
-# The constants were tuned with `benchmarks/recall.py` on other conversations than it measures.
+UNEXPLAINED: Final[Mapping[str, float]] = {}
+"""The parts of a score in a search that does not explain."""
 MEANING: Final = 0.3
 """Share of meaning; words have the rest."""
 WINDOW: Final = 0.4
@@ -55,11 +56,59 @@ MEANING_AROUND: Final = 0.2
 """Factor on these shares for meaning, which turns on one subject share anyway."""
 SPEAKER: Final = 0.1
 """Score of a turn whose speaker is named in the question."""
-
 WAITING_BYTES: Final = 100
 """Size of a row that waits for its vector."""
-LEAST: Final = 1e-9
+MIN_DIVISOR: Final = 1e-9
 """Divisor in place of zero."""
+
+
+@per_call
+class Question:
+    terms: Sequence[int] = ()
+    """Hashes of its words."""
+    vectors: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    """Unit vectors by embedder."""
+    stems: Sequence[Collection[int]] = ()
+    """Hashes by word, for `later_rows`: a row has a word if it has one of its hashes."""
+    sense: float = 1.0
+    """How informative its vectors are beyond the letters of the text, 0 to 1."""
+    names: Collection[str] = ()
+    """Its words in lower case, among which speakers are looked for."""
+    layers: Collection[Layer] = (Layer.EPISODES, Layer.NOTES)
+    since: float | None = None
+    """Inclusive, seconds since 1970."""
+    until: float | None = None
+    """Exclusive, seconds since 1970."""
+    conversation: str | None = None
+    speaker: str | None = None
+    kinds: Collection[str] = ()
+    """All if empty."""
+    trusts: Collection[str] = ()
+    """All if empty."""
+    recency: float = 0.0
+    """Score of a row from this moment; it halves every `half_life` seconds."""
+    half_life: float = 30 * 86_400.0
+    importance: float = 0.0
+    """Score of the most important row."""
+    now: float = 0.0
+    """Seconds since 1970."""
+    limit: int = 10
+    explained: bool = True
+    """Whether results include the parts of their scores."""
+
+
+class ScoredRow(NamedTuple):
+    """A search result; a tuple, since a call examines thirty."""
+
+    layer: Layer
+    number: int
+    score: float
+    """Comparable within one search only."""
+    parts: Mapping[str, float]
+    """Score parts by name; `weight` multiplies the sum of the others. Empty unless the search explains."""
+
+
+# The constants were tuned with `benchmarks/recall.py` on other conversations than it measures.
 
 
 class BankIndex:
@@ -164,9 +213,9 @@ class BankIndex:
                 numbers, rows = self._rows.numbers_and_rows(layer)
                 known.append(rows[: int(numbers.searchsorted(head, "right"))])
                 first = int(numbers.searchsorted(last, "right"))
-                there = self._rows["weight"][rows[first:]] > 0  # 0 is a row retired since
-                later.append(rows[first:][there])
-                keys += [(layer, number) for number in numbers[first:][there].tolist()]
+                is_active = self._rows["weight"][rows[first:]] > 0  # 0 is a row retired since
+                later.append(rows[first:][is_active])
+                keys += [(layer, number) for number in numbers[first:][is_active].tolist()]
             if not keys:
                 return NO_ROWS
             base = np.concatenate(known)
@@ -203,7 +252,7 @@ class BankIndex:
             weight, here = rarity(len(base), count), mask[rows]  # never `NONE`, the extra row
             had += weight * here
             total_weights += weight * (1 if count else np.where(here, 1, unknown))
-        return had / np.maximum(total_weights, LEAST)
+        return had / np.maximum(total_weights, MIN_DIVISOR)
 
     def _add(self, layer: Layer, rows: Sequence[IndexEntry]) -> None:
         first = len(self)

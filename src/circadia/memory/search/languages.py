@@ -15,15 +15,15 @@ import numpy as np
 import Stemmer
 from py3langid import langid
 
-from circadia.folding import fold_text
+from circadia.characters import fold_text
 
 LIKELY: Final = 0.05
 """Least probability of a language."""
-MOST: Final = 3
+MAX_LANGUAGES: Final = 3
 """Most languages of a text."""
 UNSURE: Final = 0.5
 """Probability of the best language below which a short question is stemmed in all languages."""
-FEW: Final = 8
+SHORT_WORDS: Final = 8
 """Number of words from which a question is not short; stemming it in thirty languages would take milliseconds."""
 READ: Final = 200
 """Characters used to detect the language; 750 texts of five languages had the same languages by 200 as by 500."""
@@ -45,7 +45,7 @@ def stems(text: str, *, asked: bool = False) -> Iterator[tuple[str, str]]:
     """Yield each word with its stem in each language that the text may be in, both folded."""
     text = unicodedata.normalize("NFKC", text).lower()
     words: Collection[str] = dict.fromkeys(_WORD.findall(text[:ASKED])) if asked else _WORD.findall(text)
-    likely = [_stemmer(language) for language in languages(text, asked=asked and len(words) < FEW)]
+    likely = [_stemmer(language) for language in languages(text, asked=asked and len(words) < SHORT_WORDS)]
     for word in words if likely else ():
         folded = fold_text(word)
         for stem in likely:
@@ -62,7 +62,7 @@ def _detect_languages(text: str, asked: bool) -> Sequence[str]:
     ranked = _rank_languages(text)
     if asked and ranked[0][1] < UNSURE:
         return tuple(language for language, _ in ranked)
-    return tuple(language for language, probability in ranked[:MOST] if probability >= LIKELY)
+    return tuple(language for language, probability in ranked[:MAX_LANGUAGES] if probability >= LIKELY)
 
 
 def _rank_languages(text: str) -> list[tuple[str, float]]:

@@ -27,7 +27,7 @@ UNKNOWN: Final = 0.3
 SAMPLED: Final = 2_000
 USUAL: Final = 0.25
 """Cosine of a question with an unrelated row, assumed where there are no rows."""
-FEW: Final = 20.0
+ASSUMED_ROWS: Final = 20.0
 """Number of rows that this assumption counts as."""
 WORDS: Final = 5.3
 """Weight of the rarity-weighted share of the question's words."""
@@ -37,9 +37,9 @@ ANSWERS: Final = 2.1
 """Weight of a related question as the previous turn."""
 RELATED: Final = 0.05
 """Share of the answered question's words above which the previous turn is related."""
-JUDGE_BAR: Final = (0.63, 0.25)
+JUDGE_THRESHOLD: Final = (0.63, 0.25)
 """Share of earlier rows that a row must outweigh to be judged, and its least weight."""
-DOUBT_BAR: Final = (0.84, 0.8)
+DOUBT_THRESHOLD: Final = (0.84, 0.8)
 """The same for a row that puts an answer in doubt."""
 HIGHEST: Final = 3.0
 """Upper limit of the thresholds, since a bank may have one subject only."""
@@ -68,7 +68,7 @@ class LaterRow(NamedTuple):
 class LaterRows(NamedTuple):
     """The later rows that may change the answer, by layer and number, and their thresholds."""
 
-    bars: ChangeThresholds
+    thresholds: ChangeThresholds
     rows: Sequence[LaterRow]
 
 
@@ -94,7 +94,7 @@ def rarity(rows: int, having: int) -> float:
 def usual_cosine(near: Array, sense: float) -> float:
     """Return the mean cosine, drawn to `USUAL` if there are few rows."""
     known = near[~np.isnan(near)]
-    return (float(known.sum()) + FEW * USUAL * sense) / (len(known) + FEW)
+    return (float(known.sum()) + ASSUMED_ROWS * USUAL * sense) / (len(known) + ASSUMED_ROWS)
 
 
 def feature_columns(rows: RowFeatures, usual: float) -> Array:
@@ -109,10 +109,10 @@ def weigh_rows(rows: RowFeatures, usual: float) -> Array:
 def build_thresholds(earlier: Array, usual: float) -> ChangeThresholds:
     """Return the thresholds for rows later than rows of these weights."""
 
-    def bar(share: float, least: float) -> float:
+    def threshold(share: float, least: float) -> float:
         return min(max(float(np.quantile(earlier, share)), least), HIGHEST) if len(earlier) else least
 
-    return ChangeThresholds(usual, bar(*JUDGE_BAR), bar(*DOUBT_BAR))
+    return ChangeThresholds(usual, threshold(*JUDGE_THRESHOLD), threshold(*DOUBT_THRESHOLD))
 
 
 def weigh_later_rows(rows: RowFeatures, sampled: int, keys: Sequence[tuple[Layer, int]], sense: float) -> LaterRows:
@@ -122,8 +122,8 @@ def weigh_later_rows(rows: RowFeatures, sampled: int, keys: Sequence[tuple[Layer
     """
     usual = usual_cosine(rows.near[:sampled], sense)
     weights = weigh_rows(rows, usual)
-    bars = build_thresholds(weights[:sampled], usual)
+    thresholds = build_thresholds(weights[:sampled], usual)
     later, embedded = weights[sampled:], ~np.isnan(rows.near[sampled:])
     highest = later + np.where(embedded, 0, NEAR * (sense - usual))
-    chosen = np.flatnonzero(highest > bars.judged).tolist()
-    return LaterRows(bars, [LaterRow(*keys[at], float(later[at]), bool(embedded[at])) for at in chosen])
+    chosen = np.flatnonzero(highest > thresholds.judged).tolist()
+    return LaterRows(thresholds, [LaterRow(*keys[at], float(later[at]), bool(embedded[at])) for at in chosen])

@@ -93,12 +93,12 @@ class Postings:
         rows = np.concatenate([segment.rows[place] for segment, place in segment_places] or [_NO_ROWS]).astype(np.intp)
         times = np.concatenate([segment.times[place] for segment, place in segment_places] or [_NO_ROWS])
         long = lengths.take(rows)
-        there = many if count == len(lengths) else _count_alive(long >= 0, many)
-        rarity = np.log(1 + (count - there + 0.5) / (there + 0.5)) * (SATURATION + 1)
+        alive = many if count == len(lengths) else _count_alive(long >= 0, many)
+        rarity = np.log(1 + (count - alive + 0.5) / (alive + 0.5)) * (SATURATION + 1)
         average = max(total / max(count, 1), 1.0)
         norm = SATURATION * (1 - LENGTH + LENGTH / average * long)
         shares: Array = np.repeat(rarity, many) * times / (times + norm)
-        if there is not many:
+        if alive is not many:
             shares[long < 0] = 0
         return rows, shares, np.cumsum(many).tolist()
 

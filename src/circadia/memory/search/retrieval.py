@@ -1,4 +1,4 @@
-"""Search banks: load their indexes, keep them in step with the database, return hits with their scores (MEM-05)."""
+"""Search banks: load their indexes, keep them in step with the database, return hits with scores (MEM-02, MEM-05)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -6,40 +6,62 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
+from circadia.caches import Lru
 from circadia.clock import Clock
 from circadia.ids import BankId
-from circadia.lru import Lru
 from circadia.memory.search.columns import Array
-from circadia.memory.search.glance_reader import GlanceReader
 from circadia.memory.search.index import BankIndex, Question, ScoredRow
 from circadia.memory.search.later_rows import LaterRows
 from circadia.memory.search.terms import question_words
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.episode import Episode
-from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import TEXT, BankHeads, Layer
+from circadia.records.index_entry import TEXT, BankHeads, Excerpt, Layer
 from circadia.records.note import Note
-from circadia.stores.base import Store, Tx
-from circadia.stores.memory import Episodes, Notes
+from circadia.stores.base import Episodes, NotASingleRead, Notes, Store, Tx
 
+AGAIN_SECONDS: Final = 1.0
+"""Pause after a single read that was not enough: in a busy bank, each call finds something new."""
+MAX_TRACKED: Final = 1_000
+"""Most targets whose last single read was not enough."""
 PAGE: Final = 5_000
 """Rows read at once."""
 WAITING: Final = 500
 """How many of the newest and of the oldest rows without a vector each search checks."""
-FEW: Final = 50
+ROWS_IN_LOOP: Final = 50
 """Rows that are added in the event loop; more would block it."""
 ROWS_FOR_THREAD: Final = 20_000
 """Number of rows from which a search runs in a thread."""
-
 BANK_BYTES: Final = 1_000
 """Size of a bank without its index and blocks."""
 BLOCK_BYTES: Final = 500
 """Size of a block without its text, and of each of its spans."""
 NO_WRITES: Final = -1
 """Placeholder for the block versions of a bank whose blocks are not loaded."""
-
 T = TypeVar("T")
+
+
+class GlanceReader:
+    """Tries a single-statement read before a transaction."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._too_short: dict[Hashable, float] = {}
+        """End of the pause by target."""
+
+    async def run_read(self, store: Store, what: Hashable, work: Callable[[Tx], Awaitable[T]]) -> T:
+        """Run `work` in a single read, unless `what` is None, or in a transaction; it may be started twice."""
+        now = self._clock.monotonic()
+        if what is not None and self._too_short.get(what, now) <= now:
+            try:
+                async with store.begin_single_read() as tx:
+                    return await work(tx)
+            except NotASingleRead:
+                if len(self._too_short) >= MAX_TRACKED:
+                    self._too_short.clear()
+                self._too_short[what] = now + AGAIN_SECONDS
+        async with store.begin_read() as tx:
+            return await work(tx)
 
 
 class QuestionEmbedder(Protocol):
@@ -109,7 +131,6 @@ class Retrieval:
         self.glances: Final = GlanceReader(clock)
 
     def forget(self) -> None:
-        """Drop all indexes."""
         self.loaded.clear()
 
     async def prepare_question(self, question: str, *, explained: bool = True) -> Question:
@@ -241,7 +262,7 @@ class Retrieval:
             bank.id,
             after=dict(index.last) if searched else {},
             waiting={layer: index.unembedded_numbers(layer, WAITING) for layer in Layer} if searched else {},
-            limit=FEW,
+            limit=ROWS_IN_LOOP,
             seen=held.embedded,
         )
         if bank.demotions > held.demotions:
@@ -253,9 +274,9 @@ class Retrieval:
             held.block_bytes = sum(BLOCK_BYTES * (1 + len(block.spans)) + len(block.value) for block in held.blocks)
         for layer, rows in _layers(tx):
             index.add_vectors(layer, news.vectors.get(layer, {}))
-            page, limit = news.entries.get(layer, ()), FEW
+            page, limit = news.entries.get(layer, ()), ROWS_IN_LOOP
             while page:
-                if len(page) <= FEW:
+                if len(page) <= ROWS_IN_LOOP:
                     index.add(layer, page)
                 else:
                     await asyncio.to_thread(index.add, layer, page)

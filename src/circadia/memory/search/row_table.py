@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 
 from circadia.memory.search.columns import Array, Columns, Layout
 from circadia.memory.search.terms import words
-from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import IndexEntry, Layer
+from circadia.records.index_entry import Excerpt, IndexEntry, Layer
 
 NONE: Final = -1
 """No row, or no conversation."""

@@ -10,7 +10,7 @@ from typing import Final, cast
 
 import Stemmer
 
-from circadia.folding import fold_text
+from circadia.characters import fold_text
 from circadia.memory.search.languages import stems
 
 QUESTION: Final = 0

@@ -1,6 +1,6 @@
 """The vectors of one embedder in one bank; the nearest are found by signs first, then exactly by values."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
 from typing import Final
 
@@ -8,13 +8,15 @@ import numpy as np
 
 from circadia.memory.search.columns import Array, Column, places_of
 
+TextVectors = Callable[[str], tuple[Array, float]]
+"""Returns a text's unit vector and its length before normalization; 0 if the text is unknown."""
 WORD: Final = 64
 """Bits in a word of signs."""
 SIFT_FACTOR: Final = 6
 """Vectors compared by value for each requested one; more of them miss fewer of the nearest."""
 SAMPLE: Final = 4_096
 """Vectors sampled to choose the limit of differing signs."""
-LEAST_SHARE: Final = 1 / 32
+MIN_SHARE: Final = 1 / 32
 """Least share of vectors that remain after half of the signs."""
 WIDER: Final = 16
 """Vectors that then remain at least, as a multiple of those compared by value."""
@@ -78,7 +80,7 @@ class Vectors:
         """Return the places of about `count` vectors with the fewest differing signs; half of the signs sift first."""
         half = -(-len(asked) // 2)
         distances = self._count_differing_signs(asked, range(half), which)
-        sample, left = distances[:: len(distances) // SAMPLE or 1], max(LEAST_SHARE, WIDER * count / len(distances))
+        sample, left = distances[:: len(distances) // SAMPLE or 1], max(MIN_SHARE, WIDER * count / len(distances))
         place = min(int(left * len(sample)), len(sample) - 1)
         near = np.flatnonzero(distances <= np.partition(sample, place)[place])
         distances = distances[near] + self._count_differing_signs(

@@ -15,11 +15,15 @@ from circadia.memory.transfer.transcripts import (
     Speaker,
     TranscriptFacts,
     TranscriptTurn,
+    as_list,
+    as_mapping,
+    as_name,
+    as_text,
     join_texts,
+    parse_time,
     text_metadata,
     user_text,
 )
-from circadia.memory.transfer.values import as_list, as_mapping, as_name, as_text, parse_time
 from circadia.records.episode import EpisodeKind
 
 _NOT_SAID: Final = ("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")

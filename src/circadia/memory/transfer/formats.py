@@ -1,4 +1,8 @@
-"""Detect the format of a file, and convert it to lines of an import (MEM-16)."""
+"""Detect the format of a file, and convert it to lines of an import (MEM-16).
+
+The plain format is JSON Lines of `{"at": …, "speaker": …, "text": …, "session": …}`. Its speakers `assistant`, `tool`
+and `program` have the trust of an agent or a tool; each other speaker is a person.
+"""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,17 +19,55 @@ from circadia.memory.transfer.codex import LINE_KINDS, read_codex_line
 from circadia.memory.transfer.import_format import ImportFormat
 from circadia.memory.transfer.lines import head_line, new_episode_line
 from circadia.memory.transfer.openclaw import DAY, read_openclaw_line, read_openclaw_notes
-from circadia.memory.transfer.plain import read_plain_line
 from circadia.memory.transfer.transcripts import (
     LineReader,
+    Speaker,
     TranscriptFacts,
     TranscriptTurn,
+    as_list,
+    as_mapping,
+    as_name,
+    parse_time,
     read_episodes,
     read_transcript,
+    split_text,
+    user_text,
 )
-from circadia.memory.transfer.values import as_list, as_mapping, as_name, parse_time, split_text
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
+
+_SPEAKERS: Final[Mapping[str, Speaker]] = {speaker.value: speaker for speaker in Speaker}
+LONGEST_LINE: Final = 64 * 2**20
+"""Bytes of a transcript line, which may contain pictures; a mem0 or LangMem document may have four times as many."""
+_DETECTION_LINES: Final = 20
+_CLAUDE_CODE_KEYS: Final = frozenset({"sessionId", "uuid", "leafUuid"})
+"""Each line of a transcript of Claude Code has one of these keys."""
+_LONGEST_OWN_LINE: Final = 900_000
+"""Bytes of a line of our own format, which must fit into a call."""
+
+
+def read_plain_line(line: Mapping[str, Any], number: int, facts: TranscriptFacts) -> Iterator[TranscriptTurn]:
+    """Yield the turn of a line. Raises InvalidRequest: its text is not text, or its time cannot be read."""
+    if "text" not in line or "speaker" not in line:
+        facts.unknown_lines += 1
+        return
+    name, text = as_name(line["speaker"]), line["text"]
+    if name is None or not isinstance(text, str):
+        raise InvalidRequest(f"line {number}: `speaker` and `text` must be texts, and `speaker` not empty")
+    speaker = _SPEAKERS.get(name, Speaker.PERSON)
+    session = as_name(line.get("session")) or facts.session
+    parts = (session, name, str(line.get("at")), text)
+    if spoken := user_text(text):
+        yield TranscriptTurn(
+            line=number,
+            speaker=speaker,
+            text=spoken,
+            at=parse_time(line.get("at"), number),
+            conversation=session,
+            key="plain:" + hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:40],
+            kind=EpisodeKind.TOOL if speaker is Speaker.TOOL else EpisodeKind.TURN,
+            name=name,
+        )
 
 
 def langmem_entries(document: object) -> Sequence[object] | None:
@@ -36,28 +78,19 @@ def langmem_entries(document: object) -> Sequence[object] | None:
 
 
 def read_langmem(entries: Sequence[object]) -> Iterator[NewEpisode]:
-    """Yield items as facts, trusted like an agent because a model worded them; a changed item is a new fact.
-
-    Raises InvalidRequest: an entry is not an item; the message names its place.
-    """
+    """Yield items as facts. Raises InvalidRequest: an entry is not an item; the message names its place."""
     for number, raw_entry in enumerate(entries, 1):
         item = as_mapping(raw_entry)
         value, key = item.get("value"), item.get("key")
         if not isinstance(value, dict) or not isinstance(key, str):
             raise InvalidRequest(f"entry {number} is not an item of a store: it needs `key` and `value`")
         namespace = [str(part) for part in as_list(item.get("namespace"))]
-        at = parse_time(item.get("updated_at") or item.get("created_at"), number)
-        for part in split_text(redact(_item_text(as_mapping(item["value"])))):
-            digest = hashlib.sha256("\0".join((*namespace, key, part)).encode("utf-8", "surrogatepass")).hexdigest()
-            yield NewEpisode(
-                text=part,
-                speaker=(as_name(namespace[-1]) if namespace else None) or "langmem",  # LangMem puts the user last
-                trust=Trust.AGENT,
-                at=at,
-                kind=EpisodeKind.FACT,
-                metadata={"source": "langmem", "namespace": "/".join(namespace)[:1000], "item": key[:200]},
-                key=f"langmem:{digest[:40]}",
-            )
+        yield from _facts(
+            "langmem", _item_text(as_mapping(item["value"])), "\0".join((*namespace, key, "")),
+            speaker=(as_name(namespace[-1]) if namespace else None) or "langmem",  # LangMem puts the user last
+            at=parse_time(item.get("updated_at") or item.get("created_at"), number),
+            metadata={"source": "langmem", "namespace": "/".join(namespace)[:1000], "item": key[:200]},
+        )  # fmt: skip
 
 
 def _item_text(value: Mapping[str, Any]) -> str:
@@ -74,28 +107,27 @@ def mem0_entries(document: object) -> Sequence[object] | None:
 
 
 def read_mem0(entries: Sequence[object]) -> Iterator[NewEpisode]:
-    """Yield memories as facts, trusted like an agent because a model worded them; a changed memory is a new fact.
-
-    Raises InvalidRequest: an entry is not a memory; the message names its place.
-    """
+    """Yield memories as facts. Raises InvalidRequest: an entry is not a memory; the message names its place."""
     for number, raw_entry in enumerate(entries, 1):
         entry = as_mapping(raw_entry)
         text, identity = entry.get("memory"), entry.get("id")
         if not isinstance(text, str) or not isinstance(identity, str):
             raise InvalidRequest(f"entry {number} is not a memory of mem0: it needs `id` and `memory`")
-        at = parse_time(entry.get("updated_at") or entry.get("created_at"), number)
-        for part in split_text(redact(text)):
-            digest = hashlib.sha256(f"{identity} {part}".encode("utf-8", "surrogatepass")).hexdigest()
-            yield NewEpisode(
-                text=part,
-                speaker=as_name(entry.get("user_id")) or as_name(entry.get("agent_id")) or "mem0",
-                trust=Trust.AGENT,
-                at=at,
-                kind=EpisodeKind.FACT,
-                conversation=as_name(entry.get("run_id")),
-                metadata={"source": "mem0", "mem0_id": identity[:200], **_extra_metadata(entry)},
-                key=f"mem0:{digest[:40]}",
-            )
+        yield from _facts(
+            "mem0", text, f"{identity} ",
+            speaker=as_name(entry.get("user_id")) or as_name(entry.get("agent_id")) or "mem0",
+            at=parse_time(entry.get("updated_at") or entry.get("created_at"), number),
+            conversation=as_name(entry.get("run_id")),
+            metadata={"source": "mem0", "mem0_id": identity[:200], **_extra_metadata(entry)},
+        )  # fmt: skip
+
+
+def _facts(source: str, text: str, identity: str, **fields: Any) -> Iterator[NewEpisode]:
+    """Yield a memory as facts, trusted like an agent because a model worded it; a changed memory is a new fact."""
+    for part in split_text(redact(text)):
+        digest = hashlib.sha256(f"{identity}{part}".encode("utf-8", "surrogatepass")).hexdigest()
+        key = f"{source}:{digest[:40]}"
+        yield NewEpisode(text=part, trust=Trust.AGENT, kind=EpisodeKind.FACT, key=key, **fields)
 
 
 def _extra_metadata(entry: Mapping[str, Any]) -> dict[str, object]:
@@ -104,19 +136,12 @@ def _extra_metadata(entry: Mapping[str, Any]) -> dict[str, object]:
     return {key: value for key, value in extra.items() if value and len(str(value)) <= 4_000}
 
 
-LONGEST_LINE: Final = 64 * 2**20
-"""Bytes of a transcript line, which may contain pictures; a mem0 or LangMem document may have four times as many."""
-_DETECTION_LINES: Final = 20
-_CLAUDE_CODE_KEYS: Final = frozenset({"sessionId", "uuid", "leafUuid"})
-"""Each line of a transcript of Claude Code has one of these keys."""
 _LINE_READERS: Final[Mapping[ImportFormat, LineReader]] = {
     ImportFormat.CLAUDE_CODE: read_claude_code_line,
     ImportFormat.CODEX: read_codex_line,
     ImportFormat.OPENCLAW: read_openclaw_line,
     ImportFormat.PLAIN: read_plain_line,
 }
-_LONGEST_OWN_LINE: Final = 900_000
-"""Bytes of a line of our own format, which must fit into a call."""
 
 
 def detect_format(file: Path) -> ImportFormat:
@@ -131,7 +156,7 @@ def detect_format(file: Path) -> ImportFormat:
         document = _load_document(file)
     except InvalidRequest:
         document = None
-    if _is_mem0(document):
+    if mem0_entries(document) is not None or as_mapping(document).get("results") == []:  # its empty answer
         return ImportFormat.MEM0
     if langmem_entries(document) is not None:
         return ImportFormat.LANGMEM
@@ -201,11 +226,6 @@ def _first_lines(file: Path) -> Iterator[Mapping[str, object]]:
                 yield as_mapping(orjson.loads(opened.readline(LONGEST_LINE)))
             except ValueError:
                 continue
-
-
-def _is_mem0(document: object) -> bool:
-    """Return whether a document has memories of mem0, or is its empty answer."""
-    return mem0_entries(document) is not None or as_mapping(document).get("results") == []
 
 
 def _require_empty(file: Path, kind: ImportFormat) -> list[object]:

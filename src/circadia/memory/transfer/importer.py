@@ -1,4 +1,7 @@
-"""Import lines into a bank: a call adds all of its lines or none, and skips what the bank has already (MEM-16)."""
+"""Import lines into a bank: a call adds all of its lines or none, and skips what the bank has already (MEM-16).
+
+A copy of a bank is made so too, without a file between.
+"""
 
 import hashlib
 from collections.abc import Collection, Sequence
@@ -11,17 +14,25 @@ from circadia.errors import CircadiaError, Conflict, InvalidRequest, NotFound
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.memory.banks import BankService, NewBank
 from circadia.memory.blocks import require_valid_version
-from circadia.memory.episodes import CLOCK_SKEW, MAX_CHARACTERS, EpisodeService, NewEpisode, is_text, searched_text
+from circadia.memory.episodes import CLOCK_SKEW, MAX_CHARACTERS, EpisodeService, NewEpisode, require_text, searched_text
 from circadia.memory.redaction import redact
 from circadia.memory.search.terms import stored_terms
-from circadia.memory.transfer.lines import AnyLine, BankLine, BlockLine, EndLine, EpisodeLine, NoteLine, read_line
+from circadia.memory.transfer.lines import (
+    AnyLine,
+    BankLine,
+    BlockLine,
+    EndLine,
+    EpisodeLine,
+    NoteLine,
+    export_lines,
+    read_line,
+)
 from circadia.records.bank import Bank, BankPolicy
 from circadia.records.block import Block, BlockSpan
 from circadia.records.episode import Demotion
-from circadia.records.event import EventType
-from circadia.records.event_data import BankUpdate, ImportedRows
+from circadia.records.event import BankUpdate, EventType, ImportedRows
 from circadia.records.note import Note
-from circadia.stores.base import Tx
+from circadia.stores.base import Store, Tx
 from circadia.stores.event_log import EventLog
 
 MAX_LINES: Final = 1_000
@@ -110,11 +121,13 @@ class BankImporter:
         ):
             template = user = None  # a copy under another name does not belong to the user
         policy = BankPolicy.model_validate(dict(first.policy))
-        _require_text(description=first.description, template=template, end_user=user)
+        require_text(description=first.description, template=template, end_user=user)
         new = NewBank(name=name, description=first.description, policy=policy, template=template, end_user=user)
         return await self._banks.create(tx, new, by=by)
 
-    async def _add_episode(self, tx: Tx, bank: Bank, line: EpisodeLine, ids: "_IdMapping", taken: ImportCounts) -> None:
+    async def _add_episode(
+        self, tx: Tx, bank: Bank, line: EpisodeLine, ids: "_IdMapping", counts: ImportCounts
+    ) -> None:
         key = line.key if line.key is not None or line.id is not None else _idempotency_key(line)
         text = redact(line.text) if line.id is None else line.text  # without an id it was never stored
         new = NewEpisode(
@@ -127,27 +140,27 @@ class BankImporter:
         if existing is not None and existing.text != line.text:
             raise Conflict(f"episode {line.id!r} of bank {bank.name!r} has another text; episodes are never rewritten")
         if existing is not None or (key is not None and await tx.episodes.get_by_key(bank.id, key) is not None):
-            taken.known += 1
+            counts.known += 1
             return
         stale: list[Demotion] = []
         for mark in line.stale:
-            _require_text(by=mark.by, reason=mark.reason, evidence=mark.evidence)
+            require_text(by=mark.by, reason=mark.reason, evidence=mark.evidence)
             evidence = ids.local_id(mark.evidence)
             stale.append(Demotion(by=mark.by, reason=mark.reason, evidence=evidence, at=mark.at, weight=mark.weight))
         added = await self._episodes.append(tx, bank, new, episode_id=episode_id, repeats=line.repeats, stale=stale)
         ids.add(added.id)
-        taken.episodes += 1
+        counts.episodes += 1
 
-    async def _add_note(self, tx: Tx, bank: Bank, line: NoteLine, ids: "_IdMapping", taken: ImportCounts) -> None:
+    async def _add_note(self, tx: Tx, bank: Bank, line: NoteLine, ids: "_IdMapping", counts: ImportCounts) -> None:
         note_id = NoteId(ids.local_id(line.id))
         if await tx.notes.get(bank.id, note_id) is not None:
-            taken.known += 1
+            counts.known += 1
             return
         evidence = tuple(EpisodeId(ids.local_id(source_id)) for source_id in dict.fromkeys(line.evidence))
         lost = next((episode_id for episode_id in evidence if episode_id not in ids.own), None)
         if lost is not None:
             raise InvalidRequest(f"the note rests on episode {lost!r}, which bank {bank.name!r} does not have")
-        _require_text(text=line.text, pass_id=line.pass_id)
+        require_text(text=line.text, pass_id=line.pass_id)
         if not line.text.strip() or len(line.text) > MAX_CHARACTERS:
             raise InvalidRequest(f"a note has 1 to {MAX_CHARACTERS} characters")
         self._require_past(line.at, line.created_at, line.retired_at, line.used_at)
@@ -161,16 +174,16 @@ class BankImporter:
             )
         )  # fmt: skip
         ids.add(note_id)
-        taken.notes += 1
+        counts.notes += 1
 
-    async def _add_block(self, tx: Tx, bank: Bank, line: BlockLine, ids: "_IdMapping", taken: ImportCounts) -> None:
+    async def _add_block(self, tx: Tx, bank: Bank, line: BlockLine, ids: "_IdMapping", counts: ImportCounts) -> None:
         spans = tuple(
             BlockSpan(
                 start=span.start, end=span.end, episodes=tuple(EpisodeId(ids.local_id(one)) for one in span.episodes)
             )
             for span in line.spans
         )
-        _require_text(value=line.value, description=line.description, by=line.by, why=line.why)
+        require_text(value=line.value, description=line.description, by=line.by, why=line.why)
         require_valid_version(line.label, line.value, line.limit)
         if not all(0 <= span.start < span.end <= len(line.value) for span in spans):
             raise InvalidRequest(f"the spans of block {line.label!r} must lie in its text")
@@ -178,7 +191,7 @@ class BankImporter:
         history = await tx.blocks.history(bank.id, line.label)
         existing = next((block for block in history if block.version == line.version), None)
         if existing is not None and (existing.at, existing.by, existing.parent) == (line.at, line.by, line.parent):
-            taken.known += 1
+            counts.known += 1
             return
         if existing is not None:
             raise Conflict(f"block {line.label!r} of bank {bank.name!r} has another version {line.version}")
@@ -192,7 +205,7 @@ class BankImporter:
                 deleted=line.deleted, spans=spans, by=line.by, why=line.why, at=line.at,
             )
         )  # fmt: skip
-        taken.versions += 1
+        counts.versions += 1
 
     def _require_past(self, *times: datetime | None) -> None:
         now = self._clock.now()
@@ -204,10 +217,10 @@ class BankImporter:
 class _IdMapping:
     """Maps the ids in the lines to ids in the bank."""
 
-    def __init__(self, bank: BankId, homes: dict[str, BankId]) -> None:
+    def __init__(self, bank: BankId, bank_ids: dict[str, BankId]) -> None:
         self._bank = bank
-        self._homes = homes
-        self.own = {row_id for row_id, home in homes.items() if home == bank}
+        self._bank_ids = bank_ids
+        self.own = {row_id for row_id, bank_id in bank_ids.items() if bank_id == bank}
 
     @classmethod
     async def load(cls, tx: Tx, bank: BankId, lines: Numbered) -> "_IdMapping":
@@ -233,11 +246,11 @@ class _IdMapping:
 
     def local_id(self, given: str) -> str:
         other = _derived_id(self._bank, given)
-        is_taken = self._homes.get(given, self._bank) != self._bank
+        is_taken = self._bank_ids.get(given, self._bank) != self._bank
         return other if is_taken or other in self.own else given
 
     def add(self, new: str) -> None:
-        self._homes[new] = self._bank
+        self._bank_ids[new] = self._bank
         self.own.add(new)
 
 
@@ -258,7 +271,29 @@ def _idempotency_key(line: EpisodeLine) -> str:
     return "line:" + hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
 
-def _require_text(**texts: str | None) -> None:
-    for what, text in texts.items():
-        if text is not None and not is_text(text):
-            raise InvalidRequest(f"the {what} is not text: it has a NUL or a lone surrogate")
+async def copy_bank(store: Store, importer: BankImporter, clock: Clock, name: str, copy: str, *, by: str) -> None:
+    """Copy all rows that the bank has now into the bank `copy`, which is made if it is missing.
+
+    Passes over the copy begin only when asked for. What the copy has already is skipped, so an interrupted call may be
+    repeated.
+
+    Raises:
+        NotFound: there is no bank `name`.
+    """
+    number = 1
+    async with store.begin_read() as source:
+        bank = await source.banks.get_by_name(name)
+        if bank is None:
+            raise NotFound(f"no bank {name!r}")
+        async for body in export_lines(source, bank, clock.now()):
+            lines = read_lines(body, number)
+            number += len(lines)
+            async with store.begin_write() as tx:
+                await importer.add_lines(tx, copy, [(place, _for_copy(line, name)) for place, line in lines], by=by)
+
+
+def _for_copy(line: AnyLine, name: str) -> AnyLine:
+    if not isinstance(line, BankLine):
+        return line
+    policy = line.policy.model_copy(update={"sleeptime": {**line.policy.sleeptime, "when": "manual"}})
+    return line.model_copy(update={"policy": policy, "description": f"a dream over {name}"})

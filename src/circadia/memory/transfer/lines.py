@@ -1,12 +1,13 @@
-"""The export format: JSON Lines, each with its `type` (MEM-16).
+"""The export format: JSON Lines, each with its `type`, and its writer (MEM-16).
 
 The first line is the bank, the last line counts the lines before it. Vectors and word hashes are left out, since the
 importing server computes them.
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import fields
-from typing import Annotated, Any, Final, Literal, cast
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal, cast, get_args
 
 import orjson
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -15,22 +16,24 @@ from circadia.errors import InvalidRequest
 from circadia.memory.episodes import NewEpisode
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.block import Block
-from circadia.records.end_user import LONGEST, shorten_name
+from circadia.records.conversation import MAX_NAME_LENGTH, shorten_name
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.note import Note, NoteKind
+from circadia.stores.base import Tx
 
 VERSION: Final = 1
 """The version that is written, and the only one that is read."""
 _ID: Final = r"^[A-Za-z0-9_-]{1,80}$"
-_MOST_SOURCES: Final = 10_000
+_MAX_SOURCES: Final = 10_000
 
 Id = Annotated[str, Field(pattern=_ID)]
 Share = Annotated[float, Field(ge=0, le=1)]
+READ_AT_ONCE: Final = 500
 
 
 def _bounded_name(name: str | None) -> str | None:
     """Return an end user's name, shortened if the export was edited by hand; exports have bounded names."""
-    return name if name is None or len(name) <= LONGEST else shorten_name(name)
+    return name if name is None or len(name) <= MAX_NAME_LENGTH else shorten_name(name)
 
 
 EndUser = Annotated[str | None, Field(max_length=1000), AfterValidator(_bounded_name)]
@@ -94,7 +97,7 @@ class NoteLine(ExportLine):
     text: str
     trust: Trust
     importance: Share | None = None
-    evidence: Annotated[list[Id], Field(min_length=1, max_length=_MOST_SOURCES)]
+    evidence: Annotated[list[Id], Field(min_length=1, max_length=_MAX_SOURCES)]
     pass_id: str | None = Field(None, max_length=200)
     created_at: AwareDatetime
     retired_at: AwareDatetime | None = None
@@ -104,7 +107,7 @@ class NoteLine(ExportLine):
 class SpanPart(ExportLine):
     start: int = Field(ge=0)
     end: int = Field(ge=0)
-    episodes: Annotated[list[Id], Field(max_length=_MOST_SOURCES)]
+    episodes: Annotated[list[Id], Field(max_length=_MAX_SOURCES)]
 
 
 class BlockLine(ExportLine):
@@ -118,7 +121,7 @@ class BlockLine(ExportLine):
     pinned: bool = True
     read_only: bool = False
     deleted: bool = False
-    spans: Annotated[list[SpanPart], Field(max_length=_MOST_SOURCES)] = []
+    spans: Annotated[list[SpanPart], Field(max_length=_MAX_SOURCES)] = []
     by: str = Field(max_length=1000)
     why: str = Field("", max_length=10_000)
     at: AwareDatetime
@@ -164,39 +167,11 @@ def head_line(name: str) -> bytes:
 
 
 def bank_line(bank: Bank, at: AwareDatetime) -> bytes:
-    return _dump_line(
-        {
-            "type": "bank",
-            "version": VERSION,
-            "name": bank.name,
-            "description": bank.description,
-            "template": bank.template,
-            "end_user": bank.end_user,
-            "policy": bank.policy.model_dump(),
-            "exported_at": at,
-        }
-    )
+    return _row_line(BankLine, bank, version=VERSION, policy=bank.policy.model_dump(), exported_at=at)
 
 
 def episode_line(episode: Episode) -> bytes:
-    return _dump_line(
-        {
-            "type": "episode",
-            "id": episode.id,
-            "at": episode.at,
-            "speaker": episode.speaker,
-            "text": episode.text,
-            "trust": episode.trust,
-            "kind": episode.kind,
-            "conversation": episode.conversation,
-            "importance": episode.importance,
-            "metadata": episode.metadata,
-            "incomplete": episode.incomplete,
-            "key": episode.key,
-            "repeats": episode.repeats,
-            "stale": episode.stale,
-        }
-    )
+    return _row_line(EpisodeLine, episode)
 
 
 def new_episode_line(new: NewEpisode) -> bytes:
@@ -204,43 +179,19 @@ def new_episode_line(new: NewEpisode) -> bytes:
 
 
 def note_line(note: Note) -> bytes:
-    return _dump_line(
-        {
-            "type": "note",
-            "id": note.id,
-            "kind": note.kind,
-            "at": note.at,
-            "text": note.text,
-            "trust": note.trust,
-            "importance": note.importance,
-            "evidence": note.evidence,
-            "pass_id": note.pass_id,
-            "created_at": note.created_at,
-            "retired_at": note.retired_at,
-            "used_at": note.created_at if note.returned and note.used_at is None else note.used_at,
-        }
-    )
+    used_at = note.created_at if note.returned and note.used_at is None else note.used_at
+    return _row_line(NoteLine, note, used_at=used_at)
 
 
 def block_line(block: Block) -> bytes:
-    return _dump_line(
-        {
-            "type": "block",
-            "label": block.label,
-            "version": block.version,
-            "parent": block.parent,
-            "value": block.value,
-            "description": block.description,
-            "limit": block.limit,
-            "pinned": block.pinned,
-            "read_only": block.read_only,
-            "deleted": block.deleted,
-            "spans": block.spans,
-            "by": block.by,
-            "why": block.why,
-            "at": block.at,
-        }
-    )
+    return _row_line(BlockLine, block)
+
+
+def _row_line(line: type[ExportLine], row: object, **others: object) -> bytes:
+    """Return a row as a line: the fields of the line's model, some of them with other values."""
+    kind, *names = line.model_fields.items()
+    values = {name: others[name] if name in others else getattr(row, name) for name, _ in names}
+    return _dump_line({"type": get_args(kind[1].annotation)[0], **values})
 
 
 def end_line(lines: int) -> bytes:
@@ -249,3 +200,24 @@ def end_line(lines: int) -> bytes:
 
 def _dump_line(line: Mapping[str, object]) -> bytes:
     return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE, default=dict)
+
+
+async def export_lines(tx: Tx, bank: Bank, at: datetime) -> AsyncGenerator[bytes]:
+    """Yield the lines of a bank: itself, episodes, notes (also retired ones), and all versions of blocks."""
+    yield bank_line(bank, at)
+    lines = 1
+    after = 0
+    while episodes := await tx.episodes.find_all(bank.id, after=after, limit=READ_AT_ONCE):
+        after = episodes[-1].number
+        lines += len(episodes)
+        yield b"".join(map(episode_line, episodes))
+    after = 0
+    while notes := await tx.notes.find_all(bank.id, after=after, limit=READ_AT_ONCE, retired=True):
+        after = notes[-1].number
+        lines += len(notes)
+        yield b"".join(map(note_line, notes))
+    for label in await tx.blocks.labels(bank.id):
+        history = await tx.blocks.history(bank.id, label)
+        lines += len(history)
+        yield b"".join(map(block_line, history))
+    yield end_line(lines)

@@ -15,16 +15,20 @@ import orjson
 from markdown_it import MarkdownIt
 
 from circadia.errors import InvalidRequest
-from circadia.memory.capture.program_marks import PROMPTS, SENT_AT, SILENCE, find_turn_mark
+from circadia.memory.capture.harness import PROMPTS, SENT_AT, SILENCE, find_turn_mark
 from circadia.memory.transfer.transcripts import (
     Speaker,
     TranscriptFacts,
     TranscriptTurn,
+    as_list,
+    as_mapping,
+    as_name,
+    as_text,
     join_texts,
+    parse_time,
     strip_program_text,
     text_metadata,
 )
-from circadia.memory.transfer.values import as_list, as_mapping, as_name, as_text, parse_time
 from circadia.records.episode import EpisodeKind
 
 _OTHER_KINDS: Final = (

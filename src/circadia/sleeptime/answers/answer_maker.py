@@ -5,9 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from circadia.answers.cleanup import PAGE, drop_excess_answers
-from circadia.answers.conditional_write import write_if_unchanged
-from circadia.answers.frames import AgentFrames
+from circadia.answers.cleanup import PAGE, drop_excess_answers, write_if_unchanged
 from circadia.answers.question_drafts import AnticipatedAnswer, QuestionDraft
 from circadia.ids import AgentId, AnswerId
 from circadia.llm.chat_model import ModelAnswerError
@@ -15,9 +13,15 @@ from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerDay, AnswerFrame
 from circadia.records.bank import Bank
 from circadia.sleeptime.answers.answer_run import AnswerRun, is_usable_answer
-from circadia.sleeptime.answers.phrasing import ExpectedQuestion
-from circadia.sleeptime.answers.prediction import QuestionMaterial, fetch_material, predict_questions
-from circadia.sleeptime.answers.verdicts import QuestionVerdict, judge_questions, keep_question
+from circadia.sleeptime.answers.prediction import (
+    ExpectedQuestion,
+    QuestionMaterial,
+    QuestionVerdict,
+    fetch_material,
+    judge_questions,
+    keep_question,
+    predict_questions,
+)
 from circadia.sleeptime.budget.model_calls import OverBudget, PassPreempted
 from circadia.stores.base import Tx
 
@@ -35,33 +39,33 @@ class _AnsweredQuestion:
 class AnswerMaker:
     """Makes answers for one agent after another; skips an upstream after it failed."""
 
-    def __init__(self, bench: AnswerRun) -> None:
-        self._bench = bench
+    def __init__(self, run: AnswerRun) -> None:
+        self._run = run
         self._silent: set[str] = set()
         self.made = 0
 
-    async def answer_for_agent(self, asked: AgentFrames, most: int) -> None:
-        """Answer up to `most` expected questions of an agent. Raises OverBudget, PassPreempted, ModelAnswerError."""
-        left = most
-        for at, frame in enumerate(asked.frames):
-            share = -(-left // (len(asked.frames) - at))
+    async def answer_for_agent(self, agent: Agent, frames: Sequence[AnswerFrame], max_questions: int) -> None:
+        """Answer up to so many expected questions of an agent. Raises OverBudget, PassPreempted, ModelAnswerError."""
+        left = max_questions
+        for at, frame in enumerate(frames):
+            share = -(-left // (len(frames) - at))
             if share and frame.upstream not in self._silent:
-                left -= await self._answer_in_scope(asked.agent, frame, share)
+                left -= await self._answer_in_scope(agent, frame, share)
 
     async def _answer_in_scope(self, agent: Agent, frame: AnswerFrame, share: int) -> int:
         """Answer the expected questions of one scope; return how many were tried.
 
         Answers made since the scope's last call count: nobody has asked since, so nothing else is expected.
         """
-        bench = self._bench
+        run = self._run
         ready = [answer for answer in await self._fetch_live_answers(agent.id) if answer.scope == frame.scope]
-        own = sum(answer.pass_id == bench.run.id for answer in ready)
-        before = sum(answer.pass_id != bench.run.id and answer.made_at >= frame.at for answer in ready)
+        own = sum(answer.pass_id == run.sleep_pass.id for answer in ready)
+        before = sum(answer.pass_id != run.sleep_pass.id and answer.made_at >= frame.at for answer in ready)
         if before + own >= share:
             return own
-        await bench.ground.go_on()
-        async with bench.ground.store.begin_read() as tx:
-            material = await fetch_material(tx, bench.bank, agent, frame.scope, upto=bench.run.upto)
+        await run.context.yield_to_calls()
+        async with run.context.store.begin_read() as tx:
+            material = await fetch_material(tx, run.bank, agent, frame.scope, upto=run.sleep_pass.upto)
         expected = await self._predict_questions(agent, material, ready)
         answered, tried = list[_AnsweredQuestion](), own
         try:
@@ -71,7 +75,7 @@ class AnswerMaker:
                 fresh = await self._drop_ready_phrasings(frame, question, material.conversation)
                 if fresh is None:
                     continue
-                await bench.ground.go_on()
+                await run.context.yield_to_calls()
                 tried += 1
                 if (one := await self._answer_question(frame, fresh)) is not None:
                     answered.append(one)
@@ -85,7 +89,8 @@ class AnswerMaker:
     async def _ask_verdicts(self, answered: Sequence["_AnsweredQuestion"]) -> Mapping[int, QuestionVerdict]:
         if not answered:
             return {}
-        return await judge_questions([(entry.question, entry.answer.text) for entry in answered], self._bench.ask)
+        run, texts = self._run, [(entry.question, entry.answer.text) for entry in answered]
+        return await judge_questions(texts, run.ask, today=run.sleep_pass.created_at)
 
     async def _store_answers(
         self, frame: AnswerFrame, material: QuestionMaterial, answered: Sequence["_AnsweredQuestion"],
@@ -104,11 +109,13 @@ class AnswerMaker:
         self, agent: Agent, material: QuestionMaterial, ready: Sequence[Answer]
     ) -> Sequence[ExpectedQuestion]:
         """Return the expected questions; none if the model's answer for this scope is unusable."""
-        bench, run = self._bench, self._bench.run
+        run = self._run
         try:
             return await predict_questions(
-                material, agent, ready, bench.readying, bench.ask, instructions=run.instructions, own=run.id
-            )
+                material, agent, ready, run.answer_services, run.ask,
+                instructions=run.sleep_pass.instructions, today=run.sleep_pass.created_at,
+                own=run.sleep_pass.id,
+            )  # fmt: skip
         except ModelAnswerError as error:
             if error.passing:
                 raise
@@ -118,8 +125,8 @@ class AnswerMaker:
         answers: list[Answer] = []
         while True:
             after = answers[-1].id if answers else None
-            async with self._bench.ground.store.begin_read() as tx:
-                page = await tx.answers.find_live(self._bench.bank.id, agent_id=agent_id, after=after, limit=PAGE)
+            async with self._run.context.store.begin_read() as tx:
+                page = await tx.answers.find_live(self._run.bank.id, agent_id=agent_id, after=after, limit=PAGE)
             answers += [replace(answer, text="", reasoning="") for answer in page]
             if len(page) < PAGE:
                 return answers
@@ -128,22 +135,22 @@ class AnswerMaker:
         self, frame: AnswerFrame, question: ExpectedQuestion, conversation: str | None
     ) -> ExpectedQuestion | None:
         """Return the question without answered phrasings; none if its first phrasing is answered."""
-        bench = self._bench
+        run = self._run
         phrasings: list[str] = []
-        async with bench.ground.store.begin_read() as tx:
-            bank = await tx.banks.get(bench.bank.id)
+        async with run.context.store.begin_read() as tx:
+            bank = await tx.banks.get(run.bank.id)
             if bank is None:
                 return None
             for phrasing in question.phrasings:
-                if not await bench.readying.validator.has_answer(tx, bank, frame.scope, phrasing, conversation):
+                if not await run.answer_services.validator.has_answer(tx, bank, frame.scope, phrasing, conversation):
                     phrasings.append(phrasing)
                 elif not phrasings:
                     return None
         return replace(question, phrasings=phrasings)
 
     async def _answer_question(self, frame: AnswerFrame, question: ExpectedQuestion) -> "_AnsweredQuestion | None":
-        bench = self._bench
-        draft = await bench.readying.ahead.draft_question(bench.bank, frame, question.phrasings[0])
+        run = self._run
+        draft = await run.answer_services.drafter.draft_question(run.bank, frame, question.phrasings[0])
         if draft is None:
             return None
         try:
@@ -161,40 +168,40 @@ class AnswerMaker:
         )
 
     async def _ask_model(self, draft: QuestionDraft) -> AnticipatedAnswer:
-        bench = self._bench
-        answered = await bench.ask(draft.prompt, AnticipatedAnswer, most_tokens=draft.most_tokens, mind=draft.mind)
-        if answered.at > bench.run.created_at - OLD:
+        run = self._run
+        answered = await run.ask(draft.prompt, AnticipatedAnswer, most_tokens=draft.most_tokens, model=draft.model)
+        if answered.at > run.sleep_pass.created_at - OLD:
             return answered
-        anew = replace(draft.prompt, rules=f"{draft.prompt.rules}\nfor pass {bench.run.id}")
-        return await bench.ask(anew, AnticipatedAnswer, most_tokens=draft.most_tokens, mind=draft.mind)
+        prompt = replace(draft.prompt, rules=f"{draft.prompt.rules}\nfor pass {run.sleep_pass.id}")
+        return await run.ask(prompt, AnticipatedAnswer, most_tokens=draft.most_tokens, model=draft.model)
 
     async def _store_answer(
         self, frame: AnswerFrame, question: ExpectedQuestion, conversation: str | None, draft: QuestionDraft,
         answered: AnticipatedAnswer,
     ) -> bool:  # fmt: skip
         """Store the answer if it is still valid and its agent may have it, in one transaction."""
-        bench, readying = self._bench, self._bench.readying
+        run, answer_services = self._run, self._run.answer_services
         answer = Answer(
-            id=AnswerId(readying.ids.new("ans")), bank_id=bench.bank.id, scope=frame.scope,
+            id=AnswerId(answer_services.ids.new("ans")), bank_id=run.bank.id, scope=frame.scope,
             phrasings=question.phrasings, confidence=question.confidence, conversation=conversation,
             text=answered.text,
-            reasoning=answered.reasoning, rests=draft.rests, pass_id=bench.run.id, made_at=answered.at,
-            expires_at=answered.at + timedelta(hours=readying.settings.ttl_hours), tokens=answered.tokens,
+            reasoning=answered.reasoning, rests=draft.rests, pass_id=run.sleep_pass.id, made_at=answered.at,
+            expires_at=answered.at + timedelta(hours=answer_services.settings.ttl_hours), tokens=answered.tokens,
             nanousd=answered.nanousd, seconds=answered.seconds,
         )  # fmt: skip
-        now = readying.clock.now()
+        now = answer_services.clock.now()
 
         async def find_allowed_answer(tx: Tx, bank: Bank) -> Answer | None:
-            agent = await readying.ahead.find_agent(tx, bank, frame)
+            agent = await answer_services.drafter.find_agent(tx, bank, frame)
             return None if agent is None or answer.expires_at <= now else answer
 
         async def put(tx: Tx, bank: Bank, answer: Answer) -> bool:
             if not await tx.answers.put([answer]):
                 return False
-            await tx.answers.add_counts([AnswerDay(bank_id=bank.id, day=now.date(), made=1)])
-            await drop_excess_answers(tx, bank.id, readying.settings, now)
+            await tx.answer_uses.add_counts([AnswerDay(bank_id=bank.id, day=now.date(), made=1)])
+            await drop_excess_answers(tx, bank.id, answer_services.settings, now)
             return True
 
         return await write_if_unchanged(
-            bench.ground.store, bench.bank.id, readying.validator, find_allowed_answer, put, in_doubt=True
+            run.context.store, run.bank.id, answer_services.validator, find_allowed_answer, put, in_doubt=True
         )

@@ -1,30 +1,40 @@
-"""Asks the tier's model what an end user will ask an agent next (ANS-01).
+"""Asks the tier's model what an end user will ask an agent next, and later which of it may be kept (ANS-01).
 
-The prompt holds the blocks, this end user's newest turns with this agent and earlier questions, and what is ready. It
-holds nothing from tools, strangers or other end users.
+The prompt of a prediction holds the blocks, this end user's newest turns with this agent and earlier questions, and
+what is ready. It holds nothing from tools, strangers or other end users.
+
+Some checks need no model: a phrasing is one short line without an address, does not pose as a prompt, and names nothing
+outside its sources. A model then judges whether all phrasings ask the same and are self-contained.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final
 
+from pydantic import BaseModel, Field
+
 from circadia.answers.question_drafts import AnswerServices
+from circadia.answers.question_text import has_identifier, normalize
 from circadia.ids import PassId
-from circadia.llm.chat_model import Prompt
+from circadia.llm.chat_model import ModelAnswerError, Prompt
+from circadia.memory.redaction import redact
 from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerScope
 from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
-from circadia.records.end_user import display_alias
+from circadia.records.conversation import display_alias
 from circadia.records.episode import Episode, EpisodeKind
-from circadia.sleeptime.answers.phrasing import ExpectedQuestion, Predictions, accept_questions
-from circadia.sleeptime.grounding.source_check import collect_sources
-from circadia.sleeptime.proposals.numbered_lines import NumberedLines
+from circadia.sleeptime.grounding.source_check import Sources, collect_sources, describe_ungrounded_claims
+from circadia.sleeptime.grounding.wording import find_addresses, one_line, refang, unfit_reason
 from circadia.sleeptime.proposals.operation import AskAnyModel
-from circadia.sleeptime.proposals.prompts import build_file_prompt
+from circadia.sleeptime.proposals.prompts import NumberedLines, build_file_prompt
 from circadia.stores.base import Tx
 
+_MAX_CHARACTERS: Final = 300
+_MAX_CANDIDATES: Final = 10
+"""Phrasings of a question that a model judges."""
 NEWEST_EPISODES: Final = 300
 """Newest episodes of a bank to select from."""
 TURNS: Final = 30
@@ -37,7 +47,7 @@ LONGEST: Final = 400
 """Characters of a turn."""
 LONGEST_BLOCK: Final = 2_000
 """Characters of a block."""
-MOST: Final = 20
+MAX_QUESTIONS: Final = 20
 """Questions that one prompt asks for."""
 TOKENS_EACH: Final = 200
 NOBODY: Final = "user"
@@ -46,6 +56,56 @@ TALK: Final = frozenset({Trust.PERSON, Trust.AGENT})
 """Trust of the episodes that questions are predicted from."""
 KINDS: Final = frozenset({EpisodeKind.TURN, EpisodeKind.FACT, EpisodeKind.READY})
 """Kinds of those episodes."""
+_SHOWN_CHARACTERS: Final = 300
+"""Characters of an answer in the prompt, enough to see whether it is one."""
+_MAX_PHRASINGS: Final = 5
+_TOKENS_EACH: Final = 60
+
+
+class PredictedQuestion(BaseModel):
+    phrasings: list[str] = Field(max_length=20)
+    confidence: float = Field(ge=0, le=1)
+
+
+class Predictions(BaseModel):
+    questions: list[PredictedQuestion] = Field(max_length=100)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExpectedQuestion:
+    phrasings: Sequence[str]
+    """The first one is answered."""
+    confidence: float
+    """Likelihood that it is asked."""
+
+
+def accept_questions(predicted: Sequence[PredictedQuestion], sources: Sources) -> Sequence[ExpectedQuestion]:
+    """Return the questions with the phrasings that pass the checks, the likeliest first; each text once."""
+    questions: list[ExpectedQuestion] = []
+    taken_keys: set[str] = set()
+    for question in predicted:
+        phrasings: dict[str, str] = {}
+        for text in map(str.strip, question.phrasings):
+            key = normalize(text).text
+            if key not in taken_keys and not reject_phrasing(text, sources):
+                phrasings.setdefault(key, text)
+        if phrasings:
+            taken_keys.update(phrasings)
+            questions.append(
+                ExpectedQuestion(phrasings=list(phrasings.values())[:_MAX_CANDIDATES], confidence=question.confidence)
+            )  # fmt: skip
+    return sorted(questions, key=lambda question: -question.confidence)
+
+
+def reject_phrasing(text: str, sources: Sources) -> str:
+    """Return why a phrasing is rejected; empty if it is not."""
+    if not text or len(text) > _MAX_CHARACTERS or not text.isprintable():
+        return "it is no short line"
+    if posing := unfit_reason(text):
+        return posing
+    if find_addresses(refang(text)):
+        return "it has an address"
+    return describe_ungrounded_claims(text, sources)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,14 +154,20 @@ def _select_own_turns(rows: Sequence[Episode], bank: Bank, agent: Agent, scope: 
         spoke = {row.speaker} if row.trust is Trust.PERSON else set[str]()
         others = agents[row.conversation] if row.conversation is not None else set[str]()
         spoke |= people[row.conversation] if row.conversation is not None else set[str]()
-        his = bank.end_user is not None or (bool(spoke) and spoke <= {who, display_alias(who)})
-        if his and (not others or agent.name in others):
+        is_own = bank.end_user is not None or (bool(spoke) and spoke <= {who, display_alias(who)})
+        if is_own and (not others or agent.name in others):
             turns.append(row)
     return turns
 
 
 def build_prediction_prompt(
-    found: QuestionMaterial, agent: Agent, ready: Sequence[Answer], *, instructions: str, most: int
+    found: QuestionMaterial,
+    agent: Agent,
+    ready: Sequence[Answer],
+    *,
+    instructions: str,
+    max_questions: int,
+    today: datetime,
 ) -> Prompt:
     lines = NumberedLines()
     lines.add_line(f"The assistant is called {agent.name}.")
@@ -117,12 +183,12 @@ def build_prediction_prompt(
         lines.add_heading("Ready already")
         for answer in sorted(ready, key=lambda answer: answer.id)[-READY:]:
             lines.add_line(f"- {answer.phrasings[0]}")
-    return build_file_prompt("predict", lines.text, instructions, questions=most)
+    return build_file_prompt("predict", lines.text, instructions, today=today, questions=max_questions)
 
 
 async def predict_questions(
-    found: QuestionMaterial, agent: Agent, ready: Sequence[Answer], readying: AnswerServices, ask: AskAnyModel, *,
-    instructions: str, own: PassId,
+    found: QuestionMaterial, agent: Agent, ready: Sequence[Answer], answer_services: AnswerServices,
+    ask: AskAnyModel, *, instructions: str, own: PassId, today: datetime,
 ) -> Sequence[ExpectedQuestion]:  # fmt: skip
     """Return the accepted predictions, the likeliest first. Raises ModelAnswerError, OverBudget, PassPreempted.
 
@@ -130,10 +196,64 @@ async def predict_questions(
     """
     if not found.turns and not found.blocks:
         return ()
-    most = min(readying.settings.questions, MOST)
+    max_questions = min(answer_services.settings.questions, MAX_QUESTIONS)
     known = [answer for answer in ready if answer.pass_id != own and answer.phrasings]
-    prompt = build_prediction_prompt(found, agent, known, instructions=instructions, most=most)
-    answer = await ask(prompt, Predictions, most_tokens=200 + TOKENS_EACH * most)
+    prompt = build_prediction_prompt(
+        found, agent, known, instructions=instructions, max_questions=max_questions, today=today
+    )
+    answer = await ask(prompt, Predictions, most_tokens=200 + TOKENS_EACH * max_questions)
     rows = [*found.questions, *found.turns]
     sources = collect_sources(rows, *(block.value for block in found.blocks), agent.name)
-    return accept_questions(answer.questions[: 2 * most], sources)
+    return accept_questions(answer.questions[: 2 * max_questions], sources)
+
+
+class QuestionVerdict(BaseModel):
+    number: int = Field(description="Number of the question.")
+    answered: bool = Field(description="Whether the answer answers it.")
+    stands_alone: bool = Field(description="Whether it can be understood without a conversation.")
+    same: list[int] = Field(description="Numbers of the phrasings that ask exactly the same.", max_length=20)
+
+
+class QuestionVerdicts(BaseModel):
+    questions: list[QuestionVerdict] = Field(max_length=200)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeptQuestion:
+    question: ExpectedQuestion
+    stands_alone: bool
+    """Otherwise only its own conversation may find it."""
+
+
+async def judge_questions(
+    answered: Sequence[tuple[ExpectedQuestion, str]], ask: AskAnyModel, *, today: datetime
+) -> Mapping[int, QuestionVerdict]:
+    """Return the verdicts by index; what the model leaves out has none. Raises OverBudget, PassPreempted."""
+    lines: list[str] = []
+    for number, (question, answer) in enumerate(answered, 1):
+        lines.append(f"question {number}: {one_line(question.phrasings[0])}")
+        lines += [f"  phrasing {at}: {one_line(text)}" for at, text in enumerate(question.phrasings[1:], 1)]
+        lines.append(f"  answer: {one_line(redact(answer))[:_SHOWN_CHARACTERS]}")
+    try:
+        verdicts = await ask(
+            build_file_prompt("expected_questions", "\n".join(lines), today=today), QuestionVerdicts,
+            most_tokens=200 + _TOKENS_EACH * len(answered),
+        )  # fmt: skip
+    except ModelAnswerError:
+        return {}
+    return {verdict.number - 1: verdict for verdict in verdicts.questions}
+
+
+def keep_question(question: ExpectedQuestion, verdict: QuestionVerdict | None) -> KeptQuestion | None:
+    """Return what to keep of a question; none if its answer does not answer it.
+
+    Without a verdict that is the first phrasing, for its own conversation unless it has an identifier.
+    """
+    first = question.phrasings[0]
+    if verdict is None:
+        return KeptQuestion(question=replace(question, phrasings=[first]), stands_alone=has_identifier(first))
+    if not verdict.answered:
+        return None
+    same = [text for at, text in enumerate(question.phrasings[1:], 1) if at in verdict.same]
+    kept_question = replace(question, phrasings=[first, *same][:_MAX_PHRASINGS])
+    return KeptQuestion(question=kept_question, stands_alone=verdict.stands_alone)

@@ -11,9 +11,9 @@ from typing import Final
 
 from pydantic import BaseModel, Field
 
-from circadia.answers.cleanup import drop_ready_answers
-from circadia.answers.conditional_write import write_if_unchanged
+from circadia.answers.cleanup import drop_ready_answers, write_if_unchanged
 from circadia.answers.question_drafts import AnticipatedAnswer
+from circadia.characters import visible_text
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.memory.redaction import redact
 from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerUse, DropReason, MatchKind
@@ -23,9 +23,8 @@ from circadia.sleeptime.answers.answer_run import AnswerRun, is_usable_answer
 from circadia.sleeptime.budget.model_calls import OverBudget
 from circadia.sleeptime.proposals.prompts import build_file_prompt
 from circadia.stores.base import Tx
-from circadia.visibility import visible_text
 
-MOST: Final = 5
+MAX_SAMPLES: Final = 5
 """Uses sampled by one pass."""
 CANDIDATE_USES: Final = 200
 """Newest uses to sample from."""
@@ -55,54 +54,54 @@ def choose_samples(
     newest: dict[str, AnswerUse] = {}
     for use in sorted(sampled, key=lambda use: (use.at, use.id), reverse=True):
         newest.setdefault(use.answer_id, use)
-    return list(newest.values())[:MOST]
+    return list(newest.values())[:MAX_SAMPLES]
 
 
 class AnswerSampler:
-    def __init__(self, bench: AnswerRun) -> None:
-        self._bench = bench
+    def __init__(self, run: AnswerRun) -> None:
+        self._run = run
         self._silent = False
         self.done = 0
 
     async def judge(self) -> None:
         """Sample some uses; `done` counts those that got a verdict. Raises OverBudget, PassPreempted."""
-        bench = self._bench
-        async with bench.ground.store.begin_read() as tx:
-            scopes = {recent_scope.scope for recent_scope in await tx.answers.find_recent_scopes(bench.bank.id)}
-            waiting = await tx.answers.find_uses(bench.bank.id, judged=False, limit=CANDIDATE_USES)
-            settings = bench.readying.settings
-            judged = await tx.answers.find_uses(bench.bank.id, judged=True, limit=settings.least_samples)
+        run = self._run
+        async with run.context.store.begin_read() as tx:
+            scopes = {recent_scope.scope for recent_scope in await tx.answer_frames.find_recent_scopes(run.bank.id)}
+            waiting = await tx.answer_uses.find_uses(run.bank.id, judged=False, limit=CANDIDATE_USES)
+            settings = run.answer_services.settings
+            judged = await tx.answer_uses.find_uses(run.bank.id, judged=True, limit=settings.least_samples)
             live: list[AnswerUse] = []
             for use in waiting:
-                await bench.ground.go_on()
+                await run.context.yield_to_calls()
                 if use.scope in scopes and await self._fetch_valid_answer(tx, use) is not None:
                     live.append(use)
         for use in choose_samples(live, judged, settings):
-            await bench.ground.go_on()
+            await run.context.yield_to_calls()
             self.done += await self._judge_use(use)
             if self._silent:
                 break
 
     async def _fetch_answer(self, tx: Tx, use: AnswerUse) -> Answer | None:
-        answer = await tx.answers.get(self._bench.bank.id, use.answer_id)
+        answer = await tx.answers.get(self._run.bank.id, use.answer_id)
         return answer if answer is not None and not answer.dropped and use.phrasing in answer.phrasings else None
 
     async def _fetch_valid_answer(self, tx: Tx, use: AnswerUse) -> Answer | None:
         """Return the answer of a use if it is still valid: after a change it says nothing about the use."""
-        bank, answer = await tx.banks.get(self._bench.bank.id), await self._fetch_answer(tx, use)
+        bank, answer = await tx.banks.get(self._run.bank.id), await self._fetch_answer(tx, use)
         if bank is None or answer is None:
             return None
-        return None if (await self._bench.readying.validator.validity(tx, bank, answer)).why_not else answer
+        return None if (await self._run.answer_services.validator.validity(tx, bank, answer)).why_not else answer
 
     async def _judge_use(self, use: AnswerUse) -> bool:
         """Answer one use's question afresh and compare; return whether it got a verdict.
 
         A use without a verdict is not sampled again: it would cost again, and keep others from being sampled.
         """
-        bench, right = self._bench, None
-        async with bench.ground.store.begin_read() as tx:
+        run, right = self._run, None
+        async with run.context.store.begin_read() as tx:
             answer = await self._fetch_valid_answer(tx, use)
-            frame = await tx.answers.get_frame(bench.bank.id, use.scope)
+            frame = await tx.answer_frames.get_frame(run.bank.id, use.scope)
         if answer is None or frame is None:
             return False
         try:
@@ -116,12 +115,12 @@ class AnswerSampler:
 
     async def _is_right(self, use: AnswerUse, frame: AnswerFrame, answer: Answer) -> bool | None:
         """Return whether the question gets this answer, or none. Raises OverBudget, PassPreempted, ModelAnswerError."""
-        bench = self._bench
-        draft = await bench.readying.ahead.draft_question(bench.bank, frame, use.question, known=(answer.text,))
+        run = self._run
+        draft = await run.answer_services.drafter.draft_question(run.bank, frame, use.question, known=(answer.text,))
         if draft is None:
             return None
-        anew = replace(draft.prompt, rules=f"{draft.prompt.rules}\nafresh for {use.id}")
-        fresh = await bench.ask(anew, AnticipatedAnswer, most_tokens=draft.most_tokens, mind=draft.mind)
+        prompt = replace(draft.prompt, rules=f"{draft.prompt.rules}\nafresh for {use.id}")
+        fresh = await run.ask(prompt, AnticipatedAnswer, most_tokens=draft.most_tokens, model=draft.model)
         if not is_usable_answer(fresh):
             return None
         if _plain(fresh.text) == _plain(answer.text):
@@ -130,18 +129,20 @@ class AnswerSampler:
             return None
         texts = {"Question": use.question, "First answer": answer.text, "Second answer": fresh.text}
         data = "\n\n".join(f"## {head}\n{_quote_lines(text)}" for head, text in texts.items())
-        alike = await bench.ask(build_file_prompt("compare", data), SameAnswerVerdict, most_tokens=100)
+        alike = await run.ask(
+            build_file_prompt("compare", data, today=run.sleep_pass.created_at), SameAnswerVerdict, most_tokens=100
+        )
         return alike.same if alike.answered else None
 
     async def _write_verdict(self, use: AnswerUse, right: bool | None) -> bool:
         """Save the verdict; if it is wrong, remove the phrasing if only that was wrong, else the answer."""
-        now = self._bench.readying.clock.now()
+        now = self._run.answer_services.clock.now()
 
         async def write(tx: Tx, bank: Bank, answer: Answer) -> bool:
-            await tx.answers.save_judgment(bank.id, use.id, right=right, at=now)
+            await tx.answer_uses.save_judgment(bank.id, use.id, right=right, at=now)
             if right is None:
                 return True
-            await tx.answers.add_counts(
+            await tx.answer_uses.add_counts(
                 [AnswerDay(bank_id=bank.id, day=now.date(), right=int(right), wrong=int(not right))]
             )
             if not right and use.way == MatchKind.EXACT and use.phrasing != answer.phrasings[0]:
@@ -151,7 +152,7 @@ class AnswerSampler:
                 await drop_ready_answers(tx, bank.id, [answer.id], DropReason.WRONG, now)
             return True
 
-        store, bank_id, validator = self._bench.ground.store, self._bench.bank.id, self._bench.readying.validator
+        store, bank_id, validator = self._run.context.store, self._run.bank.id, self._run.answer_services.validator
         return await write_if_unchanged(store, bank_id, validator, lambda tx, _: self._fetch_answer(tx, use), write)
 
 

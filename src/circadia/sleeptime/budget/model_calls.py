@@ -64,6 +64,8 @@ class Scope(StrEnum):
 
 
 class Unit(StrEnum):
+    """What a limit counts: a field of `SleepCost`."""
+
     CALLS = "calls"
     TOKENS = "tokens"
     NANOUSD = "nanousd"
@@ -121,28 +123,28 @@ class PassModelClient:
         clock: Clock,
         ids: IdSource,
         store: Store,
-        mind: ChatModel,
+        model: ChatModel,
         run: Pass,
         limits: Sequence[Limit],
         *,
         others: Mapping[str, ChatModel] | None = None,
         stop: asyncio.Event | None = None,
-        flying: PendingQuestions | None = None,
+        open_questions: PendingQuestions | None = None,
         traces: Traces | None = None,
         alone: bool = False,
         bank: str = "",
     ) -> None:
         """`bank` is the bank's name, for the ledger. `others` are models of single operations.
 
-        `flying` holds unanswered questions of all passes; `alone` means that no other process asks any.
+        `open_questions` holds unanswered questions of all passes; `alone` means that no other process asks any.
         """
         self._alone = alone
         self._bank = bank
-        self._flying: PendingQuestions = {} if flying is None else flying
+        self._open_questions: PendingQuestions = {} if open_questions is None else open_questions
         self._clock = clock
         self._ids = ids
         self._store = store
-        self._mind = mind
+        self._model = model
         self._run = run
         self._limits = limits
         self._others = others or {}
@@ -151,16 +153,16 @@ class PassModelClient:
         self._traces = traces or Traces()
 
     async def ask(
-        self, operation: str, prompt: Prompt, output: type[T], *, most_tokens: int, mind: ChatModel | None = None
+        self, operation: str, prompt: Prompt, output: type[T], *, most_tokens: int, model: ChatModel | None = None
     ) -> T:
-        """Return the model's answer, or the one that was already paid for; `mind` overrides the operation's model.
+        """Return the model's answer, or the one that was already paid for; `model` overrides the operation's model.
 
         Raises ModelAnswerError, OverBudget (it was not asked), StorageUnavailable (ask again).
         """
-        mind = mind or self._others.get(operation, self._mind)
-        key = _key(mind, operation, prompt, output, most_tokens)
+        model = model or self._others.get(operation, self._model)
+        key = _key(model, operation, prompt, output, most_tokens)
         place = (self._run.bank_id, key)
-        if place not in self._flying:  # else this pass asked before it was preempted
+        if place not in self._open_questions:  # else this pass asked before it was preempted
             previous, died = await self._find_previous_answer(place)
             if previous is not None and previous.answer is not None:
                 try:
@@ -171,11 +173,11 @@ class PassModelClient:
                 raise ModelAnswerError(await self._record_quarantine(operation, key))
             if self._stop.is_set():
                 raise PassPreempted
-        if place not in self._flying:
-            task = asyncio.create_task(self._ask_with_retries(mind, operation, prompt, output, key, most_tokens))
-            self._flying[place] = task
+        if place not in self._open_questions:
+            task = asyncio.create_task(self._ask_with_retries(model, operation, prompt, output, key, most_tokens))
+            self._open_questions[place] = task
             task.add_done_callback(lambda landed: self._forget_finished(place, landed))
-        running_call = cast("asyncio.Task[T]", self._flying[place])
+        running_call = cast("asyncio.Task[T]", self._open_questions[place])
         stopped = asyncio.create_task(self._stop.wait())
         try:
             await asyncio.wait((running_call, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -214,16 +216,16 @@ class PassModelClient:
         return cause
 
     def _forget_finished(self, place: tuple[BankId, str], asked: asyncio.Task[T]) -> None:
-        del self._flying[place]
+        del self._open_questions[place]
         if not asked.cancelled():
             asked.exception()  # retrieved: the caller may be gone, and the ledger holds the error
 
     async def _ask_with_retries(
-        self, mind: ChatModel, operation: str, prompt: Prompt, output: type[T], key: str, most_tokens: int
+        self, model: ChatModel, operation: str, prompt: Prompt, output: type[T], key: str, most_tokens: int
     ) -> T:
         for tried in range(1, TRIES + 1):
             try:
-                return await self._ask_once(mind, operation, prompt, output, key, most_tokens)
+                return await self._ask_once(model, operation, prompt, output, key, most_tokens)
             except ModelAnswerError as error:
                 pause = error.retry_after_seconds or PAUSE_SECONDS * 2 ** (tried - 1)
                 if not error.passing or tried == TRIES or pause > LONGEST_PAUSE_SECONDS or self._stop.is_set():
@@ -234,26 +236,26 @@ class PassModelClient:
         raise AssertionError("the last try returns or raises")
 
     async def _ask_once(
-        self, mind: ChatModel, operation: str, prompt: Prompt, output: type[T], key: str, most_tokens: int
+        self, model: ChatModel, operation: str, prompt: Prompt, output: type[T], key: str, most_tokens: int
     ) -> T:
         read = -(-(prompt.bytes + len(answer_schema_json(output)) + WRAPPING_BYTES) // BYTES_A_TOKEN)
-        line, call = await self._reserve(mind, operation, read, key, most_tokens)
+        line, call = await self._reserve(model, operation, read, key, most_tokens)
         began = self._clock.monotonic()
         span = self._traces.start_sleep_call_span(line, operation)
         beating = asyncio.create_task(self._renew_lease(call.id))
         try:
-            answer, used = await mind.ask(prompt, output, most_tokens=most_tokens)
+            answer, used = await model.ask(prompt, output, most_tokens=most_tokens)
         except ModelAnswerError as error:
-            settled = self._settle_line(mind, line, error.used, began, CallStatus.FAILED, span)
+            settled = self._settle_line(model, line, error.used, began, CallStatus.FAILED, span)
             await self._write_until_stored(settled, replace(call, error=error.cause))
             raise
         except BaseException:
-            settled = self._settle_line(mind, line, None, began, CallStatus.FAILED, span)
+            settled = self._settle_line(model, line, None, began, CallStatus.FAILED, span)
             await self._write(settled, replace(call, error="dropped"))
             raise
         finally:
             beating.cancel()
-        settled = self._settle_line(mind, line, used, began, CallStatus.DONE, span)
+        settled = self._settle_line(model, line, used, began, CallStatus.DONE, span)
         await self._write_until_stored(settled, replace(call, answer=answer.model_dump_json()))
         return answer
 
@@ -265,29 +267,30 @@ class PassModelClient:
                     await tx.sleep_calls.renew_lease(call_id, self._clock.now() + timedelta(seconds=LEASE_SECONDS))
 
     async def _reserve(
-        self, mind: ChatModel, operation: str, read: int, key: str, most_tokens: int
+        self, model: ChatModel, operation: str, read: int, key: str, most_tokens: int
     ) -> tuple[Call, SleepCall]:
         """Write the ledger line with the highest possible cost, unless a limit forbids it."""
         now = self._clock.now()
         call_id = CallId(self._ids.new("call"))
         line = Call(
             id=call_id, at=now, agent_id=AgentId(""), session="", agent=self._bank, tier="sleep",
-            upstream=mind.upstream, endpoint=ENDPOINT, model=mind.name, status=CallStatus.RESERVED,
+            upstream=model.upstream, endpoint=ENDPOINT, model=model.name, status=CallStatus.RESERVED,
             reserved_tokens=read + most_tokens,
-            reserved_nanousd=mind.worst_price(read, most_tokens) or 0,
+            reserved_nanousd=model.worst_price(read, most_tokens) or 0,
         )  # fmt: skip
         call = SleepCall(
             id=call_id, pass_id=self._run.id, bank_id=self._run.bank_id, operation=operation, key=key, at=now,
             lease_until=now + timedelta(seconds=LEASE_SECONDS),
         )  # fmt: skip
+        needs = {
+            Unit.CALLS: 1, Unit.TOKENS: line.reserved_tokens, Unit.NANOUSD: line.reserved_nanousd, Unit.SECONDS: 0.0,
+        }  # fmt: skip
         async with self._store.begin_write() as tx:
             for limit in self._limits:
                 if limit.operation not in (None, operation):
                     continue
-                spent, needed = (
-                    _spent_in_unit(limit.unit, await self._fetch_spending(tx, limit, operation, now)),
-                    _needed_in_unit(limit.unit, line),
-                )
+                spent: float = getattr(await self._fetch_spending(tx, limit, operation, now), limit.unit)
+                needed = needs[limit.unit]
                 if spent + needed > limit.most or (limit.unit is Unit.SECONDS and spent >= limit.most):
                     raise OverBudget(limit, alone=needed > limit.most)
             await tx.calls.add([line])
@@ -303,7 +306,7 @@ class PassModelClient:
         )
 
     def _settle_line(
-        self, mind: ChatModel, line: Call, used: Usage | None, began: float, status: CallStatus, span: Span
+        self, model: ChatModel, line: Call, used: Usage | None, began: float, status: CallStatus, span: Span
     ) -> Call:
         """Return the ledger line with its cost. An unknown charge counts as what was reserved."""
         settled = replace(line, status=status, total_seconds=self._clock.monotonic() - began)
@@ -311,7 +314,7 @@ class PassModelClient:
             settled = replace(
                 settled, input_tokens=used.input_tokens, output_tokens=used.output_tokens,
                 cached_tokens=used.cached_tokens, reasoning_tokens=used.reasoning_tokens,
-                cost_nanousd=mind.price(used),
+                cost_nanousd=model.price(used),
             )  # fmt: skip
         end_call_span(span, settled)
         return settled
@@ -333,23 +336,8 @@ class PassModelClient:
             await tx.calls.add([settled])
 
 
-def _key(mind: ChatModel, operation: str, prompt: Prompt, output: type[BaseModel], most_tokens: int) -> str:
+def _key(model: ChatModel, operation: str, prompt: Prompt, output: type[BaseModel], most_tokens: int) -> str:
     digest = hashlib.sha256(answer_schema_json(output))
-    for part in (mind.upstream, mind.name, operation, prompt.rules, prompt.data, str(most_tokens)):
+    for part in (model.upstream, model.name, operation, prompt.rules, prompt.data, str(most_tokens)):
         digest.update(b"\0" + part.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
-
-
-def _spent_in_unit(unit: Unit, spent: SleepCost) -> float:
-    return {
-        Unit.CALLS: spent.calls,
-        Unit.TOKENS: spent.tokens,
-        Unit.NANOUSD: spent.nanousd,
-        Unit.SECONDS: spent.seconds,
-    }[unit]
-
-
-def _needed_in_unit(unit: Unit, line: Call) -> float:
-    return {Unit.CALLS: 1, Unit.TOKENS: line.reserved_tokens, Unit.NANOUSD: line.reserved_nanousd, Unit.SECONDS: 0.0}[
-        unit
-    ]

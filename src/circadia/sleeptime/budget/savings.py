@@ -1,4 +1,6 @@
-"""Computes in the background what passes have saved calls (SLEEP-42), and marks the rows that calls were given.
+"""What the operations of passes cost, and what they have saved calls, computed in the background (SLEEP-42).
+
+Rows that calls were given are marked as used.
 
 What is saved. A note in an answer (what the gateway puts into a call, or returns to an agent by `recall`, a search or a
 context) replaces its evidence: without it, the model would have read those episodes. The saving is their tokens, as a
@@ -15,7 +17,7 @@ Money is the price of the tokens as input of the call's model by the price list,
 line through the times to first byte of the agent's last streamed calls; 0 if there are too few, or they show none.
 
 `dedupe` and `collect` have no saving: nobody knows what a context would have carried of the rows that they removed from
-searches. They ask no model, so they cost nothing and cannot be paused.
+searches. They ask no model, so they cost nothing.
 """
 
 import logging
@@ -32,23 +34,25 @@ from circadia.llm.prices import PriceList
 from circadia.llm.usage import Usage
 from circadia.memory.context import beginning, estimate_tokens, excerpt_tokens
 from circadia.memory.uses import BankUse, UseMarks, UseQueue
-from circadia.records.benefit import Benefit
 from circadia.records.block import Block
 from circadia.records.call import Call, CallStatus
 from circadia.records.episode import Episode
-from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import Layer
+from circadia.records.index_entry import Excerpt, Layer
 from circadia.records.note import Note, NoteKind
+from circadia.records.sleep_call import Benefit, SleepCost
 from circadia.stores.base import Store, Tx
 
-_logger = logging.getLogger(__name__)
-
+WINDOW: Final = timedelta(days=14)
+"""Time that is told."""
+VERIFY: Final = "verify"
+"""What verdicts on notes and blocks are charged to: not an operation."""
+_NOTHING: Final = SleepCost(calls=0, tokens=0, nanousd=0, seconds=0.0)
 EVERY_SECONDS: Final = 5.0
 AT_ONCE: Final = 100
 """Uses processed with one look at the database; episodes are read 500 at a time."""
 LINES: Final = 100
 """Last calls of an agent to fit the seconds of a token from."""
-FEWEST: Final = 10
+MIN_STREAMED_CALLS: Final = 10
 """Fewest streamed calls for that fit."""
 FRESH: Final = timedelta(minutes=10)
 """How long the rates of an agent are cached."""
@@ -63,6 +67,46 @@ _KINDS: Final[Mapping[NoteKind, str]] = {
 """Operation of a note that records none."""
 _BLOCKS: Final = "rethink"
 """Operation of a block that records none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Balance:
+    """An operation's use to a bank and its cost in the window."""
+
+    operation: str
+    uses: int
+    """How often a call got something that it made."""
+    saved_tokens: int
+    """Input tokens that hot calls did not read."""
+    saved_seconds: float
+    """Time that they saved, where it is known."""
+    saved_nanousd: int
+    """The price of those tokens, where it is known."""
+    spent: SleepCost
+    """Its model calls, failed ones included."""
+
+
+def compute_balances(gains: Sequence[Benefit], costs: Mapping[str, SleepCost]) -> Sequence[Balance]:
+    """Return the balance of each operation with a cost or a use, by name."""
+    names = sorted({gain.operation for gain in gains} | costs.keys())
+    return [
+        _compute_balance(name, [gain for gain in gains if gain.operation == name], costs.get(name, _NOTHING))
+        for name in names
+    ]
+
+
+def _compute_balance(name: str, gains: Sequence[Benefit], spent: SleepCost) -> Balance:
+    return Balance(
+        operation=name,
+        uses=sum(gain.uses for gain in gains),
+        saved_tokens=sum(gain.saved_tokens for gain in gains),
+        saved_seconds=sum(gain.saved_seconds for gain in gains),
+        saved_nanousd=sum(gain.saved_nanousd for gain in gains),
+        spent=spent,
+    )
+
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,14 +160,14 @@ class _OperationSum:
     nanousd: float = 0.0
     unpriced: int = 0
 
-    def add(self, spared: int, pace: _TokenRates) -> None:
+    def add(self, spared: int, rates: _TokenRates) -> None:
         self.uses += 1
         self.tokens += spared
-        self.seconds += spared * pace.seconds_a_token
-        if pace.nanousd_a_token is None:
+        self.seconds += spared * rates.seconds_a_token
+        if rates.nanousd_a_token is None:
             self.unpriced += spared
         else:
-            self.nanousd += spared * pace.nanousd_a_token
+            self.nanousd += spared * rates.nanousd_a_token
 
 
 @dataclass(kw_only=True, slots=True)
@@ -142,7 +186,7 @@ class Savings:
         self._uses = uses
         self._prices = prices
         self._marks = UseMarks()
-        self._paces: dict[tuple[AgentId, str | None, str | None], _TokenRates] = {}
+        self._rates: dict[tuple[AgentId, str | None, str | None], _TokenRates] = {}
 
     async def run(self) -> None:
         """Work until cancelled, and then once more."""
@@ -163,10 +207,10 @@ class Savings:
 
     async def _work_bank(self, bank_id: BankId, uses: Sequence[BankUse]) -> None:
         """Process the uses of one bank; a failure must not lose those of other banks."""
-        known = _BankCache()
+        cache = _BankCache()
         for at in range(0, len(uses), AT_ONCE):
             try:
-                await self._work_batch(bank_id, uses[at : at + AT_ONCE], known)
+                await self._work_batch(bank_id, uses[at : at + AT_ONCE], cache)
             except StorageUnavailable as error:
                 _logger.warning("the savings of memory are counted later: %s", error)
                 for use in uses[at:]:
@@ -175,17 +219,17 @@ class Savings:
             except Exception:  # counts may be too low; calls must not feel it
                 _logger.exception("the savings of memory could not be counted")
 
-    async def _work_batch(self, bank_id: BankId, uses: Sequence[BankUse], known: _BankCache) -> None:
+    async def _work_batch(self, bank_id: BankId, uses: Sequence[BankUse], cache: _BankCache) -> None:
         now = self._clock.now()
         sums: dict[str, _OperationSum] = {}
         async with self._store.begin_read() as tx:
-            await _load_sources(tx, bank_id, uses, known)
+            await _load_sources(tx, bank_id, uses, cache)
             for use in uses:
-                pace = await self._fetch_rates(tx, use, now)
+                rates = await self._fetch_rates(tx, use, now)
                 for operation, spared in compute_savings(
-                    _sources_of_use(use, known), known.rows, frozenset(use.episodes), frozenset(use.known)
+                    _sources_of_use(use, cache), cache.rows, frozenset(use.episodes), frozenset(use.known)
                 ):
-                    sums.setdefault(operation, _OperationSum()).add(spared, pace)
+                    sums.setdefault(operation, _OperationSum()).add(spared, rates)
         gains = [
             Benefit(
                 bank_id=bank_id, operation=name, day=now.date(), uses=total.uses, saved_tokens=total.tokens,
@@ -205,20 +249,20 @@ class Savings:
     async def _fetch_rates(self, tx: Tx, use: BankUse, now: datetime) -> _TokenRates:
         """Return the price and the time of a token for the model that got the answer."""
         key = (use.agent, use.upstream, use.model)
-        known = self._paces.get(key)
-        if known is None or known.until <= now:
+        rates = self._rates.get(key)
+        if rates is None or rates.until <= now:
             lines = [call for call in await tx.calls.find_latest(use.agent, LINES) if _is_answered_call(call)]
             last = lines[0] if lines else None
             upstream, model = use.upstream, use.model
             if model is None and last is not None:
                 upstream, model = last.upstream, last.model
-            if len(self._paces) >= AGENTS:
-                self._paces.clear()
-            known = self._paces[key] = _TokenRates(
+            if len(self._rates) >= AGENTS:
+                self._rates.clear()
+            rates = self._rates[key] = _TokenRates(
                 seconds_a_token=fit_seconds_per_token(lines, upstream, model),
                 nanousd_a_token=self._token_price(upstream, model, now), until=now + FRESH,
             )  # fmt: skip
-        return known
+        return rates
 
     def _token_price(self, upstream: str | None, model: str | None, now: datetime) -> float | None:
         """Return the price of an input token in billionths of a US dollar; none if it is unknown."""
@@ -244,7 +288,7 @@ def fit_seconds_per_token(lines: Sequence[Call], upstream: str | None, model: st
         if call.streamed and call.upstream == upstream and model is not None and call.model.startswith(model)
         and call.input_tokens is not None and call.first_token_seconds is not None
     ]  # fmt: skip
-    if len(points) < FEWEST:
+    if len(points) < MIN_STREAMED_CALLS:
         return 0.0
     try:
         return max(0.0, linear_regression(*zip(*points, strict=True)).slope)
@@ -252,29 +296,29 @@ def fit_seconds_per_token(lines: Sequence[Call], upstream: str | None, model: st
         return 0.0
 
 
-async def _load_sources(tx: Tx, bank_id: BankId, uses: Sequence[BankUse], known: _BankCache) -> None:
+async def _load_sources(tx: Tx, bank_id: BankId, uses: Sequence[BankUse], cache: _BankCache) -> None:
     """Load what the answers rest on, unless it is cached; forgotten rows save nothing."""
-    numbers = {number for use in uses for number in use.notes}.difference(known.notes)
+    numbers = {number for use in uses for number in use.notes}.difference(cache.notes)
     notes = await tx.notes.get_by_numbers(bank_id, numbers)
     for number in numbers:
         note = notes.get(number)
-        known.notes[number] = None if note is None else _source_of_note(note)
+        cache.notes[number] = None if note is None else _source_of_note(note)
     for block in (block for use in uses for block in use.blocks):
-        if (block.label, block.version) not in known.blocks:
-            known.blocks[block.label, block.version] = _source_of_block(block)
-    sources = (*known.notes.values(), *known.blocks.values())
+        if (block.label, block.version) not in cache.blocks:
+            cache.blocks[block.label, block.version] = _source_of_block(block)
+    sources = (*cache.notes.values(), *cache.blocks.values())
     missing_ids = list(
-        {key for source in sources if source is not None for key in source.evidence}.difference(known.rows)
+        {key for source in sources if source is not None for key in source.evidence}.difference(cache.rows)
     )
     for at in range(0, len(missing_ids), 5 * AT_ONCE):
         episodes = await tx.episodes.get_by_ids(bank_id, missing_ids[at : at + 5 * AT_ONCE])
-        known.rows.update({key: _episode_weight(row) for key, row in episodes.items()})
+        cache.rows.update({key: _episode_weight(row) for key, row in episodes.items()})
 
 
-def _sources_of_use(use: BankUse, known: _BankCache) -> Sequence[Source]:
-    notes = [source for number in use.notes if (source := known.notes.get(number)) is not None]
+def _sources_of_use(use: BankUse, cache: _BankCache) -> Sequence[Source]:
+    notes = [source for number in use.notes if (source := cache.notes.get(number)) is not None]
     keys = dict.fromkeys((block.label, block.version) for block in use.blocks)
-    return [*notes, *(known.blocks[key] for key in keys)]
+    return [*notes, *(cache.blocks[key] for key in keys)]
 
 
 def _source_of_note(note: Note) -> Source | None:

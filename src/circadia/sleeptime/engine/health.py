@@ -14,10 +14,9 @@ from typing import Final
 
 from circadia.clock import Clock
 from circadia.ids import BankId
-from circadia.jobs.guarded_step import run_guarded
+from circadia.jobs.loops import run_guarded
 from circadia.records.bank import Bank
-from circadia.records.event import EventType
-from circadia.records.event_data import SleepTimeAlert, SleepTimeOverAlert
+from circadia.records.event import EventType, SleepTimeAlert, SleepTimeOverAlert
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.stores.base import Store, Tx
 from circadia.stores.locks import ALERTS_KEY, bank_key
@@ -38,8 +37,6 @@ _MAX_BANKS: Final = 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SleepHealthSample:
-    """The last measurement."""
-
     banks: int = 0
     """Banks with a backlog or leftovers."""
     episodes: int = 0
@@ -71,10 +68,10 @@ class _BankHealth:
 
 
 class SleepHealth:
-    def __init__(self, clock: Clock, store: Store, tier: SleeptimeService) -> None:
+    def __init__(self, clock: Clock, store: Store, sleeptime: SleeptimeService) -> None:
         self._clock = clock
         self._store = store
-        self._tier = tier
+        self._sleeptime = sleeptime
         self.seen = SleepHealthSample()
 
     async def run(self) -> None:
@@ -92,8 +89,8 @@ class SleepHealth:
             async with self._store.begin_write() as tx:
                 await self._write_alerts(tx, changed)
 
-    def _may_alert(self, told_at: datetime | None) -> bool:
-        return told_at is None or abs(self._clock.now() - told_at) >= MIN_ALERT_AGE
+    def _may_alert(self, alerted_at: datetime | None) -> bool:
+        return alerted_at is None or abs(self._clock.now() - alerted_at) >= MIN_ALERT_AGE
 
     async def _write_alerts(self, tx: Tx, banks: Sequence[BankId]) -> None:
         """Record what has changed for these banks, unless another server was first."""
@@ -116,17 +113,17 @@ class SleepHealth:
             *([SleepTimeOverAlert(cause=OVER, banks=over[:_MAX_BANKS], red=red)] if over else []),
         ]
         for alert in alerts:
-            await self._tier.events.record(tx, EventType.ALERT, alert)
+            await self._sleeptime.events.record(tx, EventType.ALERT, alert)
 
     async def _measure_bank(self, tx: Tx, bank: Bank) -> _BankHealth:
-        policy, state = self._tier.policy(bank), await tx.sleep_states.get(bank.id)
+        policy, state = self._sleeptime.policy(bank), await tx.sleep_states.get(bank.id)
         backlog = await tx.sleep_states.fetch_backlog(bank.id, state.cursor)
-        oldest, hours = backlog.oldest_at, await self._tier.load_hours(tx, bank)
+        oldest, hours = backlog.oldest_at, await self._sleeptime.load_hours(tx, bank)
         lag = 0.0 if oldest is None else max(0.0, (self._clock.now() - oldest).total_seconds())
         return _BankHealth(
             episodes=backlog.episodes,
             failures=state.failures,
-            why=self._tier.describe_problem(bank, state, backlog, hours),
+            why=self._sleeptime.describe_problem(bank, state, backlog, hours),
             lag_seconds=lag if policy.enabled and state.paused_by is None else 0.0,
         )
 

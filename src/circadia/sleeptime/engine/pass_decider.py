@@ -15,10 +15,9 @@ from typing import Final, cast
 from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.ids import AgentId, BankId
-from circadia.jobs.due_watch import DueWatch
-from circadia.jobs.guarded_step import run_guarded
+from circadia.jobs.loops import DueWatch, run_guarded
 from circadia.memory.banks import USER
-from circadia.records.due_check import AgentsCheck, DueBanks, DueCheck
+from circadia.records.due_work import AgentsCheck, DueBanks, DueCheck
 from circadia.records.pulse import PULSE_MOVES, PulseStatus
 from circadia.records.sleep_pass import PassBlocker
 from circadia.settings.sleeptime import SleeptimeSettings
@@ -47,12 +46,12 @@ class PassDecider:
     """One process at a time decides; `leads` tells whether it is this one."""
 
     def __init__(
-        self, clock: Clock, store: Store, signals: Signals, tier: SleeptimeService, leads: Callable[[], bool],
+        self, clock: Clock, store: Store, signals: Signals, sleeptime: SleeptimeService, leads: Callable[[], bool],
         due: DueWatch,
     ) -> None:  # fmt: skip
         self._clock = clock
         self._store = store
-        self._tier = tier
+        self._sleeptime = sleeptime
         self._leads = leads
         self._due = due
         self._replying: dict[BankBinding, BankId] = {}
@@ -81,8 +80,8 @@ class PassDecider:
         """Record the share if this process decides on passes, wherever the call was made."""
         bound = key, str(data["user"]) if USER in key else None
         filled = cast("float", data["filled"])
-        if self._leads() and filled > self._tier.filled.get(bound, 0.0):
-            self._tier.filled[bound] = filled
+        if self._leads() and filled > self._sleeptime.filled.get(bound, 0.0):
+            self._sleeptime.filled[bound] = filled
             self._filled.add(bound)
 
     def _on_pulse_event(self, _: str, data: Mapping[str, object]) -> None:
@@ -144,7 +143,7 @@ class PassDecider:
         self._latest = self._clock.now() if is_set_back else max(self._latest, self._clock.now())
         if self._knows_settings and not is_set_back:
             return
-        digest = compute_digest(self._tier.settings)
+        digest = compute_digest(self._sleeptime.settings)
         async with self._store.begin_read() as tx:
             if not is_set_back and await tx.cursors.get(SETTINGS_CURSOR) == digest:
                 self._knows_settings = True
@@ -155,7 +154,7 @@ class PassDecider:
             ]
             after = ""
             while page := await tx.banks.find_all(after=after, limit=EXPANDED):
-                ids += [bank.id for bank in page if self._tier.policy(bank).schedules]
+                ids += [bank.id for bank in page if self._sleeptime.policy(bank).schedules]
                 after = page[-1].name
         for begin in range(0, len(ids), EXPANDED):
             async with self._store.begin_write() as tx:
@@ -172,7 +171,7 @@ class PassDecider:
             name = None if agent is None else agent.policy.bank
             if name is not None:
                 binding = name, user if USER in name else None
-                self._tier.ended[binding] = end
+                self._sleeptime.ended[binding] = end
                 if USER in name and user is None:
                     await self._expand(AgentsCheck(number=0, bound_name=name, if_asleep=True))
                     self._has_more = True
@@ -208,20 +207,20 @@ class PassDecider:
             bank = await tx.banks.get(bank_id)
             if bank is None:
                 return DueCheck(bank_id=bank_id, at=None, has_backlog=False)
-            known, verdict = await self._tier.evaluate(tx, bank)
-        has_backlog = bool(known.backlog.episodes or known.state.leftovers or known.edited_at is not None)
+            status, verdict = await self._sleeptime.evaluate(tx, bank)
+        has_backlog = bool(status.backlog.episodes or status.state.leftovers or status.edited_at is not None)
         next_check = DueCheck(bank_id=bank_id, at=verdict.at, has_backlog=has_backlog)
         self._replying.pop(binding_of(bank), None)
         if verdict.trigger is not None:
-            self._tier.use_hints(bank)
+            self._sleeptime.use_hints(bank)
             with suppress(Conflict):
                 async with self._store.begin_write() as tx:
                     new = NewPass(trigger=verdict.trigger, by="circadia", full=verdict.full)
-                    await self._tier.request_pass(tx, bank, new)
+                    await self._sleeptime.request_pass(tx, bank, new)
             return replace(next_check, at=later)
         assert verdict.gate is not None
         is_new = bank.written_at is None and verdict.gate is PassBlocker.EMPTY
-        if not is_new and known.state.gate != verdict.gate.value:
+        if not is_new and status.state.gate != verdict.gate.value:
             async with self._store.begin_write() as tx:
                 await tx.sleep_states.record_gate(bank.id, verdict.gate.value, verdict.detail, self._clock.now())
         if verdict.gate is PassBlocker.REPLYING:

@@ -8,7 +8,7 @@ model's answers for the interrupted page in the ledger (`budget/model_calls.py`)
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -17,89 +17,112 @@ from opentelemetry.trace import Span
 from circadia.answers.question_drafts import AnswerServices
 from circadia.clock import Clock
 from circadia.errors import Conflict, StorageUnavailable
+from circadia.ids import IdSource
 from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
+from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.search.retrieval import Retrieval
 from circadia.records.bank import Bank
 from circadia.records.block import Block
-from circadia.records.change import FORGOTTEN, Change, ChangeState
+from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
 from circadia.records.episode import Episode
-from circadia.records.sleep_pass import Pass, PassStatus
-from circadia.records.sleep_state import Leftover
+from circadia.records.sleep_pass import Leftover, Pass
+from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.budget.model_calls import OverBudget, PassModelClient, PassPreempted
-from circadia.sleeptime.engine.bank_reader import CachedBankReader
-from circadia.sleeptime.engine.operation_threads import OperationThreads
+from circadia.sleeptime.engine.operation_threads import CachedBankReader, OperationThreads
+from circadia.sleeptime.engine.pass_outcome import PassOutcome, decide_outcome, describe_fault, describe_step
+from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.grounding.change_rules import Rule, source_ids_of, split_changes
 from circadia.sleeptime.operations.dedupe import is_repeat_demotion
-from circadia.sleeptime.proposals.notebook import Notebook
-from circadia.sleeptime.proposals.operation import ClosingOperation, Operation, PageContext, PassContext, Step, T
-from circadia.sleeptime.publish.claim_verifier import ClaimVerifier, mark_missing_verdict, refusal_reason
+from circadia.sleeptime.proposals.block_edits import fold_edits
+from circadia.sleeptime.proposals.operation import (
+    ClosingOperation,
+    Operation,
+    PageContext,
+    PassContext,
+    RefusedText,
+    Step,
+    T,
+)
+from circadia.sleeptime.publish.claim_verifier import (
+    MISSING,
+    VERDICT,
+    ClaimVerifier,
+    mark_missing_verdict,
+    refusal_reason,
+)
 from circadia.sleeptime.publish.effects import BY
-from circadia.sleeptime.publish.publisher import FULL, BankWatermark, PageProgress, Publisher
+from circadia.sleeptime.publish.publisher import FULL, BankWatermark, PageProgress
 from circadia.stores.base import Store
+from circadia.stores.signals.base import Signals
 from circadia.telemetry.traces import Traces, mark_failed
+from circadia.wake.admission.requests import WakeRequests
 
 _logger = logging.getLogger(__name__)
 
 PAGE: Final = 500
 """Episodes that are read and published together."""
-NOT_DONE: Final = ("refused", "staged", FULL)
-"""Counts of changes that did not take effect."""
-UPKEEP_COUNTS: Final = ("vectors", "answers", "answers_dropped", "answers_settled", "answers_judged")
-"""Counts of maintenance, which changes no memory."""
 PATIENCE: Final = 3
 """Passes that may fail in a row for the provider's fault; then an unanswered step is set aside, if others succeed."""
+
+
+Operations = Callable[[SleepPolicySettings, bool, Sequence[str]], Sequence[Operation]]
+"""Returns a pass's operations, by the bank's policy, whether there is a model, and the requested names (empty: all)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SleepParts:
+    store: Store
+    signals: Signals
+    ids: IdSource
+    sleeptime: SleeptimeService
+    operations: Operations
+    rules: Sequence[Rule] = ()
+    verify: ClaimVerifier | None = None
+    """Judges changes of banks whose policy asks for it."""
+    retrieval: Retrieval
+    words: BundledEmbedder | None = None
+    """Vectors by which notes are near in meaning; none for words alone."""
+    model: ChatModel | None = None
+    """The tier's model; none for passes that ask no model."""
+    models: Callable[[str], ChatModel] | None = None
+    """Returns another model of the tier's upstream by name, for operations that have their own."""
+    embed: Callable[[], Awaitable[None]] | None = None
+    """Makes missing vectors; none if searches use words alone."""
+    wakes: WakeRequests | None = None
+    """Wakes the sleep-time agents that banks name; none if agents are not woken."""
+    answer_services: AnswerServices | None = None
+    """Makes ready answers; none if they are off."""
+    traces: Traces = field(default_factory=Traces)
 
 
 class _ProviderUnavailable(Exception):
     """The provider is at fault: the pass ends, and its input waits."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PassOutcome:
-    run: Pass
-    status: PassStatus
-    detail: str
-
-
 class PassRunner:
-    """Runs one pass. `go_on` returns when the next step may begin, and raises PassPreempted if a call is waiting."""
+    """Runs one pass; `yield_to_calls` returns when a step may begin, and raises PassPreempted if a call is waiting."""
 
     def __init__(
         self,
         clock: Clock,
-        store: Store,
-        publisher: Publisher,
+        parts: SleepParts,
         operations: Sequence[Operation],
-        rules: Sequence[Rule],
         asking: PassModelClient | None,
-        go_on: Callable[[], Awaitable[None]],
-        retrieval: Retrieval | None = None,
-        embed: Callable[[], Awaitable[None]] | None = None,
-        traces: Traces | None = None,
-        readying: AnswerServices | None = None,
-        apart: OperationThreads | None = None,
-        notebook: Notebook | None = None,
+        yield_to_calls: Callable[[], Awaitable[None]],
+        *,
         verify: ClaimVerifier | None = None,
+        threads: OperationThreads | None = None,
     ) -> None:
-        """Without `retrieval`, operations see new episodes only; without `verify`, no model judges their changes.
-
-        `embed` makes missing vectors; without `readying` no answers are made. All passes share `notebook`.
-        """
+        """Without `verify`, no model judges what the operations propose."""
         self._clock = clock
-        self._store = store
-        self._publisher = publisher
+        self._parts = parts
+        self._store = parts.store
         self._operations = operations
-        self._rules = rules
         self._asking = asking
-        self._go_on = go_on
-        self._retrieval = retrieval
-        self._embed = embed
-        self._readying = readying
-        self._away = False
-        self._traces = traces or Traces()
-        self._apart = apart or OperationThreads()
-        self._notebook = notebook or Notebook()
+        self._yield_to_calls = yield_to_calls
         self._verify = verify
+        self._threads = threads or OperationThreads()
+        self._away = False
         self._failed: list[str] = []
         self._again = False
         self._patient = True
@@ -128,15 +151,15 @@ class PassRunner:
         except _ProviderUnavailable as error:
             self._failed.append(str(error))
             self._away = True
-        return self._decide_outcome(await self._close_operations(run, bank))
+        return decide_outcome(await self._close_operations(run, bank), self._failed)
 
     async def _close_operations(self, run: Pass, bank: Bank) -> Pass:
         """Bring derived rows up to date with what was published, and record the counts."""
-        if run.dry_run or self._retrieval is None:
+        if run.dry_run:
             return run
         context = PassContext(
-            store=self._store, now=self._clock.now(), go_on=self._go_on, embed=self._embed,
-            run=run, readying=self._readying,
+            store=self._store, yield_to_calls=self._yield_to_calls, embed=self._parts.embed,
+            run=run, answer_services=self._parts.answer_services,
         )  # fmt: skip
         silent = self._asking is None or self._away
         counts = dict(run.counts)
@@ -154,15 +177,17 @@ class PassRunner:
                     raise Conflict(f"pass {run.id!r} was taken over or has ended")
         return now
 
-    async def _close_operation(self, operation: ClosingOperation, bank: Bank, ground: PassContext) -> Mapping[str, int]:
+    async def _close_operation(
+        self, operation: ClosingOperation, bank: Bank, context: PassContext
+    ) -> Mapping[str, int]:
         """Close one operation; if it fails, what was published stays, and the others still close."""
         try:
-            return await operation.close(bank, ground)
+            return await operation.close(bank, context)
         except (PassPreempted, Conflict, StorageUnavailable):
             raise
         except Exception as error:  # the boundary of operations, which may be anybody's code
             _logger.exception("operation %r has failed at the end of a pass", operation.name)
-            self._failed.append(f"{operation.name}: {_describe_fault(operation.name, error)}")
+            self._failed.append(f"{operation.name}: {describe_fault(operation.name, error)}")
             return {}
 
     async def _retry_leftover(self, run: Pass, bank: Bank, leftover: Leftover) -> Pass:
@@ -190,40 +215,91 @@ class PassRunner:
         earlier = len(view.proposed)
         self._again = False
         left: list[Leftover] = []
+        done_steps: list[tuple[Operation, Step, Sequence[Change]]] = []
         for operation in self._operations:
             steps, again = await self._plan_steps(operation, view, replace_from)
             left += again
             for step in steps:
-                await self._go_on()
-                with self._traces.step_span(operation.name, len(step.episodes)) as span:
-                    changes, again = await self._run_step(operation, step, view, replace_from, span)
-                    span.set_attribute("circadia.step.changes", len(changes))
+                await self._yield_to_calls()
+                changes, again = await self._run_traced_step(operation, step, view, replace_from)
                 left += again
+                done_steps.append((operation, step, changes))
                 view = replace(view, proposed=(*view.proposed, *changes))
-        await self._go_on()
+        await self._yield_to_calls()
         if self._silent and not self._answered and replace_from is None:  # the provider is at fault, not this step
             raise _ProviderUnavailable(self._silent)
         view = replace(view, proposed=view.proposed[earlier:])
-        proposed, wrong, again = await self._verify_claims(view, await self._check_rules(view), replace_from)
+        proposed, wrong, again = await self._judge(view, replace_from)
         left += again
+        proposed, wrong, again = await self._ask_again(view, done_steps, proposed, wrong, replace_from)
+        left += again
+        proposed, wrong = fold_edits(view, proposed, wrong)
         async with self._store.begin_write() as tx:
             state = await tx.sleep_states.get(bank.id)
             place = None if replace_from is None else (replace_from.first, replace_from.last)
             others = [leftover for leftover in state.leftovers if (leftover.first, leftover.last) != place]
             if replace_from is not None and page and page[-1].number < replace_from.last:
                 others.append(replace(replace_from, first=page[-1].number + 1))
-            leftovers = sorted(
-                {(span.first, span.last): span for span in (*others, *left)}.values(), key=_first_episode
-            )
-            done = PageProgress(upto=upto, leftovers=leftovers, seen=None if self._again else watermark, full=full)
-            return await self._publisher.publish(tx, run, bank, proposed, done, wrong)
+            spans = {(span.first, span.last): span for span in (*others, *left)}
+            leftovers = sorted(spans.values(), key=lambda span: span.first)
+            done = PageProgress(upto=upto, leftovers=leftovers, watermark=None if self._again else watermark, full=full)
+            return await self._parts.sleeptime.publisher.publish(tx, run, bank, proposed, done, wrong)
+
+    async def _run_traced_step(
+        self, operation: Operation, step: Step, view: PageContext, before: Leftover | None
+    ) -> tuple[Sequence[Change], Sequence[Leftover]]:
+        with self._parts.traces.step_span(operation.name, len(step.episodes)) as span:
+            changes, again = await self._run_step(operation, step, view, before, span)
+            span.set_attribute("circadia.step.changes", len(changes))
+        return changes, again
+
+    async def _judge(
+        self, view: PageContext, before: Leftover | None
+    ) -> tuple[Sequence[Change], Sequence[str], Sequence[Leftover]]:
+        """Return the proposed changes after the rules and the model's verdicts, with what is wrong with each."""
+        return await self._verify_claims(view, await self._check_rules(view), before)
+
+    async def _ask_again(
+        self, view: PageContext, steps: Sequence[tuple[Operation, Step, Sequence[Change]]],
+        judged: Sequence[Change], wrong: Sequence[str], before: Leftover | None,
+    ) -> tuple[Sequence[Change], Sequence[str], Sequence[Leftover]]:  # fmt: skip
+        """Give each step its refused texts back once, with the reasons, and add what it makes of them (SLEEP-83)."""
+        reasons = {
+            (change.operation, str((change.after or {}).get("text", ""))): reason
+            for change, reason in zip(judged, wrong or ("",) * len(judged), strict=True)
+            if reason and (change.after or {}).get(VERDICT) != MISSING
+        }
+        kept = [change for change, reason in zip(judged, wrong or ("",) * len(judged), strict=True) if not reason]
+        left: list[Leftover] = []
+        new: list[Change] = []
+        for operation, step, changes in steps:
+            texts = {str((change.after or {}).get("text", "")): change.operation for change in changes}
+            refused = [
+                RefusedText(text=text, reason=reasons[name, text])
+                for text, name in texts.items()
+                if (name, text) in reasons
+            ]
+            if not refused or not operation.asks or self._asking is None:
+                continue
+            await self._yield_to_calls()
+            again_view = replace(view, proposed=(*kept, *new))
+            retried = replace(step, data={**step.data, "refused": refused})
+            changes, again = await self._run_traced_step(operation, retried, again_view, before)
+            left += again
+            known = {change.target for change in (*judged, *new)}
+            new += [change for change in changes if change.kind is ChangeKind.WRITE_BLOCK or change.target not in known]
+        if not new:
+            return judged, wrong, left
+        more, more_wrong, again = await self._judge(replace(view, proposed=new), before)
+        reasons_so_far = list(wrong or ("",) * len(judged))
+        return [*judged, *more], [*reasons_so_far, *(more_wrong or ("",) * len(more))], [*left, *again]
 
     async def _check_rules(self, view: PageContext) -> Sequence[str]:
         wrong: list[str] = []
-        for part in split_changes(view.proposed) if self._rules else ():
+        for part in split_changes(view.proposed) if self._parts.rules else ():
             rows = await view.look.fetch_episodes({key for change in part for key in source_ids_of(change)})
-            wrong += await self._apart.find_violations(part, rows, self._rules)
-            await self._go_on()
+            wrong += await self._threads.find_violations(part, rows, self._parts.rules)
+            await self._yield_to_calls()
         return wrong
 
     async def _verify_claims(
@@ -239,17 +315,33 @@ class PassRunner:
         judged: Sequence[Change] = ()
         again: Sequence[Leftover] = ()
         for step in self._verify.plan(written):
-            with self._traces.step_span(self._verify.name, len(step.episodes)) as span:
+            with self._parts.traces.step_span(self._verify.name, len(step.episodes)) as span:
                 judged, again = await self._run_step(self._verify, step, written, before, span)
             if before is None:  # a first failure is not the input's fault: retry it as a whole
                 again = [replace(leftover, failures=0) for leftover in again]
         changes = list(view.proposed)
-        for number, change in zip(
-            at, judged or [mark_missing_verdict(change) for change in written.proposed], strict=True
-        ):
+        judged = judged or [mark_missing_verdict(change) for change in written.proposed]
+        for number, change in zip(at, judged, strict=False):
             changes[number], reasons[number] = change, refusal_reason(change)
-        await self._go_on()
-        return changes, reasons, again
+        changes += judged[len(at) :]
+        reasons += [""] * (len(changes) - len(reasons))
+        await self._yield_to_calls()
+        return changes, await self._check_new_texts(view, changes, reasons), again
+
+    async def _check_new_texts(
+        self, view: PageContext, changes: Sequence[Change], reasons: Sequence[str]
+    ) -> Sequence[str]:
+        """Return the reasons with those against texts that the verifier wrote, which no rule has seen."""
+        known = {(change.target, (change.after or {}).get("text")) for change in view.proposed}
+        new = [
+            number
+            for number, change in enumerate(changes)
+            if not reasons[number] and change.kind is ChangeKind.ADD_NOTE
+            and (change.target, (change.after or {}).get("text")) not in known
+        ]  # fmt: skip
+        checked = await self._check_rules(replace(view, proposed=[changes[number] for number in new]))
+        found = dict(zip(new, checked, strict=False))
+        return [reason or found.get(number, "") for number, reason in enumerate(reasons)]
 
     async def _build_view(
         self, run: Pass, bank: Bank, page: Sequence[Episode], *, full: bool
@@ -260,14 +352,15 @@ class PassRunner:
         """
         async with self._store.begin_read() as tx:
             present = await tx.banks.get(bank.id) or bank
-            notes = await self._notebook.fetch_newest(tx, present)
+            notes = await self._parts.sleeptime.notebook.fetch_newest(tx, present)
             blocks, state = await tx.blocks.find_all(bank.id), await tx.sleep_states.get(bank.id)
             stale = await tx.sleep_states.find_stale(bank.id, 0 if full else state.demotions)
             staged = await tx.passes.find_changes(run.id, state=ChangeState.STAGED) if "staged" in run.counts else ()
         now = page[-1].stored_at if page else run.created_at  # the same however often the page is processed
         view = PageContext(
             bank=bank, now=now, page=page, notes=notes, blocks=blocks, instructions=run.instructions, full=full,
-            look=CachedBankReader(self._store, bank, self._retrieval, page),
+            look=CachedBankReader(self._store, bank, self._parts.retrieval, page),
+            vector_of=None if self._parts.words is None else await self._parts.words.word_vectors(),
             stale=frozenset(key for key, reasons in stale.items() if not all(map(is_repeat_demotion, reasons))),
             proposed=[change for change in staged if change.why != FORGOTTEN],
             edited=() if present.edited_at == state.edited_at else _edited_labels(blocks, state.edited_at),
@@ -278,10 +371,10 @@ class PassRunner:
         self, operation: Operation, view: PageContext, before: Leftover | None
     ) -> tuple[Sequence[Step], Sequence[Leftover]]:
         try:
-            return await self._apart.plan_steps(operation, view), ()
+            return await self._threads.plan_steps(operation, view), ()
         except Exception as error:  # the boundary of operations, which may be anybody's code
             _logger.exception("operation %r has failed to plan", operation.name)
-            cause = _describe_fault(operation.name, error)
+            cause = describe_fault(operation.name, error)
         failures = 1 + (0 if before is None else before.failures)
         return (), self._record_failure(operation, Step(name="plan", episodes=view.page), cause, failures)
 
@@ -290,7 +383,7 @@ class PassRunner:
     ) -> tuple[Sequence[Change], Sequence[Leftover]]:
         failures, waits = 0 if before is None else before.failures, False
         try:
-            changes = await self._apart.propose_changes(
+            changes = await self._threads.propose_changes(
                 operation, step, view, _OperationAsk(self._asking, operation.name)
             )
             self._answered += operation.asks
@@ -299,8 +392,8 @@ class PassRunner:
             cause = error.cause
             mark_failed(span, "unusable")
             if error.passing and self._patient:
-                raise _ProviderUnavailable(_describe_step(operation, step, cause)) from error
-            self._silent = self._silent or (_describe_step(operation, step, cause) if error.passing else "")
+                raise _ProviderUnavailable(describe_step(operation, step, cause)) from error
+            self._silent = self._silent or (describe_step(operation, step, cause) if error.passing else "")
             failures += 1
         except OverBudget as error:
             cause, waits = str(error), not error.alone
@@ -310,7 +403,7 @@ class PassRunner:
             raise
         except Exception as error:  # as above
             _logger.exception("operation %r has failed in a step", operation.name)
-            cause = _describe_fault(operation.name, error)
+            cause = describe_fault(operation.name, error)
             mark_failed(span, "error")
             failures += 1
         return (), self._record_failure(operation, step, cause, failures, waits=waits)
@@ -323,26 +416,12 @@ class PassRunner:
         A step without new episodes processes edits and demotions, which are read again until `PATIENCE` is used up, or
         while the step `waits` for room in the budget.
         """
-        self._failed.append(_describe_step(operation, step, cause))
+        self._failed.append(describe_step(operation, step, cause))
         self._again = self._again or self._patient or waits or bool(step.episodes)
         if not step.episodes:
             return ()
         first, last = step.episodes[0].number, step.episodes[-1].number
         return (Leftover(first=first, last=last, failures=failures, cause=cause),)
-
-    def _decide_outcome(self, run: Pass) -> PassOutcome:
-        done = sum(number for kind, number in run.counts.items() if kind not in (*NOT_DONE, *UPKEEP_COUNTS))
-        if self._failed:
-            status = PassStatus.PARTIAL if done else PassStatus.FAILED
-            return PassOutcome(run=run, status=status, detail="; ".join(list(dict.fromkeys(self._failed))[:5]))
-        if done:
-            return PassOutcome(run=run, status=PassStatus.SUCCEEDED, detail="")
-        if staged := run.counts.get("staged", 0):
-            waits = f"{staged} changes are proposed" + ("" if run.dry_run else ": `circadia passes accept` or `refuse`")
-            return PassOutcome(run=run, status=PassStatus.NO_CHANGE, detail=waits)
-        kept_up = ", ".join(f"{name} {number}" for name in UPKEEP_COUNTS if (number := run.counts.get(name, 0)))
-        detail = f" (made anew: {kept_up})" if kept_up else ""
-        return PassOutcome(run=run, status=PassStatus.NO_CHANGE, detail=f"there was nothing to change{detail}")
 
 
 def _edited_labels(blocks: Sequence[Block], since: datetime | None) -> frozenset[str]:
@@ -352,28 +431,12 @@ def _edited_labels(blocks: Sequence[Block], since: datetime | None) -> frozenset
     )
 
 
-def _describe_fault(name: str, error: Exception) -> str:
-    """Describe an operation's exception without quoting conversation text."""
-    return f"it raised {type(error).__name__}; see the log, or switch {name!r} off"
-
-
-def _describe_step(operation: Operation, step: Step, cause: str) -> str:
-    """Describe the failed step by episode numbers: its name may hold conversation text."""
-    if not step.episodes:
-        return f"{operation.name}: {cause}"
-    return f"{operation.name}: episodes {step.episodes[0].number} to {step.episodes[-1].number}: {cause}"
-
-
 class _OperationAsk:
     def __init__(self, asking: PassModelClient | None, operation: str) -> None:
         self._asking = asking
         self._operation = operation
 
-    async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int, mind: ChatModel | None = None) -> T:
+    async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int, model: ChatModel | None = None) -> T:
         if self._asking is None:
             raise ModelAnswerError("there is no model")
-        return await self._asking.ask(self._operation, prompt, output, most_tokens=most_tokens, mind=mind)
-
-
-def _first_episode(leftover: Leftover) -> int:
-    return leftover.first
+        return await self._asking.ask(self._operation, prompt, output, most_tokens=most_tokens, model=model)

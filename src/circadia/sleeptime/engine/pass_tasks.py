@@ -1,33 +1,32 @@
-"""Runs the passes that this process has claimed, each in a task that yields to waiting calls and records its end."""
+"""Runs the passes that this process has claimed, each in a task that yields to waiting calls and records its end.
+
+The bank's sleep-time agent is woken after each pass over the bank, and no more often.
+"""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from circadia.answers.question_drafts import AnswerServices
 from circadia.clock import Clock
 from circadia.errors import Conflict, StorageUnavailable
-from circadia.ids import IdSource
 from circadia.jobs.leased_jobs import LeasedJobs
-from circadia.llm.chat_model import ChatModel
-from circadia.memory.search.retrieval import Retrieval
 from circadia.records.bank import Bank
+from circadia.records.session import DEFAULT_SESSION
 from circadia.records.sleep_pass import ONCE, Pass, PassStatus, Trigger
+from circadia.records.wake import WakeSource
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.budget.model_calls import PassModelClient, PassPreempted, PendingQuestions
 from circadia.sleeptime.engine.operation_threads import OperationThreads
-from circadia.sleeptime.engine.pass_runner import PassOutcome, PassRunner
-from circadia.sleeptime.engine.services import SleeptimeService
-from circadia.sleeptime.grounding.change_rules import Rule
-from circadia.sleeptime.proposals.operation import Operation
-from circadia.sleeptime.publish.claim_verifier import ClaimVerifier
-from circadia.stores.base import Store, Tx
-from circadia.stores.signals.base import Signals
-from circadia.telemetry.traces import Traces, record_pass_end
+from circadia.sleeptime.engine.pass_outcome import PassOutcome
+from circadia.sleeptime.engine.pass_runner import PassRunner, SleepParts
+from circadia.stores.base import Tx
+from circadia.telemetry.traces import record_pass_end
+from circadia.wake.admission.requests import WakeRequests
+from circadia.wake.wake_rows import NewWake
 
 _logger = logging.getLogger(__name__)
 
@@ -37,35 +36,8 @@ RESUME_SECONDS: Final = 1.0
 """Minimum pause of a preempted pass."""
 LONGEST_QUIET_SECONDS: Final = 60.0
 """Maximum quiet that a preempted pass waits for if its trigger fires only once."""
-
-Operations = Callable[[SleepPolicySettings, bool, Sequence[str]], Sequence[Operation]]
-"""Returns a pass's operations, by the bank's policy, whether there is a model, and the requested names (empty: all)."""
-
-PassEndHook = Callable[[Tx, Bank, SleepPolicySettings, Pass], Awaitable[None]]
-"""Runs in the transaction that ends a pass."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SleepParts:
-    store: Store
-    signals: Signals
-    ids: IdSource
-    tier: SleeptimeService
-    operations: Operations
-    rules: Sequence[Rule] = ()
-    verify: ClaimVerifier | None = None
-    """Judges changes of banks whose policy asks for it."""
-    retrieval: Retrieval
-    mind: ChatModel | None = None
-    """The tier's model; none for passes that ask no model."""
-    minds: Callable[[str], ChatModel] | None = None
-    """Returns another model of the tier's upstream by name, for operations that have their own."""
-    embed: Callable[[], Awaitable[None]] | None = None
-    """Makes missing vectors; none if searches use words alone."""
-    on_pass_end: PassEndHook | None = None
-    readying: AnswerServices | None = None
-    """Makes ready answers; none if they are off."""
-    traces: Traces = field(default_factory=Traces)
+_WAKING_ENDS: Final = (PassStatus.SUCCEEDED, PassStatus.NO_CHANGE, PassStatus.PARTIAL)
+"""Ends after which a sleep-time agent has work: the input was processed, whatever the pass made of it."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -104,18 +76,17 @@ class PassTasks:
         self._alone = alone
         self._parts = parts
         self._jobs = jobs
-        self._tier = parts.tier
-        self._flying: PendingQuestions = {}
-        self._notebook = parts.tier.notebook
+        self._sleeptime = parts.sleeptime
+        self._open_questions: PendingQuestions = {}
         # A pass runs one step at a time, so no more threads can be busy.
-        self._threads = ThreadPoolExecutor(self._tier.settings.max_concurrent_passes, thread_name_prefix="pass")
+        self._threads = ThreadPoolExecutor(self._sleeptime.settings.max_concurrent_passes, thread_name_prefix="pass")
 
     async def close(self) -> None:
         """Cancel all questions: no pass runs any more."""
-        flying = tuple(self._flying.values())
-        for task in flying:
+        open_questions = tuple(self._open_questions.values())
+        for task in open_questions:
             task.cancel()
-        await asyncio.gather(*flying, return_exceptions=True)
+        await asyncio.gather(*open_questions, return_exceptions=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def run_to_end(self, each: ActivePass) -> None:
@@ -153,34 +124,23 @@ class PassTasks:
 
     async def _run_pass(self, each: ActivePass) -> PassOutcome:
         parts, run, bank = self._parts, each.run, each.bank
-        policy = self._tier.policy(bank)
-        operations = parts.operations(policy, parts.mind is not None, run.operations)
+        policy = self._sleeptime.policy(bank)
+        operations = parts.operations(policy, parts.model is not None, run.operations)
         asking = None
-        if parts.mind is not None:
-            named, stated = parts.minds, policy.operations.items()
+        if parts.model is not None:
+            named, stated = parts.models, policy.operations.items()
             others = {} if named is None else {name: named(entry.model) for name, entry in stated if entry.model}
             asking = PassModelClient(
-                self._clock, parts.ids, parts.store, parts.mind, run, self._tier.limits(bank), others=others,
-                stop=each.stop, flying=self._flying, traces=parts.traces, alone=self._alone,
+                self._clock, parts.ids, parts.store, parts.model, run, self._sleeptime.limits(bank), others=others,
+                stop=each.stop, open_questions=self._open_questions, traces=parts.traces, alone=self._alone,
                 bank=bank.name,
             )  # fmt: skip
-        running = PassRunner(
-            self._clock,
-            parts.store,
-            self._tier.publisher,
-            operations,
-            parts.rules,
-            asking,
-            lambda: self._check_stop(each),
-            retrieval=parts.retrieval,
-            embed=parts.embed,
-            traces=parts.traces,
-            readying=parts.readying,
-            apart=OperationThreads(self._threads),
-            notebook=self._notebook,
-            verify=parts.verify if policy.verify == "model" else None,
+        verify = parts.verify if policy.verify == "model" else None
+        threads = OperationThreads(self._threads)
+        runner = PassRunner(
+            self._clock, parts, operations, asking, lambda: self._check_stop(each), verify=verify, threads=threads
         )
-        return await running.run_pass(run, bank)
+        return await runner.run_pass(run, bank)
 
     async def _check_stop(self, each: ActivePass) -> None:
         """Return when the next step may begin. Raises PassPreempted: a call is waiting."""
@@ -191,15 +151,15 @@ class PassTasks:
 
     async def _requeue(self, tx: Tx, bank: Bank, run: Pass, why: str, *, yields: bool = False) -> Pass:
         """Requeue the pass until it is due again, or until a quiet time if its trigger fires only once."""
-        idle = self._tier.policy(bank).idle_seconds
+        idle = self._sleeptime.policy(bank).idle_seconds
         quiet = LONGEST_QUIET_SECONDS if idle is None else min(idle, LONGEST_QUIET_SECONDS)
         seconds = max(quiet, RESUME_SECONDS) if yields and run.trigger in ONCE else RESUME_SECONDS
-        return await self._tier.rows.requeue(tx, bank, run, why, seconds=seconds)
+        return await self._sleeptime.rows.requeue(tx, bank, run, why, seconds=seconds)
 
     async def _end_pass(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> Pass:
-        ended = await self._tier.rows.end(tx, bank, run, status, detail)
-        if self._parts.on_pass_end is not None:
-            await self._parts.on_pass_end(tx, bank, self._tier.policy(bank), ended)
+        ended = await self._sleeptime.rows.end(tx, bank, run, status, detail)
+        if self._parts.wakes is not None:
+            await wake_sleeptime_agent(self._parts.wakes, tx, bank, self._sleeptime.policy(bank), ended)
         return ended
 
     async def _write_result(self, each: ActivePass, act: Callable[[Tx, Pass], Awaitable[Pass]]) -> None:
@@ -207,3 +167,29 @@ class PassTasks:
         present = await self._jobs.write_result(each.run, act)
         if present is not None:
             each.run = present
+
+
+async def wake_sleeptime_agent(
+    requests: WakeRequests, tx: Tx, bank: Bank, policy: SleepPolicySettings, run: Pass
+) -> None:
+    """Ask for a wake of the agent in the bank's policy if it is asleep and the pass was no dry run.
+
+    The agent's guardrails and pauses apply as to its own schedule.
+    """
+    if policy.agent is None or run.dry_run or run.status not in _WAKING_ENDS:
+        return
+    session_name, _, name = policy.agent.rpartition(":")
+    session = await tx.sessions.get_by_name(session_name or DEFAULT_SESSION)
+    agent = None if session is None else await tx.agents.get_by_name(session.id, name)
+    if agent is None or not agent.enabled:
+        _logger.warning(
+            "bank %r names the sleep-time agent %r, which does not exist or is disabled", bank.name, policy.agent
+        )
+        return
+    if not agent.asleep:
+        return  # awake, it sees new rows by itself
+    ask = NewWake(
+        target=agent, source=WakeSource.SCHEDULE, by=f"pass {run.id}", reason=f"new in bank {bank.name}",
+        key=f"pass {run.id}",
+    )  # fmt: skip
+    await requests.ask(tx, ask)

@@ -10,28 +10,32 @@ from typing import Final, get_args
 import orjson
 from pydantic import ValidationError
 
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.bank import Bank
 from circadia.records.change import Change
 from circadia.records.episode import Episode
-from circadia.records.event import EventType
-from circadia.records.event_data import PassSwitch
+from circadia.records.event import EventType, PassSwitch
 from circadia.records.note import Note
 from circadia.records.sleep_call import SleepCost
-from circadia.records.sleep_pass import FARTHEST, ONCE, Pass, PassStatus, Trigger
-from circadia.records.sleep_state import Backlog, SleepState
+from circadia.records.sleep_pass import FARTHEST, ONCE, Backlog, Pass, PassStatus, SleepState, Trigger
 from circadia.settings.sleeptime import BudgetSettings, Operation, SleepPolicySettings, SleeptimeSettings
-from circadia.sleeptime.budget.benefit import WINDOW, Balance, compute_balances
 from circadia.sleeptime.budget.model_calls import Limit, Scope, Unit
+from circadia.sleeptime.budget.savings import WINDOW, Balance, compute_balances
 from circadia.sleeptime.proposals.notebook import Notebook
 from circadia.sleeptime.publish.publisher import Publisher
-from circadia.sleeptime.triggers.due import ActivityEnd, BankSleepStatus, PassDecision, decide_pass, describe_triggers
+from circadia.sleeptime.triggers.due import (
+    ActivityEnd,
+    BankSleepStatus,
+    PassDecision,
+    ScheduleHours,
+    decide_pass,
+    describe_triggers,
+)
 from circadia.sleeptime.triggers.open_turns import MAX_BANKS, BankBinding, OpenTurnTracker
 from circadia.sleeptime.triggers.pass_lifecycle import NewPass, PassLifecycle
-from circadia.sleeptime.triggers.schedule_hours import ScheduleHours
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 from circadia.suggestions import did_you_mean
@@ -118,9 +122,9 @@ class SleeptimeService:
         """Raise InvalidRequest, with the valid names, unless passes over the bank run all of these."""
         for name in wanted:
             if name not in self.operations:
-                there = ", ".join(self.operations)
+                names = ", ".join(self.operations)
                 raise InvalidRequest(
-                    f"operation {name!r} is unknown; choose from {there}{did_you_mean(name, self.operations)}"
+                    f"operation {name!r} is unknown; choose from {names}{did_you_mean(name, self.operations)}"
                 )
             if not self.policy(bank).is_operation_enabled(name):
                 raise InvalidRequest(f"operation {name!r} is switched off for bank {bank.name!r}")
@@ -151,23 +155,23 @@ class SleeptimeService:
         return (await self.evaluate(tx, bank, own))[1]
 
     async def fetch_status(self, tx: Tx, bank: Bank) -> SleeptimeStatus:
-        known, verdict = await self.evaluate(tx, bank)
+        status, verdict = await self.evaluate(tx, bank)
         now, policy = self._clock.now(), self.policy(bank)
-        oldest = known.backlog.oldest_at
+        oldest = status.backlog.oldest_at
         lag = 0.0 if oldest is None else max(0.0, (now - oldest).total_seconds())
         hours = await self.load_hours(tx, bank)
         return SleeptimeStatus(
             bank=bank,
             policy=policy,
             begins=describe_triggers(policy, hours.zone),
-            state=known.state,
-            backlog=known.backlog,
+            state=status.state,
+            backlog=status.backlog,
             verdict=verdict,
             running=await tx.passes.get_open(bank.id),
             spent=await tx.sleep_calls.sum_cost(since=now - DAY, bank_id=bank.id),
             lag_seconds=lag,
             balances=await self.fetch_balances(tx, bank),
-            red=self.describe_problem(bank, known.state, known.backlog, hours),
+            red=self.describe_problem(bank, status.state, status.backlog, hours),
         )
 
     async def flush_answered_calls(self) -> None:
@@ -298,7 +302,7 @@ class SleeptimeService:
         hour = (now - HOUR, now + FARTHEST)  # starts seen by a clock that was set back count, if they are plausible
         turn_at, replying_since = await self.turns.fetch_turn_times(tx, binding_of(bank))
         backlog = await tx.sleep_states.fetch_backlog(bank.id, state.cursor)
-        known = BankSleepStatus(
+        status = BankSleepStatus(
             state=state,
             backlog=replace(backlog, turns=backlog.turns + state.unstored_turns),
             asleep=await tx.sleep_states.are_agents_asleep(names_of(bank)),
@@ -318,7 +322,7 @@ class SleeptimeService:
             full=full,
             next_at=hours.next_hour(now),
         )
-        return known, decide_pass(policy, known, now)
+        return status, decide_pass(policy, status, now)
 
 
 def names_of(bank: Bank) -> Sequence[str]:
@@ -331,29 +335,29 @@ def binding_of(bank: Bank) -> BankBinding:
     return bank.template or bank.name, bank.end_user
 
 
-async def _fetch_stale_share(tx: Tx, bank: Bank, state: SleepState, least: float) -> float:
-    """Return the stale share of the bank since the last pass (`BankSleepStatus.stale`), 0 if below `least`.
+async def _fetch_stale_share(tx: Tx, bank: Bank, state: SleepState, min_share: float) -> float:
+    """Return the stale share of the bank since the last pass (`BankSleepStatus.stale`), 0 if below `min_share`.
 
-    It costs nothing without demotions; else as many index steps as there are such rows, divided by `least`.
+    It costs nothing without demotions; else as many index steps as there are such rows, divided by `min_share`.
     """
-    if not least or bank.demotions <= state.demotions:
+    if not min_share or bank.demotions <= state.demotions:
         return 0.0
     stale_count = await tx.sleep_states.count_stale(bank.id, state.demotions)
-    most = int(stale_count / least)
-    items = await tx.sleep_states.count_items(bank.id, most + 1)
-    return stale_count / items if stale_count and items <= most else 0.0
+    max_items = int(stale_count / min_share)
+    items = await tx.sleep_states.count_items(bank.id, max_items + 1)
+    return stale_count / items if stale_count and items <= max_items else 0.0
 
 
 def _build_limits(budget: BudgetSettings, scope: Scope) -> Sequence[Limit]:
     limits: list[Limit] = []
     for spend, window in ((budget.per_pass, None), (budget.per_hour, HOUR), (budget.per_day, DAY)):
-        most: Mapping[Unit, float | None] = {
+        limits_by_unit: Mapping[Unit, float | None] = {
             Unit.CALLS: spend.calls, Unit.TOKENS: spend.tokens, Unit.SECONDS: spend.seconds,
             Unit.NANOUSD: None if spend.usd is None else spend.usd * _NANOUSD,
         }  # fmt: skip
         limits += [
             Limit(scope=Scope.PASS if window is None else scope, unit=unit, most=limit, window=window)
-            for unit, limit in most.items()
+            for unit, limit in limits_by_unit.items()
             if limit is not None
         ]
     return limits

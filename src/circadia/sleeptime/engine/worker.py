@@ -12,15 +12,18 @@ from typing import Final
 
 from circadia.answers.cleanup import forget_expired
 from circadia.clock import Clock
+from circadia.errors import NotFound, StorageUnavailable
 from circadia.ids import PassId
-from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.leased_jobs import LeasedJobs
+from circadia.jobs.loops import DueWatch
+from circadia.records.bank import Bank
 from circadia.records.sleep_pass import Pass, PassBlocker, PassStatus, Trigger
 from circadia.sleeptime.engine.pass_decider import LOOK_SECONDS, PassDecider
-from circadia.sleeptime.engine.pass_tasks import RESUME_SECONDS, ActivePass, PassTasks, SleepParts
+from circadia.sleeptime.engine.pass_runner import SleepParts
+from circadia.sleeptime.engine.pass_tasks import RESUME_SECONDS, ActivePass, PassTasks
 from circadia.sleeptime.engine.services import binding_of, names_of
 from circadia.sleeptime.triggers.due import PassDecision
-from circadia.sleeptime.triggers.pass_lifecycle import TOPIC
+from circadia.sleeptime.triggers.pass_lifecycle import TOPIC, NewPass
 from circadia.stores.base import Tx
 from circadia.stores.locks import bank_key
 
@@ -31,6 +34,8 @@ GATHER_SECONDS: Final = 0.1
 PAUSED_SECONDS: Final = 10.0
 """Interval between checks of a pass whose bank is paused."""
 FORGET_SECONDS: Final = 3600.0
+IDLE_SECONDS: Final = 60.0
+"""A pass that the worker has not begun, or gone on with, after so long will not run."""
 
 
 class SleepWorker:
@@ -48,7 +53,7 @@ class SleepWorker:
     ) -> None:
         """`leads` tells whether this process decides which passes are due; all processes run them."""
         self._clock, self._parts = clock, parts
-        self._tier = parts.tier
+        self._sleeptime = parts.sleeptime
         self._owner = owner
         self._alone = alone
         self._leads = leads
@@ -65,12 +70,12 @@ class SleepWorker:
             alone=alone,
         )
         self._rung_for_pass = False
-        self._decider = PassDecider(clock, parts.store, parts.signals, self._tier, self._leads, self._due)
+        self._decider = PassDecider(clock, parts.store, parts.signals, self._sleeptime, self._leads, self._due)
         self._forget_at = 0.0
         self._runs = PassTasks(clock, parts, self._jobs, alone=alone)
         self._running: dict[PassId, ActivePass] = {}
         if not alone:
-            self._tier.turns.owner = owner
+            self._sleeptime.turns.owner = owner
         for topic, handler in (
             ("turn", self._on_turn_event),
             ("sleep", self._on_sleep_event),
@@ -88,6 +93,40 @@ class SleepWorker:
             for work in (self._work, self._watch_forever, self._share_turns):
                 all_three.create_task(work())
 
+    async def run_one_pass(self, bank: Bank, new: NewPass) -> Pass:
+        """Request a pass, or go on with an open one, and run it to its end: for folders, which have no running worker.
+
+        Raises:
+            StorageUnavailable: it does not run; the log says why.
+        """
+        store, ended = self._parts.store, asyncio.Event()
+
+        def on_signal(key: str, data: Mapping[str, object]) -> None:
+            if key == bank.id and data["ended"]:
+                ended.set()
+
+        stop_listening = self._parts.signals.listen(TOPIC, on_signal)
+        try:
+            async with store.begin_write() as tx:
+                run = await tx.passes.get_open(bank.id) or await self._sleeptime.request_pass(tx, bank, new)
+            tasks = [asyncio.ensure_future(work) for work in (ended.wait(), self.run())]
+            try:
+                while not ended.is_set():
+                    done, _ = await asyncio.wait(tasks, timeout=IDLE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                    if not ended.is_set() and (done or not self._running):
+                        raise StorageUnavailable(f"pass {run.id!r} does not run; the log says why; try again")
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            stop_listening()
+        async with store.begin_read() as tx:
+            done = await tx.passes.get(run.id)
+        if done is None:
+            raise NotFound(f"pass {run.id!r} is gone")
+        return done
+
     async def _watch_forever(self) -> None:
         """Watch the running passes, however long the decisions on all banks take (SLEEP-04, SLEEP-10)."""
         while True:
@@ -97,9 +136,9 @@ class SleepWorker:
     async def _share_turns(self) -> None:
         """Share turns at this process's gateway with other processes (SLEEP-01, SLEEP-04)."""
         while True:
-            await self._tier.turns.some.wait()
+            await self._sleeptime.turns.some.wait()
             await self._clock.sleep(GATHER_SECONDS)  # a turn that is over by then is not worth a row
-            await self._jobs.run_guarded(partial(self._tier.turns.write_turns, self._parts.store))
+            await self._jobs.run_guarded(partial(self._sleeptime.turns.write_turns, self._parts.store))
 
     async def _work(self) -> None:
         while True:
@@ -133,12 +172,12 @@ class SleepWorker:
     async def _keep_turns(self) -> None:
         while True:
             await self._clock.sleep(EVERY_SECONDS)
-            await self._jobs.run_guarded(partial(self._tier.turns.renew_leases, self._parts.store))
+            await self._jobs.run_guarded(partial(self._sleeptime.turns.renew_leases, self._parts.store))
 
     async def _watch(self) -> None:
         await self._jobs.run_guarded(self._preempt_passes)
         await self._jobs.run_guarded(self._jobs.renew_leases)
-        await self._jobs.run_guarded(partial(self._tier.turns.renew_leases, self._parts.store))
+        await self._jobs.run_guarded(partial(self._sleeptime.turns.renew_leases, self._parts.store))
 
     async def drain(self) -> None:
         """Start nothing more, and requeue the running passes for the next process."""
@@ -150,7 +189,7 @@ class SleepWorker:
         self._jobs.ring()
 
     def _on_turn_event(self, key: str, data: Mapping[str, object]) -> None:
-        bound = self._tier.turns.on_turn_event(key, data)
+        bound = self._sleeptime.turns.on_turn_event(key, data)
         if data.get("ended"):
             self._decider.on_turn_end(bound)
             return
@@ -165,11 +204,11 @@ class SleepWorker:
     async def _put_back(self, tx: Tx, run: Pass) -> None:
         bank = await tx.banks.get(run.bank_id)
         if bank is not None:
-            await self._tier.rows.requeue(tx, bank, run, "its process died", seconds=0, died=True)
+            await self._sleeptime.rows.requeue(tx, bank, run, "its process died", seconds=0, died=True)
 
     async def _fail(self, tx: Tx, run: Pass, detail: str) -> Pass | None:
         bank = await tx.banks.get(run.bank_id)
-        return None if bank is None else await self._tier.rows.end(tx, bank, run, PassStatus.FAILED, detail)
+        return None if bank is None else await self._sleeptime.rows.end(tx, bank, run, PassStatus.FAILED, detail)
 
     async def _preempt_passes(self) -> None:
         """Preempt passes for waiting calls, and drop those that another process has taken over."""
@@ -178,8 +217,8 @@ class SleepWorker:
                 run, state = await tx.passes.get(active_pass.run.id), await tx.sleep_states.get(active_pass.bank.id)
                 newer = await tx.sleep_states.fetch_backlog(active_pass.bank.id, active_pass.newest)
                 asleep = await tx.sleep_states.are_agents_asleep(names_of(active_pass.bank))
-                late = await self._tier.is_late(tx, active_pass.bank)
-                _, turn_at = await self._tier.turns.fetch_turn_times(tx, binding_of(active_pass.bank))
+                late = await self._sleeptime.is_late(tx, active_pass.bank)
+                _, turn_at = await self._sleeptime.turns.fetch_turn_times(tx, binding_of(active_pass.bank))
             if run is None or run.epoch != active_pass.run.epoch or run.status is not PassStatus.RUNNING:
                 active_pass.task.cancel("it was taken over or has ended")
                 continue
@@ -205,14 +244,14 @@ class SleepWorker:
             claimed = await self._jobs.claim(limit=places)
             if not claimed:
                 return
-            await self._tier.flush_answered_calls()
+            await self._sleeptime.flush_answered_calls()
             for run in claimed:
                 # Else a run that another process requeued ends here first.
                 if run.id in self._running or not await self._jobs.run_guarded(partial(self._take, run)):
                     return
 
     def _count_free_places(self) -> int:
-        return self._tier.settings.max_concurrent_passes - len(self._running)
+        return self._sleeptime.settings.max_concurrent_passes - len(self._running)
 
     async def _take(self, run: Pass) -> None:
         """Run a claimed pass if its trigger still holds (SLEEP-03)."""
@@ -222,25 +261,25 @@ class SleepWorker:
                 return
             state = await tx.sleep_states.get(bank.id)
             if state.paused_by is not None:
-                await self._tier.rows.postpone(tx, run, f"paused by {state.paused_by}", seconds=PAUSED_SECONDS)
+                await self._sleeptime.rows.postpone(tx, run, f"paused by {state.paused_by}", seconds=PAUSED_SECONDS)
                 return
             if run.trigger not in (Trigger.HAND, Trigger.NEEDED):  # a requested one begins anyway
-                verdict = await self._tier.fetch_verdict(tx, bank, own=run)
+                verdict = await self._sleeptime.fetch_verdict(tx, bank, own=run)
                 if verdict.gate is PassBlocker.EMPTY and not run.attempt:
-                    await self._tier.rows.end(tx, bank, run, PassStatus.SKIPPED, verdict.detail)
+                    await self._sleeptime.rows.end(tx, bank, run, PassStatus.SKIPPED, verdict.detail)
                     return
-                if over := await self._tier.reason_to_skip(tx, bank, run):
-                    await self._tier.rows.end(tx, bank, run, PassStatus.SKIPPED, over)
+                if over := await self._sleeptime.reason_to_skip(tx, bank, run):
+                    await self._sleeptime.rows.end(tx, bank, run, PassStatus.SKIPPED, over)
                     return
                 if verdict.gate not in (None, PassBlocker.EMPTY):
                     seconds = max(RESUME_SECONDS, self._seconds_until(verdict))
-                    await self._tier.rows.postpone(tx, run, verdict.detail, seconds=seconds)
+                    await self._sleeptime.rows.postpone(tx, run, verdict.detail, seconds=seconds)
                     return
-            claimed_pass = await self._tier.rows.start(tx, bank, run)
+            claimed_pass = await self._sleeptime.rows.start(tx, bank, run)
             asleep = await tx.sleep_states.are_agents_asleep(names_of(bank))
             newest = max(claimed_pass.upto, (await tx.sleep_states.fetch_backlog(bank.id, claimed_pass.upto)).last)
-            late = await self._tier.is_late(tx, bank)
-            hours = await self._tier.load_hours(tx, bank)
+            late = await self._sleeptime.is_late(tx, bank)
+            hours = await self._sleeptime.load_hours(tx, bank)
         active_pass = ActivePass(run=claimed_pass, bank=bank, newest=newest, asleep=asleep, late=late)
         if run.trigger is Trigger.SCHEDULE:
             active_pass.until = hours.end_of_window(self._clock.now())

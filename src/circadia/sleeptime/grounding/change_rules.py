@@ -24,15 +24,21 @@ def source_ids_of(change: Change) -> Sequence[EpisodeId]:
     if change.kind is ChangeKind.ADD_NOTE:
         named: Sequence[str] = after.get("evidence", ())
     elif change.kind is ChangeKind.WRITE_BLOCK:
+        edit = cast("Mapping[str, Sequence[str]]", after.get("edit") or {})
         named = [episode_id for _, _, episodes in after.get("spans") or () for episode_id in episodes]
+        named = [*named, *edit.get("ids", ())]
     else:
         named = ()
     return [EpisodeId(episode_id) for episode_id in dict.fromkeys(named)]
 
 
 def check_changes(changes: Sequence[Change], rows: Mapping[EpisodeId, Episode], rules: Sequence[Rule]) -> list[str]:
-    """Return the first violation of each change, empty without one."""
-    return [next((reason for rule in rules if (reason := rule(change, rows))), "") for change in changes]
+    """Return the first violation of each change, empty without one; an operation may have found one itself."""
+    return [
+        str((change.after or {}).get("refused") or "")
+        or next((reason for rule in rules if (reason := rule(change, rows))), "")
+        for change in changes
+    ]
 
 
 def split_changes(changes: Sequence[Change]) -> Sequence[Sequence[Change]]:

@@ -8,28 +8,31 @@ judges whether a text says what its sources say (`ClaimVerifier`).
 import calendar
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cached_property, lru_cache
 from itertools import chain, islice
 from typing import Final, cast
 
-from circadia.answers.identifiers import CAPITALIZED_NOUNS
-from circadia.folding import to_ascii_digits
+from circadia.answers.question_text import CAPITALIZED_NOUNS
+from circadia.characters import to_ascii_digits
 from circadia.ids import EpisodeId
 from circadia.memory.search.languages import languages
 from circadia.memory.search.terms import words
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
+from circadia.records.note import Note
 from circadia.sleeptime.grounding.change_rules import source_ids_of
 from circadia.sleeptime.grounding.figures import find_all_numbers, find_calendar_dates, find_numbers
 from circadia.sleeptime.grounding.quotations import is_extract
 from circadia.sleeptime.grounding.relative_dates import first_open_date, local_time
 from circadia.sleeptime.grounding.wording import COMMAND, find_addresses, refang
 
-FEWEST: Final = 2
-"""Minimum number of episodes that support a note."""
+MIN_SOURCES: Final = 2
+"""Episodes that support a note which nobody in the conversation has said."""
+COPIED_WORDS: Final = 3
+"""Words in a row from which on a text is taken from another."""
 MAX_REASON_CHARACTERS: Final = 80
 """Maximum characters of unsupported text in a reason."""
 CACHED_EPISODES: Final = 1_000
@@ -49,6 +52,7 @@ _CODE: Final = re.compile(
 )
 """Letters followed by digits, or a version."""
 _BEGINS: Final = re.compile(r"(?:^|[.!?…:;]['\"”’)]*\s|\n)[\s>*•\"'“„‘«¿¡(\[-]*$")
+_QUOTES: Final = dict.fromkeys(map(ord, "`'\"‘’‚‛“”„‟«»‹›「」『』"))
 _NEAR: Final = 60
 """Characters before a word that show whether it begins a sentence."""
 _CALENDAR: Final = frozenset(name.casefold() for name in (*calendar.month_name, *calendar.day_name) if name)
@@ -135,33 +139,68 @@ class Sources:
         return any(abs(date(year, month, day) - source_day) <= REACH for source_day in self.days)
 
 
-def check_grounding(change: Change, rows: Mapping[EpisodeId, Episode], *, fewest: int = FEWEST) -> str:
-    """Return what is wrong with the sources of a note or a block, empty if nothing is.
-
-    A note has at least `fewest` of them.
-    """
+def check_grounding(change: Change, rows: Mapping[EpisodeId, Episode]) -> str:
+    """Return what is wrong with the sources of a note or a block, empty if nothing is."""
     after = change.after or {}
     if change.kind is ChangeKind.ADD_NOTE:
-        return _check_note(str(after.get("text", "")), change, rows, fewest)
+        return _check_note(str(after.get("text", "")), change, rows)
     if change.kind is ChangeKind.WRITE_BLOCK:
         return _check_block(str(after.get("value", "")), change, rows)
     return ""
 
 
-def _check_note(text: str, change: Change, rows: Mapping[EpisodeId, Episode], fewest: int) -> str:
+def has_enough_sources(sources: Collection[Episode]) -> bool:
+    """Return whether a note may rest on these: one is enough where a person or an agent said it (SLEEP-82)."""
+    return len(sources) >= MIN_SOURCES or any(source.trust.rank <= Trust.AGENT.rank for source in sources)
+
+
+def find_context(
+    text: str, cited: Sequence[Episode], shown: Iterable[Episode | Note]
+) -> tuple[Sequence[Episode | Note], Mapping[str, str]]:
+    """Return where the names, numbers, dates and codes of a text stand that its cited sources lack (SLEEP-89).
+
+    What a person or an agent has said or noted is context: a mapping of each such part to the row's id. What only a
+    tool or an outside text says makes that row a source, and so does a text that is copied from it: the first part of
+    the answer.
+    """
+    missing = set(_find_unknown_claims(text, collect_sources(cited)))
+    sources: list[Episode | Note] = []
+    context: dict[str, str] = {}
+    for row in sorted(shown, key=lambda row: row.trust.rank):
+        if row.trust.rank > Trust.AGENT.rank and _is_copy(text, row.text):
+            sources.append(row)
+        if not missing:
+            continue
+        texts = _episode_texts([row]) if isinstance(row, Episode) else [SourceText(row.text)]
+        found = missing.difference(_find_unknown_claims(text, Sources([*_episode_texts(cited), *texts])))
+        if found and row.trust.rank <= Trust.AGENT.rank:
+            context |= dict.fromkeys(sorted(found), row.id)
+        elif found and row not in sources:
+            sources.append(row)
+        missing -= found
+    return sources, context
+
+
+def _is_copy(text: str, other: str) -> bool:
+    """Return whether one of two texts stands in the other word for word, or they are the same."""
+    one, two = sorted((" ".join(words(text)), " ".join(words(other))), key=len)
+    return one == two or (one.count(" ") >= COPIED_WORDS - 1 and f" {one} " in f" {two} ")
+
+
+def _check_note(text: str, change: Change, rows: Mapping[EpisodeId, Episode]) -> str:
     if not text.strip():
         return "the text is empty"
     sources, missing = _split_sources(change, rows)
     if missing:
         return _shorten(f"{len(missing)} of its sources are not in this bank: {', '.join(missing)}")
-    if len(sources) < fewest:
-        return f"a note needs at least {fewest} episodes, not {len(sources)}"
+    if not has_enough_sources(sources):
+        return f"what nobody in the conversation said needs {MIN_SOURCES} sources, not {len(sources)}"
     least = max((source.trust for source in sources), key=lambda trust: trust.rank)
     if (change.after or {}).get("trust") not in [trust.value for trust in Trust if trust.rank >= least.rank]:
         return f"it is trusted more than the least trusted of its sources ({least})"
     if (open_date := first_open_date(text)) and not is_extract(text, sources):
         return f"{open_date!r} has no calendar date beside it"
-    return describe_ungrounded_claims(text, collect_sources(sources))
+    return describe_ungrounded_claims(text, collect_sources(sources), _context_of(change))
 
 
 def _check_block(value: str, change: Change, rows: Mapping[EpisodeId, Episode]) -> str:
@@ -176,20 +215,28 @@ def _check_block(value: str, change: Change, rows: Mapping[EpisodeId, Episode]) 
             return _shorten(f"a new line rests on no episode: {line.strip()!r}")
         if line not in before and (open_date := first_open_date(line)):
             return f"{open_date!r} has no calendar date beside it"
-    return describe_ungrounded_claims(value, collect_sources(sources, before))
+    return describe_ungrounded_claims(value, collect_sources(sources, before), _context_of(change))
+
+
+def _context_of(change: Change) -> Collection[str]:
+    return cast("Mapping[str, str]", (change.after or {}).get("context") or {}).keys()
 
 
 def collect_sources(rows: Iterable[Episode], *texts: str) -> Sources:
-    episodes = [_of_episode(row.text, row.speaker, (local_time(row).date(), row.at.date())) for row in rows]
-    return Sources([*episodes, *map(SourceText, texts)])
+    return Sources([*_episode_texts(rows), *map(SourceText, texts)])
+
+
+def _episode_texts(rows: Iterable[Episode]) -> Sequence[SourceText]:
+    return [_of_episode(row.text, row.speaker, (local_time(row).date(), row.at.date())) for row in rows]
 
 
 _of_episode = lru_cache(maxsize=CACHED_EPISODES)(SourceText)
 
 
-def describe_ungrounded_claims(text: str, known: Sources) -> str:
-    """Return the unsupported claims of a text in words; empty without any."""
-    unknown = list(dict.fromkeys(islice(_find_unknown_claims(text, known), MAX_REASON_CHARACTERS)))
+def describe_ungrounded_claims(text: str, known: Sources, context: Collection[str] = ()) -> str:
+    """Return the claims of a text that are neither known nor in its context, in words; empty without any."""
+    claims = (claim for claim in _find_unknown_claims(text, known) if claim not in context)
+    unknown = list(dict.fromkeys(islice(claims, MAX_REASON_CHARACTERS)))
     if not unknown:
         return ""
     return (
@@ -278,7 +325,8 @@ def _has_capitalized_names(text: str) -> bool:
 
 
 def _normalize(text: str) -> str:
-    return unicodedata.normalize("NFKC", refang(text)).casefold()
+    """Return a text in the form in which it is compared: without case, wide letters, quotes and backticks."""
+    return unicodedata.normalize("NFKC", refang(text)).casefold().translate(_QUOTES)
 
 
 def _mask(text: str, start: int, end: int) -> str:

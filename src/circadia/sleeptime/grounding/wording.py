@@ -9,13 +9,14 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from ipaddress import ip_address
-from typing import Final
+from typing import Any, Final, cast
 
+from circadia.characters import visible_text
 from circadia.ids import EpisodeId
 from circadia.memory.redaction import redact
+from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
-from circadia.visibility import visible_text
 
 _POSES: Final = re.compile(
     r"(?im)"
@@ -32,7 +33,7 @@ _ADDRESS: Final = re.compile(
     r"(?:(?<![\w+*])(?i:[a-z][a-z0-9+.*-]{1,20}):[\\/]{2}(?:\[[\da-fA-F:.%]{2,60}\])?|(?i:www)\.)[^\s<>\"'()\[\]]+"
     rf"|(?<![\w.]){_OCTET}(?:\.{_OCTET}){{3}}(?!\w|\.\w)"
     r"|(?<![\w.+-])[\w.+-]+@[\w-]+\.[\w.-]+"
-    r"|(?<![\w-])(?<![\w-]\.)[\w-]+(?:\.[\w-]+)*\.(?:[a-z]{2,}|[A-Z]{2,})\b(?:[/:][^\s<>\"'()]*)?"
+    r"|(?P<host>(?<![\w-])(?<![\w-]\.)[\w-]+(?:\.[\w-]+)*\.(?:[a-z]{2,}|[A-Z]{2,})\b(?:[/:][^\s<>\"'()]*)?)"
 )
 """An address of the web, a host or mail; a name with a dot, such as a file's, may look like one."""
 _IPV6: Final = re.compile(r"(?<![\w.:])(?=:{0,2}[\da-fA-F])[\da-fA-F]{0,4}:[\da-fA-F:.]{1,40}(?!\w)")
@@ -81,17 +82,23 @@ def unfit_reason(text: str) -> str:
     return ""
 
 
-def unfit_reason_for_block(text: str) -> str:
-    """Return why a generated text may not get into a block, empty if it may.
+def unfit_reason_for_block(text: str, *, by_person: bool = False) -> str:
+    """Return why a generated text may not get into a block, empty if it may (SLEEP-34, SLEEP-85).
 
     Blocks are part of the instructions, and their readers follow them. So places to look and commands to run stay in
-    notes, which are data, until a person writes them into a block.
+    notes, which are data, unless a person has said them. Addresses of the web and of mail only people write into
+    blocks, and what is spelled so that it is no address at first sight.
     """
     if wrong := unfit_reason(text):
         return wrong
     written = refang(unescape_text(text))
-    forbidden = [url for start, end in find_addresses(written) if not _FILE.fullmatch(url := written[start:end])]
-    forbidden = forbidden or [match[0] for match in COMMAND.finditer(text)]
+    if by_person:
+        forbidden = [match[0] for match in _ADDRESS.finditer(written) if match["host"] is None]
+        hidden = [match[0] for match in _ADDRESS.finditer(written) if match[0] not in text]
+        forbidden += hidden or [written[start:end] for start, end in _find_ipv6(written)]
+    else:
+        forbidden = [url for start, end in find_addresses(written) if not _FILE.fullmatch(url := written[start:end])]
+        forbidden = forbidden or [match[0] for match in COMMAND.finditer(text)]
     return f"{forbidden[0][:40]!r} is an address or a command, which only people write into blocks" if forbidden else ""
 
 
@@ -103,19 +110,25 @@ def refang(text: str) -> str:
 
 def find_addresses(text: str) -> list[tuple[int, int]]:
     """Return the positions of addresses in a refanged text: of the web, of hosts and of mail."""
-    spans = [match.span() for match in _ADDRESS.finditer(text)]
+    return [*(match.span() for match in _ADDRESS.finditer(text)), *_find_ipv6(text)]
+
+
+def _find_ipv6(text: str) -> Iterator[tuple[int, int]]:
     for match in _IPV6.finditer(text):
         number = match[0].rstrip(".") if match[0].endswith("::") else match[0].rstrip(".:")
         with suppress(ValueError):
             ip_address(number)
-            spans.append((match.start(), match.start() + len(number)))
-    return spans
+            yield match.start(), match.start() + len(number)
 
 
-def check_wording(change: Change, _: Mapping[EpisodeId, Episode]) -> str:
+def check_wording(change: Change, rows: Mapping[EpisodeId, Episode]) -> str:
     """Return what is wrong with the words of a change: a rule of publications."""
-    judged = unfit_reason_for_block if change.kind is ChangeKind.WRITE_BLOCK else unfit_reason
-    return next((wrong for text in _model_texts(change) if (wrong := judged(text))), "")
+    if change.kind is not ChangeKind.WRITE_BLOCK:
+        return next((wrong for text in _model_texts(change) if (wrong := unfit_reason(text))), "")
+    edit = cast("Mapping[str, Any]", (change.after or {}).get("edit") or {})
+    by_person = any(rows[key].trust is Trust.PERSON for key in edit.get("ids", ()) if key in rows)
+    judged = (unfit_reason_for_block(text, by_person=by_person) for text in _model_texts(change))
+    return next((wrong for wrong in judged if wrong), "")
 
 
 def _model_texts(change: Change) -> Iterator[str]:

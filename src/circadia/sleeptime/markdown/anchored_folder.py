@@ -100,16 +100,24 @@ class FileLocation:
     def read_contents(self) -> bytes | None:
         """Return the contents, or None where there is no file. Raises OSError if this is no regular file."""
         try:
-            handle = self.open(os.O_RDONLY)
+            return self.read_start()[0]
         except FileNotFoundError:
             return None
-        with os.fdopen(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise OSError(errno.ELOOP, "not a regular file", self.name)
-            return file.read()
+
+    def read_start(self, size: int = -1) -> tuple[bytes, os.stat_result]:
+        """Return the first bytes, all by default, and the status. Raises OSError if there is no regular file."""
+        handle = self.open(os.O_RDONLY)
+        try:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                number = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.ELOOP
+                raise OSError(number, "it is no regular file", self.name)
+            with os.fdopen(handle, "rb", closefd=False) as file:
+                return file.read(size), status
+        finally:
+            os.close(handle)
 
     def create(self, data: bytes, mode: int) -> None:
-        """Write a new file and flush it to the disk."""
         handle = self.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -134,7 +142,6 @@ class FileLocation:
             os.unlink(self.name, dir_fd=self.folder)
 
     def replace(self, other: "FileLocation") -> None:
-        """Move the file over another one."""
         os.rename(self.name, other.name, src_dir_fd=self.folder, dst_dir_fd=other.folder)
 
     def link(self, other: "FileLocation") -> None:
@@ -210,7 +217,6 @@ class AnchoredFolder:
         self._handle = handle
 
     def file(self, name: str) -> FileLocation:
-        """Return the location of a file directly in this folder."""
         return FileLocation(self._handle, name)
 
     @property
@@ -219,6 +225,11 @@ class AnchoredFolder:
 
     def list_names(self) -> list[str]:
         return sorted(os.listdir(self._handle))
+
+    def list_entries(self) -> list[tuple[str, bool, bool]]:
+        """Return the names in this folder in order, and whether each is a link and a folder."""
+        with os.scandir(self._handle) as entries:
+            return sorted((entry.name, entry.is_symlink(), entry.is_dir(follow_symlinks=False)) for entry in entries)
 
     def flush(self) -> None:
         """Flush the names in this folder to the disk."""
@@ -277,7 +288,6 @@ class AnchoredFolder:
                     os.rmdir(folder.name, dir_fd=parent._handle)
 
     def remove_tree(self, name: str) -> None:
-        """Remove a folder of this one, and the files in it."""
         with self.open_folder(PurePosixPath(name)) as folder:
             for each in folder.list_names():
                 folder.file(each).remove()

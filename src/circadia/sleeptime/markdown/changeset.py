@@ -96,18 +96,14 @@ class Changeset(BaseModel):
         return self.model_copy(update={"replacements": replacements})
 
     def without(self, paths: set[PurePosixPath]) -> Self:
-        """Return the changeset without the files at `paths`."""
         left = tuple(each for each in self.replacements if each.path not in paths)
         return self.model_copy(update={"replacements": left})
 
     def paths_with(self, *statuses: ReplacementStatus) -> set[PurePosixPath]:
-        """Return the paths of the files in one of the statuses."""
         return {each.path for each in self.replacements if each.status in statuses}
 
 
 class ChangesetFolder:
-    """The folder of one changeset."""
-
     def __init__(self, folder: AnchoredFolder) -> None:
         self._folder = folder
 

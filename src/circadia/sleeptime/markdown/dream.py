@@ -9,7 +9,6 @@ does not matter where a dream is killed, nor whether a person has merged a propo
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain, count
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -24,7 +23,6 @@ from circadia.records.episode import Episode
 from circadia.records.sleep_call import SleepCost
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.sleeptime.engine.one_pass import run_one_pass
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.grounding.change_rules import Rule, source_ids_of
@@ -32,17 +30,15 @@ from circadia.sleeptime.grounding.source_check import check_grounding
 from circadia.sleeptime.grounding.wording import check_wording
 from circadia.sleeptime.markdown import history, publication
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, RETIRED_FOLDER, hash_contents
-from circadia.sleeptime.markdown.diary import append_to_diary
-from circadia.sleeptime.markdown.dream_report import NO_COST, DreamOutcome, DreamReport, count_nouns
+from circadia.sleeptime.markdown.dream_report import NO_COST, DreamOutcome, DreamReport, append_to_diary, count_nouns
 from circadia.sleeptime.markdown.dream_state import DreamState, failure_changes, load_state, save_state
 from circadia.sleeptime.markdown.edits import read_as_entry
-from circadia.sleeptime.markdown.folder_bank import FolderBank, note_text
+from circadia.sleeptime.markdown.folder_bank import FolderBank, FolderSnapshot, note_text, take_snapshot
 from circadia.sleeptime.markdown.folder_lock import FolderLock, lock_memory_folder
 from circadia.sleeptime.markdown.folder_plan import FolderPlan, FolderPlanner
-from circadia.sleeptime.markdown.folder_snapshot import FolderSnapshot, take_snapshot
 from circadia.sleeptime.markdown.git_repository import FileVersions
 from circadia.sleeptime.markdown.publication import PublicationResult
-from circadia.sleeptime.markdown.session_intake import SessionCounts, SessionIntake
+from circadia.sleeptime.markdown.sessions import SessionCounts, SessionIntake
 from circadia.sleeptime.markdown.splitting import whole_name
 from circadia.sleeptime.markdown.upkeep import FolderUpkeep, propose_upkeep
 from circadia.sleeptime.operations.consolidate import Consolidate
@@ -53,12 +49,11 @@ from circadia.sleeptime.publish.publisher import CEILING_NOTES, CEILING_SHARE
 from circadia.sleeptime.triggers.pass_lifecycle import NewPass
 from circadia.stores.base import Store
 from circadia.stores.locks import bank_key
-from circadia.stores.signals.base import Signals
 
 BY: Final = "circadia dream"
 FOLDER_POLICY: Final = BankPolicy(sleeptime={"when": "manual", "review": True, "max_rethinks": 0})
 """Passes begin by a dream alone, and change nothing that its files do not say."""
-FOLDER_RULES: Final[Sequence[Rule]] = (check_wording, partial(check_grounding, fewest=1))
+FOLDER_RULES: Final[Sequence[Rule]] = (check_wording, check_grounding)
 """A person says most of what is worth a note only once."""
 _UNFINISHED: Final = (PassStatus.FAILED, PassStatus.CANCELLED, PassStatus.SKIPPED, PassStatus.PARTIAL)
 _OF_FILES: Final = (ChangeKind.ADD_NOTE, ChangeKind.RETIRE_NOTE)
@@ -67,7 +62,7 @@ _OF_FILES: Final = (ChangeKind.ADD_NOTE, ChangeKind.RETIRE_NOTE)
 def choose_folder_operations(policy: SleepPolicySettings, model: bool, wanted: Sequence[str]) -> Sequence[Operation]:
     """Return the operations of a dream; without a model only equal entries are found (DREAM-25)."""
     operations: Sequence[Operation] = (
-        Consolidate(prompt="memory_folder", fewest_sources=1), Contradictions(), Dedupe(),
+        Consolidate(prompt="memory_folder"), Contradictions(), Dedupe(),
     )  # fmt: skip
     return [each for each in operations if (model or not each.asks) and policy.is_operation_enabled(each.name)]
 
@@ -88,15 +83,14 @@ class Dream:
     """Dreams over one folder, by one process at a time. Its methods raise Conflict while another process dreams."""
 
     def __init__(
-        self, root: Path, clock: Clock, ids: IdSource, store: Store, signals: Signals, tier: SleeptimeService,
-        worker: SleepWorker, bank: FolderBank, pinned: PinnedTexts,
+        self, root: Path, clock: Clock, ids: IdSource, store: Store, sleeptime: SleeptimeService, worker: SleepWorker,
+        bank: FolderBank, pinned: PinnedTexts,
     ) -> None:  # fmt: skip
         self._root = root
         self._clock = clock
         self._ids = ids
         self._store = store
-        self._signals = signals
-        self._tier = tier
+        self._sleeptime = sleeptime
         self._worker = worker
         self._bank = bank
         self._pinned = pinned
@@ -226,13 +220,13 @@ class Dream:
             visible = [change.number for change in staged]  # what remains is about turns
         if visible:
             async with self._store.begin_write(bank_key(bank.id)) as tx:
-                await self._tier.accept(tx, bank, run, visible)
+                await self._sleeptime.accept(tx, bank, run, visible)
         return bool(found)
 
     async def _refuse(self, bank: Bank, run: Pass, numbers: Collection[int]) -> None:
         if numbers:
             async with self._store.begin_write(bank_key(bank.id)) as tx:
-                await self._tier.refuse(tx, run, numbers, by=BY)
+                await self._sleeptime.refuse(tx, run, numbers, by=BY)
 
     async def _run_pass(self, bank: Bank, mode: DreamMode, instructions: str) -> Pass:
         """Run a pass, or go on with an interrupted one of the same kind.
@@ -247,16 +241,16 @@ class Dream:
                 if not begun.dry_run and await tx.passes.find_changes(begun.id, state=ChangeState.STAGED):
                     with_what = f"with the instructions {begun.instructions!r}" if begun.instructions else "as it was"
                     raise Conflict(f"the last dream was interrupted: finish it first, {with_what}, and no dry run")
-                await self._tier.cancel(tx, bank, begun, by=BY)
+                await self._sleeptime.cancel(tx, bank, begun, by=BY)
         new = NewPass(trigger=Trigger.HAND, by=BY, instructions=instructions, dry_run=dry, review=True)
-        return await run_one_pass(self._store, self._signals, self._tier, self._worker, bank, new)
+        return await self._worker.run_one_pass(bank, new)
 
     async def _has_backlog(self, bank: Bank) -> bool:
         """Return whether no pass has read some of the entries or turns; what has failed is tried again."""
         async with self._store.begin_write(bank_key(bank.id)) as tx:
             state = await tx.sleep_states.get(bank.id)
             if state.leftovers:
-                await self._tier.resume(tx, bank, by=BY)
+                await self._sleeptime.resume(tx, bank, by=BY)
             return bool(state.leftovers) or (await tx.sleep_states.fetch_backlog(bank.id, state.cursor)).episodes > 0
 
     async def _find_staged_pass(self, bank: Bank) -> Pass | None:

@@ -1,14 +1,18 @@
-"""What a dream did, for its diary and for people."""
+"""What a dream did: its report for people, and the diary, `.circadia/diary.md`, with a line for each (DREAM-24)."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from circadia.records.sleep_call import SleepCost
+from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, open_anchored
 
 NO_COST: Final = SleepCost(calls=0, tokens=0, nanousd=0, seconds=0.0)
+DIARY_FILE: Final = "diary.md"
 
 
 class DreamOutcome(StrEnum):
@@ -22,8 +26,6 @@ class DreamOutcome(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DreamReport:
-    """What a dream did, for its diary and for people."""
-
     id: str
     """Names it in the log; empty if nothing was to be done."""
     state: DreamOutcome
@@ -48,7 +50,6 @@ class DreamReport:
     cost: SleepCost = NO_COST
 
     def describe(self) -> str:
-        """Return it in one line."""
         facts, files = count_nouns(self.added, "fact"), count_nouns(len(self.files), "file")
         parts = [f"{facts} added, {self.replaced} replaced, {self.retired} retired in {files}"]
         if self.turns:
@@ -59,7 +60,6 @@ class DreamReport:
         return f"{self.state}{f' ({self.detail})' if self.detail else ''}: {'; '.join(parts)}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
         return {
             "id": self.id, "state": self.state.value, "detail": self.detail, "added": self.added,
             "replaced": self.replaced, "retired": self.retired, "files": list(map(str, self.files)),
@@ -72,3 +72,17 @@ class DreamReport:
 def count_nouns(number: int, noun: str) -> str:
     """Return a number with its noun, in the plural unless it is one."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def append_to_diary(root: Path, now: datetime, text: str) -> None:
+    line = f"* {now:%Y-%m-%d %H:%M} UTC: {' '.join(text.split())}\n"
+    with open_anchored(root) as folder, folder.open_folder(PurePosixPath(OWN_FOLDER)) as own:
+        handle = own.file(DIARY_FILE).open(os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        with os.fdopen(handle, "ab") as file:
+            file.write(line.encode())
+
+
+def read_diary(root: Path) -> Sequence[str]:
+    with open_anchored(root) as folder:
+        data = folder.read_file(PurePosixPath(OWN_FOLDER, DIARY_FILE)) or b""
+    return [line.removeprefix("* ") for line in data.decode("utf-8", "replace").splitlines()]

@@ -1,11 +1,9 @@
 """What a folder remembers of its dreams, in `.circadia/dream.json`, and whether the next one may begin (DREAM-01)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -18,7 +16,7 @@ STATE_FILE: Final = "dream.json"
 BETWEEN: Final = timedelta(hours=24)
 """Least time between two dreams that nobody asked for."""
 BETWEEN_SCANS: Final = timedelta(minutes=10)
-FEWEST_SESSIONS: Final = 5
+MIN_SESSIONS: Final = 5
 """New sessions that make a dream due."""
 BACK_OFF: Final = timedelta(minutes=30)
 """Pause after a failed dream, doubled for each further one."""
@@ -55,57 +53,33 @@ class DreamState(BaseModel):
     """Fingerprints of the upkeep that a person has refused, by file."""
 
 
-class DreamBlocker(StrEnum):
-    """The gates of a dream, the cheapest first."""
-
-    DISABLED = "disabled"
-    BACK_OFF = "back_off"
-    RECENT = "recent"
-    """The last dream is not a day old."""
-    SCANNED = "scanned"
-    """The last scan is not ten minutes old, and found too little."""
-    WAITING = "waiting"
-    """The changes of a dream wait for a person."""
-    SESSIONS = "sessions"
-    """There are too few new sessions."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DreamVerdict:
-    blocker: DreamBlocker | None
+class DreamVerdict(NamedTuple):
+    is_open: bool
     detail: str
-    at: datetime | None = None
-    """When the gate opens, if time alone opens it."""
-
-    @property
-    def is_open(self) -> bool:
-        return self.blocker is None
+    """What the dream waits for; if it may begin, how much it would read."""
 
 
 def decide_scan(state: DreamState, now: datetime) -> DreamVerdict:
-    """Return whether it is time to look for new sessions."""
+    """Return whether it is time to look for new sessions: the gates of a dream, the cheapest first."""
     if state.enabled_at is None:
-        return DreamVerdict(blocker=DreamBlocker.DISABLED, detail="dreams are not switched on for this folder")
+        return DreamVerdict(False, "dreams are not switched on for this folder")
     if state.failures and state.failed_at is not None:
         pause = min(LONGEST_BACK_OFF, BACK_OFF * 2.0 ** (state.failures - 1))
         if now < state.failed_at + pause:
-            detail = f"{count_nouns(state.failures, 'dream')} in a row failed: {state.trouble}"
-            return DreamVerdict(blocker=DreamBlocker.BACK_OFF, detail=detail, at=state.failed_at + pause)
+            return DreamVerdict(False, f"{count_nouns(state.failures, 'dream')} in a row failed: {state.trouble}")
     if state.dreamed_at is not None and now < state.dreamed_at + BETWEEN:
-        detail = "the last dream is less than 24 hours ago"
-        return DreamVerdict(blocker=DreamBlocker.RECENT, detail=detail, at=state.dreamed_at + BETWEEN)
-    few = state.new_sessions < FEWEST_SESSIONS
+        return DreamVerdict(False, "the last dream is less than 24 hours ago")
+    few = state.new_sessions < MIN_SESSIONS
     if few and state.scanned_at is not None and now < state.scanned_at + BETWEEN_SCANS:
-        detail = f"{_count_sessions(state)} at the last look, less than 10 minutes ago"
-        return DreamVerdict(blocker=DreamBlocker.SCANNED, detail=detail, at=state.scanned_at + BETWEEN_SCANS)
-    return DreamVerdict(blocker=None, detail="")
+        return DreamVerdict(False, f"{_count_sessions(state)} at the last look, less than 10 minutes ago")
+    return DreamVerdict(True, "")
 
 
 def decide_dream(state: DreamState) -> DreamVerdict:
     """Return whether a dream that nobody asked for may begin, after a scan."""
-    if state.new_sessions < FEWEST_SESSIONS:
-        return DreamVerdict(blocker=DreamBlocker.SESSIONS, detail=_count_sessions(state))
-    return DreamVerdict(blocker=None, detail=count_nouns(state.new_sessions, "new session"))
+    if state.new_sessions < MIN_SESSIONS:
+        return DreamVerdict(False, _count_sessions(state))
+    return DreamVerdict(True, count_nouns(state.new_sessions, "new session"))
 
 
 def load_state(root: Path) -> DreamState:
@@ -140,4 +114,4 @@ def failure_changes(state: DreamState, why: str, now: datetime) -> Mapping[str, 
 
 
 def _count_sessions(state: DreamState) -> str:
-    return f"{count_nouns(state.new_sessions, 'new session')}, of {FEWEST_SESSIONS} that make a dream due"
+    return f"{count_nouns(state.new_sessions, 'new session')}, of {MIN_SESSIONS} that make a dream due"

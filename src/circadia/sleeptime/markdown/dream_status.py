@@ -10,7 +10,6 @@ from circadia.clock import Clock
 from circadia.llm.chat_model import ChatModel
 from circadia.llm.usage import Usage
 from circadia.sleeptime.markdown.dream_state import (
-    DreamBlocker,
     DreamState,
     DreamVerdict,
     decide_dream,
@@ -18,9 +17,9 @@ from circadia.sleeptime.markdown.dream_state import (
     load_state,
     save_state,
 )
-from circadia.sleeptime.markdown.folder_snapshot import take_snapshot
+from circadia.sleeptime.markdown.folder_bank import take_snapshot
 from circadia.sleeptime.markdown.history import list_history
-from circadia.sleeptime.markdown.session_intake import SessionIntake
+from circadia.sleeptime.markdown.sessions import SessionIntake
 from circadia.sleeptime.markdown.upkeep import propose_upkeep
 
 READINGS: Final = 2.5
@@ -81,6 +80,6 @@ def is_due(root: Path, intake: SessionIntake, now: datetime) -> DreamVerdict:
     if not verdict.is_open:
         return verdict
     if any(each.proposed for each in list_history(root)):
-        return DreamVerdict(blocker=DreamBlocker.WAITING, detail="the changes of a dream wait for a person")
+        return DreamVerdict(False, "the changes of a dream wait for a person")
     state = save_state(root, state, **intake.scan(state).marks)
     return decide_dream(state)

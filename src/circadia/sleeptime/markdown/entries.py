@@ -18,9 +18,9 @@ from markdown_it.token import Token
 
 BOM: Final = b"\xef\xbb\xbf"
 _FENCE: Final = b"---"
-_MOST_FRONT_MATTER: Final = 8_000
+_MAX_FRONT_MATTER_BYTES: Final = 8_000
 """Bytes of front matter to parse."""
-_MOST_BRACKETS: Final = 100
+_MAX_BRACKETS: Final = 100
 """PyYAML takes quadratic time with the depth of brackets."""
 _KEEP: Final = re.compile(rb"<!--[ \t]*keep[ \t]*-->")
 _TRUE: Final = frozenset(("true", "yes", "on"))
@@ -51,8 +51,6 @@ class MarkdownBlock:
     """The headings above it, outermost first; of a heading, with its own."""
     text: str
     """What it says, without list marker and comments."""
-    markup: str
-    """The character of its list marker, or of its heading."""
     is_pinned: bool
 
     @property
@@ -88,18 +86,9 @@ class Document:
     def raw(self, block: MarkdownBlock) -> bytes:
         return self.data[block.start : block.end]
 
-    def split_at_blocks(self) -> Iterator[bytes]:
-        """Yield the file in pieces: each block, and what lies before, between and behind them."""
-        end = 0
-        for block in self.blocks:
-            yield self.data[end : block.start]
-            yield self.raw(block)
-            end = block.end
-        yield self.data[end:]
-
 
 def parse_entries(data: bytes, *, is_writable: bool = True) -> Document:
-    """Parse any bytes. Joining the pieces of `split_at_blocks` gives the same bytes again."""
+    """Parse any bytes; the spans of the blocks, and what lies between them, are all of them."""
     bom = len(BOM) if data.startswith(BOM) else 0
     lines = data[bom:].splitlines(keepends=True)
     starts = [*accumulate(map(len, lines), initial=bom)]
@@ -178,7 +167,6 @@ class _BlockReader:
             line=first + 1,
             headings=tuple(heading for _level, heading in self._path),
             text=text,
-            markup=token.markup,
             is_pinned=keep or self._pinned_level > 0 or _KEEP.search(self._data, start, end) is not None,
         )
 
@@ -234,7 +222,7 @@ def _count_front_matter_lines(lines: Sequence[bytes]) -> int:
 
 def _parse_front_matter(front: bytes) -> dict[str, str]:
     """Return its scalars as they are written; nothing if it is no mapping. Nodes only: nothing is built from them."""
-    if len(front) > _MOST_FRONT_MATTER or front.count(b"[") + front.count(b"{") > _MOST_BRACKETS:
+    if len(front) > _MAX_FRONT_MATTER_BYTES or front.count(b"[") + front.count(b"{") > _MAX_BRACKETS:
         return {}
     try:
         loader: Any = yaml.SafeLoader(front.strip().strip(_FENCE).decode())

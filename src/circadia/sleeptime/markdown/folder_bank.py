@@ -1,14 +1,14 @@
-"""The bank of a memory folder: each entry of its files is a note, with itself as the source.
+"""The bank of a memory folder, and what it takes in: each entry of its files is a note, with itself as the source.
 
 Files and rows refer to each other by the text alone, so a folder that anybody edits needs no identifiers in it.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Final, TypeVar
 
 from circadia.clock import Clock
@@ -21,6 +21,10 @@ from circadia.memory.services import MemoryServices
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.note import Note, NoteKind
+from circadia.sleeptime.markdown.anchored_folder import RETIRED_FOLDER, open_anchored
+from circadia.sleeptime.markdown.entries import Document, MarkdownBlock
+from circadia.sleeptime.markdown.links import find_index_lines
+from circadia.sleeptime.markdown.memory_folder import MemoryFile, MemoryFolder, read_folder
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.publish.effects import NOTE
 from circadia.stores.base import Store, Tx
@@ -49,12 +53,6 @@ class FolderEntry:
     is_pinned: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EntryCounts:
-    added: int = 0
-    removed: int = 0
-
-
 def note_text(text: str) -> str:
     """Return an entry's text as its note has it: without the secrets that redaction knows (DREAM-13)."""
     return redact(text)
@@ -76,7 +74,7 @@ class FolderBank:
                 bank = await self._memory.banks.change(tx, bank, by=SPEAKER, policy=policy)
             return bank
 
-    async def take_in_entries(self, bank: Bank, entries: Sequence[FolderEntry]) -> EntryCounts:
+    async def take_in_entries(self, bank: Bank, entries: Sequence[FolderEntry]) -> None:
         """Make the notes those of the files: entries by others become notes, and notes without an entry retire."""
         wanted = {
             text: entry
@@ -93,7 +91,6 @@ class FolderBank:
             async with self._store.begin_write() as tx:
                 for note in part:
                     await self._retire_note(tx, bank, note)
-        return EntryCounts(added=len(added), removed=len(removed))
 
     async def take_in_turns(self, bank: Bank, turns: Iterable[NewEpisode]) -> int:
         """Store the turns that the bank does not have; return how many are new."""
@@ -164,3 +161,49 @@ def _note_id(bank: Bank, source: Episode, text: str) -> NoteId:
 def _batches(rows: Iterable[T]) -> Iterator[Sequence[T]]:
     rest = iter(rows)
     return iter(lambda: list(islice(rest, AT_ONCE)), [])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FolderSnapshot:
+    folder: MemoryFolder
+    documents: Mapping[PurePosixPath, Document]
+    entries: Sequence[FolderEntry]
+    retired: Mapping[PurePosixPath, bytes]
+    """What lies below `.circadia/retired`, by path."""
+
+    def contents_of(self, path: PurePosixPath) -> bytes | None:
+        """Return what a file, or one of retired entries, held; None: there was none."""
+        return self.documents[path].data if path in self.documents else self.retired.get(path)
+
+    @property
+    def texts(self) -> frozenset[str]:
+        """The texts of all entries, as notes have them."""
+        return frozenset(note_text(entry.text) for entry in self.entries)
+
+    @property
+    def pinned_texts(self) -> frozenset[str]:
+        return frozenset(note_text(entry.text) for entry in self.entries if entry.is_pinned)
+
+
+def take_snapshot(root: Path) -> FolderSnapshot:
+    """Read the folder. Raises InvalidRequest: it is none. Conflict: a file has changed while it was read."""
+    folder = read_folder(root)
+    documents = {file.path: file.read_document() for file in folder.files}
+    entries = [entry for file in folder.files for entry in _entries_of(folder, file, documents[file.path])]
+    with open_anchored(folder.root) as opened:
+        retired = {kept: opened.read_file(kept) for path in documents if (kept := RETIRED_FOLDER / path)}
+    return FolderSnapshot(
+        folder=folder, documents=documents, entries=entries,
+        retired={path: data for path, data in retired.items() if data is not None},
+    )  # fmt: skip
+
+
+def _entries_of(folder: MemoryFolder, file: MemoryFile, document: Document) -> Iterator[FolderEntry]:
+    """Yield what a file says; the lines of an index only say where."""
+    path, at = file.path, datetime.fromtimestamp(file.changed_at, UTC)
+    is_index = folder.index is not None and path == folder.index.path
+    lines = {line.entry for line in find_index_lines(path, document)} if is_index else set[MarkdownBlock]()
+    is_fixed = document.is_pinned or not document.is_writable
+    for entry in document.entries:
+        if entry not in lines:
+            yield FolderEntry(file=path, line=entry.line, text=entry.text, at=at, is_pinned=is_fixed or entry.is_pinned)

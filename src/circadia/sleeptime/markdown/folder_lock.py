@@ -60,7 +60,6 @@ class FolderLock:
             )
 
     def beat_until(self, ended: threading.Event, beat_seconds: float) -> None:
-        """Renew the beat until the event is set."""
         while not ended.wait(beat_seconds):
             with suppress(OSError):  # a share that is away for a moment; without beats for an hour the lock is lost
                 os.utime(self._handle)

@@ -29,7 +29,7 @@ from circadia.sleeptime.markdown.edits import (
 from circadia.sleeptime.markdown.entries import Document, MarkdownBlock, parse_entries
 from circadia.sleeptime.markdown.folder_bank import note_text
 from circadia.sleeptime.proposals import projected_notes
-from circadia.sleeptime.proposals.related_rows import RelatedIndex
+from circadia.sleeptime.proposals.similarity import RelatedIndex
 
 LEARNED: Final = PurePosixPath("learned.md")
 """The file of facts that are about nothing in the folder."""
@@ -37,7 +37,7 @@ _NEW_FILE: Final = (
     b"---\nname: learned\ndescription: Facts from sessions, on no subject of another file\ntype: project\n---\n"
 )
 _REPLACED: Final = "a newer entry says what holds"
-ALIKE: Final = 0.12
+MIN_SIMILARITY: Final = 0.12
 """Cosine above which two notes are on the same subject, as in `operations/consolidate.py`."""
 
 
@@ -150,7 +150,9 @@ class FolderPlanner:
             draft.gone.setdefault(path, []).append(kept)
 
     def _place_new(self, new: Sequence[Change], draft: _Draft) -> None:
-        near = RelatedIndex(self._notes).find_nearest_each([_draft_note(change) for change in new], 3, least=ALIKE)
+        near = RelatedIndex(self._notes).find_nearest_each(
+            [_draft_note(change) for change in new], 3, min_similarity=MIN_SIMILARITY
+        )
         for change, notes in zip(new, near, strict=True):
             path, headings = self._find_home(notes)
             draft.placed.add(change.target)

@@ -38,8 +38,6 @@ class FileVersions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DreamCommit:
-    """A commit of a dream."""
-
     commit: str
     id: str
     created_at: datetime
@@ -110,7 +108,6 @@ class GitRepository:
         return self._ask("update-ref", "-m", "circadia: a dream", "HEAD", commit, base) is not None
 
     def has_commit(self, commit: str) -> bool:
-        """Return whether the branch has the commit."""
         return self._ask("merge-base", "--is-ancestor", commit, "HEAD") is not None
 
     def set_branch(self, name: str, commit: str) -> None:

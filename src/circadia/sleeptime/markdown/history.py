@@ -28,8 +28,8 @@ from circadia.sleeptime.markdown.changeset import (
 )
 from circadia.sleeptime.markdown.entries import parse_entries
 from circadia.sleeptime.markdown.git_repository import FileVersions, GitRepository
-from circadia.sleeptime.markdown.line_merge import apply_change
 from circadia.sleeptime.markdown.publication import PublicationResult, publish, stage
+from circadia.sleeptime.publish.merge import apply_change
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

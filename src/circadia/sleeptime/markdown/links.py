@@ -1,4 +1,4 @@
-"""Links between the files of a memory folder."""
+"""Links between the files of a memory folder, and lines of an index, such as `- [Title](file.md) — hook`."""
 
 import posixpath
 from collections.abc import Iterator
@@ -11,8 +11,15 @@ from urllib.parse import quote, unquote, urlsplit
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from circadia.sleeptime.markdown.entries import BlockKind, Document, MarkdownBlock
+
 _ESCAPED: Final = frozenset(" \t\n()<>[]%#?\\\"'`*_&")
 """Characters of a path that mean something else in a link."""
+_NO_BRACKETS: Final = str.maketrans("[]\\", "()/")
+LONGEST_LINE: Final = 150
+"""Characters of a line, as Claude Code's own instructions ask for."""
+_SEPARATOR: Final = " — "
+_SEPARATORS: Final = frozenset(" \t—–-:·|•→,;")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,9 +66,6 @@ def render_link(title: str, path: PurePosixPath, within: PurePosixPath) -> str:
     return f"[{title.translate(_NO_BRACKETS)}]({escaped})"
 
 
-_NO_BRACKETS: Final = str.maketrans("[]\\", "()/")
-
-
 @cache
 def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark")
@@ -69,3 +73,39 @@ def _parser() -> MarkdownIt:
 
 def _plain(tokens: list[Token]) -> str:
     return "".join(token.content or (" " if token.type == "softbreak" else "") for token in tokens)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IndexLine:
+    entry: MarkdownBlock
+    target: PurePosixPath
+    separator: str
+    """What stands between link and hook; empty without a hook."""
+
+
+def find_index_lines(path: PurePosixPath, document: Document) -> Iterator[IndexLine]:
+    """Yield the entries that begin with a link to a Markdown file of the folder."""
+    for entry in document.entries:
+        link = next(find_links(entry.text), None)
+        target = resolve_link(path, link.target) if link is not None and link.is_first else None
+        if link is not None and target is not None and target.suffix.lower() == ".md":
+            hook = link.rest.lstrip("".join(_SEPARATORS))
+            separator = link.rest[: len(link.rest) - len(hook)] if hook else ""
+            yield IndexLine(entry=entry, target=target, separator=separator)
+
+
+def render_index_line(path: PurePosixPath, document: Document, *, index: PurePosixPath, like: IndexLine | None) -> str:
+    """Return the text of a line for a topic file, in the style of another line."""
+    link = render_link(title_of(path, document), path, index)
+    separator = like.separator if like is not None else _SEPARATOR
+    first = next((entry.text for entry in document.entries if entry.text), "")
+    hook = " ".join((document.front_matter.get("description") or first).split())
+    room = max(LONGEST_LINE - len(link) - len(separator), 30)
+    if len(hook) > room:
+        hook = hook[: room - 1].rstrip() + "…"
+    return f"{link}{separator}{hook}" if separator and hook else link
+
+
+def title_of(path: PurePosixPath, document: Document) -> str:
+    heading = next((block.text for block in document.blocks if block.kind == BlockKind.HEADING and block.text), "")
+    return " ".join((document.front_matter.get("name") or heading or path.stem).split())[:80]

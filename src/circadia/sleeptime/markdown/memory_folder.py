@@ -4,11 +4,9 @@ Links are never followed, and folders are opened relative to the one above them:
 even if somebody changes it meanwhile. Files are read one at a time; between reads only their hashes are kept.
 """
 
-import errno
 import os
-import stat
-import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
@@ -16,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from circadia.errors import Conflict, InvalidRequest
+from circadia.sleeptime.markdown.anchored_folder import AnchoredFolder, fold_name
 from circadia.sleeptime.markdown.entries import Document, parse_entries, read_front_matter
 from circadia.sleeptime.markdown.splitting import whole_name
 
@@ -33,7 +32,6 @@ GENERATED_NAMES: Final = frozenset(
 MAX_FILE_BYTES: Final = 1_000_000
 MAX_FILES: Final = 100_000
 """Files of any kind in a folder; with more it is probably not the one that was meant."""
-_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class MemoryKind(StrEnum):
@@ -139,7 +137,7 @@ def read_folder(root: Path) -> MemoryFolder:
 
 def comparable_path(path: PurePosixPath) -> str:
     """Return a path as a disk compares it that ignores case and the form of accents."""
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", str(path)).casefold())
+    return fold_name(str(path))
 
 
 def _walk(root: Path, is_workspace: bool) -> Iterator[tuple[PurePosixPath, str]]:
@@ -148,7 +146,8 @@ def _walk(root: Path, is_workspace: bool) -> Iterator[tuple[PurePosixPath, str]]
     while folders:
         here = folders.pop()
         try:
-            entries = _list_folder(root, here)
+            with _open_root(root) as top, top.open_folder(here) as folder:
+                entries = folder.list_entries()
         except OSError as error:
             yield here, f"the folder cannot be read: {error.strerror}"
             continue
@@ -163,16 +162,6 @@ def _walk(root: Path, is_workspace: bool) -> Iterator[tuple[PurePosixPath, str]]
             else:
                 yield path, ""
                 folders += [path] if is_folder else []
-
-
-def _list_folder(root: Path, path: PurePosixPath) -> list[tuple[str, bool, bool]]:
-    """Return the names in a folder, and whether each is a link and a folder."""
-    descriptor = _open(root, path, os.O_DIRECTORY)
-    try:
-        with os.scandir(descriptor) as entries:
-            return sorted((entry.name, entry.is_symlink(), entry.is_dir(follow_symlinks=False)) for entry in entries)
-    finally:
-        os.close(descriptor)
 
 
 def _is_memory(path: PurePosixPath, is_workspace: bool) -> bool:
@@ -205,29 +194,20 @@ def _inspect(root: Path, path: PurePosixPath) -> MemoryFile | FolderProblem | No
     )
 
 
+@contextmanager
+def _open_root(root: Path) -> Generator[AnchoredFolder]:
+    """Open the folder, unless it has become a link since its path was resolved."""
+    handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        yield AnchoredFolder(handle)
+    finally:
+        os.close(handle)
+
+
 def _read_file(root: Path, path: PurePosixPath) -> tuple[bytes, os.stat_result]:
     """Return the first bytes of a file, one more than it may have, and its status."""
-    descriptor = _open(root, path)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(MAX_FILE_BYTES + 1), status
-    finally:
-        os.close(descriptor)
-
-
-def _open(root: Path, path: PurePosixPath, flags: int = 0) -> int:
-    """Open a path below the root for reading; no part of it is a link."""
-    descriptor = os.open(root, _FLAGS | os.O_DIRECTORY)
-    for number, name in enumerate(path.parts, 1):
-        above = descriptor
-        try:
-            descriptor = os.open(name, _FLAGS | (flags if number == len(path.parts) else os.O_DIRECTORY), dir_fd=above)
-        finally:
-            os.close(above)
-    return descriptor
+    with _open_root(root) as top, top.open_parent(path) as (_, file):
+        return file.read_start(MAX_FILE_BYTES + 1)
 
 
 def _printable(path: PurePosixPath) -> PurePosixPath:

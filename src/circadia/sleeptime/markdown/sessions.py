@@ -1,17 +1,20 @@
-"""The sessions in a folder of transcripts, and what was said in them."""
+"""The sessions in a folder of transcripts, and the intake of what was said in them into a bank (DREAM-03, DREAM-10)."""
 
+import asyncio
 import logging
 import os
+import re
 import stat
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
+from circadia.clock import Clock
 from circadia.errors import CircadiaError, InvalidRequest
 from circadia.memory.capture.attribution import WITHIN, RecentTexts, find_origin
 from circadia.memory.capture.fingerprints import READ, fingerprints, pack_hashes
@@ -21,10 +24,12 @@ from circadia.memory.episodes import NewEpisode
 from circadia.memory.transfer.formats import detect_transcript, read_turns
 from circadia.memory.transfer.import_format import ImportFormat
 from circadia.memory.transfer.transcripts import TRUST, Speaker, TranscriptFacts, TranscriptTurn, build_episode
-from circadia.records.bank import Trust
-from circadia.records.episode import EpisodeKind
-from circadia.records.provenance import Provenance
+from circadia.records.bank import Bank, Trust
+from circadia.records.episode import EpisodeKind, Provenance
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER
+from circadia.sleeptime.markdown.dream_state import DreamState
+from circadia.sleeptime.markdown.folder_bank import FolderBank
+from circadia.sleeptime.markdown.memory_folder import MEMORY_NAMES
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +40,8 @@ LONGEST_LINE: Final = 16 * 2**20
 _SUFFIXES: Final = (".jsonl", ".md")
 _EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
 _GIT_SECONDS: Final = 10.0
+RECENT: Final = timedelta(days=30)
+"""The first dream of a folder reads no older sessions."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,10 +51,7 @@ class TranscriptSession:
     path: Path
     root: str | None
     """The folder in which the agent started."""
-    start: datetime | None
     last: datetime | None
-    size: int
-    """Bytes of the file."""
     last_line: int
     """Line of the newest turn."""
     person_turns: int
@@ -216,7 +220,6 @@ def _load_scan(entry: object, status: os.stat_result) -> _ScannedFile | None:
 
 @dataclass(kw_only=True, slots=True)
 class _SessionTally:
-    start: datetime | None = None
     last: datetime | None = None
     last_line: int = 0
     person_turns: int = 0
@@ -230,7 +233,6 @@ class _SessionTally:
         if turn.kind is not EpisodeKind.TOOL and turn.speaker is not Speaker.PROGRAM:
             self.tokens += estimate_tokens(turn.text)
         if turn.at is not None:
-            self.start = turn.at if self.start is None else min(self.start, turn.at)
             self.last = turn.at if self.last is None else max(self.last, turn.at)
 
 
@@ -245,8 +247,8 @@ def _scan_file(path: Path, key: str, status: os.stat_result) -> _ScannedFile:
         tallies.setdefault(_session_id(turn, kind, file_id), _SessionTally()).add(turn)
     sessions = [
         TranscriptSession(
-            id=session_id, format=kind, path=Path(key), root=facts.root, start=tally.start,
-            last=tally.last, size=status.st_size, last_line=tally.last_line, person_turns=tally.person_turns,
+            id=session_id, format=kind, path=Path(key), root=facts.root, last=tally.last, last_line=tally.last_line,
+            person_turns=tally.person_turns,
             tokens=tally.tokens, unknown_lines=facts.unknown_lines, broken_lines=facts.broken_lines,
             excluded=_exclusion(tally, facts),
         )
@@ -283,3 +285,104 @@ def _read_lines(path: Path, facts: TranscriptFacts) -> Iterator[tuple[int, bytes
                 facts.broken_lines += 1
                 while line and not line.endswith(b"\n"):
                     line = file.readline(LONGEST_LINE)
+
+
+def find_memory_folder(path: Path, home: Path) -> Path:
+    """Return the memory folder that a person means: that of the project at `path`, if it has one, or `path` itself.
+
+    All worktrees of a git repository share one. Its path has the repository's, with `-` for all but letters and digits.
+    """
+    if not path.is_dir() or any((path / name).exists() for name in MEMORY_NAMES):
+        return path
+    name = re.sub(r"[^A-Za-z0-9]", "-", find_project_root(str(path.resolve())))
+    folder = home / ".claude" / "projects" / name / "memory"
+    return folder if folder.is_dir() else path
+
+
+def find_transcripts(folder: Path) -> Path | None:
+    """Return the folder of the sessions that belong to a memory folder: the one around it, if it has any."""
+    around = folder.resolve().parent
+    return around if any(around.glob("*.jsonl")) else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionCounts:
+    sessions: int = 0
+    turns: int = 0
+    marks: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Changes of the folder's state, unless the dream is a dry run."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionScan:
+    new: Sequence[TranscriptSession]
+    """Sessions with turns that no dream has read, the newest last."""
+    excluded: Mapping[str, int]
+    """Numbers of other sessions, by the reason."""
+    marks: Mapping[str, Any]
+
+
+class SessionIntake:
+    """The sessions of one project in a folder of transcripts."""
+
+    def __init__(self, clock: Clock, transcripts: Path | None, *, project: str | None = None) -> None:
+        """Without `transcripts` there are no sessions; `project` chooses one if there are several."""
+        self._clock = clock
+        self._transcripts = transcripts
+        self._project = project
+
+    def scan(self, state: DreamState) -> SessionScan:
+        """Look for sessions with new turns; files that have not changed are not read.
+
+        Raises:
+            InvalidRequest: there is no such folder, or its sessions belong to several projects.
+        """
+        if self._transcripts is None:
+            return SessionScan(new=(), excluded={}, marks={})
+        now, seen = self._clock.now(), dict(state.sessions)
+        found = find_sessions(self._transcripts, seen, now)
+        first = state.enabled_at if state.dreamed_at is None else None
+        new: list[TranscriptSession] = []
+        excluded: dict[str, int] = {}
+        for session in found:
+            if session.last_line <= state.read.get(session.id, 0):
+                continue
+            old = first is not None and (session.last is None or session.last < first - RECENT)
+            if reason := session.excluded or ("it is older than 30 days" if old else None):
+                excluded[reason] = excluded.get(reason, 0) + 1
+            else:
+                new.append(session)
+        chosen = self._choose_project(new)
+        marks = {
+            "sessions": seen, "scanned_at": now, "transcripts": str(self._transcripts.resolve()),
+            "new_sessions": len(chosen),
+        }  # fmt: skip
+        return SessionScan(new=chosen, excluded=excluded, marks=marks)
+
+    def estimate_tokens(self, scan: SessionScan, state: DreamState) -> int:
+        """Return about how many tokens the new turns have."""
+        return round(sum(each.tokens * (1 - state.read.get(each.id, 0) / each.last_line) for each in scan.new))
+
+    async def take_in(self, bank_of: FolderBank, bank: Bank, state: DreamState) -> SessionCounts:
+        """Store the new turns in the bank. Raises InvalidRequest, as `scan`."""
+        scan = await asyncio.to_thread(self.scan, state)
+        turns = 0
+        for session in scan.new:
+            said = await asyncio.to_thread(list, gather(session, state.read.get(session.id, 0)))
+            turns += await bank_of.take_in_turns(bank, said)
+        read = {**state.read, **{session.id: session.last_line for session in scan.new}}
+        return SessionCounts(sessions=len(scan.new), turns=turns, marks={**scan.marks, "read": read})
+
+    def _choose_project(self, sessions: Sequence[TranscriptSession]) -> Sequence[TranscriptSession]:
+        projects = group_by_project(sessions)
+        if self._project is not None:
+            if sessions and self._project not in projects:
+                known = ", ".join(sorted(projects)) or "none"
+                raise InvalidRequest(f"no new session belongs to {self._project!r}; there are sessions of {known}")
+            return projects.get(self._project, ())
+        if len(projects) > 1:
+            names = ", ".join(sorted(projects))
+            raise InvalidRequest(
+                f"{str(self._transcripts)!r} has sessions of several projects ({names}); choose one with --project"
+            )
+        return sessions

@@ -12,8 +12,7 @@ from typing import Final
 from circadia.errors import Conflict
 from circadia.sleeptime.markdown.edits import EntryRemoval, apply_edits, check_editable
 from circadia.sleeptime.markdown.entries import BOM, BlockKind, Document, MarkdownBlock, parse_entries
-from circadia.sleeptime.markdown.index_lines import title_of
-from circadia.sleeptime.markdown.links import find_links, render_link, resolve_link
+from circadia.sleeptime.markdown.links import find_links, render_link, resolve_link, title_of
 
 _PART: Final = re.compile(r"-part\d{1,4}$")
 _LINK_LINES: Final = 2

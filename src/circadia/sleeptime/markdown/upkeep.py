@@ -17,8 +17,15 @@ from circadia.errors import CircadiaError, Conflict
 from circadia.sleeptime.grounding.relative_dates import first_open_date
 from circadia.sleeptime.markdown.edits import Edit, EntryAddition, EntryRemoval, apply_edits, retired_entry
 from circadia.sleeptime.markdown.entries import BOM, Document, MarkdownBlock, parse_entries
-from circadia.sleeptime.markdown.index_lines import IndexLine, find_index_lines, render_index_line, title_of
-from circadia.sleeptime.markdown.links import find_links, render_link, resolve_link
+from circadia.sleeptime.markdown.links import (
+    IndexLine,
+    find_index_lines,
+    find_links,
+    render_index_line,
+    render_link,
+    resolve_link,
+    title_of,
+)
 from circadia.sleeptime.markdown.memory_folder import (
     MAX_FILE_BYTES,
     MEMORY_NAMES,
@@ -36,7 +43,7 @@ from circadia.sleeptime.markdown.splitting import (
     whole_name,
 )
 
-MOST_FINDINGS: Final = 1_000
+MAX_FINDINGS: Final = 1_000
 SHORTEST_REPEATED: Final = 20
 """Fewest characters of a text that is reported if several places have it."""
 _DAY_NAME: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?!\d)")
@@ -147,7 +154,7 @@ class _UpkeepRun:
         )
 
     def _report(self, path: PurePosixPath, line: int | None, message: str) -> None:
-        if len(self._findings) < MOST_FINDINGS:
+        if len(self._findings) < MAX_FINDINGS:
             self._findings.append(FolderFinding(path=path, line=line, message=message))
         else:
             self._omitted += 1

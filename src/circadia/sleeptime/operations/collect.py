@@ -17,18 +17,17 @@ from circadia.memory.search.terms import words
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
-from circadia.sleeptime.grounding.source_check import collect_sources, describe_ungrounded_claims
+from circadia.sleeptime.grounding.source_check import has_enough_sources
 from circadia.sleeptime.operations.dedupe import Dedupe, is_repeat_demotion
 from circadia.sleeptime.proposals.changes import retire_note
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
 
 AT_ONCE: Final = 25
 """Notes to check on a page besides those that it has touched."""
-MOST_EPISODES: Final = 300
+MAX_EPISODES: Final = 300
 """Episodes to read for a step; another page checks the rest."""
-FEWEST_SOURCES: Final = 2
-FEWEST_WORDS: Final = 2
-FEWEST_FOUND: Final = 20
+MIN_WORDS: Final = 2
+MIN_FOUND_NOTES: Final = 20
 """Other notes that must have been found while one was not, before that counts against it."""
 
 
@@ -52,7 +51,7 @@ class Collect:
         notes = [note for note in step.notes if note.id not in retired_ids]
         rows = await view.look.fetch_episodes(sorted({key for note in notes for key in note.evidence}))
         ended = _ended_episodes(view) | {
-            episode.id for episode in rows.values() if not all(map(is_repeat_demotion, episode.stale))
+            episode.id: "" for episode in rows.values() if not all(map(is_repeat_demotion, episode.stale))
         }
         old = [note for note in notes if self._is_old_enough(note, view.now)]
         uses: Mapping[int, datetime] = await view.look.fetch_note_uses(view.notes[0].number) if old else {}
@@ -63,7 +62,8 @@ class Collect:
             why = _removal_reason(note, [rows[key] for key in dict.fromkeys(note.evidence) if key in rows], ended)
             why = why or (_unused_reason(note, finds, view.now) if note.id in unfound else "")
             if why:
-                changes.append(retire_note(view, self.name, note, why=why))
+                because = next((ended[key] for key in note.evidence if ended.get(key)), None)
+                changes.append(retire_note(view, self.name, note, why=why, because=because))
         return changes
 
     def _is_old_enough(self, note: Note, now: datetime) -> bool:
@@ -75,7 +75,7 @@ class Collect:
 def _unused_reason(note: Note, finds: Sequence[datetime], now: datetime) -> str:
     """Return that a note was never found, empty if that says nothing; `finds` are the times of other notes."""
     others = len(finds) - bisect_left(finds, note.created_at)
-    if others < FEWEST_FOUND:
+    if others < MIN_FOUND_NOTES:
         return ""
     return f"in {(now - note.created_at).days} days it was never found, while {others} other notes were"
 
@@ -85,7 +85,7 @@ def _split_notes(notes: Iterable[Note]) -> Iterator[Sequence[Note]]:
     read = 0
     for note in notes:
         read += len(note.evidence)
-        if part and read > MOST_EPISODES:
+        if part and read > MAX_EPISODES:
             yield part
             part, read = [], len(note.evidence)
         part.append(note)
@@ -94,7 +94,7 @@ def _split_notes(notes: Iterable[Note]) -> Iterator[Sequence[Note]]:
 
 def _select_notes(view: PageContext) -> Iterator[Note]:
     """Yield the notes whose evidence has ended since the last pass, then a part of all others."""
-    stale = _ended_episodes(view).union(view.stale)
+    stale = {*_ended_episodes(view), *view.stale}
     notes = sorted(view.notes, key=lambda note: note.number)
     parts = -(-len(notes) // AT_ONCE)
     part = view.page[-1].number % parts if view.page and parts else 0
@@ -102,25 +102,24 @@ def _select_notes(view: PageContext) -> Iterator[Note]:
     read = 0
     for note in {note.id: note for note in (*touched, *notes[part * AT_ONCE : (part + 1) * AT_ONCE])}.values():
         read += len(note.evidence)
-        if read <= MOST_EPISODES or read == len(note.evidence):
+        if read <= MAX_EPISODES or read == len(note.evidence):
             yield note
 
 
-def _ended_episodes(view: PageContext) -> set[EpisodeId]:
-    """Return the episodes that this page ends; a repeated statement still holds."""
+def _ended_episodes(view: PageContext) -> dict[EpisodeId, str]:
+    """Return the episodes that this page ends, with the id of what shows it; a repeated statement still holds."""
     return {
-        EpisodeId(change.target)
+        EpisodeId(change.target): str((change.after or {}).get("evidence", ""))
         for change in view.proposed
         if change.kind is ChangeKind.DEMOTE_EPISODE and change.operation != Dedupe.name
     }
 
 
-def _removal_reason(note: Note, evidence: Sequence[Episode], ended: set[EpisodeId]) -> str:
-    if len(evidence) < FEWEST_SOURCES:
+def _removal_reason(note: Note, evidence: Sequence[Episode], ended: Mapping[EpisodeId, str]) -> str:
+    if not has_enough_sources(evidence):
         return f"{len(evidence)} of the {len(note.evidence)} episodes that it rests on are left"
-    if sum(1 for _ in words(note.text)) < FEWEST_WORDS:
+    if sum(1 for _ in words(note.text)) < MIN_WORDS:
         return "it says nothing"
     if all(episode.id in ended for episode in evidence):
         return "nothing that it rests on holds any more"
-    ungrounded = describe_ungrounded_claims(note.text, collect_sources(evidence))
-    return f"ungrounded: {ungrounded}" if ungrounded else ""
+    return ""

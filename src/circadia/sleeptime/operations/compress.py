@@ -14,19 +14,18 @@ from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note
-from circadia.sleeptime.proposals.numbered_lines import NumberedLines
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.proposals.prompts import build_prompt
+from circadia.sleeptime.proposals.prompts import NumberedLines, build_prompt
 
 LONG: Final = 40
 """Episodes above which a span is long."""
-MOST_NOTES: Final = 40
+MAX_NOTES: Final = 40
 """Maximum notes of a span, however little supports each."""
 
 
 class SummaryDraft(BaseModel):
     text: str = Field(max_length=2_500)
-    ids: list[str] = Field(max_length=MOST_NOTES)
+    ids: list[str] = Field(max_length=MAX_NOTES)
 
 
 class Compress:
@@ -59,15 +58,15 @@ class Compress:
         lines.add_notes(step.notes)
         answer = await ask(build_prompt(self.name, view, lines.text), SummaryDraft, most_tokens=900)
         text = one_line(answer.text)
-        named = lines.add_uncited_sources(text, lines.resolve_ids(answer.ids))
-        if not text or not (named.notes or named.strangers):
+        named = lines.resolve_ids(answer.ids)
+        if not text or not (named.notes or named.unknown_ids):
             return ()
         ids = sorted({key for note in named.notes for key in note.evidence})
         sources = list((await view.look.fetch_episodes(ids)).values())
-        if len(sources) < 2 and not named.strangers:
+        if len(sources) < 2 and not named.unknown_ids:
             return ()
         why = f"the short of {_span_name(step.notes)}"
-        return [add_note(view, self.name, NoteKind.SUMMARY, text, sources, why=why, strangers=named.strangers)]
+        return [add_note(view, self.name, NoteKind.SUMMARY, text, sources, why=why, unknown_ids=named.unknown_ids)]
 
     def _find_spans(self, notes: Sequence[Note]) -> Iterator[Sequence[Note]]:
         """Yield runs of notes with enough evidence together; the rest waits for more."""
@@ -76,7 +75,7 @@ class Compress:
         for note in notes:
             span.append(note)
             rests.update(note.evidence)
-            if len(rests) > self._long or len(span) == MOST_NOTES:
+            if len(rests) > self._long or len(span) == MAX_NOTES:
                 yield span
                 span, rests = [], set()
 

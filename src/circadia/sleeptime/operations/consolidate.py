@@ -15,27 +15,27 @@ from circadia.memory.search.terms import question_terms
 from circadia.records.change import Change
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
+from circadia.sleeptime.grounding.source_check import find_context
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, retire_note
-from circadia.sleeptime.proposals.numbered_lines import NumberedLines, estimate_line_tokens
-from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.proposals.prompts import build_prompt
-from circadia.sleeptime.proposals.related_rows import RelatedIndex
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, RefusedText, Step
+from circadia.sleeptime.proposals.prompts import WHOLE, NumberedLines, build_prompt, estimate_line_tokens
 from circadia.sleeptime.proposals.segments import Segment, split_segments
+from circadia.sleeptime.proposals.similarity import RelatedIndex
 
-MOST_EPISODES: Final = 50
+MAX_EPISODES: Final = 50
 """SLEEP-20, `recent_window`: new episodes of a step."""
-MOST_TOKENS: Final = 3_000
+MAX_TOKENS: Final = 3_000
 """Estimated tokens of new episodes in a step, unless a single segment has more."""
 BESIDE: Final = 700
 """Estimated tokens of a step's rules and context."""
-MAX_CONTEXT_NOTES: Final = 12
+MAX_CONTEXT_NOTES: Final = 24
 """Maximum notes, and earlier episodes, beside a step; fewer with a small step or long notes."""
-FEWEST_SHOWN: Final = 4
-FEW: Final = MAX_CONTEXT_NOTES // 2
+MIN_CONTEXT_NOTES: Final = 12
+MIN_FITTED_NOTES: Final = MIN_CONTEXT_NOTES
 """Notes to show however long they are: the end of something is often not among the nearest."""
-ALIKE: Final = 0.12
+MIN_SIMILARITY: Final = 0.12
 """Cosine above which a note of many is on the same subject; below it they share a name at most."""
 ANSWER_TOKENS: Final = 90
 """Maximum output per new episode: a note for every second one."""
@@ -45,8 +45,6 @@ SHORT: Final = 4
 """Tokens of an earlier episode that says nothing, such as a thank-you."""
 CACHED_NOTES: Final = 500
 """Notes whose words are cached: several segments of a page have the same subject."""
-LEAST_KEPT: Final = 0.6
-"""A replacement shorter than this share of the old note has lost something."""
 
 
 class NoteDraft(BaseModel):
@@ -64,10 +62,9 @@ class Consolidate:
     name = "consolidate"
     asks = True
 
-    def __init__(self, *, prompt: str = "consolidate", fewest_sources: int = 2) -> None:
-        """`prompt` names the rule file; a note with fewer sources is no note."""
+    def __init__(self, *, prompt: str = "consolidate") -> None:
+        """`prompt` names the rule file."""
         self._prompt = prompt
-        self._fewest_sources = fewest_sources
         self._near: RelatedIndex[Note] | None = None  # of the previous step; each step adds a few notes
 
     def plan(self, view: PageContext) -> Sequence[Step]:
@@ -82,11 +79,11 @@ class Consolidate:
         parts = cast("Sequence[Segment]", step.data["segments"])
         projected = projected_notes.project_notes(view)
         consolidations = [note for note in projected if note.kind is NoteKind.CONSOLIDATION]
-        note_limit = max(FEWEST_SHOWN, min(MAX_CONTEXT_NOTES, len(step.episodes) // 2))
-        least = ALIKE if len(consolidations) > MAX_CONTEXT_NOTES else 0.0
-        self._near = RelatedIndex(consolidations, self._near)
+        note_limit = max(MIN_CONTEXT_NOTES, min(MAX_CONTEXT_NOTES, len(step.episodes) // 2))
+        min_similarity = MIN_SIMILARITY if len(consolidations) > MAX_CONTEXT_NOTES else 0.0
+        self._near = RelatedIndex(consolidations, self._near, vector_of=view.vector_of)
         notes = _fit_notes(
-            self._near.find_nearest(step.episodes, note_limit, least=least),
+            self._near.find_nearest(step.episodes, note_limit, min_similarity=min_similarity),
             sum(estimate_line_tokens(part.episodes) for part in parts),
         )
         lines = NumberedLines()
@@ -94,16 +91,20 @@ class Consolidate:
             lines.add_heading("Earlier notes")
             lines.add_notes(notes)
         earlier = await _fetch_earlier_episodes(view, parts, notes, note_limit)
-        if len(step.episodes) < self._fewest_sources and not notes and not earlier:
-            return ()  # no note could have enough sources
         if earlier:
             lines.add_heading("Said earlier")
             lines.add_episodes(earlier)
         for part in parts:
             lines.add_heading("Said now")
-            lines.add_episodes(part.episodes)
-        most = max(400, ANSWER_TOKENS * len(step.episodes))
-        answer = await ask(build_prompt(self._prompt, view, lines.text), ConsolidationAnswer, most_tokens=most)
+            lines.add_episodes(part.episodes, longest=WHOLE)
+        refused = cast("Sequence[RefusedText]", step.data.get("refused", ()))
+        lines.add_refusals(refused)
+        max_tokens = max(400, ANSWER_TOKENS * len(step.episodes))
+        answer = await ask(
+            build_prompt(self._prompt, view, lines.text, about=("refused",) if refused else ()),
+            ConsolidationAnswer,
+            most_tokens=max_tokens,
+        )
         return await self._build_changes(view, parts, lines, answer, {note.text for note in projected})
 
     async def _build_changes(
@@ -112,41 +113,46 @@ class Consolidate:
         parts: Sequence[Segment],
         sheet: NumberedLines,
         answer: ConsolidationAnswer,
-        there: set[str],
+        existing_texts: set[str],
     ) -> Sequence[Change]:
         page_ids = {episode.id for part in parts for episode in part.episodes}
         retired: set[str] = set()
         changes: list[Change] = []
         for written in answer.notes:
             text = one_line(written.text)
-            named, old = (
-                sheet.add_uncited_sources(text, sheet.resolve_ids(written.ids)),
-                sheet.resolve_ids(written.replaces),
-            )
-            strangers = [*named.strangers, *old.strangers]
-            new = [same for episode in named.episodes for same in _with_duplicates(parts, episode)]
-            ids = {episode_id for note in (*named.notes, *old.notes) for episode_id in note.evidence}
-            sources = list({row.id: row for row in (*new, *(await view.look.fetch_episodes(ids)).values())}.values())
-            if (
-                not text
-                or text in there
-                or not (strangers or (len(sources) >= self._fewest_sources and page_ids & {e.id for e in new}))
-            ):
+            if not text or text in existing_texts:
                 continue
-            there.add(text)
-            about = f"what was said about one subject, {len(sources)} times"
-            over = sheet.resolve_ids(row_id for row_id in written.ended if row_id not in strangers)
+            existing_texts.add(text)
+            named, old = sheet.resolve_ids(written.ids), sheet.resolve_ids(written.replaces)
+            unknown_ids = [*named.unknown_ids, *old.unknown_ids]
+            new = [same for episode in named.episodes for same in _with_duplicates(parts, episode)]
+            sources = await _fetch_sources(view, new, (*named.notes, *old.notes))
+            others = [row for row in sheet.list_rows() if row not in (*named.episodes, *named.notes)]
+            more, context = find_context(text, sources, others)
+            said = [*new, *(row for row in more if isinstance(row, Episode))]
+            sources = await _fetch_sources(view, [*sources, *said], [row for row in more if isinstance(row, Note)])
+            over = sheet.resolve_ids(row_id for row_id in written.ended if row_id not in unknown_ids)
+            stale = not unknown_ids and page_ids.isdisjoint(episode.id for episode in new)
             note = add_note(
-                view, self.name, NoteKind.CONSOLIDATION, text, sources, why=about, strangers=strangers,
+                view, self.name, NoteKind.CONSOLIDATION, text, sources, unknown_ids=unknown_ids, context=context,
+                why=f"what was said about one subject, {len(sources)} times",
                 ended=[row.id for row in (*over.episodes, *over.notes)],
+                refused="it rests on nothing that was said now" if stale else "",
             )  # fmt: skip
             changes.append(note)
-            for old_note in old.notes if not strangers else ():
-                if old_note.id not in retired and _may_replace(text, named.episodes, old_note):
+            for old_note in old.notes if not unknown_ids and not stale else ():
+                if old_note.id not in retired and projected_notes.is_trusted_enough(said, [old_note]):
                     retired.add(old_note.id)
                     why = f"note {note.target} says it and more"
                     changes.append(retire_note(view, self.name, old_note, why=why, instead=note.target))
         return changes
+
+
+async def _fetch_sources(view: PageContext, episodes: Sequence[Episode], notes: Sequence[Note]) -> Sequence[Episode]:
+    """Return these episodes and the evidence of these notes, each once."""
+    ids = {episode_id for note in notes for episode_id in note.evidence}
+    rows = await view.look.fetch_episodes(ids)
+    return list({row.id: row for row in (*episodes, *rows.values())}.values())
 
 
 def _pack_segments(found: Sequence[Segment]) -> Iterator[Sequence[Segment]]:
@@ -154,7 +160,7 @@ def _pack_segments(found: Sequence[Segment]) -> Iterator[Sequence[Segment]]:
     episodes = used = 0
     for segment in found:
         more = estimate_line_tokens(segment.episodes)
-        if run and (episodes + len(segment.episodes) > MOST_EPISODES or used + more > MOST_TOKENS):
+        if run and (episodes + len(segment.episodes) > MAX_EPISODES or used + more > MAX_TOKENS):
             yield run
             run, episodes, used = [], 0, 0
         run.append(segment)
@@ -171,7 +177,7 @@ def _build_step(parts: Sequence[Segment]) -> Step:
 
 
 async def _fetch_earlier_episodes(
-    view: PageContext, parts: Sequence[Segment], notes: Sequence[Note], most: int
+    view: PageContext, parts: Sequence[Segment], notes: Sequence[Note], limit: int
 ) -> Sequence[Episode]:
     """Return earlier episodes on the same subject that the shown notes do not cover."""
     noted_ids = {key for note in notes for key in note.evidence}
@@ -179,7 +185,7 @@ async def _fetch_earlier_episodes(
     earlier: dict[str, Episode] = {}
     texts = [" ".join(episode.text for episode in part.episodes)[:SEARCH_CHARACTERS] for part in parts]
     for words, rows in zip(
-        texts, await view.look.search_related(texts, before=before, limit=max(2, most // len(parts))), strict=True
+        texts, await view.look.search_related(texts, before=before, limit=max(2, limit // len(parts))), strict=True
     ):
         noted_episodes = [episode for episode in rows if episode.id in noted_ids]
         unnoted = (
@@ -191,7 +197,7 @@ async def _fetch_earlier_episodes(
         for episode in rows:
             if episode.id not in covered and not episode.stale and estimate_tokens(episode.text) > SHORT:
                 earlier[episode.id] = episode
-    return sorted(earlier.values(), key=lambda episode: episode.number)[:most]
+    return sorted(earlier.values(), key=lambda episode: episode.number)[:limit]
 
 
 @lru_cache(maxsize=CACHED_NOTES)
@@ -200,18 +206,13 @@ def _cached_terms(text: str) -> Sequence[int]:
 
 
 def _fit_notes(notes: Sequence[Note], room: int) -> Sequence[Note]:
-    """Return the first of the nearest notes that fit into `room` tokens, and at least `FEW`, by time."""
+    """Return the first of the nearest notes that fit into `room` tokens, and at least `MIN_FITTED_NOTES`, by time."""
     upto = accumulate(estimate_tokens(note.text) for note in notes)
-    fit = [note for at, (note, used) in enumerate(zip(notes, upto, strict=True)) if at < FEW or used <= room]
+    fit = [
+        note for at, (note, used) in enumerate(zip(notes, upto, strict=True)) if at < MIN_FITTED_NOTES or used <= room
+    ]
     return sorted(fit, key=lambda note: (note.at, note.id))
 
 
 def _with_duplicates(parts: Sequence[Segment], read: Episode) -> Sequence[Episode]:
     return [read, *(same for part in parts for same in part.duplicates.get(read.id, ()))]
-
-
-def _may_replace(text: str, sources: Sequence[Episode], old: Note) -> bool:
-    """Return whether a note that has all sources of the old one may replace it."""
-    if len(text) < LEAST_KEPT * len(old.text) or not projected_notes.preserves_terms(text, old):
-        return False
-    return projected_notes.is_trusted_enough(sources, [old])

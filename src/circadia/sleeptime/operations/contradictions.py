@@ -5,7 +5,6 @@ trusted or a later one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Final, Literal, cast
 
@@ -20,16 +19,15 @@ from circadia.sleeptime.grounding.relative_dates import local_time
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, demote, flag, retire_note
-from circadia.sleeptime.proposals.numbered_lines import NumberedLines, ReferencedRows
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.proposals.prompts import build_prompt
-from circadia.sleeptime.proposals.related_rows import RelatedIndex
+from circadia.sleeptime.proposals.prompts import NumberedLines, ReferencedRows, build_prompt
+from circadia.sleeptime.proposals.similarity import RelatedIndex
 
 PAIRS: Final = 12
 """Pairs of notes that one question compares."""
 PARTNERS: Final = 2
 """Notes to compare a new one with."""
-ALIKE: Final = 0.25
+MIN_SIMILARITY: Final = 0.25
 """Cosine above which two notes may be on the same subject."""
 EVIDENCE: Final = 6
 """Episodes to show of each note: its first and its newest."""
@@ -60,7 +58,7 @@ class Contradictions:
     def plan(self, view: PageContext) -> Sequence[Step]:
         """Return a step for what new notes declare ended, and steps that compare them with others."""
         new = [note for note in projected_notes.project_new_notes(view) if note.kind is NoteKind.CONSOLIDATION]
-        ended = projected_notes.list_ended_by_notes(view, "consolidate")
+        ended = projected_notes.list_ended_by_notes(view)
         steps = [Step(name="what new notes say is over", notes=new)] if ended else []
         pairs = list(_find_pairs(view, new, ended)) if new else []
         page = {episode.id: episode for episode in view.page}
@@ -94,7 +92,7 @@ class Contradictions:
         """Demote the episodes that a new note declares ended, if later and equally trusted sources say so."""
         changes: list[Change] = []
         by_id = {note.id: note for note in new}
-        for key, ids in projected_notes.list_ended_by_notes(view, "consolidate").items():
+        for key, ids in projected_notes.list_ended_by_notes(view).items():
             note = by_id.get(key)
             if note is None:
                 continue
@@ -102,8 +100,7 @@ class Contradictions:
             ended = [episode for episode in rows.values() if episode.id in ids]
             for old in ended:
                 rest = [episode for episode in rows.values() if episode not in ended]
-                later = any(episode.at > old.at for episode in rest) and projected_notes.is_trusted_enough(rest, [old])
-                if later and projected_notes.is_about(note.text, old):
+                if any(episode.at > old.at for episode in rest) and projected_notes.is_trusted_enough(rest, [old]):
                     changes.append(demote(view, self.name, old.id, evidence=note.id, why=f"over: {note.text[:200]}"))
                 else:
                     flag_text = f"Not decided by date or source: {note.text}"
@@ -116,14 +113,12 @@ class Contradictions:
     ) -> Sequence[Change]:
         """Return the consequences of one contradiction; `gone` collects the notes that are retired for it."""
         now, before = one_line(found.now).rstrip(" ."), one_line(found.before).rstrip(" .")
-        holds = sheet.add_uncited_sources(found.now, sheet.resolve_ids(found.holds))
-        named = sheet.resolve_ids(found.ended)
-        over = _filter_mentioned(f"{now} {before}", named)
+        holds, over = sheet.resolve_ids(found.holds), sheet.resolve_ids(found.ended)
         held, ended = await _fetch_rows(view, holds), await _fetch_rows(view, over)
-        strangers = [*holds.strangers, *over.strangers]
-        if strangers:
+        unknown_ids = [*holds.unknown_ids, *over.unknown_ids]
+        if unknown_ids:
             why = "two statements contradict each other"
-            return [add_note(view, self.name, NoteKind.CONSOLIDATION, now, held, why=why, strangers=strangers)]
+            return [add_note(view, self.name, NoteKind.CONSOLIDATION, now, held, why=why, unknown_ids=unknown_ids)]
         if not now or not before or not held or not ended or gone & {note.id for note in over.notes}:
             return ()
         contradicted_rows = [*over.episodes, *over.notes]
@@ -131,7 +126,7 @@ class Contradictions:
         says = [*holds.episodes, *holds.notes]
         if (
             found.verdict == "unclear"
-            or newest.at <= _newest_time(named)
+            or newest.at <= _newest_time(over)
             or not projected_notes.is_trusted_enough(says, contradicted_rows)
         ):
             text = f"{now}; but also: {before}. Which one holds is not decided"
@@ -172,7 +167,9 @@ def _find_pairs(view: PageContext, new: Sequence[Note], declared: Mapping[NoteId
     """Yield each new note with those that it may contradict: those that it ends, then those on the same subject."""
     known = {note.id: note for note in view.notes}
     others = [note for note in projected_notes.project_notes(view) if note.kind is NoteKind.CONSOLIDATION]
-    near = RelatedIndex(others).find_nearest_each(new, PARTNERS, least=ALIKE)
+    near = RelatedIndex(others, vector_of=view.vector_of).find_nearest_each(
+        new, PARTNERS, min_similarity=MIN_SIMILARITY
+    )
     seen_pairs: set[frozenset[str]] = set()
     for note, same in zip(new, near, strict=True):
         ends = [known[NoteId(key)] for key in declared.get(note.id, ()) if NoteId(key) in known]
@@ -206,15 +203,6 @@ async def _fetch_rows(view: PageContext, named: ReferencedRows) -> list[Episode]
     ids = {key for note in named.notes for key in note.evidence}
     rows = {episode.id: episode for episode in (*named.episodes, *(await view.look.fetch_episodes(ids)).values())}
     return sorted(rows.values(), key=lambda episode: episode.number)
-
-
-def _filter_mentioned(text: str, named: ReferencedRows) -> ReferencedRows:
-    """Return the named rows that a text is about: the others are only mentioned beside it, and not over."""
-    return replace(
-        named,
-        episodes=[episode for episode in named.episodes if projected_notes.is_about(text, episode)],
-        notes=[note for note in named.notes if projected_notes.is_about(text, note)],
-    )
 
 
 def _newest_time(named: ReferencedRows) -> datetime:

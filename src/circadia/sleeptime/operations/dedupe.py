@@ -18,16 +18,16 @@ from circadia.sleeptime.proposals.changes import demote, retire_note
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
 from circadia.sleeptime.proposals.similarity import normalize_statement
 
-MOST_LOOKED_FOR: Final = 30
+MAX_QUERIES: Final = 30
 """New episodes of a page to search earlier repetitions of, the most important first."""
 NEAREST: Final = 4
 """Earlier episodes to compare with each of them."""
-FEWEST_WORDS: Final = 4
+MIN_WORDS: Final = 4
 """Fewest words of an episode or a note that makes a statement."""
 
 AGAIN: Final = "said again"
 """Prefix of the reason for a demotion that ends nothing: a newer episode says the same."""
-MOST_CHARACTERS: Final = 400
+MAX_CHARACTERS: Final = 400
 """Maximum length of an episode that somebody may repeat word for word."""
 
 
@@ -66,7 +66,7 @@ class Dedupe:
             if new is not episode:
                 pairs.append((episode, new))
         queries = sorted(newest.values(), key=lambda episode: (-(episode.importance or 0), episode.number))[
-            :MOST_LOOKED_FOR
+            :MAX_QUERIES
         ]
         texts, before = [episode.text for episode in queries], view.page[0].number
         results = await view.look.search_related(texts, before=before, limit=NEAREST)
@@ -97,8 +97,8 @@ def _is_lasting(episode: Episode) -> bool:
         and episode.trust in (Trust.PERSON, Trust.AGENT)
         and not episode.incomplete
         and "?" not in episode.text
-        and len(episode.text) <= MOST_CHARACTERS
-        and len(episode.text.split()) >= FEWEST_WORDS
+        and len(episode.text) <= MAX_CHARACTERS
+        and len(episode.text.split()) >= MIN_WORDS
         and is_content(episode.text)
         and not find_relative_dates(episode.text, local_time(episode))
     )

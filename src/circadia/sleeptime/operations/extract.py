@@ -25,16 +25,16 @@ from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageConte
 from circadia.sleeptime.proposals.segments import Segment, split_segments
 from circadia.sleeptime.proposals.similarity import SMALL_TALK, content_terms, cosines, normalize_statement, weigh_terms
 
-MOST_CHARACTERS: Final = 700
+MAX_CHARACTERS: Final = 700
 SHARE: Final = 0.5
 """Maximum length of a note as a share of its sources; a longer one saves nothing."""
-MOST_SENTENCES: Final = 6
-FEWEST_WORDS: Final = 4
+MAX_SENTENCES: Final = 6
+MIN_WORDS: Final = 4
 """Fewest words of a sentence that makes a statement."""
 LONGEST: Final = 300
 TELLS: Final = 0.35
 """Minimum importance of a sentence."""
-ALIKE: Final = 0.6
+MAX_SIMILARITY: Final = 0.6
 """Cosine above which two sentences say the same."""
 
 _SMALL: Final = frozenset(question_terms(" ".join(sorted(SMALL_TALK))))
@@ -77,9 +77,8 @@ class Extract:
         segment, new = cast("Segment", step.data["segment"]), cast("Sequence[Episode]", step.data["new"])
         subject = _shared_subject(new)
         about = [episode for episode in new if not subject.isdisjoint(content_terms(episode))]
-        chosen = _choose_sentences(
-            [sentence for row in about for sentence in _find_sentences(row, subject)], _max_length(about)
-        )
+        room = min(MAX_CHARACTERS, int(SHARE * sum(len(episode.text) for episode in about)))
+        chosen = _choose_sentences([sentence for row in about for sentence in _find_sentences(row, subject)], room)
         if len({sentence.episode.id for sentence in chosen}) < 2:
             return ()
         why = f"the gist of {len(about)} things that were said about {step.name}"
@@ -99,15 +98,11 @@ def _shared_subject(episodes: Sequence[Episode]) -> frozenset[int]:
     return frozenset(term for term, count in spread.items() if count > 1) - _SMALL - speakers
 
 
-def _max_length(episodes: Sequence[Episode]) -> int:
-    return min(MOST_CHARACTERS, int(SHARE * sum(len(episode.text) for episode in episodes)))
-
-
 def _find_sentences(episode: Episode, subject: frozenset[int]) -> Iterator[Sentence]:
     """Yield an episode's sentences about a subject, without questions and long ones."""
     for match in SENTENCE.finditer(episode_text_with_dates(episode)):
         text = one_line(match[0])
-        if text.endswith("?") or len(text) > LONGEST or text.count(" ") < FEWEST_WORDS - 1:
+        if text.endswith("?") or len(text) > LONGEST or text.count(" ") < MIN_WORDS - 1:
             continue
         terms = [term for term in question_terms(text) if term not in _SMALL]
         if not subject.isdisjoint(terms) and (score := importance(text)) >= TELLS:
@@ -126,12 +121,12 @@ def _choose_sentences(sentences: Sequence[Sentence], room: int) -> Sequence[Sent
     for at in sorted(range(len(sentences)), key=lambda at: (-scores[at], at)):
         text = sentences[at].text
         length = len(text) + len(sentences[at].episode.speaker) + len("  said: ")
-        alike = chosen and max(cosines(rows[chosen], np.broadcast_to(rows[at], rows[chosen].shape))) > ALIKE
+        alike = chosen and max(cosines(rows[chosen], np.broadcast_to(rows[at], rows[chosen].shape))) > MAX_SIMILARITY
         if length <= room and not alike and normalize_statement(text) not in stated and not unfit_reason(text):
             stated.add(normalize_statement(text))
             chosen.append(at)
             room -= length
-        if len(chosen) == MOST_SENTENCES:
+        if len(chosen) == MAX_SENTENCES:
             break
     return [sentences[at] for at in sorted(chosen)]
 

@@ -13,16 +13,16 @@ from datetime import timedelta
 from typing import Final
 
 from circadia.answers.cleanup import clean_up
-from circadia.answers.frames import AgentFrames, fetch_recently_asked_agents
 from circadia.errors import UpstreamFailed
 from circadia.llm.chat_model import ModelAnswerError
-from circadia.records.answer import AnswerDay
+from circadia.records.agent import Agent
+from circadia.records.answer import AnswerDay, AnswerFrame
 from circadia.records.bank import Bank
 from circadia.records.change import Change
 from circadia.records.sleep_pass import Trigger
 from circadia.settings.answers import AnswersSettings
 from circadia.sleeptime.answers.answer_maker import AnswerMaker
-from circadia.sleeptime.answers.answer_run import AnswerRun
+from circadia.sleeptime.answers.answer_run import AnswerRun, fetch_recently_asked_agents
 from circadia.sleeptime.answers.doubts import settle_doubts
 from circadia.sleeptime.answers.sampling import AnswerSampler
 from circadia.sleeptime.budget.model_calls import OverBudget, PassPreempted
@@ -30,7 +30,7 @@ from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageConte
 
 WINDOW: Final = timedelta(days=7)
 """Older outcomes of answers say nothing about the next ones."""
-FEWEST: Final = 10
+MIN_KNOWN_OUTCOMES: Final = 10
 """Answers whose use is known before fewer are made."""
 
 
@@ -41,7 +41,7 @@ def count_affordable_questions(settings: AnswersSettings, days: Sequence[AnswerD
     still measured, and the number can rise again.
     """
     used, wasted = sum(day.used for day in days), sum(day.wasted for day in days)
-    if not settings.useful_share or used + wasted < FEWEST:
+    if not settings.useful_share or used + wasted < MIN_KNOWN_OUTCOMES:
         return settings.questions
     share = used / (used + wasted) / settings.useful_share
     return max(1, min(settings.questions, round(settings.questions * share)))
@@ -60,48 +60,53 @@ class Precompute:
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
         return []
 
-    async def close(self, bank: Bank, ground: PassContext) -> Mapping[str, int]:
+    async def close(self, bank: Bank, context: PassContext) -> Mapping[str, int]:
         """Work until a call waits or the budget is spent; the rest waits for another pass."""
-        readying, run = ground.readying, ground.run
-        if readying is None or run is None:
+        answer_services, sleep_pass = context.answer_services, context.run
+        if answer_services is None or sleep_pass is None:
             return {}
-        if run.trigger is Trigger.NEEDED and self.name not in run.operations:
+        if sleep_pass.trigger is Trigger.NEEDED and self.name not in sleep_pass.operations:
             return {}  # a call waits for this pass, but not for ready answers
         counts: Counter[str] = Counter()
         with suppress(PassPreempted):
             try:
-                cleaned = await clean_up(bank, ground.store, readying, ground.go_on)
+                cleaned = await clean_up(bank, context.store, answer_services, context.yield_to_calls)
                 counts["answers_dropped"] = cleaned.dropped
-                if ground.ask is not None:
-                    bench = AnswerRun(bank=bank, ground=ground, readying=readying, ask=ground.ask, run=run)
-                    await settle_doubts(bench, cleaned.uncertain, counts)
-                    await _make_answers(bench, counts)
+                if context.ask is not None:
+                    run = AnswerRun(
+                        bank=bank, context=context, answer_services=answer_services, ask=context.ask,
+                        sleep_pass=sleep_pass,
+                    )  # fmt: skip
+                    await settle_doubts(run, cleaned.uncertain, counts)
+                    await _make_answers(run, counts)
             except (OverBudget, ModelAnswerError, UpstreamFailed) as error:
                 _logger.info("bank %r gets no more ready answers for now: %s", bank.name, error)
         return {name: number for name, number in counts.items() if number}
 
 
-async def _make_answers(bench: AnswerRun, counts: Counter[str]) -> None:
+async def _make_answers(run: AnswerRun, counts: Counter[str]) -> None:
     """Judge some uses, answer expected questions, and count both even if it ends early."""
-    sampling, making = AnswerSampler(bench), AnswerMaker(bench)
+    sampling, making = AnswerSampler(run), AnswerMaker(run)
     try:
-        agents = await _fetch_agents(bench)
+        agents = await _fetch_agents(run)
         await sampling.judge()
-        most = count_affordable_questions(bench.readying.settings, await _fetch_days(bench)) if agents else 0
-        for agent in agents:
-            await making.answer_for_agent(agent, most)
+        max_questions = (
+            count_affordable_questions(run.answer_services.settings, await _fetch_days(run)) if agents else 0
+        )
+        for agent, frames in agents:
+            await making.answer_for_agent(agent, frames, max_questions)
     finally:
         counts.update(answers=making.made, answers_judged=sampling.done)
 
 
-async def _fetch_agents(bench: AnswerRun) -> Sequence[AgentFrames]:
-    async with bench.ground.store.begin_read() as tx:
-        bank = await tx.banks.get(bench.bank.id)
-        now = bench.readying.clock.now()
-        return () if bank is None else await fetch_recently_asked_agents(tx, bank, bench.readying.ahead, now)
+async def _fetch_agents(run: AnswerRun) -> Sequence[tuple[Agent, Sequence[AnswerFrame]]]:
+    async with run.context.store.begin_read() as tx:
+        bank = await tx.banks.get(run.bank.id)
+        now = run.answer_services.clock.now()
+        return () if bank is None else await fetch_recently_asked_agents(tx, bank, run.answer_services.drafter, now)
 
 
-async def _fetch_days(bench: AnswerRun) -> Sequence[AnswerDay]:
-    since = (bench.readying.clock.now() - WINDOW).date()
-    async with bench.ground.store.begin_read() as tx:
-        return await tx.answers.find_days(bench.bank.id, since=since)
+async def _fetch_days(run: AnswerRun) -> Sequence[AnswerDay]:
+    since = (run.answer_services.clock.now() - WINDOW).date()
+    async with run.context.store.begin_read() as tx:
+        return await tx.answer_uses.find_days(run.bank.id, since=since)

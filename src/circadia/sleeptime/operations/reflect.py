@@ -16,14 +16,13 @@ from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.operations.dedupe import is_repeat_demotion
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, retire_note
-from circadia.sleeptime.proposals.numbered_lines import NumberedLines
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.proposals.prompts import build_prompt
-from circadia.sleeptime.proposals.related_rows import RelatedIndex
+from circadia.sleeptime.proposals.prompts import NumberedLines, build_prompt
+from circadia.sleeptime.proposals.similarity import RelatedIndex
 
 EACH: Final = 10
 """New notes that trigger a reflection."""
-MOST_NOTES: Final = 20
+MAX_NOTES: Final = 20
 """Notes of a question; a long backlog has several questions."""
 EVIDENCE: Final = 2
 """Episodes to show of each note: its first and its last."""
@@ -71,8 +70,8 @@ class Reflect:
         if before // self._each == len(notes) // self._each:
             return checks
         due = notes[-(len(notes) - before // self._each * self._each) :]
-        parts = [due[at : at + MOST_NOTES] for at in range(0, len(due), MOST_NOTES)]
-        near = RelatedIndex(beliefs)
+        parts = [due[at : at + MAX_NOTES] for at in range(0, len(due), MAX_NOTES)]
+        near = RelatedIndex(beliefs, vector_of=view.vector_of)
         steps: list[Step] = []
         for at, part in enumerate(parts):
             near_beliefs = [*(failed[:BELIEFS] if at == 0 else ()), *near.find_nearest(part, BELIEFS)][:BELIEFS]
@@ -101,13 +100,13 @@ class Reflect:
         )
         for belief in answer.beliefs:
             text = one_line(belief.text)
-            named = lines.add_uncited_sources(text, lines.resolve_ids(belief.ids))
-            if not text or text in known or not (named.strangers or len(named.episodes) > 1):
+            named = lines.resolve_ids(belief.ids)
+            if not text or text in known or not (named.unknown_ids or len(named.episodes) > 1):
                 continue
             known.add(text)
             why = f"follows from {len(named.episodes)} things that were said"
             changes.append(
-                add_note(view, self.name, NoteKind.BELIEF, text, named.episodes, why=why, strangers=named.strangers)
+                add_note(view, self.name, NoteKind.BELIEF, text, named.episodes, why=why, unknown_ids=named.unknown_ids)
             )
         return changes
 
@@ -119,10 +118,10 @@ class Reflect:
         return [retire_note(view, self.name, belief, why=why) for belief in beliefs if belief.id in over]
 
 
-def _notes_since(there: Sequence[Note], beliefs: Sequence[Note]) -> list[Note]:
+def _notes_since(projected: Sequence[Note], beliefs: Sequence[Note]) -> list[Note]:
     """Return the notes that are newer than the newest belief, the oldest first."""
     newest = max((belief.created_at for belief in beliefs), default=None)
-    notes = [note for note in there if note.kind is NoteKind.CONSOLIDATION]
+    notes = [note for note in projected if note.kind is NoteKind.CONSOLIDATION]
     return [note for note in notes if newest is None or note.created_at > newest or not note.number]
 
 
@@ -174,7 +173,7 @@ def _stale_lines(view: PageContext, rows: Iterable[Episode], sheet: NumberedLine
     return lines
 
 
-def _select_evidence(notes: Sequence[Note], most: int) -> Iterator[EpisodeId]:
+def _select_evidence(notes: Sequence[Note], limit: int) -> Iterator[EpisodeId]:
     for note in notes:
         ids = sorted(note.evidence)
-        yield from (ids if len(ids) <= most else [*ids[: most // 2], *ids[most // 2 - most :]])
+        yield from (ids if len(ids) <= limit else [*ids[: limit // 2], *ids[limit // 2 - limit :]])

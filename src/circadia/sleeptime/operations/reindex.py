@@ -35,35 +35,35 @@ class Reindex:
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
         return []
 
-    async def close(self, bank: Bank, ground: PassContext) -> Mapping[str, int]:
+    async def close(self, bank: Bank, context: PassContext) -> Mapping[str, int]:
         """Wait for vectors until a call waits; background work makes the rest."""
         counts: dict[str, int] = {}
         with suppress(PassPreempted):
-            await _wait_for_vectors(bank, ground, counts)
+            await _wait_for_vectors(bank, context, counts)
         return {name: number for name, number in counts.items() if number}
 
 
-async def _wait_for_vectors(bank: Bank, ground: PassContext, counts: dict[str, int]) -> None:
+async def _wait_for_vectors(bank: Bank, context: PassContext, counts: dict[str, int]) -> None:
     """Wait until all rows of the bank have vectors."""
-    if ground.embed is None:
+    if context.embed is None:
         return
-    before = await _count_vectors(bank, ground)
-    work = asyncio.ensure_future(ground.embed())
+    before = await _count_vectors(bank, context)
+    work = asyncio.ensure_future(context.embed())
     try:
         async with asyncio.timeout(EMBED_SECONDS):
             while not work.done():
                 await asyncio.wait((work,), timeout=LOOK_SECONDS)
                 if not work.done():
-                    await ground.go_on()
+                    await context.yield_to_calls()
             await work
     except (TimeoutError, UpstreamFailed) as error:  # the background work reports it, and goes on
         _logger.debug("bank %r waits for vectors: %s", bank.name, error)
     finally:
         work.cancel()
-        counts["vectors"] = await _count_vectors(bank, ground) - before
+        counts["vectors"] = await _count_vectors(bank, context) - before
 
 
-async def _count_vectors(bank: Bank, ground: PassContext) -> int:
-    async with ground.store.begin_read() as tx:
+async def _count_vectors(bank: Bank, context: PassContext) -> int:
+    async with context.store.begin_read() as tx:
         present = await tx.banks.get(bank.id)
     return 0 if present is None else present.vectors

@@ -1,41 +1,42 @@
-"""Rethink: updates the blocks with the new notes for the next call (SLEEP-27).
+"""Rethink: brings the blocks up to date for the next call (SLEEP-27).
 
-Blocks are part of the system prompt, so nothing from tools or from outside gets into them. Only a note that also states
-what was before replaces what a person wrote.
+It sees the new notes, and for each line of a block the notes nearest to it, whatever their trust. Blocks are part of
+the system prompt: the text of an edit rests on notes of persons and agents alone, and what only a tool's or an outside
+note contradicts waits for a person. Only a note that also states what was before replaces what a person wrote.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from datetime import date
+from typing import Final, cast
 
 from pydantic import BaseModel, Field
 
-from circadia.ids import EpisodeId
-from circadia.memory.blocks import DEFAULT_LIMIT, carry_spans
+from circadia.ids import EpisodeId, NoteId
 from circadia.memory.context import estimate_tokens
 from circadia.memory.search.terms import question_terms
 from circadia.records.bank import Trust
-from circadia.records.block import Block, BlockSpan
+from circadia.records.block import Block
 from circadia.records.change import Change, ChangeKind
 from circadia.records.note import Note, NoteKind
-from circadia.sleeptime.grounding.relative_dates import add_dates_from_sources, first_open_date
-from circadia.sleeptime.grounding.wording import one_line, unfit_reason_for_block
+from circadia.sleeptime.grounding.figures import find_calendar_dates
+from circadia.sleeptime.grounding.relative_dates import add_dates_from_sources
+from circadia.sleeptime.grounding.source_check import find_context
+from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
-from circadia.sleeptime.proposals.changes import write_block
-from circadia.sleeptime.proposals.numbered_lines import NumberedLines
-from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.proposals.prompts import build_prompt
+from circadia.sleeptime.proposals.block_edits import new_block, propose_edit
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, RefusedText, Step
+from circadia.sleeptime.proposals.prompts import NumberedLines, build_prompt
+from circadia.sleeptime.proposals.similarity import RelatedIndex
 
 MAX_RETHINKS: Final = 10
 """SLEEP-27: maximum edits of a pass."""
 LABEL: Final = "learned"
 """The block to create if there is none."""
-ENOUGH: Final = 3
-"""New notes that justify a question; fewer wait for more, unless one of them ends something."""
-MOST_NOTES: Final = 30
+MAX_NOTES: Final = 30
 """Newest notes to show; beliefs before all others."""
-MIN_SUPPORTED_TERMS: Final = 2
-"""Content words of an edit, if it has so many, that its notes or the replaced text must have: a name is not enough."""
+NEAREST: Final = 2
+"""Notes to show for each line of a block."""
 TALK: Final = frozenset({Trust.PERSON, Trust.AGENT})
 """Trust of the notes that may get into blocks."""
 
@@ -49,7 +50,6 @@ class BlockEdit(BaseModel):
 
 class RethinkAnswer(BaseModel):
     edits: list[BlockEdit] = Field(max_length=MAX_RETHINKS)
-    finished: bool
 
 
 class Rethink:
@@ -57,171 +57,154 @@ class Rethink:
     asks = True
 
     def __init__(self, *, max_rethinks: int = MAX_RETHINKS, label: str = LABEL) -> None:
-        self._most = max_rethinks
+        self._max_rethinks = max_rethinks
         self._label = label
 
     def plan(self, view: PageContext) -> Sequence[Step]:
-        """Return one step if there are notes that the blocks do not reflect, or that an edited block is about."""
+        """Return one step if there are notes that the blocks do not reflect, or lines of a day that is over."""
         blocks = self._writable(view)
-        notes = _join_notes(_select_new_notes(view, blocks), _select_edit_notes(view)) if blocks and self._most else ()
-        if not notes:
+        if not blocks or not self._max_rethinks:
             return []
+        new = _select_new_notes(view, blocks)
+        lines = [line for block in blocks for line in block.value.split("\n") if line.strip()]
+        over = [line for line in lines if _is_over(line, view.now.date())]
+        if not new and not over and not view.edited:
+            return []
+        notes = list({note.id: note for note in (*new, *_select_near_notes(view, lines))}.values())
         size = (
             sum(estimate_tokens(note.text) + 6 for note in notes)
             + sum(estimate_tokens(block.value) + 20 for block in blocks)
-            + 300
+            + 500
         )
-        about = f"{len(view.edited)} edited blocks" if view.edited else f"{len(notes)} new notes"
-        return [Step(name=about, notes=notes, tokens=size)]
+        about = f"{len(view.edited)} edited blocks" if view.edited else f"{len(new)} new notes"
+        data: dict[str, object] = {"new": frozenset(note.id for note in new)}
+        return [Step(name=about, notes=sorted(notes, key=lambda note: (note.at, note.id)), tokens=size, data=data)]
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
-        """Return the blocks after the model's edits, each written once."""
-        read = {block.label: block for block in self._writable(view)}
-        blocks = dict(read)
-        left = self._most
-        while left:
-            lines = _build_lines(view, list(blocks.values()), step.notes)
-            question = build_prompt(self.name, view, lines.text, about=("edited",) if view.edited else (), edits=left)
-            answer = await ask(question, RethinkAnswer, most_tokens=200 + 120 * left)
-            before = dict(blocks)
-            for edit in answer.edits[:left]:
-                left -= 1
-                block = blocks.get(edit.label)
-                edited = None if block is None else _apply_edit(view, lines, block, edit)
-                if edited is not None:
-                    blocks[edited.label] = edited
-            if answer.finished or blocks == before:
-                break
-        return [
-            write_block(
-                view, self.name, label, block.value,
-                [(span.start, span.end, span.episodes) for span in block.spans],
-                why=f"as {', '.join(sorted(view.edited))} says now" if view.edited
-                else f"what {len(step.notes)} new notes say",
-            )
-            for label, block in blocks.items()
-            if block.value != read[label].value
-        ]  # fmt: skip
+        """Return a change for each edit of the model's."""
+        blocks = {block.label: block for block in self._writable(view)}
+        refused = cast("Sequence[RefusedText]", step.data.get("refused", ()))
+        lines = _build_lines(view, list(blocks.values()), step, refused)
+        about = [*(("edited",) if view.edited else ()), *(("refused",) if refused else ())]
+        question = build_prompt(self.name, view, lines.text, about=about, edits=self._max_rethinks)
+        answer = await ask(question, RethinkAnswer, most_tokens=200 + 120 * self._max_rethinks)
+        changes: list[Change] = []
+        for edit in answer.edits[: self._max_rethinks]:
+            change = await self._build_change(view, lines, blocks, edit)
+            if change is not None:
+                changes.append(change)
+        return changes
+
+    async def _build_change(
+        self, view: PageContext, sheet: NumberedLines, blocks: dict[str, Block], edit: BlockEdit
+    ) -> Change | None:
+        """Return the change that an edit makes, or that has it on record; None if nothing would change."""
+        named = sheet.resolve_ids(edit.ids)
+        block = blocks.get(edit.label) or new_block(view, edit.label[:100])
+        dated_notes = [(note.text, note.at) for note in named.notes]
+        new = "\n".join(
+            add_dates_from_sources(line, dated_notes) for part in edit.new_text.split("\n") if (line := one_line(part))
+        )
+        old = edit.old_text or ""
+        if old == new or (old and old not in block.value):  # a small model repeats the new text as the old one
+            old = ""
+        if new in block.value and not (old and not new):
+            return None
+        by_talk = [note for note in named.notes if note.trust in TALK]
+        ids = {key for note in by_talk or named.notes for key in note.evidence}
+        if not new and not named.notes:  # a line whose day is over rests on itself
+            ids = _evidence_of(block, old)
+        rows = list((await view.look.fetch_episodes(ids)).values())
+        others = [row for row in sheet.list_rows() if row not in by_talk]
+        from_outside, context = find_context(new, rows, others)
+        return propose_edit(
+            view, self.name, block, old, new, sorted(ids), context=context,
+            waits=bool(from_outside) or (bool(named.notes) and not by_talk),
+            why=f"as {', '.join(sorted(view.edited))} says now" if view.edited else "what new notes say",
+            refused=self._refusal_reason(view, blocks, block, edit.label, old, new, named.notes, named.unknown_ids)
+            or ("" if not named.episodes else "an edit rests on notes, not on lines of a conversation"),
+        )  # fmt: skip
+
+    def _refusal_reason(
+        self, view: PageContext, blocks: dict[str, Block], block: Block, label: str, old: str, new: str,
+        notes: Sequence[Note], unknown_ids: Sequence[str],
+    ) -> str:  # fmt: skip
+        if label not in blocks:
+            return f"there is no block {label[:40]!r} to edit"
+        if unknown_ids:
+            return f"{', '.join(unknown_ids)[:60]} is no note that was shown"
+        if not notes and (new or not _is_over(old, view.now.date())):
+            return "it names no note that it rests on"
+        if old and not _may_replace(view, block, old, new, notes):
+            return "only a note that says what was before replaces what a person wrote"
+        return ""
 
     def _writable(self, view: PageContext) -> Sequence[Block]:
         """Return the blocks that a pass may write, or a new one if there is none."""
         writable = [block for block in view.blocks if not block.read_only]
         if writable or any(block.label == self._label for block in view.blocks):
             return writable
-        return [
-            Block(
-                bank_id=view.bank.id, label=self._label, version=0, parent=None, value="", limit=DEFAULT_LIMIT,
-                description="What was learned so far", by="", at=view.now,
-            )
-        ]  # fmt: skip
+        return [new_block(view, self._label)]
 
 
 def _select_new_notes(view: PageContext, blocks: Sequence[Block]) -> Sequence[Note]:
-    """Return the notes that the blocks do not reflect, if they justify a question.
-
-    They do if something has ended, if no pass has written a block yet, or if `ENOUGH` have accumulated; then those
-    since the last time that so many had.
-    """
+    """Return the newest notes that the blocks do not reflect: those since a pass wrote one, if some are of now."""
     written = max((block.at for block in blocks if block.by.startswith("pass")), default=None)
     new = {note.id for note in projected_notes.project_new_notes(view)}
     known = [
         note
         for note in projected_notes.project_notes(view)
-        if note.trust in TALK and note.kind is not NoteKind.SUMMARY
-        and (note.id in new or written is None or note.created_at > written)
-    ]  # fmt: skip
-    old = [note for note in known if note.id not in new]
-    waiting = [*old[len(old) // ENOUGH * ENOUGH :], *(note for note in known if note.id in new)]
-    over = any(change.operation == "contradictions" or _ends_something(change) for change in view.proposed)
-    if new.isdisjoint(note.id for note in known) or not (over or written is None or len(waiting) >= ENOUGH):
-        return ()
-    best = sorted(waiting, key=lambda note: (note.kind is NoteKind.BELIEF, note.at, note.id))[-MOST_NOTES:]
-    return sorted(best, key=lambda note: (note.at, note.id))
-
-
-def _select_edit_notes(view: PageContext) -> Sequence[Note]:
-    """Return the notes that share words with the edits of others, those with the most first."""
-    edited_terms = {term for block in view.blocks if block.label in view.edited for term in question_terms(block.value)}
-    if not edited_terms:
-        return ()
-    fit = [
-        note for note in projected_notes.project_notes(view) if note.trust in TALK and note.kind is not NoteKind.SUMMARY
+        if note.kind is not NoteKind.SUMMARY and (note.id in new or written is None or note.created_at > written)
     ]
-    shared = {note.id: len(edited_terms.intersection(memoryview(note.terms).cast("I"))) for note in fit}
-    best = sorted(fit, key=lambda note: (-shared[note.id], note.at, note.id))
-    return [note for note in best[:MOST_NOTES] if shared[note.id]]
+    if new.isdisjoint(note.id for note in known):
+        return ()
+    return sorted(known, key=lambda note: (note.kind is NoteKind.BELIEF, note.at, note.id))[-MAX_NOTES:]
 
 
-def _join_notes(notes: Sequence[Note], others: Sequence[Note]) -> Sequence[Note]:
-    joined = list({note.id: note for note in (*notes, *others)}.values())[:MOST_NOTES]
-    return sorted(joined, key=lambda note: (note.at, note.id))
+def _select_near_notes(view: PageContext, lines: Sequence[str]) -> Sequence[Note]:
+    """Return for each line the notes nearest to it, whatever their trust: one of them may end it."""
+    notes = [note for note in projected_notes.project_notes(view) if note.kind is not NoteKind.SUMMARY]
+    if not notes or not lines:
+        return ()
+    asked = [
+        replace(notes[0], id=NoteId(f"line {number}"), text=line, terms=projected_notes.note_terms(line))
+        for number, line in enumerate(lines)
+    ]
+    found = RelatedIndex(notes, vector_of=view.vector_of).find_nearest_each(asked, NEAREST)
+    return list({note.id: note for some in found for note in some}.values())
 
 
-def _build_lines(view: PageContext, blocks: Sequence[Block], notes: Sequence[Note]) -> NumberedLines:
+def _build_lines(
+    view: PageContext, blocks: Sequence[Block], step: Step, refused: Sequence[RefusedText]
+) -> NumberedLines:
     lines = NumberedLines()
     labels = {block.label for block in blocks}
-    others = [block for block in view.blocks if block.label in view.edited and block.label not in labels]
-    about_same = [block for block in others if any(_has_common_word(block.value, note.text) for note in notes)]
+    others = [block for block in view.blocks if block.label in set(view.edited) - labels]
+    about_same = [block for block in others if any(_has_common_word(block.value, note.text) for note in step.notes)]
     for block in (*blocks, *about_same):
         about = f" ({block.description})" if block.description else ""
         room = f"room for {block.limit - len(block.value)} characters" if block.label in labels else "not yours to edit"
         new = ", just written by somebody else" if block.label in view.edited else ""
         lines.add_block(f"Block {block.label}{about}, {room}{new}", block.value)
-    lines.add_heading("Notes" if view.edited else "New notes")
-    lines.add_notes(notes)
+    fresh = cast("frozenset[str]", step.data["new"])
+    older = [note for note in step.notes if note.id not in fresh]
+    if older:
+        lines.add_heading("Earlier notes near the lines of the blocks")
+        lines.add_notes(older)
+    if fresh:
+        lines.add_heading("New notes")
+        lines.add_notes([note for note in step.notes if note.id in fresh])
+    lines.add_refusals(refused)
     return lines
 
 
-def _apply_edit(view: PageContext, sheet: NumberedLines, block: Block, edit: BlockEdit) -> Block | None:
-    """Return the edited block, or none if its room, its sources or the removed text forbid the edit."""
-    named = sheet.resolve_ids(edit.ids)
-    dated_notes = [(note.text, note.at) for note in named.notes]
-    new = "\n".join(
-        add_dates_from_sources(line, dated_notes) for part in edit.new_text.split("\n") if (line := one_line(part))
-    )
-    if named.strangers or named.episodes or not named.notes or unfit_reason_for_block(new) or first_open_date(new):
-        return None
-    old = edit.old_text or ""
-    if not projected_notes.has_common_terms(
-        " ".join((old, *(note.text for note in named.notes))), new, fewest=MIN_SUPPORTED_TERMS
-    ):
-        return None
-    if old:
-        if block.value.count(old) != 1 or new == old:
-            return None
-        start = block.value.index(old)
-        if not _may_replace(view, block, start, start + len(old), new, named.notes):
-            return None
-        value = block.value[:start] + new + block.value[start + len(old) :]
-    else:
-        if not new or new in block.value:
-            return None
-        start = len(block.value) + 1 if block.value else 0
-        value = f"{block.value}\n{new}" if block.value else new
-    if len(value) > block.limit:
-        return None
-    spans = carry_spans(block, value)
-    if new:
-        ids = {key for note in named.notes for key in note.evidence}
-        spans = _add_span(spans, BlockSpan(start=start, end=start + len(new), episodes=sorted(ids)))
-    return replace(block, value=value, spans=spans)
-
-
-def _may_replace(view: PageContext, block: Block, start: int, end: int, new: str, notes: Sequence[Note]) -> bool:
-    """Return whether a part may be replaced: the new text contains it, or a note says that it is over.
-
-    Any note may rephrase what a pass wrote. To drop it takes a note that ends it, or a block on the same subject that
-    somebody has written since.
-    """
-    old = block.value[start:end]
-    own = any(span.start < end and start < span.end for span in block.spans)
-    if old in new or (own and new and _has_common_word(old, new)):
-        return True
-    others = [other for other in view.blocks if other.label in view.edited and other.label != block.label]
-    if own and any(_has_common_word(old, other.value) for other in others):
-        return True
+def _may_replace(view: PageContext, block: Block, old: str, new: str, notes: Sequence[Note]) -> bool:
+    """Return whether a part may be replaced: a pass wrote it, the new text has it, or a note says that it is over."""
+    start = block.value.find(old)
+    own = any(span.start < start + len(old) and start < span.end for span in block.spans)
+    others = set(view.edited) - {block.label}
     ending = {change.target for change in view.proposed if _ends_something(change)}
-    return any(note.id in ending and projected_notes.has_common_terms(note.text, old, fewest=2) for note in notes)
+    return own or old in new or bool(others) or any(note.id in ending for note in notes)
 
 
 def _ends_something(change: Change) -> bool:
@@ -233,13 +216,12 @@ def _has_common_word(text: str, other: str) -> bool:
     return not set(question_terms(text)).isdisjoint(question_terms(other))
 
 
-def _add_span(spans: Sequence[BlockSpan], new: BlockSpan) -> Sequence[BlockSpan]:
-    """Return spans with one more, which absorbs those that it overlaps."""
-    separate_spans = [span for span in spans if span.end <= new.start or span.start >= new.end]
-    within = [span for span in spans if span not in separate_spans]
-    ids = {key for span in (new, *within) for key in span.episodes}
-    joined = BlockSpan(
-        start=min(span.start for span in (new, *within)), end=max(span.end for span in (new, *within)),
-        episodes=sorted(EpisodeId(key) for key in ids),
-    )  # fmt: skip
-    return sorted([*separate_spans, joined], key=lambda span: span.start)
+def _evidence_of(block: Block, text: str) -> set[EpisodeId]:
+    start = block.value.find(text)
+    return {key for span in block.spans if span.start < start + len(text) and start < span.end for key in span.episodes}
+
+
+def _is_over(line: str, today: date) -> bool:
+    """Return whether all days that a line names in digits are over."""
+    days = [day for found in find_calendar_dates(line) for day in found.readings[:1]]
+    return bool(days) and all(day is not None and date(year, month, day) < today for year, month, day in days)

@@ -4,7 +4,7 @@ A note's id is the hash of its text and sources, so that a repeated pass propose
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from circadia.ids import EpisodeId, PassId
@@ -24,21 +24,23 @@ STALE_WEIGHT: Final = 0.3
 
 def add_note(
     view: PageContext, operation: str, kind: NoteKind, text: str, sources: Sequence[Episode], *, why: str,
-    ended: Sequence[str] = (), strangers: Sequence[str] = (),
+    ended: Sequence[str] = (), unknown_ids: Sequence[str] = (), context: Mapping[str, str] | None = None,
+    refused: str = "",
 ) -> Change:  # fmt: skip
     """Return a change that adds a note with these sources: as trusted as the least trusted of them.
 
     Relative dates of a source get the calendar date beside them (SLEEP-24).
 
-    `ended` are ids of episodes and notes that no longer hold according to the note. `strangers` are ids that the model
-    was not shown: the publication refuses the note for them, on record. Without sources it raises ValueError.
+    `ended` are ids of episodes and notes that no longer hold according to the note. `unknown_ids` are ids that the
+    model was not shown: the publication refuses the note for them, on record, as for `refused`, a reason. `context`
+    has the row of each name, number, date and code that no source has. Without sources it raises ValueError.
     """
-    if not sources and not strangers:
+    if not sources and not unknown_ids and not refused:
         raise ValueError("a note needs at least one source")
     text = add_dates_from_sources(
         text, [(source.text, local_time(source)) for source in sources if source.trust not in TRUST_WITHOUT_DAY]
     )
-    evidence = [*sorted({source.id for source in sources}), *(f"unknown {stranger}" for stranger in strangers)]
+    evidence = [*sorted({source.id for source in sources}), *(f"unknown {stranger}" for stranger in unknown_ids)]
     key = f"not_{_digest(view.bank.id, operation, kind.value, text, *evidence)[:28]}"
     rated = [source.importance for source in sources if source.importance is not None]
     after: dict[str, object] = {
@@ -50,17 +52,22 @@ def add_note(
         "importance": round(max(rated) * INHERITED, 3) if rated else None,
         "at": max((source.at for source in sources), default=view.now).isoformat(),
         **({"ended": list(ended)} if ended else {}),
+        **({"context": dict(context)} if context else {}),
+        **({"refused": refused} if refused else {}),
     }
     return _build_change(view, operation, ChangeKind.ADD_NOTE, key, after=after, why=why)
 
 
-def retire_note(view: PageContext, operation: str, note: Note, *, why: str, instead: str | None = None) -> Change:
+def retire_note(
+    view: PageContext, operation: str, note: Note, *, why: str, instead: str | None = None, because: str | None = None
+) -> Change:
     """Return a change that removes a note from searches; `instead` is the note that replaces it, if one does.
 
-    A replacement is no removal, and is only applied if the other note exists.
+    A replacement is no removal. The change is only applied if that note exists, or the one `because` of which it goes.
     """
     before: dict[str, object] = {"text": note.text, "evidence": list(note.evidence)}
-    after: dict[str, object] | None = {"instead": instead} if instead else None
+    named = {"instead": instead, "because": because}
+    after: dict[str, object] | None = {key: value for key, value in named.items() if value} or None
     return _build_change(view, operation, ChangeKind.RETIRE_NOTE, note.id, before=before, after=after, why=why)
 
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from circadia.caches import Lru
 from circadia.ids import BankId
-from circadia.lru import Lru
 from circadia.records.bank import Bank
 from circadia.records.note import Note
 from circadia.stores.base import Tx
@@ -18,7 +18,7 @@ NOTES: Final = 5_000
 """Newest notes of a bank that a pass works with."""
 SPARE: Final = 500
 """Older cached notes of a bank, which replace retired ones."""
-MOST: Final = 4 * NOTES
+MAX_NOTES: Final = 4 * NOTES
 """Total of cached notes, with one more per bank; those of a single bank always fit."""
 
 
@@ -38,7 +38,7 @@ class _BankNotes:
 class Notebook:
     """Caches the newest notes by bank, `most` in all unless a single bank has more."""
 
-    def __init__(self, *, newest: int = NOTES, spare: int = SPARE, most: int = MOST) -> None:
+    def __init__(self, *, newest: int = NOTES, spare: int = SPARE, most: int = MAX_NOTES) -> None:
         self._newest = newest
         self._spare = spare
         self._kept: Lru[BankId, _BankNotes] = Lru(most)
@@ -59,10 +59,10 @@ class Notebook:
         return list(cached.notes.values())[-self._newest :]
 
     async def _load_notes(self, tx: Tx, bank: Bank) -> _BankNotes:
-        most = self._newest + self._spare
+        limit = self._newest + self._spare
         cached = _BankNotes(generation=bank.generation, demotions=bank.demotions)
-        _add_notes(cached, await tx.notes.find_newest(bank.id, most))
-        cached.whole = len(cached.notes) < most
+        _add_notes(cached, await tx.notes.find_newest(bank.id, limit))
+        cached.whole = len(cached.notes) < limit
         return cached
 
     async def _catch_up(self, tx: Tx, bank: Bank, cached: _BankNotes) -> None:

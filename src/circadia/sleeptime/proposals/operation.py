@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from circadia.answers.question_drafts import AnswerServices
 from circadia.ids import EpisodeId
 from circadia.llm.chat_model import ChatModel, Prompt
+from circadia.memory.search.vectors import TextVectors
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.change import Change
@@ -55,6 +56,8 @@ class PageContext:
     """Active notes in order, without vectors and `used_at`; for the latter see `look.fetch_note_uses`."""
     blocks: Sequence[Block]
     look: BankReader
+    vector_of: TextVectors | None = None
+    """Vectors of texts, the same in a replay; none if rows are near by words alone."""
     instructions: str = ""
     full: bool = False
     """Whether to process all notes and beliefs, not only those that this page touches."""
@@ -83,6 +86,14 @@ class Step:
     """Data for the operation's own use."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RefusedText:
+    """A text of a step that was not kept; the step is asked once more with it, as `refused` in `Step.data`."""
+
+    text: str
+    reason: str
+
+
 class ModelQueryFunction(Protocol):
     """Asks the tier's model for one operation; see `PassModelClient.ask`."""
 
@@ -94,7 +105,7 @@ class ModelQueryFunction(Protocol):
 class AskAnyModel(Protocol):
     """Asks the tier's model, or another, for one operation; see `PassModelClient.ask`."""
 
-    async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int, mind: ChatModel | None = None) -> T:
+    async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int, model: ChatModel | None = None) -> T:
         """Return the answer. Raises ModelAnswerError, OverBudget, PassPreempted."""
         ...
 
@@ -121,15 +132,14 @@ class Operation(Protocol):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PassContext:
     store: Store
-    now: datetime
-    go_on: Callable[[], Awaitable[None]]
+    yield_to_calls: Callable[[], Awaitable[None]]
     """Returns when the next step may begin. Raises PassPreempted: a call is waiting."""
     embed: Callable[[], Awaitable[None]] | None = None
     """Makes all missing vectors. Raises UpstreamFailed."""
     run: Pass | None = None
     ask: AskAnyModel | None = None
     """Asks models; none without a model, or if it does not answer."""
-    readying: AnswerServices | None = None
+    answer_services: AnswerServices | None = None
 
 
 @runtime_checkable
@@ -138,6 +148,6 @@ class ClosingOperation(Protocol):
 
     name: str
 
-    async def close(self, bank: Bank, ground: PassContext) -> Mapping[str, int]:
+    async def close(self, bank: Bank, context: PassContext) -> Mapping[str, int]:
         """Act until a call waits, and return counts by name for the record of the pass."""
         ...

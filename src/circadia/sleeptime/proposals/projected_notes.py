@@ -38,8 +38,8 @@ def project_notes(view: PageContext) -> Sequence[Note]:
     return [note for note in notes if note.id not in retired_ids] if retired_ids else notes
 
 
-def find_existing_texts(there: Iterable[Note], texts: Iterable[str]) -> set[str]:
-    return set(map(one_line, texts)).intersection(map(_TEXT, there))
+def find_existing_texts(notes: Iterable[Note], texts: Iterable[str]) -> set[str]:
+    return set(map(one_line, texts)).intersection(map(_TEXT, notes))
 
 
 def project_new_notes(view: PageContext) -> Sequence[Note]:
@@ -54,9 +54,11 @@ def list_demoted_episodes(view: PageContext) -> Mapping[EpisodeId, str]:
     return {EpisodeId(demotion.target): str((demotion.after or {}).get("evidence", "")) for demotion in demotions}
 
 
-def list_ended_by_notes(view: PageContext, operation: str) -> Mapping[NoteId, Sequence[str]]:
-    """Return the ids that each proposed note of this operation declares ended, by note."""
-    added = [change for change in view.proposed if change.kind is ChangeKind.ADD_NOTE and change.operation == operation]
+def list_ended_by_notes(view: PageContext) -> Mapping[NoteId, Sequence[str]]:
+    """Return the ids that each proposed note of `consolidate` declares ended, by note."""
+    added = [
+        change for change in view.proposed if change.kind is ChangeKind.ADD_NOTE and change.operation == "consolidate"
+    ]
     ended = {NoteId(change.target): cast("Sequence[str]", (change.after or {}).get("ended", ())) for change in added}
     return {key: ids for key, ids in ended.items() if ids}
 
@@ -70,17 +72,17 @@ def is_trusted_enough(sources: Iterable[Episode | Note], others: Iterable[Episod
 def is_about(text: str, row: Episode | Note) -> bool:
     """Return whether a text is about a row's content, not only its speaker; else it cannot end it."""
     if isinstance(row, Note):
-        return has_common_terms(text, row.text, fewest=2)
+        return has_common_terms(text, row.text, min_terms=2)
     original = episode_text_with_dates(row)
     return has_common_terms(
-        text, original, fewest=1 if len(question_terms(original)) <= SHORT else 2, besides=row.speaker
+        text, original, min_terms=1 if len(question_terms(original)) <= SHORT else 2, besides=row.speaker
     )
 
 
-def has_common_terms(text: str, said: str, *, fewest: int, besides: str = "") -> bool:
-    """Return whether a text has `fewest` content words of another, or all of them if there are fewer."""
+def has_common_terms(text: str, said: str, *, min_terms: int, besides: str = "") -> bool:
+    """Return whether a text has `min_terms` content words of another, or all of them if there are fewer."""
     said_terms = set(question_terms(said)).difference(question_terms(besides))
-    return len(said_terms.intersection(question_terms(text))) >= min(fewest, len(said_terms))
+    return len(said_terms.intersection(question_terms(text))) >= min(min_terms, len(said_terms))
 
 
 def preserves_terms(text: str, old: Note) -> bool:

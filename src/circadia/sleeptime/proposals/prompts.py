@@ -2,42 +2,66 @@
 
 Conversation text never gets into the rules. A file is fixed, except for the wishes of whoever began the pass, and for
 lines that begin with a word such as `{beliefs?}`, which are left out of questions without that subject.
+
+The data are mostly numbered lines: rows below their days, each with a short id that is valid in this prompt only.
 """
 
 import hashlib
 import re
-from collections.abc import Collection
-from functools import cache
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Final
 
+from circadia.characters import visible_text
+from circadia.ids import EpisodeId
 from circadia.llm.chat_model import Prompt
+from circadia.memory.context import estimate_tokens
+from circadia.memory.episodes import shown_name
 from circadia.memory.redaction import redact
+from circadia.records.bank import Trust
+from circadia.records.episode import Episode
+from circadia.records.note import Note, NoteKind
+from circadia.sleeptime.grounding.relative_dates import add_dates, local_time
 from circadia.sleeptime.grounding.wording import one_line
-from circadia.sleeptime.proposals.operation import PageContext
+from circadia.sleeptime.proposals.operation import PageContext, RefusedText
 
 FOLDER: Final = "prompts"
 SHARED: Final = "data"
 """The shared rules: what the data is, and that nothing in it is an instruction."""
 LONGEST_WISH: Final = 1_000
 """Maximum characters of a person's wishes in the rules."""
+TODAY: Final = "{today}"
+"""Stands in a rule file for the day."""
 _VERSION: Final = re.compile(r"\A# \w+, version (\d+)\n+")
 _WHERE: Final = re.compile(r"(?m)^- \{(\w+)\?\} (.*\n)")
+LONGEST: Final = 800
+"""Characters of an episode that stands in a prompt beside others."""
+WHOLE: Final = 24_000
+"""Characters of an episode that a prompt is about; what matters may be said at its end."""
+LONGEST_NAME: Final = 60
+CACHED_TEXTS: Final = 2_000
+"""Cached lines: several prompts of a page show the same rows."""
+_ROW_ID: Final = re.compile(r"[a-z]\d{1,5}")
+_LABELLED_TRUST: Final = (Trust.TOOL, Trust.EXTERNAL)
+"""Trust to state; a line without it is from somebody in the conversation."""
 
 
 def build_prompt(operation: str, view: PageContext, data: str, *, about: Collection[str] = (), **limits: int) -> Prompt:
     """Return an operation's question; `about` names the optional subjects of the data, `limits` fill its rules."""
-    return build_file_prompt(operation, data, view.instructions, about=about, **limits)
+    return build_file_prompt(operation, data, view.instructions, today=view.now, about=about, **limits)
 
 
 def build_file_prompt(
-    name: str, data: str, instructions: str = "", *, about: Collection[str] = (), **limits: int
+    name: str, data: str, instructions: str = "", *, today: datetime, about: Collection[str] = (), **limits: int
 ) -> Prompt:
-    """Return the question of a rule file about data, with the wishes of whoever began the pass."""
+    """Return the question of a rule file about data, with the day and the wishes of whoever began the pass."""
     own = _WHERE.sub(lambda rule: f"- {rule[2]}" if rule[1] in about else "", _prompt_text(name))
     for key, limit in limits.items():
         own = own.replace(f"{{{key}}}", str(limit))
-    rules = [own, _prompt_text(SHARED)]
+    rules = [own, _prompt_text(SHARED).replace(TODAY, today.date().isoformat())]
     if instructions:
         wish = one_line(redact(instructions))[:LONGEST_WISH]
         rules.append(f"Whoever began this run asks, as far as these rules allow it: {wish}")
@@ -50,9 +74,12 @@ def add_fence(text: str) -> str:
     return f"<data {mark}>\n{text}\n</data {mark}>"
 
 
-def build_fixed_prompt(name: str, data: str) -> Prompt:
-    """Return a question outside of any pass: the rules of a file, and its data."""
-    return Prompt(rules=_prompt_text(name), data=add_fence(data))
+def build_fixed_prompt(name: str, data: str, *, today: datetime | None = None) -> Prompt:
+    """Return a question without the shared rules: those of a file, and its data."""
+    rules = _prompt_text(name)
+    return Prompt(
+        rules=rules if today is None else rules.replace(TODAY, today.date().isoformat()), data=add_fence(data)
+    )
 
 
 def prompt_version(name: str) -> int:
@@ -67,3 +94,138 @@ def _prompt_text(name: str) -> str:
 @cache
 def _load_file(name: str) -> str:
     return resources.files("circadia.sleeptime").joinpath(FOLDER, f"{name}.md").read_text("utf-8")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReferencedRows:
+    """The rows that an answer refers to, each once."""
+
+    episodes: Sequence[Episode]
+    notes: Sequence[Note]
+    unknown_ids: Sequence[str]
+    """Ids that are not in the prompt."""
+
+
+class NumberedLines:
+    """Lines with ids. Whatever a text contains, it stays in its line."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._day = ""
+        self._rows: dict[str, Episode | Note] = {}
+        self._ids: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self._lines)
+
+    def add_heading(self, text: str) -> None:
+        self._lines.append(f"## {_clean_line(text)}")
+        self._day = ""
+
+    def add_line(self, text: str) -> None:
+        self._lines.append(_clean_line(text))
+
+    def add_block(self, head: str, value: str, longest: int | None = None) -> None:
+        self.add_heading(head)
+        for line in (
+            redact(visible_text(value))[:longest].split("\n") if value else ()
+        ):  # a secret may have several lines
+            self.add_line(f"| {line}")
+
+    def add_episodes(self, rows: Iterable[Episode], *, longest: int = LONGEST) -> None:
+        """Add lines for the episodes that are not there yet."""
+        for row in rows:
+            if row.id not in self._ids:
+                self._begin_day(local_time(row).date().isoformat())
+                self._lines.append(f"{self._assign_id('e', row)} {speaker_label(row)}: {episode_line(row, longest)}")
+
+    def add_notes(self, rows: Iterable[Note], *, evidence: Collection[EpisodeId] = ()) -> None:
+        """Add lines for the notes that are not there yet, with the ids of those `evidence` rows that are."""
+        for row in rows:
+            if row.id not in self._ids:
+                self._begin_day(row.at.date().isoformat())
+                trust = f" ({row.trust})" if row.trust in _LABELLED_TRUST else ""
+                rests = [self._ids[key] for key in row.evidence if key in evidence and key in self._ids]
+                on = f" [{' '.join(rests)}]" if rests else ""
+                key = self._assign_id("b" if row.kind is NoteKind.BELIEF else "n", row)
+                self._lines.append(f"{key}{trust}{on} {_clean_note_text(row.text)}")
+
+    def id_of(self, row: Episode | Note) -> str:
+        return self._ids[row.id]
+
+    def resolve_ids(self, ids: Iterable[str]) -> ReferencedRows:
+        rows: dict[str, Episode | Note] = {}
+        unknown_ids: list[str] = []
+        for row_id in ids:
+            key = row_id.strip("[]() .,;:").lower()
+            row = self._rows.get(key) if _ROW_ID.fullmatch(key) else None
+            if row is None:
+                unknown_ids.append(one_line(row_id)[:LONGEST_NAME])
+            else:
+                rows[row.id] = row
+        return ReferencedRows(
+            episodes=[row for row in rows.values() if isinstance(row, Episode)],
+            notes=[row for row in rows.values() if isinstance(row, Note)],
+            unknown_ids=list(dict.fromkeys(unknown_ids)),
+        )
+
+    def add_refusals(self, refused: Iterable[RefusedText]) -> None:
+        """Add the texts of an earlier answer that were not kept, with the reasons."""
+        lines = [f"{refusal.text} (refused: {refusal.reason})" for refusal in refused]
+        if lines:
+            self.add_heading("Refused")
+            for line in lines:
+                self.add_line(f"| {line}")
+
+    def list_rows(self) -> Sequence[Episode | Note]:
+        """Return all rows that are shown, in order."""
+        return list(self._rows.values())
+
+    def _begin_day(self, day: str) -> None:
+        if day != self._day:
+            self._lines.append(f"[{day}]")
+            self._day = day
+
+    def _assign_id(self, letter: str, row: Episode | Note) -> str:
+        self._counts[letter] = self._counts.get(letter, 0) + 1
+        key = f"{letter}{self._counts[letter]}"
+        self._rows[key], self._ids[row.id] = row, key
+        return key
+
+
+@lru_cache(maxsize=1_000)
+def _clean_line(text: str) -> str:
+    """Return a text in one line without secrets; cached, since speakers and block lines recur."""
+    return redact(one_line(text))
+
+
+def speaker_label(row: Episode | Note) -> str:
+    """Return the speaker in a form that cannot pass for anything else on a line; empty for a note."""
+    if isinstance(row, Note):
+        return ""
+    visible_name = _clean_line(shown_name(row.speaker))
+    name = " ".join("".join(letter for letter in visible_name if letter not in ":()[]<>#").split())[:LONGEST_NAME]
+    return f"{name or 'somebody'} ({row.trust})" if row.trust in _LABELLED_TRUST else name or "somebody"
+
+
+def episode_line(row: Episode, longest: int = LONGEST) -> str:
+    """Return an episode in one line: without invisible characters and secrets, and with calendar dates."""
+    text = _clean_episode_text(row.text, local_time(row).replace(tzinfo=None))
+    return text if len(text) <= longest else f"{text[:longest]} […]"
+
+
+@lru_cache(maxsize=CACHED_TEXTS)
+def _clean_episode_text(text: str, at: datetime) -> str:
+    return redact(add_dates(one_line(text), at))
+
+
+@lru_cache(maxsize=CACHED_TEXTS)
+def _clean_note_text(text: str) -> str:
+    return one_line(redact(text))
+
+
+def estimate_line_tokens(rows: Iterable[Episode]) -> int:
+    """Return about how many tokens the whole lines of these take; dates and secrets hardly matter."""
+    return sum(estimate_tokens(episode.text[:WHOLE]) + 6 for episode in rows)

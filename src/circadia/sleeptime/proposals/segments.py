@@ -23,7 +23,7 @@ from circadia.sleeptime.proposals.similarity import SMALL_TALK, content_terms, c
 
 RECENT_WINDOW: Final = 50
 """SLEEP-20: maximum episodes of a segment."""
-FEWEST: Final = 6
+MIN_SEGMENT: Final = 6
 """Minimum episodes on either side of a change of topic."""
 AROUND: Final = 6
 """Episodes before and after a gap that are compared."""
@@ -73,7 +73,7 @@ def split_segments(view: PageContext) -> Sequence[Segment]:
 def _find_boundaries(conversation: Sequence[Episode]) -> Sequence[int]:
     """Return the starts of the segments, and the end."""
     ends = [0, len(conversation)]
-    if len(conversation) < 2 * FEWEST:
+    if len(conversation) < 2 * MIN_SEGMENT:
         return ends
     depths = _valley_depths(conversation)
     quiet = [after.at - before.at > QUIET for before, after in pairwise(conversation)]
@@ -81,7 +81,7 @@ def _find_boundaries(conversation: Sequence[Episode]) -> Sequence[int]:
     # Silences first, then the deepest valleys; ties in order, so that the result is deterministic.
     by_depth = sorted(range(1, len(conversation)), key=lambda at: (not quiet[at - 1], -depths[at - 1], at))
     for at in by_depth:
-        if (quiet[at - 1] or depths[at - 1] > limit) and all(abs(at - end) >= FEWEST for end in ends):
+        if (quiet[at - 1] or depths[at - 1] > limit) and all(abs(at - end) >= MIN_SEGMENT for end in ends):
             ends.append(at)
     ends.sort()
     return [0, *(end for first, last in pairwise(ends) for end in _split_long(first, last, depths))]

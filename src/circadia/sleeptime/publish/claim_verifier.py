@@ -7,34 +7,37 @@ extracts are not judged. A missing verdict is a no.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from pydantic import BaseModel, Field
 
-from circadia.ids import EpisodeId
+from circadia.ids import EpisodeId, NoteId
 from circadia.memory.search.terms import question_terms
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
-from circadia.records.note import NoteKind
-from circadia.sleeptime.budget.benefit import VERIFY
+from circadia.records.note import Note, NoteKind
+from circadia.sleeptime.budget.savings import VERIFY
 from circadia.sleeptime.grounding.change_rules import source_ids_of
 from circadia.sleeptime.grounding.quotations import is_extract
 from circadia.sleeptime.grounding.wording import one_line
-from circadia.sleeptime.proposals.numbered_lines import NumberedLines
+from circadia.sleeptime.proposals import projected_notes
+from circadia.sleeptime.proposals.changes import add_note
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.proposals.prompts import build_fixed_prompt
+from circadia.sleeptime.proposals.prompts import WHOLE, NumberedLines, build_fixed_prompt
 
-MOST_CLAIMS: Final = 40
+MAX_CLAIMS: Final = 40
 """Claims of a question; a page seldom has more."""
-MOST_CHARACTERS: Final = 60_000
+MAX_CHARACTERS: Final = 60_000
 """Characters of a question, unless a single claim has more."""
 FEW_LINES: Final = 8
 """Sources of a claim up to which all are shown."""
-MOST_LINES: Final = 40
+MAX_LINES: Final = 40
 """Sources of a claim that are shown at most."""
 LINES_A_WORD: Final = 2
 """Of more sources, those that are shown of each word of the claim: enough to see that one says otherwise."""
 VERDICT_TOKENS: Final = 30
+REST_TOKENS: Final = 400
+"""Room for what is left of claims, and for what they would lose."""
 VERDICT: Final = "verdict"
 """Key of the verdict in `Change.after`."""
 SAID: Final = "said"
@@ -51,11 +54,17 @@ REASONS: Final[Mapping[str, str]] = {
 
 class ClaimVerdict(BaseModel):
     id: str
-    verdict: Literal["said", "not_said", "contradicted", "instructs", "undated"]
+    verdict: Literal["said", "not_said", "contradicted", "instructs", "undated", "missing"]
+    text: str = Field(default="", max_length=1_000)
+    """Of a note that is not said as a whole, the part that is."""
+    lost: str = Field(default="", max_length=1_000)
+    """What it replaces and no claim says, though it is still true."""
+    not_over: list[str] = Field(default_factory=list[str], max_length=40)
+    """Of the ids that it ends, those of which it does not show that they are over."""
 
 
 class ClaimVerdicts(BaseModel):
-    verdicts: list[ClaimVerdict] = Field(max_length=2 * MOST_CLAIMS)
+    verdicts: list[ClaimVerdict] = Field(max_length=2 * MAX_CLAIMS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,8 +76,12 @@ class Claim:
     text: str
     mark: str = ""
     sources: Sequence[Episode]
+    beside: Sequence[Episode | Note] = ()
+    """Rows that show whom or what it names, and are no evidence."""
+    ends: Sequence[Episode | Note] = ()
+    """Rows that no longer hold according to it."""
     before: str = ""
-    """Lines of the block that it replaces."""
+    """What it replaces: notes, or lines of the block."""
     alone: bool = False
     """Whether its question holds no other claim: each pass proposes a refused summary again, and pays for it once."""
 
@@ -83,26 +96,69 @@ class ClaimVerifier:
         return [Step(name="verdicts", episodes=view.page)] if view.proposed else []
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
-        """Return the changes in order, each with its verdict; those without a claim are unchanged."""
-        ids = {key for change in view.proposed for key in _cited_episode_ids(change)}
-        rows = await view.look.fetch_episodes(sorted(ids))
-        verdicts: dict[int, list[str]] = {}
-        claims = [claim for at, change in enumerate(view.proposed) for claim in _find_claims(at, change, rows)]
+        """Return the changes in order, each with its verdict; then notes of what they would lose.
+
+        A note of which only a part is said has the text of that part.
+        """
+        ids = {
+            key
+            for change in view.proposed
+            for key in (*_cited_episode_ids(change), *_context_ids(change), *_ended_ids(change))
+        }
+        rows = await view.look.fetch_episodes(sorted(EpisodeId(key) for key in ids if key.startswith("epi_")))
+        verdicts: dict[int, list[ClaimVerdict]] = {}
+        not_over: set[tuple[str, str]] = set()
+        claims = [claim for at, change in enumerate(view.proposed) for claim in _find_claims(at, change, view, rows)]
         together = [claim for claim in claims if not claim.alone]
         for part in (*_split_questions(together), *({"c1": claim} for claim in claims if claim.alone)):
-            most = VERDICT_TOKENS * (len(part) + 2)
-            answer = await ask(build_fixed_prompt(self.name, _build_question(part)), ClaimVerdicts, most_tokens=most)
+            lines = _build_question(part)
+            prompt = build_fixed_prompt(self.name, lines.text, today=view.now)
+            answer = await ask(prompt, ClaimVerdicts, most_tokens=VERDICT_TOKENS * (len(part) + 2) + REST_TOKENS)
             for key, claim in part.items():
-                results = {
-                    verdict.verdict for verdict in answer.verdicts if verdict.id.strip("[]() .,;:").lower() == key
-                }
-                verdicts.setdefault(claim.number, []).append(next(iter(sorted(results - {SAID}) or results), MISSING))
-        return [
-            replace(change, after={**(change.after or {}), VERDICT: next((v for v in verdicts[at] if v != SAID), SAID)})
-            if at in verdicts
-            else change
-            for at, change in enumerate(view.proposed)
-        ]
+                of_it = [each for each in answer.verdicts if each.id.strip("[]() .,;:").lower() == key]
+                worst = next((each for each in of_it if each.verdict != SAID), of_it[0] if of_it else None)
+                verdicts.setdefault(claim.number, []).append(worst or ClaimVerdict(id=key, verdict=MISSING))
+                still = lines.resolve_ids(key for each in of_it for key in each.not_over)
+                not_over |= {(view.proposed[claim.number].target, row.id) for row in (*still.episodes, *still.notes)}
+        judged: list[Change] = []
+        lost: list[Change] = []
+        for at, change in enumerate(view.proposed):
+            of_change = verdicts.get(at)
+            if of_change is None:
+                after = change.after or {}
+                over_by = str(
+                    after.get("evidence") if change.kind is ChangeKind.DEMOTE_EPISODE else after.get("instead")
+                )
+                judged.append(_mark_still_true(change) if (over_by, change.target) in not_over else change)
+                continue
+            verdict = next((each for each in of_change if each.verdict != SAID), of_change[0])
+            judged.append(_judge(change, verdict))
+            if refusal_reason(judged[-1]) == "" and (text := one_line(verdict.lost)):
+                lost += await _keep_lost(view, change, text)
+        return [*judged, *lost]
+
+
+def _judge(change: Change, verdict: ClaimVerdict) -> Change:
+    """Return a change with its verdict: of a note that is said in part, what is said."""
+    said_part = one_line(verdict.text) if verdict.verdict == "not_said" and change.kind is ChangeKind.ADD_NOTE else ""
+    more = {"text": said_part, VERDICT: SAID} if said_part else {VERDICT: verdict.verdict}
+    return replace(change, after={**(change.after or {}), **more})
+
+
+def _mark_still_true(change: Change) -> Change:
+    return replace(change, after={**(change.after or {}), VERDICT: "not_said"})
+
+
+async def _keep_lost(view: PageContext, change: Change, text: str) -> Sequence[Change]:
+    """Return a note of what the notes say that a change replaces, and it does not (SLEEP-89)."""
+    retired = [each.before or {} for each in view.proposed if (each.after or {}).get("instead") == change.target]
+    ids = [EpisodeId(key) for before in retired for key in cast("Sequence[str]", before.get("evidence", ()))]
+    rows = await view.look.fetch_episodes(dict.fromkeys(ids))
+    if not rows or text in {note.text for note in view.notes}:
+        return ()
+    why = "what a note says that was replaced for something else in it"
+    note = add_note(view, change.operation, NoteKind.CONSOLIDATION, text, list(rows.values()), why=why)
+    return [replace(note, after={**(note.after or {}), VERDICT: SAID})]
 
 
 def refusal_reason(change: Change) -> str:
@@ -121,19 +177,50 @@ def _cited_episode_ids(change: Change) -> Sequence[EpisodeId]:
     return source_ids_of(change)
 
 
-def _find_claims(number: int, change: Change, rows: Mapping[EpisodeId, Episode]) -> Iterator[Claim]:
-    """Yield a change's claims: one of a note or a flag, one for each new line of a block."""
+def _context_ids(change: Change) -> Sequence[str]:
+    return list(dict.fromkeys(cast("Mapping[str, str]", (change.after or {}).get("context") or {}).values()))
+
+
+def _ended_ids(change: Change) -> Sequence[str]:
+    return cast("Sequence[str]", (change.after or {}).get("ended", ()))
+
+
+def _find_rows(ids: Sequence[str], view: PageContext, rows: Mapping[EpisodeId, Episode]) -> Iterator[Episode | Note]:
+    notes = {note.id: note for note in projected_notes.project_notes(view)} if ids else {}
+    for key in ids:
+        row = rows.get(EpisodeId(key)) or notes.get(NoteId(key))
+        if row is not None:
+            yield row
+
+
+def _find_claims(number: int, change: Change, view: PageContext, rows: Mapping[EpisodeId, Episode]) -> Iterator[Claim]:
+    """Yield a change's claims: one of a note, a flag or an edit; of a block's own writer one for each new line."""
     after = change.after or {}
-    cited = [rows[episode_id] for episode_id in _cited_episode_ids(change) if episode_id in rows]
-    if change.kind is ChangeKind.WRITE_BLOCK:
+    beside = list(_find_rows(_context_ids(change), view, rows))
+    if change.kind is ChangeKind.WRITE_BLOCK and (edit := cast("Mapping[str, Any]", after.get("edit") or {})):
+        cited = [rows[key] for key in edit["ids"] if key in rows]
+        text = one_line(edit["new"] or edit["old"])
+        yield Claim(
+            number=number, text=text, mark="" if edit["new"] else " (gone)", sources=_select_sources(text, cited),
+            beside=beside, before=edit["old"] if edit["new"] else "",
+        )  # fmt: skip
+    elif change.kind is ChangeKind.WRITE_BLOCK:
         yield from _find_line_claims(number, change, rows)
     elif change.kind in (ChangeKind.ADD_NOTE, ChangeKind.FLAG):
+        cited = [rows[episode_id] for episode_id in _cited_episode_ids(change) if episode_id in rows]
         text = one_line(str(after.get("text", "")))
         if not is_extract(text, cited):
             belief = " (belief)" if after.get("kind") == NoteKind.BELIEF.value else ""
             mark = " (open)" if change.kind is ChangeKind.FLAG else belief
-            alone = after.get("kind") == NoteKind.SUMMARY.value
-            yield Claim(number=number, text=text, mark=mark, sources=_select_sources(text, cited), alone=alone)
+            retired = [
+                each.before or {} for each in view.proposed if (each.after or {}).get("instead") == change.target
+            ]
+            yield Claim(
+                number=number, text=text, mark=mark, sources=_select_sources(text, cited), beside=beside,
+                before="\n".join(str(before.get("text", "")) for before in retired),
+                ends=list(_find_rows(_ended_ids(change), view, rows)),
+                alone=after.get("kind") == NoteKind.SUMMARY.value,
+            )  # fmt: skip
 
 
 def _find_line_claims(number: int, change: Change, rows: Mapping[EpisodeId, Episode]) -> Iterator[Claim]:
@@ -159,7 +246,7 @@ def _select_sources(text: str, cited: Sequence[Episode]) -> Sequence[Episode]:
     missing = Counter(dict.fromkeys(question_terms(text), LINES_A_WORD))
     terms = {source.number: missing.keys() & question_terms(source.text) for source in cited}
     chosen: set[int] = set()
-    while terms and len(chosen) < MOST_LINES:
+    while terms and len(chosen) < MAX_LINES:
         terms_left = (+missing).keys()
         gains = {number: len(terms_left & has) for number, has in terms.items()}
         best = max(gains, key=gains.__getitem__)
@@ -173,18 +260,22 @@ def _select_sources(text: str, cited: Sequence[Episode]) -> Sequence[Episode]:
 def _split_questions(claims: Sequence[Claim]) -> Iterator[Mapping[str, Claim]]:
     """Yield the claims of each question by id, in halves where there are too many for one."""
     part = {f"c{number}": claim for number, claim in enumerate(claims, 1)}
-    if len(part) > 1 and (len(part) > MOST_CLAIMS or len(_build_question(part)) > MOST_CHARACTERS):
+    if len(part) > 1 and (len(part) > MAX_CLAIMS or len(_build_question(part).text) > MAX_CHARACTERS):
         yield from _split_questions(claims[: len(claims) // 2])
         yield from _split_questions(claims[len(claims) // 2 :])
     elif part:
         yield part
 
 
-def _build_question(part: Mapping[str, Claim]) -> str:
-    """Return the text of a question: all lines, each once, then the claims with the ids of those that they cite."""
+def _build_question(part: Mapping[str, Claim]) -> NumberedLines:
+    """Return a question: all lines, each once, then the claims with the ids of those that they cite."""
     lines = NumberedLines()
     lines.add_heading("Lines")
-    lines.add_episodes(sorted((row for claim in part.values() for row in claim.sources), key=lambda row: row.number))
+    rows = {row.id: row for claim in part.values() for row in (*claim.sources, *claim.beside, *claim.ends)}
+    lines.add_episodes(
+        sorted((row for row in rows.values() if isinstance(row, Episode)), key=lambda row: row.number), longest=WHOLE
+    )
+    lines.add_notes([row for row in rows.values() if isinstance(row, Note)])
     replaced: dict[str, list[str]] = {}
     for key, claim in part.items():
         if claim.before:
@@ -194,5 +285,8 @@ def _build_question(part: Mapping[str, Claim]) -> str:
     lines.add_heading("Claims")
     for key, claim in part.items():
         ids = " ".join(lines.id_of(source) for source in claim.sources)
-        lines.add_line(f"{key}{claim.mark} [{ids}] {claim.text}")
-    return lines.text
+        beside = " ".join(lines.id_of(row) for row in claim.beside if row not in claim.sources)
+        ends = " ".join(lines.id_of(row) for row in claim.ends)
+        named = f"{ids}{f' beside {beside}' if beside else ''}{f' ends {ends}' if ends else ''}"
+        lines.add_line(f"{key}{claim.mark} [{named}] {claim.text}")
+    return lines

@@ -1,8 +1,9 @@
 """Applies and undoes each kind of change to a bank. Both return the reason for a refusal.
 
 Keys of a change's `after`, by kind:
-    add_note        id, kind, text, evidence (episode ids), importance, trust, at, ended (ids that it says are over)
-    retire_note     instead (id of the note that takes its place; empty without one)
+    add_note        id, kind, text, evidence (episode ids), importance, trust, at, ended (ids that it says are over),
+                    context (id of the row that has it, for each name or number that the evidence lacks)
+    retire_note     instead (id of the note that takes its place), because (of the note that shows it to be over)
     demote_episode  reason, evidence, weight
     write_block     value, spans [[start, end, [episode ids]]], version (of the written block; set when it is)
 and of its `before`:
@@ -40,20 +41,17 @@ WRITTEN_AT_ONCE: Final = 20
 """Notes that are written between two turns."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AppliedChange:
-    change: Change
-    why_not: str = ""
-    """Why it was not applied; empty if it was."""
+EffectResult = Change | str
+"""The change as it was applied, or why it was not."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceRows:
     """The sources of one publication's changes, read once for all of them."""
 
-    homes: Mapping[EpisodeId, BankId]
+    bank_ids: Mapping[EpisodeId, BankId]
     """The bank of each existing source."""
-    there: set[NoteId]
+    existing_note_ids: set[NoteId]
     """Ids of notes to add that exist already; it grows with each added note."""
     new: dict[NoteId, Note]
     """Added notes that are not written yet."""
@@ -63,7 +61,7 @@ class Effects:
     def __init__(self, clock: Clock, memory: MemoryServices) -> None:
         self._clock = clock
         self._memory = memory
-        self._apply: Mapping[ChangeKind, Callable[[Tx, Bank, Change, SourceRows], Awaitable[AppliedChange]]] = {
+        self._apply: Mapping[ChangeKind, Callable[[Tx, Bank, Change, SourceRows], Awaitable[EffectResult]]] = {
             ChangeKind.ADD_NOTE: self._add_note,
             ChangeKind.RETIRE_NOTE: self._retire_note,
             ChangeKind.DEMOTE_EPISODE: self._demote_episode,
@@ -79,23 +77,23 @@ class Effects:
         }
 
     async def fetch_source_rows(self, tx: Tx, changes: Sequence[Change]) -> SourceRows:
-        homes: dict[EpisodeId, BankId] = {}
+        bank_ids: dict[EpisodeId, BankId] = {}
         for part in _split_batches(list(dict.fromkeys(key for change in changes for key in source_ids_of(change)))):
-            homes |= await tx.episodes.find_bank_ids(part)
+            bank_ids |= await tx.episodes.find_bank_ids(part)
             await asyncio.sleep(0)  # a writer may block the event loop, which others need
-        there: set[NoteId] = set()
+        existing_note_ids: set[NoteId] = set()
         for part in _split_batches([NoteId(change.target) for change in changes if change.kind is ChangeKind.ADD_NOTE]):
-            there |= (await tx.notes.find_bank_ids(part)).keys()
+            existing_note_ids |= (await tx.notes.find_bank_ids(part)).keys()
             await asyncio.sleep(0)
-        return SourceRows(homes=homes, there=there, new={})
+        return SourceRows(bank_ids=bank_ids, existing_note_ids=existing_note_ids, new={})
 
-    async def apply(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
+    async def apply(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> EffectResult:
         """Apply a change if the bank still allows it; `flush_notes` completes the added notes."""
-        return await self._apply[change.kind](tx, bank, change, footing)
+        return await self._apply[change.kind](tx, bank, change, source_rows)
 
-    async def flush_notes(self, tx: Tx, bank: Bank, footing: SourceRows) -> None:
-        new = list(footing.new.values())
-        footing.new.clear()
+    async def flush_notes(self, tx: Tx, bank: Bank, source_rows: SourceRows) -> None:
+        new = list(source_rows.new.values())
+        source_rows.new.clear()
         for at in range(0, len(new), WRITTEN_AT_ONCE):
             await tx.notes.add_all(new[at : at + WRITTEN_AT_ONCE])
             await asyncio.sleep(0)
@@ -106,16 +104,14 @@ class Effects:
         """Undo a change; return why that fails, empty if it does not."""
         return await self._undo[change.kind](tx, bank, change)
 
-    async def _add_note(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
+    async def _add_note(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> EffectResult:
         after = _after(change)
         evidence = tuple(source_ids_of(change))
-        strangers = [episode_id for episode_id in evidence if footing.homes.get(episode_id) != bank.id]
-        if strangers:
-            return AppliedChange(
-                change=change, why_not=f"{len(strangers)} of its sources are not in this bank any more"
-            )
-        if NoteId(change.target) in footing.there:
-            return AppliedChange(change=change, why_not="there is this note already")
+        unknown_ids = [episode_id for episode_id in evidence if source_rows.bank_ids.get(episode_id) != bank.id]
+        if unknown_ids:
+            return f"{len(unknown_ids)} of its sources are not in this bank any more"
+        if NoteId(change.target) in source_rows.existing_note_ids:
+            return "there is this note already"
         at = datetime.fromisoformat(str(after["at"]))
         note = Note(
             id=NoteId(str(after["id"])),
@@ -132,25 +128,27 @@ class Effects:
             created_at=self._clock.now(),
             terms=projected_notes.note_terms(str(after["text"])),
         )
-        footing.there.add(note.id)
-        footing.new[note.id] = note
-        return AppliedChange(change=change)
+        source_rows.existing_note_ids.add(note.id)
+        source_rows.new[note.id] = note
+        return change
 
     async def _drop_note(self, tx: Tx, bank: Bank, change: Change) -> str:
         """Retire the note: changes of later passes may name it."""
         await tx.notes.retire(NoteId(change.target), self._clock.now())
         return ""
 
-    async def _retire_note(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
-        if change.target in footing.new:
-            await self.flush_notes(tx, bank, footing)
+    async def _retire_note(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> EffectResult:
+        if change.target in source_rows.new:
+            await self.flush_notes(tx, bank, source_rows)
         note = await tx.notes.get(bank.id, NoteId(change.target))
         if note is None or note.retired_at is not None:
-            return AppliedChange(change=change, why_not="there is no such note any more")
-        if not await _is_note_present(tx, bank, str(_after(change).get("instead", "")), footing):
-            return AppliedChange(change=change, why_not="its replacement does not exist")
+            return "there is no such note any more"
+        if not await _is_note_present(tx, bank, str(_after(change).get("instead", "")), source_rows):
+            return "its replacement does not exist"
+        if not await _is_note_present(tx, bank, str(_after(change).get("because", "")), source_rows):
+            return "the note that shows it to be over does not exist"
         await tx.notes.retire(note.id, self._clock.now())
-        return AppliedChange(change=change)
+        return change
 
     async def _restore_note(self, tx: Tx, bank: Bank, change: Change) -> str:
         if await tx.notes.get(bank.id, NoteId(change.target)) is None:
@@ -161,18 +159,18 @@ class Effects:
         await tx.notes.retire(NoteId(change.target), None)
         return ""
 
-    async def _demote_episode(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
+    async def _demote_episode(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> EffectResult:
         after = _after(change)
-        if not await _is_note_present(tx, bank, str(after["evidence"]), footing):
-            return AppliedChange(change=change, why_not="the note with the evidence does not exist")
+        if not await _is_note_present(tx, bank, str(after["evidence"]), source_rows):
+            return "the note with the evidence does not exist"
         try:
             new = await self._memory.episodes.demote(
                 tx, bank, EpisodeId(change.target), by=f"{BY} {change.pass_id}", reason=str(after["reason"]),
                 evidence=str(after["evidence"]), weight=float(cast("float", after["weight"])),
             )  # fmt: skip
         except CircadiaError as error:
-            return AppliedChange(change=change, why_not=error.message)
-        return AppliedChange(change=change, why_not="" if new else "it was demoted for this already")
+            return error.message
+        return change if new else "it was demoted for this already"
 
     async def _restore_episode(self, tx: Tx, bank: Bank, change: Change) -> str:
         try:
@@ -183,7 +181,7 @@ class Effects:
             return error.message
         return ""
 
-    async def _write_block(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
+    async def _write_block(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> EffectResult:
         """Write a block, merged with what others wrote since the pass read it (SLEEP-30)."""
         before, after = change.before or {}, _after(change)
         latest = await tx.blocks.get_latest(bank.id, change.target)
@@ -193,7 +191,7 @@ class Effects:
         if version != before.get("version", 0):
             merged = merge_lines(str(before.get("value", "")), ours=value, theirs=theirs)
             if merged.lost or merged.text == theirs:
-                return AppliedChange(change=change, why_not="it was written by somebody else meanwhile")
+                return "it was written by somebody else meanwhile"
             value, why = merged.text, f"{why} (merged with version {version})"
             spans = None
         edit = BlockUpdate(
@@ -205,9 +203,9 @@ class Effects:
                 tx, bank, change.target, edit, writer=BlockAuthor.SLEEP, by=f"{BY} {change.pass_id}"
             )
         except CircadiaError as error:
-            return AppliedChange(change=change, why_not=error.message)
+            return error.message
         written = {**after, "value": block.value, "version": block.version}
-        return AppliedChange(change=replace(change, after=written, why=why))
+        return replace(change, after=written, why=why)
 
     async def _undo_block(self, tx: Tx, bank: Bank, change: Change) -> str:
         """Remove the pass's lines and leave what others wrote since; return why some lines stay."""
@@ -233,8 +231,8 @@ class Effects:
             return error.message
         return f"{left}; the others are taken back" if left else ""
 
-    async def _add_flag(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
-        return AppliedChange(change=change)  # the row is the flag
+    async def _add_flag(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> EffectResult:
+        return change  # the row is the flag
 
     async def _remove_flag(self, tx: Tx, bank: Bank, change: Change) -> str:
         return ""
@@ -245,9 +243,9 @@ def _split_batches(ids: Sequence[K]) -> Iterator[Sequence[K]]:
         yield ids[start : start + READ_AT_ONCE]
 
 
-async def _is_note_present(tx: Tx, bank: Bank, key: str, footing: SourceRows) -> bool:
+async def _is_note_present(tx: Tx, bank: Bank, key: str, source_rows: SourceRows) -> bool:
     """Return whether the named note exists and is not retired; true if the key names no note."""
-    if not key.startswith(NOTE) or key in footing.new:
+    if not key.startswith(NOTE) or key in source_rows.new:
         return True
     note = await tx.notes.get(bank.id, NoteId(key))
     return note is not None and note.retired_at is None

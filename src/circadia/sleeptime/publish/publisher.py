@@ -15,8 +15,7 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, NotFound
 from circadia.records.bank import Bank
 from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
-from circadia.records.sleep_pass import Pass
-from circadia.records.sleep_state import Leftover
+from circadia.records.sleep_pass import Leftover, Pass
 from circadia.sleeptime.grounding.change_rules import source_ids_of
 from circadia.sleeptime.publish.effects import NOTE, Effects, SourceRows
 from circadia.stores.base import Tx
@@ -44,7 +43,7 @@ class PageProgress:
     upto: int
     leftovers: Sequence[Leftover]
     """All leftovers of the bank from now on."""
-    seen: BankWatermark | None = None
+    watermark: BankWatermark | None = None
     """The processed demotions and edits; none to read them again."""
     full: bool = False
 
@@ -76,11 +75,11 @@ class Publisher:
         retired = await tx.passes.find_changes(run.id, state=ChangeState.PUBLISHED, kind=ChangeKind.RETIRE_NOTE)
         removed = sum(map(_is_removal, retired))
         ceiling = await self._retirement_limit(tx, bank)
-        footing = await self._effects.fetch_source_rows(tx, numbered)
+        source_rows = await self._effects.fetch_source_rows(tx, numbered)
         written: list[Change] = []
         for change, why_not in zip(numbered, wrong or ("",) * len(numbered), strict=True):
             await asyncio.sleep(0)  # others need the event loop too
-            if _has_forgotten_source(change, footing):
+            if _has_forgotten_source(change, source_rows):
                 blank = replace(change, before=None, after=None)
                 written.append(self._with_state(blank, ChangeState.REFUSED, FORGOTTEN))
                 continue
@@ -88,12 +87,12 @@ class Publisher:
                 written.append(self._with_state(change, ChangeState.REFUSED, why_not))
                 continue
             retires = _is_removal(change)
-            if run.dry_run or run.review or _is_shrinking(change) or (retires and removed >= ceiling):
+            if run.dry_run or run.review or _waits(change) or (retires and removed >= ceiling):
                 written.append(self._with_state(change, ChangeState.STAGED, change.why))
                 continue
             removed += retires
-            written.append(await self._apply(tx, bank, change, footing))
-        await self._effects.flush_notes(tx, bank, footing)
+            written.append(await self._apply(tx, bank, change, source_rows))
+        await self._effects.flush_notes(tx, bank, source_rows)
         await tx.passes.save_changes(written)
         return await self._save_progress(tx, run, bank, written, page, before=before)
 
@@ -101,14 +100,14 @@ class Publisher:
         """Apply staged changes, all or these; return them with their results. Raises NotFound: one is not staged."""
         before = await _fetch_demotions(tx, bank)
         staged = await _fetch_staged(tx, run, numbers)
-        footing = await self._effects.fetch_source_rows(tx, staged)
+        source_rows = await self._effects.fetch_source_rows(tx, staged)
         done: list[Change] = []
         for change in staged:
             if _is_blank(change):
                 done.append(self._with_state(change, ChangeState.REFUSED, change.why))
             else:
-                done.append(await self._apply(tx, bank, change, footing))
-        await self._effects.flush_notes(tx, bank, footing)
+                done.append(await self._apply(tx, bank, change, source_rows))
+        await self._effects.flush_notes(tx, bank, source_rows)
         await tx.passes.save_changes(done)
         await _save_counts(tx, run, done)
         await _save_known_demotions(tx, bank, before)
@@ -151,16 +150,16 @@ class Publisher:
             await tx.banks.bump_generation(bank.id)  # an index loaded meanwhile lacks them
         return done
 
-    async def _apply(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> Change:
-        done = await self._effects.apply(tx, bank, change, footing)
-        if done.why_not:
-            return self._with_state(done.change, ChangeState.REFUSED, done.why_not)
-        return self._with_state(done.change, ChangeState.PUBLISHED, done.change.why)
+    async def _apply(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> Change:
+        done = await self._effects.apply(tx, bank, change, source_rows)
+        if isinstance(done, str):
+            return self._with_state(change, ChangeState.REFUSED, done)
+        return self._with_state(done, ChangeState.PUBLISHED, done.why)
 
     async def _retirement_limit(self, tx: Tx, bank: Bank) -> int:
         """Return how many notes this pass may retire; more wait for a person."""
-        there = await tx.notes.count(bank.id)
-        return max(1, min(CEILING_NOTES, int(there * CEILING_SHARE)))
+        note_count = await tx.notes.count(bank.id)
+        return max(1, min(CEILING_NOTES, int(note_count * CEILING_SHARE)))
 
     async def _save_progress(
         self, tx: Tx, run: Pass, bank: Bank, written: Sequence[Change], page: PageProgress, *, before: int
@@ -178,7 +177,7 @@ class Publisher:
         now = replace(run, counts=counts, generation_after=generation, after=page.upto)
         if not (run.dry_run or run.operations):  # episodes that only some operations have read stay unread
             state = await tx.sleep_states.get(bank.id)
-            mark = page.seen or BankWatermark(demotions=state.demotions, edited_at=state.edited_at)
+            mark = page.watermark or BankWatermark(demotions=state.demotions, edited_at=state.edited_at)
             await tx.sleep_states.put(
                 replace(
                     state, cursor=max(state.cursor, page.upto), leftovers=tuple(page.leftovers),
@@ -254,12 +253,12 @@ async def _fetch_demotions(tx: Tx, bank: Bank) -> int:
     return 0 if present is None else present.demotions
 
 
-async def _known_demotions(tx: Tx, bank: Bank, seen: int, before: int) -> int:
-    """Return the number of known demotions: all if `seen` equals `before`, since later ones are our own.
+async def _known_demotions(tx: Tx, bank: Bank, watermark: int, before: int) -> int:
+    """Return the number of known demotions: all if `watermark` equals `before`, since later ones are our own.
 
-    Otherwise others demoted something in between, and everything after `seen` is read again.
+    Otherwise others demoted something in between, and everything after `watermark` is read again.
     """
-    return await _fetch_demotions(tx, bank) if seen == before else seen
+    return await _fetch_demotions(tx, bank) if watermark == before else watermark
 
 
 async def _save_known_demotions(tx: Tx, bank: Bank, before: int) -> None:
@@ -274,9 +273,11 @@ def _is_blank(change: Change) -> bool:
     return FORGOTTEN in change.why
 
 
-def _has_forgotten_source(change: Change, footing: SourceRows) -> bool:
+def _has_forgotten_source(change: Change, source_rows: SourceRows) -> bool:
     """Return whether a source was forgotten since the change was proposed; then its text must not be kept."""
-    return any(source_id.startswith("epi_") and source_id not in footing.homes for source_id in source_ids_of(change))
+    return any(
+        source_id.startswith("epi_") and source_id not in source_rows.bank_ids for source_id in source_ids_of(change)
+    )
 
 
 def _is_removal(change: Change) -> bool:
@@ -284,8 +285,11 @@ def _is_removal(change: Change) -> bool:
     return change.kind is ChangeKind.RETIRE_NOTE and not (change.after or {}).get("instead")
 
 
-def _is_shrinking(change: Change) -> bool:
+def _waits(change: Change) -> bool:
+    """Return whether a person must accept a block: it would lose much, or rests on no person's and no agent's word."""
     if change.kind is not ChangeKind.WRITE_BLOCK:
         return False
+    if (change.after or {}).get("waits"):
+        return True
     before, after = str((change.before or {}).get("value", "")), str((change.after or {}).get("value", ""))
     return len(after) < len(before) * SHORTEST

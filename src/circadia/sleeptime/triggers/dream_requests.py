@@ -9,15 +9,14 @@ from circadia.errors import Conflict, NotFound
 from circadia.ids import DreamId, IdSource
 from circadia.records.bank import Bank
 from circadia.records.dream_job import OPEN_DREAMS, DreamJob, DreamJobStatus, DreamMode, DreamSource
-from circadia.records.event import EventType
-from circadia.records.event_data import DreamChange
-from circadia.settings.dreams import DreamSettings
+from circadia.records.event import DreamChange, EventType
+from circadia.settings.sleeptime import DreamSettings
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 from circadia.suggestions import did_you_mean
 
 DREAM_TOPIC: Final = "dream"
-MOST_NAME: Final = 128
+MAX_NAME: Final = 128
 """Longest name of a bank."""
 
 
@@ -56,7 +55,7 @@ class DreamRequests:
         """Ask for a dream over a bank, into a new bank. Raises Conflict: a dream over it is open."""
         job = self._build(DreamSource.BANK, bank.name, mode="", instructions=instructions, by=by)
         ending = f"-dream-{job.id[-8:]}"
-        return await self._add(tx, replace(job, output=bank.name[: MOST_NAME - len(ending)] + ending))
+        return await self._add(tx, replace(job, output=bank.name[: MAX_NAME - len(ending)] + ending))
 
     async def get(self, tx: Tx, dream_id: str) -> DreamJob:
         """Return a dream. Raises NotFound."""

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final, cast
 
-from circadia.bounded_dict import BoundedDict
+from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.jobs.leased_jobs import BEAT_SECONDS, LEASE_SECONDS
 from circadia.memory.banks import USER
-from circadia.records.open_turn import OpenTurn
+from circadia.records.conversation import OpenTurn
 from circadia.sleeptime.triggers.due import LONGEST_REPLY_SECONDS
 from circadia.stores.base import Store, Tx
 
@@ -30,7 +30,7 @@ class OpenTurnTracker:
         self.some = asyncio.Event()
         """Set when there is something to share."""
         self._open: dict[int, tuple[BankBinding, datetime]] = {}
-        self.told: dict[int, tuple[BankBinding, datetime]] = {}
+        self.reported: dict[int, tuple[BankBinding, datetime]] = {}
         """Turns that rows share."""
         self._last: BoundedDict[BankBinding, datetime] = BoundedDict(MAX_BANKS)
 
@@ -72,9 +72,9 @@ class OpenTurnTracker:
                 lease_until=now + timedelta(seconds=LEASE_SECONDS),
             )
             for turn, (bound, at) in shared.items()
-            if self.told.get(turn) != (bound, at)
+            if self.reported.get(turn) != (bound, at)
         ]  # fmt: skip
-        ended_turns = self.told.keys() - shared.keys()
+        ended_turns = self.reported.keys() - shared.keys()
         if new or ended_turns:
             try:
                 async with store.begin_write() as tx:
@@ -83,11 +83,11 @@ class OpenTurnTracker:
             except BaseException:
                 self.some.set()
                 raise
-        self.told = shared
+        self.reported = shared
 
     async def renew_leases(self, store: Store) -> None:
         now = self._clock.monotonic()
-        if self.owner is None or not self.told or now < self._beat_at:
+        if self.owner is None or not self.reported or now < self._beat_at:
             return
         self._beat_at = now + BEAT_SECONDS
         async with store.begin_write() as tx:

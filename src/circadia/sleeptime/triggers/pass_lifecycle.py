@@ -16,8 +16,7 @@ from circadia.errors import Conflict
 from circadia.ids import IdSource, PassId
 from circadia.jobs.leased_jobs import LEASE_SECONDS, fetch_claimed
 from circadia.records.bank import Bank
-from circadia.records.event import EventType
-from circadia.records.event_data import PassChange
+from circadia.records.event import EventType, PassChange
 from circadia.records.sleep_pass import PASS_MOVES, Pass, PassStatus, Trigger
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
@@ -49,11 +48,11 @@ class NewPass:
 class PassLifecycle:
     """The only writer of a pass's status."""
 
-    def __init__(self, clock: Clock, ids: IdSource, events: EventLog, *, draw: random.Random | None = None) -> None:
+    def __init__(self, clock: Clock, ids: IdSource, events: EventLog) -> None:
         self._clock = clock
         self._ids = ids
         self._events = events
-        self._draw = draw or random.Random()
+        self._draw = random.Random()
 
     async def request_pass(self, tx: Tx, bank: Bank, new: NewPass) -> Pass:
         """Store a pass over everything that waits now. Raises Conflict: the bank has an open one."""

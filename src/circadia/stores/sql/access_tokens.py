@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import fields
 from datetime import datetime
-from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Column, Index, Row, String, Table, bindparam, delete, select
+from sqlalchemy import Column, Index, String, Table, bindparam, delete, select
 
-from circadia.records.access_token import AccessRole, AccessToken
-from circadia.stores.sql.link import Runner
+from circadia.records.principal import AccessToken
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import Instant, metadata
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -29,40 +29,37 @@ used_links = Table(
 )
 
 _FIELDS: Final = tuple(field.name for field in fields(AccessToken))
-_ROW = attrgetter(*_FIELDS)
+_write_token = build_writer(_FIELDS)
+_read_token = build_reader(AccessToken)
 _ADD = Statement(Upsert(access_tokens), _FIELDS)
-_REMOVE = Statement(delete(access_tokens).where(access_tokens.c.name == bindparam("key")))
-_BY_HASH = Statement(select(access_tokens).where(access_tokens.c.token_hash == bindparam("hashed")))
-_ALL = Statement(select(access_tokens).order_by(access_tokens.c.name))
-_USE = Statement(Upsert(used_links), ("code_hash", "expires_at"))
-_EXPIRE = Statement(delete(used_links).where(used_links.c.expires_at < bindparam("now")))
+_DELETE = Statement(delete(access_tokens).where(access_tokens.c.name == bindparam("key")))
+_SELECT_BY_HASH = Statement(
+    select(access_tokens).where(access_tokens.c.token_hash == bindparam("hashed")), read=_read_token
+)
+_SELECT_ALL = Statement(select(access_tokens).order_by(access_tokens.c.name), read=_read_token)
+_USE_LINK = Statement(Upsert(used_links), ("code_hash", "expires_at"))
+_DELETE_EXPIRED_LINKS = Statement(delete(used_links).where(used_links.c.expires_at < bindparam("now")))
 
 
-class SqlAccessTokens:
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
+class AccessTokens(Noun):
+    """Tokens of people. A revoked token is deleted; events tell who had it."""
 
     async def add(self, token: AccessToken) -> bool:
-        values = dict(zip(_FIELDS, _ROW(token), strict=True))
-        return await self._run(lambda connection: _ADD.execute(connection, values) == 1)
+        """Add a token; return False if there is one of this name."""
+        return await self._write(_ADD, _write_token(token)) == 1
 
     async def remove(self, name: str) -> bool:
-        return await self._run(lambda connection: _REMOVE.execute(connection, {"key": name}) == 1)
+        """Delete a token; return False if there is none of this name."""
+        return await self._execute(_DELETE, {"key": name}) == 1
 
     async def get_by_hash(self, token_hash: str) -> AccessToken | None:
-        row = await self._run(lambda connection: _BY_HASH.first(connection, {"hashed": token_hash}))
-        return None if row is None else _token(row)
+        return await self._first(_SELECT_BY_HASH, {"hashed": token_hash})
 
     async def find_all(self) -> Sequence[AccessToken]:
-        return [_token(row) for row in await self._run(_ALL.all)]
+        """Return all tokens, by name."""
+        return await self._all(_SELECT_ALL)
 
     async def use_link(self, code_hash: str, expires_at: datetime, now: datetime) -> bool:
-        await self._run(lambda connection: _EXPIRE.execute(connection, {"now": now}))
-        values = {"code_hash": code_hash, "expires_at": expires_at}
-        return await self._run(lambda connection: _USE.execute(connection, values) == 1)
-
-
-def _token(row: Row[Any]) -> AccessToken:
-    values: dict[str, Any] = {name: getattr(row, name) for name in _FIELDS}
-    values["role"] = AccessRole(row.role)
-    return AccessToken(**values)
+        """Mark the code of a sign-in link as used; return False if it was used before. Forget expired ones."""
+        await self._execute(_DELETE_EXPIRED_LINKS, {"now": now})
+        return await self._execute(_USE_LINK, {"code_hash": code_hash, "expires_at": expires_at}) == 1

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from sqlalchemy import JSON, Column, Connection, Index, String, Table, bindparam, delete, null, select, update
+from sqlalchemy import JSON, Column, Index, String, Table, bindparam, delete, null, select, update
 
-from circadia.records.alert import PendingAlertPost
-from circadia.records.overview import RecentAlert
+from circadia.records.overview import PendingAlertPost, RecentAlert
 from circadia.stores.locks import ALERTS_KEY
-from circadia.stores.sql.link import Runner
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader
 from circadia.stores.sql.schema import Instant, metadata
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -25,65 +25,54 @@ alerts = Table(
 Index("alerts_told", alerts.c.told_at)
 
 _COLUMNS = [column.name for column in alerts.c]
-_TOLD = Statement(select(alerts.c.subject, alerts.c.told_at).where(alerts.c.cause == bindparam("of_cause")))
-_TELL = Statement(Upsert(alerts, keys=("cause", "subject"), new=("told_at", "post")), _COLUMNS)
-_OF = (alerts.c.cause == bindparam("of_cause"), alerts.c.subject == bindparam("of_subject"))
-_END = Statement(delete(alerts).where(*_OF))
-_UNPOSTED = Statement(select(alerts).where(alerts.c.post.is_not(None)).order_by(alerts.c.told_at))
-_NEWEST = Statement(
+_read_post = build_reader(PendingAlertPost, of_row={"body": lambda row: row.post})
+_read_alert = build_reader(RecentAlert, of_row={"at": lambda row: row.told_at})
+_SELECT_TIMES = Statement(select(alerts.c.subject, alerts.c.told_at).where(alerts.c.cause == bindparam("of_cause")))
+_SAVE = Statement(Upsert(alerts, keys=("cause", "subject"), new=("told_at", "post")), _COLUMNS)
+_IS_ALERT = (alerts.c.cause == bindparam("of_cause"), alerts.c.subject == bindparam("of_subject"))
+_DELETE = Statement(delete(alerts).where(*_IS_ALERT))
+_SELECT_UNPOSTED = Statement(
+    select(alerts).where(alerts.c.post.is_not(None)).order_by(alerts.c.told_at), read=_read_post
+)
+_SELECT_NEWEST = Statement(
     select(alerts.c.cause, alerts.c.subject, alerts.c.told_at)
     .where(alerts.c.told_at >= bindparam("since"))
     .order_by(alerts.c.told_at.desc(), alerts.c.cause, alerts.c.subject)
-    .limit(bindparam("most"))
+    .limit(bindparam("most")),
+    read=_read_alert,
 )
-_POSTED = Statement(update(alerts).where(*_OF, alerts.c.told_at == bindparam("at")).values(post=null()))
+_MARK_POSTED = Statement(update(alerts).where(*_IS_ALERT, alerts.c.told_at == bindparam("at")).values(post=null()))
 
 
-class SqlAlerts:
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
-        self._hold = runner.hold
+class Alerts(Noun):
+    """Alerts that people have received, shared by all processes."""
 
     async def find_alert_times(self, cause: str) -> Mapping[str, datetime]:
+        """Return the time of the last alert for this cause, by subject."""
         await self._hold(ALERTS_KEY)
-        rows = await self._run(lambda connection: _TOLD.all(connection, {"of_cause": cause}))
+        rows = await self._all(_SELECT_TIMES, {"of_cause": cause})
         return {row.subject: row.told_at for row in rows}
 
     async def record_alert(
         self, cause: str, subject: str, at: datetime, post: Mapping[str, object] | None = None
     ) -> None:
+        """Record an alert, and the body of a post that is due for it."""
         await self._hold(ALERTS_KEY)
-        values = {"cause": cause, "subject": subject, "told_at": at, "post": post}
-
-        def work(connection: Connection) -> None:
-            _TELL.execute(connection, values)
-
-        await self._run(work)
+        await self._execute(_SAVE, {"cause": cause, "subject": subject, "told_at": at, "post": post})
 
     async def find_unposted(self) -> Sequence[PendingAlertPost]:
-        rows = await self._run(_UNPOSTED.all)
-        return [
-            PendingAlertPost(cause=row.cause, subject=row.subject, told_at=row.told_at, body=row.post) for row in rows
-        ]
+        """Return due posts that are not recorded as posted."""
+        return await self._all(_SELECT_UNPOSTED)
 
     async def find_recent(self, *, since: datetime, limit: int) -> Sequence[RecentAlert]:
-        rows = await self._run(lambda connection: _NEWEST.all(connection, {"since": since, "most": limit}))
-        return [RecentAlert(cause=row.cause, subject=row.subject, at=row.told_at) for row in rows]
+        """Return the last alert for each cause and subject since then, newest first."""
+        return await self._all(_SELECT_NEWEST, {"since": since, "most": limit})
 
     async def mark_posted(self, cause: str, subject: str, told_at: datetime) -> None:
+        """Record that the alert of that time is posted."""
         await self._hold(ALERTS_KEY)
-        values = {"of_cause": cause, "of_subject": subject, "at": told_at}
-
-        def work(connection: Connection) -> None:
-            _POSTED.execute(connection, values)
-
-        await self._run(work)
+        await self._execute(_MARK_POSTED, {"of_cause": cause, "of_subject": subject, "at": told_at})
 
     async def clear_alert(self, cause: str, subject: str) -> None:
         await self._hold(ALERTS_KEY)
-        values = {"of_cause": cause, "of_subject": subject}
-
-        def work(connection: Connection) -> None:
-            _END.execute(connection, values)
-
-        await self._run(work)
+        await self._execute(_DELETE, {"of_cause": cause, "of_subject": subject})

@@ -1,4 +1,4 @@
-"""Memory banks."""
+"""Memory banks, and the rows that an index of a bank lacks: read in one trip, or in none if nothing is new."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
@@ -7,7 +7,22 @@ from functools import lru_cache
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Column, Connection, Row, Table, bindparam, delete, insert, select, text, tuple_, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Label,
+    Row,
+    Table,
+    bindparam,
+    delete,
+    insert,
+    literal_column,
+    select,
+    text,
+    tuple_,
+    update,
+)
 
 from circadia.errors import Conflict
 from circadia.ids import BankId
@@ -16,16 +31,110 @@ from circadia.records.index_entry import IndexDelta, Layer
 from circadia.stores.locks import bank_key
 from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer_uses, answer_verdicts, answers
 from circadia.stores.sql.due_checks import queue_check
-from circadia.stores.sql.index_delta import HEADS, build_empty_delta, fetch_delta, fetch_heads
-from circadia.stores.sql.link import Runner, fetch_held
+from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import KEEPS_DAYS, banks, blocks, episodes, evidence, notes, removals
-from circadia.stores.sql.nearby_names import NamesNear
-from circadia.stores.sql.short_reads import FEW, LongWork, ShortRead, ShortSingleRead
+from circadia.stores.sql.noun import NamesNear, Noun, where_given
+from circadia.stores.sql.row_mapping import build_reader, build_writer
+from circadia.stores.sql.searchable import (
+    build_index_entry,
+    fetch_vectors,
+    select_greatest_number,
+    select_index_rows,
+    select_vectors,
+)
 from circadia.stores.sql.sleep_tables import benefits, next_checks, pass_changes, passes, sleep_calls, sleep_states
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
+_TABLES: Final = {Layer.EPISODES: episodes, Layer.NOTES: notes}
+_INDEX_ROWS: Final = {layer: select_index_rows(table) for layer, table in _TABLES.items()}
+_VECTORS: Final = {layer: select_vectors(table) for layer, table in _TABLES.items()}
+# A step or two for each label: to group the rows by label would read all versions.
+_WRITES: Final = literal_column(
+    """(
+    WITH RECURSIVE named(label) AS (
+      SELECT min(label) FROM blocks WHERE bank_id = banks.id
+      UNION ALL
+      SELECT (SELECT min(label) FROM blocks WHERE bank_id = banks.id AND label > named.label) FROM named
+        WHERE named.label IS NOT NULL)
+    SELECT coalesce(sum((SELECT max(version) FROM blocks WHERE bank_id = banks.id AND label = named.label)), 0)
+      FROM named)""",
+    BigInteger,
+)
+HEADS: Final[tuple[Label[Any], ...]] = (
+    *(select_greatest_number(table, banks.c.id).label(layer) for layer, table in _TABLES.items()),
+    _WRITES.label("writes"),
+)
+"""Columns of a bank's row: the greatest number of each layer, by layer name, and the number of writes to blocks.
+
+Old versions of blocks are deleted, so these are not the rows.
+"""
+_OF_BANK: Final = Statement(select(*HEADS, banks.c.vectors).where(banks.c.id == bindparam("bank")))
+
+
+def fetch_heads(connection: Connection, bank_id: BankId) -> Any:
+    """Return the bank's row with `HEADS` and its vectors, or none."""
+    return _OF_BANK.first(connection, {"bank": bank_id})
+
+
+def build_empty_delta(
+    heads: Any, after: Mapping[Layer, int], waiting: Mapping[Layer, Collection[int]], seen: int | None
+) -> IndexDelta | None:
+    """Return the result of `Banks.fetch_index_delta` if the heads suffice, else none."""
+    greatest = _greatest_numbers(heads)
+    has_new_rows = any(greatest[layer] > number for layer, number in after.items())
+    if has_new_rows or (heads.vectors != seen and any(waiting.values())):
+        return None
+    return IndexDelta(entries={}, vectors={}, writes=heads.writes, embedded=heads.vectors, heads=greatest)
+
+
+def fetch_delta(
+    connection: Connection,
+    bank_id: BankId,
+    heads: Any,
+    after: Mapping[Layer, int],
+    waiting: Mapping[Layer, Collection[int]],
+    limit: int,
+) -> IndexDelta:
+    """Return the result of `Banks.fetch_index_delta`; vectors are read for the numbers in `waiting`."""
+    greatest = _greatest_numbers(heads)
+    entries = {
+        layer: [
+            build_index_entry(row)
+            for row in _INDEX_ROWS[layer].all(connection, {"bank": bank_id, "after": number, "most": limit})
+        ]
+        for layer, number in after.items()
+        if greatest[layer] > number
+    }
+    vectors = {
+        layer: fetch_vectors(connection, _VECTORS[layer], numbers) for layer, numbers in waiting.items() if numbers
+    }
+    return IndexDelta(entries=entries, vectors=vectors, writes=heads.writes, embedded=heads.vectors, heads=greatest)
+
+
+def _greatest_numbers(heads: Any) -> Mapping[Layer, int]:
+    return {layer: getattr(heads, layer) or 0 for layer in Layer}
+
+
 _COLUMNS: Final = [column.name for column in banks.c if column.name in {field.name for field in fields(Bank)}]
+_CACHED_POLICIES: Final = 4096
+"""Number of cached policies: validating one costs more than reading the row."""
+
+
+@lru_cache(maxsize=_CACHED_POLICIES)
+def _load_policy(stored: bytes) -> BankPolicy:
+    """Return the policy without keys that only a newer version knows."""
+    return BankPolicy.model_validate_json(stored)
+
+
+def _dump_policy(bank: Bank) -> object:
+    return bank.policy.model_dump(mode="json")
+
+
+_read_bank = build_reader(Bank, policy=lambda stored: _load_policy(orjson.dumps(stored)))
+_write_bank = build_writer(_COLUMNS, policy=_dump_policy)
+_SETTINGS: Final = ("name", "description", "policy", "automatic")
+_write_settings = build_writer((*_SETTINGS, "id"), policy=_dump_policy)
 _ADD = Statement(Upsert(banks), _COLUMNS)
 _IS = banks.c.id == bindparam("key")
 _IS_NAMED = banks.c.name == bindparam("key")
@@ -40,35 +149,34 @@ _WITH_HEADS = {
     _OF_USER: Statement(select(banks, *HEADS).where(*_IS_OF_USER)),
 }
 _SAVE = Statement(
-    update(banks)
-    .where(banks.c.id == bindparam("key"))
-    .values({name: bindparam(f"new_{name}") for name in ("name", "description", "policy", "automatic")})
+    update(banks).where(banks.c.id == bindparam("key")).values({name: bindparam(f"new_{name}") for name in _SETTINGS}),
+    [*(f"new_{name}" for name in _SETTINGS), "key"],
 )
-_BUMP = Statement(
+_BUMP_GENERATION = Statement(
     update(banks)
     .where(banks.c.id == bindparam("key"))
     .values(generation=banks.c.generation + 1)
     .returning(banks.c.generation)
 )
-_LOG = Statement(insert(removals), ("bank_id", "generation", "numbers"))
-_TRIM = Statement(
+_ADD_REMOVALS = Statement(insert(removals), ("bank_id", "generation", "numbers"))
+_DELETE_OLD_REMOVALS = Statement(
     delete(removals).where(removals.c.bank_id == bindparam("bank"), removals.c.generation <= bindparam("upto"))
 )
-_REMOVED = Statement(
+_SELECT_REMOVALS = Statement(
     select(removals.c.numbers).where(
         removals.c.bank_id == bindparam("bank"),
         removals.c.generation > bindparam("after"),
         removals.c.generation <= bindparam("upto"),
     )
 )
-_PUBLISH = Statement(
+_COUNT_PUBLICATION = Statement(
     update(banks).where(banks.c.id == bindparam("key")).values(published=banks.c.published + 1)
 )  # fmt: skip
 _TOUCH = Statement(
     update(banks).where(banks.c.id == bindparam("key")).values(written_at=bindparam("now")), ("key", "now")
 )  # fmt: skip
-_EDIT = Statement(update(banks).where(banks.c.id == bindparam("key")).values(edited_at=bindparam("now")))
-_SKIPS = Statement(update(banks).where(banks.c.id == bindparam("key")).values(skipped=bindparam("new_skipped")))
+_MARK_EDITED = Statement(update(banks).where(banks.c.id == bindparam("key")).values(edited_at=bindparam("now")))
+_SAVE_SKIPPED = Statement(update(banks).where(banks.c.id == bindparam("key")).values(skipped=bindparam("new_skipped")))
 REMOVED_ROWS: Final = 2_000
 """Rows of a table that are deleted in one block when a bank is removed: some 20 ms."""
 _OF_ANSWERS: Final = (answers, answer_uses, answer_verdicts, answer_frames, answer_days)
@@ -76,14 +184,14 @@ _OF_SLEEP: Final = (passes, sleep_states, sleep_calls, benefits)
 _OF_NOTES: Final = ((evidence, evidence.c.note_id, notes), (pass_changes, pass_changes.c.pass_id, passes))
 
 
-def _delete_page(table: Table) -> Statement:
+def _delete_page(table: Table) -> Statement[Any]:
     """Delete up to `most` rows of a bank."""
     keys = table.primary_key.columns.values()
     page = select(*keys).where(table.c.bank_id == bindparam("bank")).limit(bindparam("most"))
     return Statement(delete(table).where(tuple_(*keys).in_(page)))
 
 
-def _delete_children_page(child: Table, parent_id: Column[Any], parent: Table) -> Statement:
+def _delete_children_page(child: Table, parent_id: Column[Any], parent: Table) -> Statement[Any]:
     """Delete up to `most` rows that belong to the notes or passes of a bank."""
     keys = child.primary_key.columns.values()
     of_bank = select(*keys).join(parent, parent.c.id == parent_id).where(parent.c.bank_id == bindparam("bank"))
@@ -95,43 +203,39 @@ _REMOVE: Final = tuple(
     _delete_page(table) for table in (notes, episodes, removals, blocks, next_checks, *_OF_SLEEP, *_OF_ANSWERS)
 )
 _REMOVE_BANK: Final = Statement(delete(banks).where(banks.c.id == bindparam("bank")))
-LOGGED: Final = 64
+_FEW: Final = 100
+"""Maximum number of rows in a short read."""
+MAX_REMOVAL_GENERATIONS: Final = 64
 """Generations of a bank whose removed rows are recorded, for indexes that have not seen them."""
-LOGGED_ROWS: Final = 1_000
+MAX_REMOVED_NUMBERS: Final = 1_000
 """Maximum number of recorded rows per generation: for more, reloading an index is faster."""
-_REMEMBERED: Final = 4096
-"""Number of cached policies: validating one costs more than reading the row."""
 _NAMES = NamesNear(select(banks), banks.c.name)
 
 
-class SqlBanks:
+class Banks(Noun):
     def __init__(self, runner: Runner, *, steady: bool = False) -> None:
         """With `steady` nothing changes during the transaction, since it only reads."""
-        self._runner = runner
-        self._run = runner.run
-        self._hold = runner.hold
-        self._keep = runner.queue_write
+        super().__init__(runner)
         self._steady = steady
         self._heads: dict[BankId, Any] = {}
         """Bank rows with `HEADS` that were read, if `steady`."""
 
     async def add(self, bank: Bank) -> None:
-        values = {**{name: getattr(bank, name) for name in _COLUMNS}, "policy": bank.policy.model_dump(mode="json")}
-        if not await self._run(lambda connection: _ADD.execute(connection, values) == 1):
+        """Store a new bank. Raises Conflict if its name is taken."""
+        if not await self._write(_ADD, _write_bank(bank)):
             raise Conflict(f"there is a bank {bank.name!r} already")
         queue_check(self._runner, bank.id)
 
     async def get(self, bank_id: BankId) -> Bank | None:
         await self._hold(bank_key(bank_id))
-        return await self._first(_GET, {"key": bank_id})
+        return await self._read(_GET, {"key": bank_id})
 
     async def get_by_name(self, name: str) -> Bank | None:
-        return await self._first(_BY_NAME, {"key": name})
+        return await self._read(_BY_NAME, {"key": name})
 
     async def find_by_names(self, names: Collection[str]) -> Sequence[Bank]:
         statement = select(banks).where(banks.c.name.in_(names)).order_by(banks.c.name)
-        rows = await self._run(lambda connection: connection.execute(statement).all()) if names else ()
-        return [_bank(row) for row in rows]
+        return await self._select(statement, _read_bank) if names else ()
 
     async def find_names(self, ids: Collection[BankId]) -> Mapping[BankId, str]:
         statement = select(banks.c.id, banks.c.name).where(banks.c.id.in_(ids))
@@ -139,9 +243,11 @@ class SqlBanks:
         return {BankId(row.id): row.name for row in rows}
 
     async def get_by_end_user(self, template: str, end_user: str) -> Bank | None:
-        return await self._first(_OF_USER, {"of_template": template, "person": end_user})
+        """Return the bank that this person has from the template."""
+        return await self._read(_OF_USER, {"of_template": template, "person": end_user})
 
     async def names_near(self, name: str) -> Sequence[str]:
+        """Return a few names that are alphabetically near this one."""
         return await self._run(lambda connection: _NAMES.find(connection, name, {}))
 
     async def find_all(
@@ -153,9 +259,13 @@ class SqlBanks:
         after: str = "",
         limit: int | None = None,
     ) -> Sequence[Bank]:
+        """Return banks by name that match all given conditions.
+
+        `named` holds names and templates, one of which must match. With `expiring`, only those whose policy has
+        `keep_days`. `after` is an exclusive lower bound of the name.
+        """
         statement = select(banks).where(banks.c.name > after).order_by(banks.c.name).limit(limit)
-        if template is not None:
-            statement = statement.where(banks.c.template == template)
+        statement = where_given(statement, (banks.c.template, template))
 
         def work(connection: Connection) -> Sequence[Row[Any]]:
             every = statement.where(text(KEEPS_DAYS[connection.dialect.name])) if expiring else statement
@@ -166,7 +276,7 @@ class SqlBanks:
             rows = {row.id: row for part in parts for row in connection.execute(part)}
             return sorted(rows.values(), key=lambda row: row.name)[:limit]
 
-        return [_bank(row) for row in await self._run(work)]
+        return [_read_bank(row) for row in await self._run(work)]
 
     async def fetch_index_delta(
         self,
@@ -177,7 +287,11 @@ class SqlBanks:
         limit: int,
         seen: int | None = None,
     ) -> IndexDelta:
-        """See `Banks.fetch_index_delta`. It runs no query if a bank row read earlier shows nothing new."""
+        """Return the rows after these numbers, up to `limit` per layer, and vectors of rows that waited for one.
+
+        Vectors are not read if none was written since `IndexDelta.embedded` was `seen`. It runs no query if a bank row
+        read earlier shows nothing new.
+        """
         known = self._heads.get(bank_id)
         nothing = None if known is None else build_empty_delta(known, after, waiting, seen)
         if nothing is not None:
@@ -191,26 +305,26 @@ class SqlBanks:
             return fetch_delta(connection, bank_id, heads, after, wait, limit)
 
         waiting_count = 0 if known is not None and known.vectors == seen else sum(map(len, waiting.values()))
-        return await self._run(ShortRead(work) if limit + waiting_count <= FEW else work)
+        return await self._run(work, short=limit + waiting_count <= _FEW or None)
 
     async def save(self, bank: Bank) -> None:
+        """Write name, description and policy. Raises Conflict if the name is taken."""
         await self._hold(bank_key(bank.id))
-        values = {
-            "key": bank.id, "new_name": bank.name, "new_description": bank.description, "new_automatic": bank.automatic,
-            "new_policy": bank.policy.model_dump(mode="json"),
-        }  # fmt: skip
-        await self._run(lambda connection: _SAVE.execute(connection, values))
+        await self._write(_SAVE, _write_settings(bank))
         queue_check(self._runner, bank.id)
 
     async def bump_generation(self, bank_id: BankId, removed: Mapping[Layer, Sequence[int]] | None = None) -> None:
-        """Increment the generation, and record the removed rows unless there are many."""
+        """Increment the generation: readers remove these rows from their index, or reload it if there are none.
+
+        The removed rows are recorded unless there are many.
+        """
         await self._hold(bank_key(bank_id))
 
         def work(connection: Connection) -> None:
-            generation = _BUMP.scalar(connection, {"key": bank_id})
-            _TRIM.execute(connection, {"bank": bank_id, "upto": generation - LOGGED})
-            if removed is not None and sum(map(len, removed.values())) <= LOGGED_ROWS:
-                _LOG.run_many(
+            generation = _BUMP_GENERATION.scalar(connection, {"key": bank_id})
+            _DELETE_OLD_REMOVALS.execute(connection, {"bank": bank_id, "upto": generation - MAX_REMOVAL_GENERATIONS})
+            if removed is not None and sum(map(len, removed.values())) <= MAX_REMOVED_NUMBERS:
+                _ADD_REMOVALS.run_many(
                     connection,
                     [(bank_id, generation, {layer.value: list(numbers) for layer, numbers in removed.items()})],
                 )
@@ -218,42 +332,50 @@ class SqlBanks:
         await self._run(work)
 
     async def find_removed(self, bank_id: BankId, *, after: int, upto: int) -> Mapping[Layer, Collection[int]] | None:
-        values = {"bank": bank_id, "after": after, "upto": upto}
-        logged = await self._run(ShortRead(lambda connection: _REMOVED.all(connection, values)))
+        """Return the rows removed by these generations; none if some are unknown, since only the last are stored."""
+        logged = await self._all(_SELECT_REMOVALS, {"bank": bank_id, "after": after, "upto": upto}, short=True)
         if len(logged) < upto - after:
             return None
         return {layer: [number for row in logged for number in row.numbers.get(layer, ())] for layer in Layer}
 
     async def count_publication(self, bank_id: BankId) -> None:
         await self._hold(bank_key(bank_id))
-        await self._run(lambda connection: _PUBLISH.execute(connection, {"key": bank_id}))
+        await self._execute(_COUNT_PUBLICATION, {"key": bank_id})
 
     async def mark_edited(self, bank_id: BankId, at: datetime) -> None:
+        """Record that someone other than the sleep tier wrote a block."""
         await self._hold(bank_key(bank_id))
-        await self._run(lambda connection: _EDIT.execute(connection, {"key": bank_id, "now": at}))
+        await self._execute(_MARK_EDITED, {"key": bank_id, "now": at})
         queue_check(self._runner, bank_id)
 
     async def touch(self, bank_id: BankId, at: datetime) -> None:
+        """Record that something was stored."""
         await self._hold(bank_key(bank_id))
-        self._keep(_TOUCH, (bank_id, at), key=bank_id)
+        self._queue_write(_TOUCH, (bank_id, at), key=bank_id)
 
     async def count_skipped_turn(self, bank_id: BankId, why: str) -> None:
+        """Count a turn that the write policy skipped."""
         await self._hold(bank_key(bank_id))
         await self._run(lambda connection: _skip(connection, bank_id, why))
 
     async def remove(self, bank_id: BankId) -> bool:
+        """Delete a page of the bank's contents, and the bank with the last one; return whether it is gone."""
         await self._hold(bank_key(bank_id))
-        return await self._run(LongWork(lambda connection: _remove(connection, bank_id)))
+        return await self._run(lambda connection: _remove(connection, bank_id), short=False)
 
-    async def _first(self, statement: Statement, values: Mapping[str, object]) -> Bank | None:
+    async def _read(self, statement: Statement[Any], values: Mapping[str, object]) -> Bank | None:
         query = _WITH_HEADS[statement] if self._steady else statement
-        work = ShortSingleRead[Any](lambda connection: query.first(connection, values))
-        row = await fetch_held(self._runner, work, lambda found: bank_key(found.id))
+        row = await self._fetch_held(
+            lambda connection: query.first(connection, values),
+            lambda found: bank_key(found.id),
+            short=True,
+            single="read",
+        )
         if row is None:
             return None
         if self._steady:
             self._heads[row.id] = row
-        return _bank(row)
+        return _read_bank(row)
 
 
 def _remove(connection: Connection, bank_id: BankId) -> bool:
@@ -269,31 +391,4 @@ def _skip(connection: Connection, bank_id: BankId, why: str) -> None:
     row = _GET.first(connection, {"key": bank_id})
     if row is not None:
         skipped: Mapping[str, int] = row.skipped
-        _SKIPS.execute(connection, {"key": bank_id, "new_skipped": {**skipped, why: skipped.get(why, 0) + 1}})
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def _policy(stored: bytes) -> BankPolicy:
-    """Return the policy without keys that only a newer version knows."""
-    return BankPolicy.model_validate_json(stored)
-
-
-def _bank(row: Row[Any]) -> Bank:
-    return Bank(
-        id=BankId(row.id),
-        name=row.name,
-        description=row.description,
-        automatic=row.automatic,
-        template=row.template,
-        end_user=row.end_user,
-        policy=_policy(orjson.dumps(row.policy)),
-        generation=row.generation,
-        demotions=row.demotions,
-        vectors=row.vectors,
-        answers=row.answers,
-        published=row.published,
-        edited_at=row.edited_at,
-        skipped=row.skipped,
-        created_at=row.created_at,
-        written_at=row.written_at,
-    )
+        _SAVE_SKIPPED.execute(connection, {"key": bank_id, "new_skipped": {**skipped, why: skipped.get(why, 0) + 1}})

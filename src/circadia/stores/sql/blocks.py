@@ -1,30 +1,38 @@
 """Blocks: each write adds a version (MEM-11)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
-from operator import attrgetter
 from typing import Any, Final
 
 from pydantic import TypeAdapter
-from sqlalchemy import Row, bindparam, func, select, update
+from sqlalchemy import bindparam, func, select, update
 
 from circadia.ids import BankId
 from circadia.records.block import Block, BlockSpan
 from circadia.stores.locks import bank_key
-from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import blocks
-from circadia.stores.sql.short_reads import LongWork
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
 _SPANS: Final = TypeAdapter(tuple[BlockSpan, ...])
-_FIELDS: Final = tuple(field.name for field in fields(Block) if field.name != "spans")
-_ROW = attrgetter(*_FIELDS)
-_ADD = Statement(Upsert(blocks), (*_FIELDS, "spans"))
+_FIELDS: Final = tuple(field.name for field in fields(Block))
+
+
+def _dump_spans(block: Block) -> list[dict[str, Any]]:
+    return _SPANS.dump_python(tuple(block.spans), mode="json")
+
+
+_read_block = build_reader(Block, spans=_SPANS.validate_python)
+_write_block = build_writer(_FIELDS, spans=_dump_spans)
+_write_text = build_writer(("value", "spans", "bank_id", "label", "version"), spans=_dump_spans)
+_ADD = Statement(Upsert(blocks), _FIELDS)
 _OF_LABEL = select(blocks).where(blocks.c.bank_id == bindparam("bank"), blocks.c.label == bindparam("label"))
-_LATEST = Statement(_OF_LABEL.order_by(blocks.c.version.desc()).limit(1))
-_HISTORY = Statement(
-    _OF_LABEL.where(blocks.c.version > bindparam("after")).order_by(blocks.c.version).limit(bindparam("most"))
+_SELECT_LATEST = Statement(_OF_LABEL.order_by(blocks.c.version.desc()).limit(1), read=_read_block)
+_SELECT_HISTORY = Statement(
+    _OF_LABEL.where(blocks.c.version > bindparam("after")).order_by(blocks.c.version).limit(bindparam("most")),
+    read=_read_block,
 )
 _ALL_VERSIONS: Final = 2**31 - 1
 _NEWEST = (
@@ -34,73 +42,64 @@ _NEWEST = (
     .subquery()
 )
 _OF_BANK = select(blocks).where(blocks.c.bank_id == bindparam("bank"))
-_EVERY = Statement(
+_SELECT_PRESENT = Statement(
     _OF_BANK.join(_NEWEST, (_NEWEST.c.label == blocks.c.label) & (_NEWEST.c.version == blocks.c.version))
     .where(blocks.c.deleted.is_(False))
-    .order_by(blocks.c.label)
+    .order_by(blocks.c.label),
+    read=_read_block,
 )
-_LABELS = Statement(
+_SELECT_LABELS = Statement(
     select(blocks.c.label).where(blocks.c.bank_id == bindparam("bank")).distinct().order_by(blocks.c.label)
 )
-_VERSIONS = Statement(_OF_BANK.order_by(blocks.c.label, blocks.c.version))
-_CUT = Statement(
+_SELECT_VERSIONS = Statement(_OF_BANK.order_by(blocks.c.label, blocks.c.version), read=_read_block)
+_REWRITE = Statement(
     update(blocks)
     .where(
         blocks.c.bank_id == bindparam("in_bank"),
         blocks.c.label == bindparam("of_label"),
         blocks.c.version == bindparam("of_version"),
     )
-    .values(value=bindparam("new_value"), spans=bindparam("new_spans"))
+    .values(value=bindparam("new_value"), spans=bindparam("new_spans")),
+    ("new_value", "new_spans", "in_bank", "of_label", "of_version"),
 )
 
 
-class SqlBlocks:
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
-        self._hold = runner.hold
+class Blocks(Noun):
+    """Blocks: each write adds a version."""
 
     async def add(self, block: Block) -> bool:
+        """Store a version; return false if it is not the next one, since someone else wrote in between."""
         await self._hold(bank_key(block.bank_id))
-        values = {**dict(zip(_FIELDS, _ROW(block), strict=True)), "spans": _stored(block)}
-        return await self._run(lambda connection: _ADD.execute(connection, values) == 1)
+        return await self._write(_ADD, _write_block(block)) == 1
 
     async def get_latest(self, bank_id: BankId, label: str) -> Block | None:
+        """Return the newest version, even if it marks a deletion."""
         await self._hold(bank_key(bank_id))
-        row = await self._run(lambda connection: _LATEST.first(connection, {"bank": bank_id, "label": label}))
-        return None if row is None else _block(row)
+        return await self._first(_SELECT_LATEST, {"bank": bank_id, "label": label})
 
     async def find_all(self, bank_id: BankId) -> Sequence[Block]:
+        """Return the newest version of each block that is not deleted, by label."""
         await self._hold(bank_key(bank_id))
-        return await self._all(_EVERY, {"bank": bank_id})
+        return await self._all(_SELECT_PRESENT, {"bank": bank_id}, short=False)
 
     async def labels(self, bank_id: BankId) -> Sequence[str]:
-        rows = await self._run(lambda connection: _LABELS.all(connection, {"bank": bank_id}))
+        """Return all present and past labels of the bank, in order."""
+        rows = await self._all(_SELECT_LABELS, {"bank": bank_id})
         return [row.label for row in rows]
 
     async def history(
         self, bank_id: BankId, label: str, *, after: int = 0, limit: int = _ALL_VERSIONS
     ) -> Sequence[Block]:
-        return await self._all(_HISTORY, {"bank": bank_id, "label": label, "after": after, "most": limit})
+        """Return all versions, oldest first."""
+        return await self._all(
+            _SELECT_HISTORY, {"bank": bank_id, "label": label, "after": after, "most": limit}, short=False
+        )
 
     async def versions(self, bank_id: BankId) -> Sequence[Block]:
-        return [block for block in await self._all(_VERSIONS, {"bank": bank_id}) if block.spans]
+        """Return all versions with spans, of all blocks of a bank."""
+        return [block for block in await self._all(_SELECT_VERSIONS, {"bank": bank_id}, short=False) if block.spans]
 
     async def rewrite_version(self, block: Block) -> None:
+        """Overwrite value and spans of a version, to forget something in it."""
         await self._hold(bank_key(block.bank_id))
-        values = {
-            "in_bank": block.bank_id, "of_label": block.label, "of_version": block.version,
-            "new_value": block.value, "new_spans": _stored(block),
-        }  # fmt: skip
-        await self._run(lambda connection: _CUT.execute(connection, values))
-
-    async def _all(self, statement: Statement, values: Mapping[str, object]) -> list[Block]:
-        return await self._run(LongWork(lambda connection: list(map(_block, statement.all(connection, values)))))
-
-
-def _stored(block: Block) -> list[dict[str, Any]]:
-    return _SPANS.dump_python(tuple(block.spans), mode="json")
-
-
-def _block(row: Row[Any]) -> Block:
-    values: dict[str, Any] = {name: getattr(row, name) for name in _FIELDS}
-    return Block(**values, spans=_SPANS.validate_python(row.spans))
+        await self._write(_REWRITE, _write_text(block))

@@ -1,27 +1,29 @@
-"""The usage ledger."""
+"""The usage ledger, and the agent that received each provider-side id."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Connection, Row, and_, bindparam, delete, func, literal, or_, select, text, union_all
+from sqlalchemy import Connection, and_, bindparam, delete, func, literal, or_, select, text, union_all
 
 from circadia.ids import AgentId, CallId, PulseId
 from circadia.records.agent import Agent
-from circadia.records.call import AgentSpend, Call, CallStatus, UsageGroup, UsagePage
+from circadia.records.call import AgentSpend, Call, UsageGroup, UsagePage
 from circadia.stores.locks import agent_key
-from circadia.stores.sql.link import Runner
-from circadia.stores.sql.schema import calls, pulses
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader, build_writer
+from circadia.stores.sql.schema import calls, provider_ids, pulses
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 from circadia.stores.sql.usage import IS_ENDED, SUMS, UsageRange, UsageReader, build_group
 from circadia.stores.sql.usage_days import add_calls, count_days, fetch_ended, usage_days
 
 _FIELDS: Final = tuple(field.name for field in fields(Call))
-_ROW = attrgetter(*_FIELDS)
-_PUT = Statement(Upsert(calls, keys=("id",), new=[name for name in _FIELDS if name != "id"]), _FIELDS)
+_write_call = build_writer(_FIELDS)
+_read_call = build_reader(Call)
+_SAVE = Statement(Upsert(calls, keys=("id",), new=[name for name in _FIELDS if name != "id"]), _FIELDS)
 _REMOVE = Statement(delete(calls).where(calls.c.id == bindparam("key")))
 
 _OPEN: Final = select(
@@ -40,19 +42,20 @@ _ENDED: Final = select(usage_days.c.calls, usage_days.c.charged_tokens, usage_da
     usage_days.c.day == bindparam("day"),
 )
 _CHARGED: Final = union_all(_ENDED, _OPEN).subquery("charged")
-_SPENT: Final = Statement(select(*(func.coalesce(func.sum(column), 0) for column in _CHARGED.c)))
+_SUM_DAY: Final = Statement(select(*(func.coalesce(func.sum(column), 0) for column in _CHARGED.c)))
 _COUNT: Final = Statement(
     select(func.count()).where(calls.c.agent_id == bindparam("agent_id"), calls.c.at >= bindparam("since"))
 )
 
-_LATEST = Statement(
+_SELECT_LATEST = Statement(
     select(calls)
     .where(calls.c.agent_id == bindparam("agent"))
     .order_by(calls.c.at.desc(), calls.c.id.desc())
-    .limit(bindparam("most"))
+    .limit(bindparam("most")),
+    read=_read_call,
 )
 
-_OF_PULSES: Final = Statement(
+_SUM_BY_PULSE: Final = Statement(
     select(pulses.c.id, *SUMS)
     .select_from(pulses)
     .join(
@@ -68,44 +71,47 @@ _OF_PULSES: Final = Statement(
 )
 
 
-class SqlCalls:
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
-        self._hold = runner.hold
+class Calls(Noun):
+    """The usage ledger."""
 
     async def add(self, calls: Sequence[Call]) -> None:
+        """Store calls, or overwrite those of the same id, to settle reservations."""
         lines = sorted({call.id: call for call in calls}.values(), key=attrgetter("id"))  # one order in all processes
 
         def work(connection: Connection) -> None:
             before = fetch_ended(connection, lines)
-            _PUT.run_many(connection, [_ROW(line) for line in lines])
+            _SAVE.run_many(connection, [_write_call(line) for line in lines])
             add_calls(connection, lines, instead=before)
 
         if lines:
             await self._run(work)
 
     async def remove(self, call_id: CallId) -> None:
-        await self._run(lambda connection: _REMOVE.execute(connection, {"key": call_id}))
+        """Remove an unused reservation."""
+        await self._execute(_REMOVE, {"key": call_id})
 
     async def sum_day(self, agent: Agent, at: datetime) -> AgentSpend:
-        """Read the sums of the day, and the calls that are still open: as many as are in flight."""
+        """Return what counts for the agent's budgets on the UTC day of an instant, open reservations included.
+
+        A call with unknown tokens or price counts as its reservation. What an earlier agent of the same name has used
+        on that day counts as well. It reads the sums of the day, and the open calls: as many as are in flight.
+        """
         await self._hold(agent_key(agent.id))
         values = {
             "agent": agent.name, "session": agent.session, "day": count_days(at), "agent_id": agent.id,
             "since": at.replace(hour=0, minute=0, second=0, microsecond=0),
         }  # fmt: skip
-        [row] = await self._run(lambda connection: _SPENT.all(connection, values))
+        [row] = await self._all(_SUM_DAY, values)
         return AgentSpend(calls=int(row[0]), tokens=int(row[1]), nanousd=int(row[2]))
 
     async def count_since(self, agent_id: AgentId, since: datetime) -> int:
+        """Return the number of the agent's calls since then, open reservations included."""
         await self._hold(agent_key(agent_id))
-        values = {"agent_id": agent_id, "since": since}
-        return int(await self._run(lambda connection: _COUNT.scalar(connection, values)))
+        return int(await self._scalar(_COUNT, {"agent_id": agent_id, "since": since}))
 
     async def find_latest(self, agent_id: AgentId, limit: int) -> Sequence[Call]:
-        values = {"agent": agent_id, "most": limit}
-        rows = await self._run(lambda connection: _LATEST.all(connection, values))
-        return [_call(row) for row in rows]
+        """Return the agent's last calls, newest first."""
+        return await self._all(_SELECT_LATEST, {"agent": agent_id, "most": limit})
 
     async def sum_by_group(
         self,
@@ -115,6 +121,14 @@ class SqlCalls:
         session: str | None = None,
         agent: str | None = None,
     ) -> Sequence[UsageGroup]:
+        """Return sums by groupings, ordered by their keys.
+
+        There are `agent`, `model`, `tier`, `session`, `upstream`, `end_user`, `conversation` and `day` (UTC). A call
+        without one has the key ``.
+
+        Raises:
+            InvalidRequest: a grouping does not exist.
+        """
         of = UsageRange(since=since, until=until, session=session, agent=agent)
         return await self._run(lambda connection: UsageReader(connection, by, of).fetch_groups())
 
@@ -128,15 +142,41 @@ class SqlCalls:
         limit: int,
         after: str | None = None,
     ) -> UsagePage:
+        """Return about `limit` of these sums after the last cursor, and the total.
+
+        With `agent`, `end_user` or `conversation`, the page has the groups of the next keys of that. With two of them,
+        calls that lack one of them are in the total only.
+
+        Raises:
+            InvalidRequest: a grouping does not exist, or `after` is no cursor of such a report.
+        """
         of = UsageRange(since=since, until=until, session=session, agent=agent)
         return await self._run(lambda connection: UsageReader(connection, by, of).fetch_page(limit, after))
 
     async def sum_by_pulse(self, root_id: str) -> Mapping[PulseId, UsageGroup]:
-        rows = await self._run(lambda connection: _OF_PULSES.all(connection, {"root": root_id}))
+        """Return the sums over the ended calls that each pulse of a chain made; a pulse without calls is left out.
+
+        Calls of an agent from a pulse's creation to its end are the pulse's. Old calls that are summed up by the day
+        belong to none.
+        """
+        rows = await self._all(_SUM_BY_PULSE, {"root": root_id})
         return {PulseId(row.id): build_group((row.id,), row[1:]) for row in rows}
 
 
-def _call(row: Row[Any]) -> Call:
-    values: dict[str, Any] = dict(zip(_FIELDS, _ROW(row), strict=True))
-    values["status"] = CallStatus(row.status)
-    return Call(**values)
+_ADD_OWNER = Statement(Upsert(provider_ids), [column.name for column in provider_ids.c])
+_SELECT_OWNER = Statement(
+    select(provider_ids.c.agent_id).where(
+        provider_ids.c.upstream == bindparam("upstream"), provider_ids.c.provider_id == bindparam("provider_id")
+    )
+)
+
+
+class ProviderIds(Noun):
+    """The agent that received each provider-side id (GATE-60)."""
+
+    async def add(self, upstream: str, provider_id: str, agent_id: AgentId, at: datetime) -> None:
+        """Record an owner, unless the id has one."""
+        await self._write(_ADD_OWNER, (upstream, provider_id, agent_id, at))
+
+    async def owner(self, upstream: str, provider_id: str) -> AgentId | None:
+        return await self._scalar(_SELECT_OWNER, {"upstream": upstream, "provider_id": provider_id})

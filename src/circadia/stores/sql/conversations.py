@@ -6,14 +6,12 @@ however many conversations begin with the same words (LARGE-03).
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from operator import attrgetter
 from typing import Any, Final
 
 import orjson
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Row,
     ScalarSelect,
     Select,
     String,
@@ -30,16 +28,16 @@ from sqlalchemy import (
 
 from circadia.ids import AgentId, ConversationId
 from circadia.records.conversation import SEVERAL, Conversation
-from circadia.stores.sql.link import Runner
 from circadia.stores.sql.name_list import list_texts
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import conversations
-from circadia.stores.sql.short_reads import ShortSingleRead
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Columns, Upsert
 
 _FIELDS: Final = tuple(field.name for field in fields(Conversation))
 _KEYS: Final = ("agent_id", "id")
-_ROW = attrgetter(*_FIELDS)
+_write_conversation = build_writer(_FIELDS)
 
 
 def _merge_end_users(before: Columns, new: Columns) -> ColumnElement[Any]:
@@ -58,6 +56,7 @@ def _keep_latest(name: str) -> Callable[[Columns, Columns], ColumnElement[Any]]:
     return lambda before, new: case((new.at >= before.at, new[name]), else_=before[name])
 
 
+_read_conversation = build_reader(Conversation)
 _ADD = Statement(
     Upsert(
         conversations,
@@ -71,10 +70,11 @@ _ADD = Statement(
     ),
     _FIELDS,
 )
-_GET = Statement(
+_SELECT = Statement(
     select(conversations).where(
         conversations.c.agent_id == bindparam("agent_id"), conversations.c.id == bindparam("key")
-    )
+    ),
+    read=_read_conversation,
 )
 
 
@@ -104,38 +104,25 @@ def _newest_id(column: str, value: ColumnElement[Any]) -> ScalarSelect[Any]:
     )
 
 
-_FIND = Statement(_build_find)
+_SELECT_FOUND = Statement(_build_find, read=_read_conversation)
 
 
-class SqlConversations:
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
+class Conversations(Noun):
+    """Access to conversations (GATE-67)."""
 
     async def get(self, agent_id: AgentId, conversation_id: ConversationId) -> Conversation | None:
-        values = {"agent_id": agent_id, "key": conversation_id}
-        row = await self._run(ShortSingleRead(lambda connection: _GET.first(connection, values)))
-        return None if row is None else _conversation(row)
+        return await self._first(_SELECT, {"agent_id": agent_id, "key": conversation_id}, short=True, single="read")
 
     async def find(self, agent_id: AgentId, heads: Sequence[str], *, name: str | None) -> Sequence[Conversation]:
+        """Return the agent's conversation with this id, its newest with this handle, and its newest for each head."""
         values = {"agent_id": agent_id, "heads": orjson.dumps(heads).decode(), "name": name}
-        rows = await self._run(ShortSingleRead(lambda connection: _FIND.all(connection, values)))
-        return [_conversation(row) for row in rows]
+        return await self._all(_SELECT_FOUND, values, short=True, single="read")
 
     async def add(self, conversations: Sequence[Conversation]) -> None:
+        """Insert conversations, or add to the existing ones: turns and versions are summed, and end users merged.
+
+        The row with the latest time decides head and handle.
+        """
         if conversations:
-            rows = sorted((_ROW(row) for row in conversations), key=lambda row: row[:2])
+            rows = sorted(map(_write_conversation, conversations), key=lambda row: row[:2])
             await self._run(lambda connection: _ADD.run_many(connection, rows))
-
-
-def _conversation(row: Row[Any]) -> Conversation:
-    return Conversation(
-        id=ConversationId(row.id),
-        agent_id=AgentId(row.agent_id),
-        end_user=row.end_user,
-        turns=row.turns,
-        version=row.version,
-        head=row.head,
-        handle=row.handle,
-        additions=row.additions,
-        at=row.at,
-    )

@@ -26,18 +26,20 @@ from circadia.records.message import DELIVERY_MOVES, Delivery, DeliveryState
 from circadia.records.thread import ThreadStatus
 from circadia.stores.locks import RETENTION_KEY, agent_key
 from circadia.stores.sql.inbox import BEGIN, InboxPageQuery, fetch_page, find_place, search_page, select_deliveries
-from circadia.stores.sql.link import Runner
-from circadia.stores.sql.message_index import SearchWords, remove_from_index
-from circadia.stores.sql.messages import message_of
+from circadia.stores.sql.message_index import remove_from_index
+from circadia.stores.sql.messages import read_message
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader
 from circadia.stores.sql.schema import Instant, agents, deliveries, delivery_counts, messages, threads, wakes
 from circadia.stores.sql.statement import Statement
 
+_read_delivery = build_reader(Delivery, of_row={"message": read_message})
 _ROWS = select_deliveries(deliveries)
 _OF_AGENT = _ROWS.where(deliveries.c.agent_id == bindparam("agent_id"))
 _UNREAD = _OF_AGENT.where(deliveries.c.state == DeliveryState.UNREAD.value).limit(50)
 _IS_MENTION: Final = text("deliveries.mentioned")  # the form of the index `deliveries_mentioned`
-_ONE = Statement(_OF_AGENT.where(deliveries.c.message_id == bindparam("message_id")))
-_UNREAD_OF = select(
+_SELECT = Statement(_OF_AGENT.where(deliveries.c.message_id == bindparam("message_id")), read=_read_delivery)
+_SELECT_UNREAD_COUNTS = select(
     delivery_counts.c.agent_id,
     delivery_counts.c.number.label("count"),
     select(func.max(deliveries.c.number))
@@ -49,9 +51,9 @@ _UNREAD_OF = select(
     delivery_counts.c.state == DeliveryState.UNREAD.value,
     delivery_counts.c.number > 0,
 )
-_AT_ONCE: Final = 1_000
+_AGENTS_PER_STATEMENT: Final = 1_000
 """Agents per statement: drivers limit the number of values."""
-_COUNTS = Statement(
+_SELECT_COUNTS = Statement(
     select(delivery_counts.c.state, delivery_counts.c.number).where(delivery_counts.c.agent_id == bindparam("agent_id"))
 )
 
@@ -81,12 +83,12 @@ def _may_move(to: DeliveryState, *origins: DeliveryState) -> ColumnElement[bool]
 
 
 _LEASE = _build_move(DeliveryState.LEASED, DeliveryState.UNREAD)
-_HANDLE = _build_move(DeliveryState.HANDLED, DeliveryState.UNREAD, DeliveryState.LEASED, DeliveryState.DEAD)
+_MARK_HANDLED = _build_move(DeliveryState.HANDLED, DeliveryState.UNREAD, DeliveryState.LEASED, DeliveryState.DEAD)
 _RELEASE = _build_move(DeliveryState.UNREAD, DeliveryState.LEASED)
-_DIE = _build_move(DeliveryState.DEAD, DeliveryState.UNREAD, DeliveryState.LEASED)
+_MARK_DEAD = _build_move(DeliveryState.DEAD, DeliveryState.UNREAD, DeliveryState.LEASED)
 _REQUEUE = _build_move(DeliveryState.UNREAD, DeliveryState.DEAD)
 # One by one: for a list, PostgreSQL's plan for all values reads an agent's deliveries, which it takes to be few.
-_SEE = Statement(
+_MARK_SEEN = Statement(
     update(deliveries)
     .where(
         deliveries.c.agent_id == bindparam("agent"),
@@ -96,7 +98,7 @@ _SEE = Statement(
     .values(seen_at=bindparam("now", type_=Instant)),
     ["agent", "message", "now"],
 )
-_NOTICE = Statement(
+_MARK_NOTICED = Statement(
     update(deliveries)
     .where(deliveries.c.agent_id == bindparam("agent"), deliveries.c.message_id == bindparam("message"))
     .values(missed=False),
@@ -123,14 +125,14 @@ _IS_OF_PULSE = and_(
     deliveries.c.state == DeliveryState.LEASED.value,
     deliveries.c.leased_until.is_(None),  # else it is snoozed, or in flight to a caller, and no longer the pulse's
 )
-_OF_PULSE = Statement(select(deliveries.c.message_id).where(_IS_OF_PULSE))
-_SEE_OF_PULSE = Statement(
+_SELECT_OF_PULSE = Statement(select(deliveries.c.message_id).where(_IS_OF_PULSE))
+_MARK_SEEN_BY_PULSE = Statement(
     update(deliveries)
     .where(_IS_OF_PULSE, deliveries.c.seen_at.is_(None))
     .values(seen_at=bindparam("now", type_=Instant)),
     ["pulse", "now"],
 )
-_HANDLE_OF_PULSE = Statement(
+_MARK_HANDLED_BY_PULSE = Statement(
     update(deliveries)
     .where(_IS_OF_PULSE)
     .values(
@@ -152,51 +154,51 @@ _UNHANDLED = (
     .order_by(deliveries.c.number.desc(), deliveries.c.agent_id)
     .limit(bindparam("most"))
 )
-_UNHANDLED_ROWS = Statement(_UNHANDLED)
-_OF_MESSAGE = Statement(_ROWS.where(deliveries.c.message_id == bindparam("message_id")))
-_NUMBER = Statement(select(messages.c.number).where(messages.c.id == bindparam("message_id")))
+_UNHANDLED_ROWS = Statement(_UNHANDLED, read=_read_delivery)
+_SELECT_OF_MESSAGE = Statement(_ROWS.where(deliveries.c.message_id == bindparam("message_id")), read=_read_delivery)
+_SELECT_NUMBER = Statement(select(messages.c.number).where(messages.c.id == bindparam("message_id")))
 _NO_END: Final = 2**63 - 1
 IS_LEASED = deliveries.c.state == text(f"'{DeliveryState.LEASED.value}'")
 """A literal, not a parameter: SQLite uses a partial index only if the statement shows that its condition holds."""
-_FREE = update(deliveries).where(IS_LEASED).values(state=DeliveryState.UNREAD.value, leased_until=None, snoozed=False)
+_RELEASE_LEASES = (
+    update(deliveries).where(IS_LEASED).values(state=DeliveryState.UNREAD.value, leased_until=None, snoozed=False)
+)
 HAS_EXPIRED = (deliveries.c.leased_until <= bindparam("now"),)
 _IS_WAIT = (deliveries.c.leased_until.is_not(None), deliveries.c.snoozed.is_(False))
-_RETIRED = (
+_OLD_HANDLED = (
     select(deliveries.c.agent_id, deliveries.c.message_id)
     .where(deliveries.c.state == text(f"'{DeliveryState.HANDLED.value}'"))
     .where(deliveries.c.ended_at < bindparam("before"))
     .order_by(deliveries.c.ended_at)
     .limit(bindparam("most"))
 )
-_RETIRED_ROWS = Statement(_RETIRED)
-_RETIRE = Statement(
+_SELECT_OLD_HANDLED = Statement(_OLD_HANDLED)
+_DELETE_OLD_HANDLED = Statement(
     delete(deliveries)
-    .where(tuple_(deliveries.c.agent_id, deliveries.c.message_id).in_(_RETIRED))
+    .where(tuple_(deliveries.c.agent_id, deliveries.c.message_id).in_(_OLD_HANDLED))
     .returning(deliveries.c.message_id)
 )
-_ANSWER = messages.alias("answer")
-_FORGET = (
+_REPLY = messages.alias("answer")
+_DELETE_DIRECT_MESSAGES = (
     delete(messages)
     .where(
         messages.c.id.in_(bindparam("ids", expanding=True)),
         exists().where(threads.c.id == messages.c.thread_id, threads.c.status == ThreadStatus.DIRECT.value),
         ~exists().where(deliveries.c.message_id == messages.c.id),
         ~exists().where(wakes.c.message_id == messages.c.id),
-        ~exists().where(_ANSWER.c.reply_to == messages.c.id),
+        ~exists().where(_REPLY.c.reply_to == messages.c.id),
     )
     .returning(messages.c.number, messages.c.reply_to)
 )
 
 
-class SqlDeliveries:
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
-        self._hold = runner.hold
-        self._queue_write = runner.queue_write
+class Deliveries(Noun):
+    """The only delivery table (GATE-71)."""
 
     async def find_unread(
         self, agent_id: AgentId, *, mentioned: bool | None = None, sender: str | None = None, newest: bool = False
     ) -> Sequence[Delivery]:
+        """Return the oldest 50 unread deliveries, oldest first, or the `newest` 50, newest first."""
         await self._hold(agent_key(agent_id))
         statement = _UNREAD.order_by(deliveries.c.number.desc() if newest else deliveries.c.number)
         if mentioned is not None:
@@ -204,13 +206,14 @@ class SqlDeliveries:
         if sender is not None:
             one_of_them = messages.c.sender.startswith(f"{sender}/", autoescape=True)  # such as `operator/ann`
             statement = statement.where(or_(messages.c.sender == sender, one_of_them))
-        rows = await self._run(lambda connection: connection.execute(statement, {"agent_id": agent_id}).all())
-        return [_delivery(row) for row in rows]
+        return await self._select(statement, _read_delivery, {"agent_id": agent_id})
 
     async def count_unread_by_agent(self, agents: Sequence[AgentId]) -> Mapping[AgentId, tuple[int, int]]:
+        """Return the unread count and the newest number for each of these agents with unread deliveries."""
+
         def work(connection: Connection) -> Sequence[Any]:
-            parts = (agents[at : at + _AT_ONCE] for at in range(0, len(agents), _AT_ONCE))
-            return [row for part in parts for row in connection.execute(_UNREAD_OF, {"agents": part})]
+            parts = (agents[at : at + _AGENTS_PER_STATEMENT] for at in range(0, len(agents), _AGENTS_PER_STATEMENT))
+            return [row for part in parts for row in connection.execute(_SELECT_UNREAD_COUNTS, {"agents": part})]
 
         return {AgentId(row.agent_id): (row.count, row.newest) for row in await self._run(work)}
 
@@ -224,9 +227,14 @@ class SqlDeliveries:
         after: MessageId | None = None,
         limit: int = 50,
     ) -> Sequence[Delivery]:
+        """Return deliveries in these states, oldest first, or urgent ones first.
+
+        Each of `words` must match a word of the text or the start of one, ignoring case; a text without words matches
+        nothing. `after` is the last delivery of the previous page.
+        """
         await self._hold(agent_key(agent_id))
 
-        def work(connection: Connection) -> Sequence[Any]:
+        def work(connection: Connection) -> Sequence[Delivery]:
             place = BEGIN if after is None else find_place(connection, agent_id, after)
             if place is None or not states:
                 return ()
@@ -234,52 +242,52 @@ class SqlDeliveries:
                 agent_id=agent_id, states=tuple(dict.fromkeys(states)), urgent_first=urgent_first, after=place,
                 limit=limit,
             )  # fmt: skip
-            return (
-                fetch_page(connection, page)
-                if words is None
-                else search_page(connection, page, SearchWords.parse(words))
-            )
+            rows = fetch_page(connection, page) if words is None else search_page(connection, page, words)
+            return [_read_delivery(row) for row in rows]
 
-        return [_delivery(row) for row in await self._run(work)]
+        return await self._run(work)
 
     async def get(self, agent_id: AgentId, message_id: MessageId) -> Delivery | None:
         await self._hold(agent_key(agent_id))
-        values = {"agent_id": agent_id, "message_id": message_id}
-        row = await self._run(lambda connection: _ONE.first(connection, values))
-        return None if row is None else _delivery(row)
+        return await self._first(_SELECT, {"agent_id": agent_id, "message_id": message_id})
 
     async def count_by_state(self, agent_id: AgentId) -> Mapping[DeliveryState, int]:
+        """Return the number of deliveries in each state, in constant time."""
         await self._hold(agent_key(agent_id))
-        rows = await self._run(lambda connection: _COUNTS.all(connection, {"agent_id": agent_id}))
+        rows = await self._all(_SELECT_COUNTS, {"agent_id": agent_id})
         counts = {row.state: row.number for row in rows}
         return {state: counts.get(state.value, 0) for state in DeliveryState}
 
     async def find_sent(
         self, sender_id: AgentId, *, before: MessageId | None = None, limit: int = 50
     ) -> Sequence[Delivery]:
+        """Return the deliveries of an agent's messages, newest first."""
         statement = _ROWS.where(messages.c.sender_id == sender_id).order_by(messages.c.number.desc()).limit(limit)
         if before is not None:
             number = select(messages.c.number).where(messages.c.id == before).scalar_subquery()
             statement = statement.where(messages.c.number < number)
-        rows = await self._run(lambda connection: connection.execute(statement).all())
-        return [_delivery(row) for row in rows]
+        return await self._select(statement, _read_delivery)
 
     async def find_unhandled(
         self, states: Collection[DeliveryState], *, before: MessageId | None = None, limit: int
     ) -> Sequence[Delivery]:
-        def work(connection: Connection) -> Sequence[Any]:
-            last = None if before is None else _NUMBER.first(connection, {"message_id": before})
-            values = {"below": _NO_END if last is None else last.number, "most": limit}
-            rows = [row for state in states for row in _UNHANDLED_ROWS.all(connection, {**values, "in_state": state})]
-            return sorted(rows, key=lambda row: (-row.number, row.agent_id))[:limit]
+        """Return the deliveries of all present agents in these states, none of them handled, newest message first."""
 
-        return [_delivery(row) for row in await self._run(work)]
+        def work(connection: Connection) -> Sequence[Delivery]:
+            last = None if before is None else _SELECT_NUMBER.first(connection, {"message_id": before})
+            values = {"below": _NO_END if last is None else last.number, "most": limit}
+            found = [
+                each for state in states for each in _UNHANDLED_ROWS.all(connection, {**values, "in_state": state})
+            ]
+            return sorted(found, key=lambda each: (-each.message.number, each.agent_id))[:limit]
+
+        return await self._run(work)
 
     async def find_by_message(self, message_id: MessageId) -> Sequence[Delivery]:
-        rows = await self._run(lambda connection: _OF_MESSAGE.all(connection, {"message_id": message_id}))
-        return [_delivery(row) for row in rows]
+        return await self._all(_SELECT_OF_MESSAGE, {"message_id": message_id})
 
     async def count_unread(self, agent_id: AgentId) -> int:
+        """Return the number of unread deliveries in constant time."""
         return (await self.count_by_state(agent_id))[DeliveryState.UNREAD]
 
     async def lease(
@@ -291,91 +299,106 @@ class SqlDeliveries:
         now: datetime,
         snoozed: bool = False,
     ) -> Sequence[MessageId]:
-        leased_ids = await self._move_deliveries(_LEASE, agent_id, messages, until=until, seen=now, snoozed=snoozed)
-        return [message for message in messages if message in leased_ids]
+        """Lease unread deliveries, for a snooze or a response in flight; return those that were unread, in order."""
+        return await self._move(_LEASE, agent_id, messages, until=until, seen=now, snoozed=snoozed)
 
     async def lease_for_pulse(self, agent_id: AgentId, messages: Collection[MessageId], pulse_id: PulseId) -> None:
+        """Lease unread deliveries until the end of a pulse that has them in its prompt."""
         await self._hold(agent_key(agent_id))
         for message_id in messages:
             self._queue_write(_LEASE_FOR_PULSE, [agent_id, message_id, pulse_id], key=message_id)
 
     async def mark_seen_by_pulse(self, agent_id: AgentId, pulse_id: PulseId, now: datetime) -> None:
+        """Record when the agent first received the messages in the prompt of its pulse: when that started."""
         await self._hold(agent_key(agent_id))
-        self._queue_write(_SEE_OF_PULSE, [pulse_id, now], key=pulse_id)
+        self._queue_write(_MARK_SEEN_BY_PULSE, [pulse_id, now], key=pulse_id)
 
     async def mark_handled_by_pulse(self, agent_id: AgentId, pulse_id: PulseId, now: datetime) -> None:
+        """Mark the unhandled messages in the pulse's prompt as handled."""
         await self._hold(agent_key(agent_id))
-        self._queue_write(_HANDLE_OF_PULSE, [pulse_id, now], key=pulse_id)
+        self._queue_write(_MARK_HANDLED_BY_PULSE, [pulse_id, now], key=pulse_id)
 
     async def mark_handled(
         self, agent_id: AgentId, messages: Collection[MessageId], now: datetime
     ) -> Sequence[MessageId]:
-        moved_ids = await self._move_deliveries(_HANDLE, agent_id, messages, seen=now, ended=now)
-        return [message for message in messages if message in moved_ids]
+        """Mark deliveries as handled; return those that changed."""
+        return await self._move(_MARK_HANDLED, agent_id, messages, seen=now, ended=now)
 
     async def release(self, agent_id: AgentId, messages: Collection[MessageId]) -> Sequence[MessageId]:
-        moved_ids = await self._move_deliveries(_RELEASE, agent_id, messages)
-        return [message for message in messages if message in moved_ids]
+        """Return leased deliveries to unread; return those that changed."""
+        return await self._move(_RELEASE, agent_id, messages)
 
     async def mark_seen(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> None:
+        """Record when the agent first received these."""
         await self._hold(agent_key(agent_id))
         if messages:
             rows = [(agent_id, message_id, now) for message_id in sorted(messages)]
-            await self._run(lambda connection: _SEE.run_many(connection, rows))
+            await self._run(lambda connection: _MARK_SEEN.run_many(connection, rows))
 
     async def mark_noticed(self, agent_id: AgentId, messages: Collection[MessageId]) -> None:
+        """Mark deliveries as no longer missed: they have woken their agent, or asked for it."""
         await self._hold(agent_key(agent_id))
         for message_id in messages:
-            self._queue_write(_NOTICE, [agent_id, message_id], key=message_id)
+            self._queue_write(_MARK_NOTICED, [agent_id, message_id], key=message_id)
 
     async def mark_dead(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
-        moved_ids = await self._move_deliveries(_DIE, agent_id, messages, ended=now)
-        return [message for message in messages if message in moved_ids]
+        """Mark leased or unread deliveries as dead; return those that changed."""
+        return await self._move(_MARK_DEAD, agent_id, messages, ended=now)
 
     async def requeue(self, agent_id: AgentId, messages: Collection[MessageId]) -> Sequence[MessageId]:
-        moved_ids = await self._move_deliveries(_REQUEUE, agent_id, messages)
-        return [message for message in messages if message in moved_ids]
+        """Return dead deliveries to unread; return those that changed."""
+        return await self._move(_REQUEUE, agent_id, messages)
 
     async def find_leased_by_pulse(self, pulse_id: PulseId) -> Sequence[MessageId]:
-        rows = await self._run(lambda connection: _OF_PULSE.all(connection, {"pulse": pulse_id}))
+        """Return the unhandled messages in the pulse's prompt."""
+        rows = await self._all(_SELECT_OF_PULSE, {"pulse": pulse_id})
         return [MessageId(row.message_id) for row in rows]
 
     async def release_expired(self, now: datetime) -> Collection[AgentId]:
+        """Return expired leases to unread; return the affected agents."""
         return await self._free(HAS_EXPIRED, {"now": now})
 
     async def end_waits(self) -> Collection[AgentId]:
+        """Return deliveries that are in flight to a caller to unread; return the affected agents."""
         return await self._free(_IS_WAIT, {})
 
     async def _free(
         self, conditions: Sequence[ColumnElement[bool]], values: Mapping[str, object]
     ) -> Collection[AgentId]:
         leased = select(deliveries.c.agent_id).where(IS_LEASED, *conditions).order_by(deliveries.c.leased_until)
-        affected = select(leased.limit(_AT_ONCE).subquery().c.agent_id).distinct()  # the oldest, by an index
+        oldest = leased.limit(_AGENTS_PER_STATEMENT).subquery()  # by an index
+        affected = select(oldest.c.agent_id).distinct()
         ids = await self._run(lambda connection: connection.execute(affected, values).scalars().all())
         if ids:
             await self._hold(*(agent_key(AgentId(agent_id)) for agent_id in ids))
-            freeing = _FREE.where(*conditions, deliveries.c.agent_id.in_(ids))
+            freeing = _RELEASE_LEASES.where(*conditions, deliveries.c.agent_id.in_(ids))
             await self._run(lambda connection: connection.execute(freeing, values))
         return {AgentId(agent_id) for agent_id in ids}
 
     async def delete_handled(self, before: datetime, *, limit: int) -> int:
+        """Delete up to `limit` handled deliveries that ended before `before`, oldest first; return their number.
+
+        Direct messages that no delivery, wake or answer refers to any more are deleted too.
+        """
         await self._hold(RETENTION_KEY)
         values = {"before": before, "most": limit}
-        owners = await self._run(lambda connection: {row.agent_id for row in _RETIRED_ROWS.all(connection, values)})
+        owners = await self._run(
+            lambda connection: {row.agent_id for row in _SELECT_OLD_HANDLED.all(connection, values)}
+        )
         await self._hold(*(agent_key(AgentId(agent_id)) for agent_id in owners))
 
         def work(connection: Connection) -> int:
-            retired = [row.message_id for row in _RETIRE.all(connection, values)]
+            retired = [row.message_id for row in _DELETE_OLD_HANDLED.all(connection, values)]
             ids: Collection[str] = set(retired)
             while ids:  # a deleted message may have been the last reply to another one
-                forgotten = connection.execute(_FORGET, {"ids": list(ids)}).all()
+                forgotten = connection.execute(_DELETE_DIRECT_MESSAGES, {"ids": list(ids)}).all()
                 remove_from_index(connection, [row.number for row in forgotten])
                 ids = {row.reply_to for row in forgotten if row.reply_to is not None}
             return len(retired)
 
         return await self._run(work) if owners else 0
 
-    async def _move_deliveries(
+    async def _move(
         self,
         statement: Update,
         agent_id: AgentId,
@@ -385,25 +408,12 @@ class SqlDeliveries:
         seen: datetime | None = None,
         ended: datetime | None = None,
         snoozed: bool = False,
-    ) -> set[str]:
+    ) -> Sequence[MessageId]:
+        """Run a move; return the messages whose deliveries it moved, in the given order."""
         await self._hold(agent_key(agent_id))
         if not messages:
-            return set()
+            return []
         times = {"until": until, "seen": seen, "ended": ended}
         values = {"agent": agent_id, "ids": list(messages), **times, "snoozed": snoozed}
-        return await self._run(lambda connection: set(connection.execute(statement, values).scalars()))
-
-
-def _delivery(row: Any) -> Delivery:
-    return Delivery(
-        message=message_of(row),
-        agent_id=AgentId(row.agent_id),
-        thread=row.thread,
-        state=DeliveryState(row.state),
-        mentioned=row.mentioned,
-        missed=row.missed,
-        leased_until=row.leased_until,
-        pulse_id=None if row.pulse_id is None else PulseId(row.pulse_id),
-        seen_at=row.seen_at,
-        ended_at=row.ended_at,
-    )
+        moved = await self._run(lambda connection: set(connection.execute(statement, values).scalars()))
+        return [message for message in messages if message in moved]

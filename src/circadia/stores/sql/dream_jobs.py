@@ -1,14 +1,15 @@
 """Dreams that were asked for."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, fields
-from typing import Any, Final
+from dataclasses import fields
+from typing import Final
 
-from sqlalchemy import JSON, Column, Connection, Index, Row, String, Table, Text, bindparam, select, update
+from sqlalchemy import JSON, Column, Index, String, Table, Text, bindparam, select, update
 
 from circadia.ids import DreamId
 from circadia.records.dream_job import DreamJob, DreamJobStatus, DreamSource
-from circadia.stores.sql.link import Runner
+from circadia.stores.sql.noun import Noun, where_given
+from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import Instant, metadata, only
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -35,29 +36,30 @@ Index("dream_jobs_ended", dream_jobs.c.ended_at, **only("ended_at IS NOT NULL"))
 Index("dream_jobs_name", dream_jobs.c.source, dream_jobs.c.name, dream_jobs.c.id)
 
 _FIELDS: Final = tuple(field.name for field in fields(DreamJob))
+_read_job = build_reader(DreamJob)
+_write_job = build_writer(_FIELDS)
 _ADD = Statement(Upsert(dream_jobs), _FIELDS)
-_BY_ID = Statement(select(dream_jobs).where(dream_jobs.c.id == bindparam("of")))
+_SELECT = Statement(select(dream_jobs).where(dream_jobs.c.id == bindparam("of")), read=_read_job)
 
 
-class SqlDreamJobs:
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
-        self._hold = runner.hold
+class DreamJobs(Noun):
+    """Dreams over memory folders and banks. One over each is open at a time."""
 
     async def add(self, job: DreamJob) -> bool:
-        return await self._run(lambda connection: _ADD.execute(connection, _values(job)) == 1)
+        """Add an open dream; return False if another one over the same folder or bank is open."""
+        return await self._write(_ADD, _write_job(job)) == 1
 
     async def save(self, now: DreamJob, *, origin: Collection[DreamJobStatus]) -> bool:
+        """Write the dream if its stored status is one of `origin`; return whether it was."""
         statement = (
             update(dream_jobs)
             .where(dream_jobs.c.id == now.id, dream_jobs.c.status.in_([status.value for status in origin]))
-            .values(_values(now))
+            .values(dict(zip(_FIELDS, _write_job(now), strict=True)))
         )
         return await self._run(lambda connection: connection.execute(statement).rowcount == 1)
 
     async def get(self, dream_id: DreamId) -> DreamJob | None:
-        row = await self._run(lambda connection: _BY_ID.first(connection, {"of": dream_id}))
-        return None if row is None else _job(row)
+        return await self._first(_SELECT, {"of": dream_id})
 
     async def find_all(
         self,
@@ -68,27 +70,11 @@ class SqlDreamJobs:
         before: DreamId | None = None,
         limit: int = 100,
     ) -> Sequence[DreamJob]:
+        """Return dreams of these statuses (all without any), the newest first."""
         statement = select(dream_jobs).order_by(dream_jobs.c.id.desc()).limit(limit)
         if statuses:
             statement = statement.where(dream_jobs.c.status.in_([status.value for status in statuses]))
-        if source is not None:
-            statement = statement.where(dream_jobs.c.source == source.value)
-        if name is not None:
-            statement = statement.where(dream_jobs.c.name == name)
+        statement = where_given(statement, (dream_jobs.c.source, source), (dream_jobs.c.name, name))
         if before is not None:
             statement = statement.where(dream_jobs.c.id < before)
-
-        def work(connection: Connection) -> Sequence[DreamJob]:
-            return [_job(row) for row in connection.execute(statement).all()]
-
-        return await self._run(work)
-
-
-def _values(job: DreamJob) -> dict[str, Any]:
-    return {**asdict(job), "source": job.source.value, "status": job.status.value}
-
-
-def _job(row: Row[Any]) -> DreamJob:
-    values: dict[str, Any] = {name: getattr(row, name) for name in _FIELDS}
-    values["source"], values["status"] = DreamSource(row.source), DreamJobStatus(row.status)
-    return DreamJob(**values)
+        return await self._select(statement, _read_job)

@@ -4,17 +4,17 @@ Each change that a decision on passes rests on adds a row in its own transaction
 then the bank, and deletes the rows that it had read: what is committed meanwhile stays, and asks for another decision.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, or_, select, true, update
 
 from circadia.ids import BankId
-from circadia.records.due_check import AgentsCheck, DueBanks, DueCheck
+from circadia.records.due_work import AgentsCheck, DueBanks, DueCheck
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks
-from circadia.stores.sql.short_reads import ShortRead
+from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.sleep_tables import due_checks, next_checks
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -22,17 +22,19 @@ from circadia.stores.sql.upsert import Upsert
 _REQUESTS_PER_BANK: Final = 10
 """Requests that are read for each bank that is wanted."""
 _ADD = Statement(insert(due_checks).inline(), ("bank_id", "bound_name", "if_asleep"))
-_ASKED = Statement(select(due_checks).order_by(due_checks.c.number).limit(bindparam("most")))
+_SELECT_REQUESTS = Statement(select(due_checks).order_by(due_checks.c.number).limit(bindparam("most")))
 IS_TIME: Final = next_checks.c.at <= bindparam("now")
-_TIMED = Statement(select(next_checks.c.bank_id).where(IS_TIME).order_by(next_checks.c.at).limit(bindparam("most")))
-_DROP = Statement(delete(due_checks).where(due_checks.c.number == bindparam("of_number")), ("of_number",))
-_SET = Statement(
+_SELECT_TIMED = Statement(
+    select(next_checks.c.bank_id).where(IS_TIME).order_by(next_checks.c.at).limit(bindparam("most"))
+)
+_DELETE_REQUESTS = Statement(delete(due_checks).where(due_checks.c.number == bindparam("of_number")), ("of_number",))
+_SAVE_NEXT = Statement(
     Upsert(next_checks, keys=("bank_id",), new=("at", "has_backlog")), [column.name for column in next_checks.c]
 )
-_CLEAR = Statement(delete(next_checks).where(next_checks.c.bank_id == bindparam("bank")), ("bank",))
+_DELETE_NEXT = Statement(delete(next_checks).where(next_checks.c.bank_id == bindparam("bank")), ("bank",))
 
 
-def _build_expansion(counted: ColumnElement[bool]) -> Statement:
+def _build_expansion(counted: ColumnElement[bool]) -> Statement[Any]:
     """Build the statement that brings the next checks of bound banks forward to now, up to `most` of them."""
     ids = (
         select(next_checks.c.bank_id)
@@ -61,58 +63,49 @@ def queue_check_of_agents(runner: Runner, bound_name: str, *, if_asleep: bool) -
     runner.queue_write(_ADD, (None, bound_name, if_asleep), key=(bound_name, if_asleep))
 
 
-async def run_demotion(runner: Runner, statements: tuple[Statement, Statement], values: Mapping[str, object]) -> None:
-    """Count a demotion in its bank and change the row; `statements` do one each, and the first returns the bank."""
-    count, change = statements
+class DueChecks(Noun):
+    """Checks of banks for a due pass.
 
-    def work(connection: Connection) -> BankId | None:
-        bank_id = count.scalar(connection, values)
-        change.execute(connection, values)
-        return bank_id
-
-    bank_id = await runner.run(work)
-    if bank_id is not None:
-        queue_check(runner, bank_id)
-
-
-class SqlDueChecks:
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-        self._run = runner.run
+    The nouns ask for one in the transaction of each change that a decision rests on, so none is lost.
+    """
 
     async def add(self, bank_ids: Collection[BankId]) -> None:
         for bank_id in bank_ids:
             queue_check(self._runner, bank_id)
 
     async def add_of_agents(self, bound_name: str, *, if_asleep: bool) -> None:
+        """Ask for a check of the banks with this name or template; see `AgentsCheck`."""
         queue_check_of_agents(self._runner, bound_name, if_asleep=if_asleep)
 
     async def find_due(self, now: datetime, *, limit: int) -> DueBanks:
+        """Return up to `limit` banks for which a check was asked for, and as many whose time has come."""
+
         def work(connection: Connection) -> DueBanks:
             numbers: dict[BankId, list[int]] = {}
             agents: list[AgentsCheck] = []
-            for row in _ASKED.all(connection, {"most": limit * _REQUESTS_PER_BANK}):
+            for row in _SELECT_REQUESTS.all(connection, {"most": limit * _REQUESTS_PER_BANK}):
                 if row.bank_id is None:
                     agents.append(AgentsCheck(number=row.number, bound_name=row.bound_name, if_asleep=row.if_asleep))
                 elif row.bank_id in numbers or len(numbers) < limit:
                     numbers.setdefault(BankId(row.bank_id), []).append(row.number)
-            timed = _TIMED.all(connection, {"now": now, "most": limit})
+            timed = _SELECT_TIMED.all(connection, {"now": now, "most": limit})
             return DueBanks(banks={**{BankId(row.bank_id): () for row in timed}, **numbers}, agents=agents)
 
-        return await self._run(ShortRead(work))
+        return await self._run(work, short=True)
 
     async def expand(self, check: AgentsCheck, now: datetime, *, limit: int) -> int:
+        """Make up to `limit` of the bound banks due now; return how many were not due before."""
         statement = _EXPAND_BACKLOG if check.if_asleep else _EXPAND_ALL
-        values = {"bound": check.bound_name, "now": now, "most": limit}
-        return await self._run(lambda connection: statement.execute(connection, values))
+        return await self._execute(statement, {"bound": check.bound_name, "now": now, "most": limit})
 
     async def settle(self, numbers: Collection[int], checks: Sequence[DueCheck]) -> None:
+        """Delete the requests with these numbers, and set when the banks are checked again."""
         needed = sorted((each.bank_id, each.at, each.has_backlog) for each in checks if each.is_needed)
         over = sorted(each.bank_id for each in checks if not each.is_needed)
 
         def work(connection: Connection) -> None:
-            _DROP.run_many(connection, [(number,) for number in sorted(numbers)])
-            _CLEAR.run_many(connection, [(bank_id,) for bank_id in over])
-            _SET.run_many(connection, needed)
+            _DELETE_REQUESTS.run_many(connection, [(number,) for number in sorted(numbers)])
+            _DELETE_NEXT.run_many(connection, [(bank_id,) for bank_id in over])
+            _SAVE_NEXT.run_many(connection, needed)
 
         await self._run(work)

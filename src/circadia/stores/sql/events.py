@@ -1,27 +1,47 @@
-"""The append-only event log."""
+"""The append-only event log, and how far its readers came."""
 
 from collections.abc import Collection, Sequence
 from enum import Enum
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, exists, func, insert, select, text, union_all
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Select,
+    String,
+    Table,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    select,
+    text,
+    union_all,
+)
 
+from circadia.errors import Conflict
 from circadia.records.event import Event, EventType
-from circadia.stores.locks import EVENTS_KEY
-from circadia.stores.sql.link import Runner
-from circadia.stores.sql.schema import events
+from circadia.stores.locks import EVENTS_KEY, cursor_key
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader, build_writer
+from circadia.stores.sql.schema import events, metadata
 from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.upsert import Upsert
 
-_ROW = attrgetter("type", "at", "session", "agent", "data")
-_ADD = Statement(insert(events).inline(), ("type", "at", "session", "agent", "data"))
-_FIRST = Statement(select(func.coalesce(func.min(events.c.number), 0)).where(events.c.number > 0))
-_LAST = Statement(select(func.coalesce(func.max(events.c.number), 0)).where(events.c.number > 0))
-_UNNUMBERED = Statement(select(exists().where(events.c.number < 0)))
+_FIELDS: Final = ("type", "at", "session", "agent", "data")
+_write_event = build_writer(_FIELDS)
+_read_event = build_reader(Event)
+_ADD = Statement(insert(events).inline(), _FIELDS)
+_SELECT_FIRST = Statement(select(func.coalesce(func.min(events.c.number), 0)).where(events.c.number > 0))
+_SELECT_LAST = Statement(select(func.coalesce(func.max(events.c.number), 0)).where(events.c.number > 0))
+_SELECT_UNNUMBERED = Statement(select(exists().where(events.c.number < 0)))
 MAX_UNNUMBERED: Final = 10_000
 """Most events that are read before they have their number; others follow a moment later."""
-_NUMBER = text(
+_ASSIGN_NUMBERS = text(
     """
     UPDATE events SET number = numbered.number
     FROM (SELECT arrival, nextval('event_numbers') AS number
@@ -31,25 +51,23 @@ _NUMBER = text(
 )
 
 
-class SqlEvents:
-    """The event log in one transaction.
+class Events(Noun):
+    """The append-only event log. A reader that has seen number n misses none below.
 
-    In PostgreSQL a new event has a negative number, the smaller the later, until `assign_numbers` gives it its place.
+    Where blocks commit side by side (`Store.commits_in_order` is false: PostgreSQL), a new event has a negative number,
+    the smaller the later, until `assign_numbers` gives it its place (see `EventSequencer`).
     """
-
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
-        self._keep = runner.queue_write
-        self._hold = runner.hold
 
     async def add(self, events: Sequence[Event]) -> None:
         for event in events:
-            self._keep(_ADD, _ROW(event))
+            self._queue_write(_ADD, _write_event(event))
 
     async def has_unnumbered(self) -> bool:
-        return bool(await self._run(_UNNUMBERED.scalar))
+        """Return whether any committed event waits for its number."""
+        return bool(await self._scalar(_SELECT_UNNUMBERED))
 
     async def assign_numbers(self) -> None:
+        """Give the committed events that have none their numbers, in the order in which they were written."""
         await self._hold(EVENTS_KEY)
         await self._run(_assign_numbers)
 
@@ -62,6 +80,7 @@ class SqlEvents:
         agent: str | None = None,
         types: Collection[EventType] | None = None,
     ) -> Sequence[Event]:
+        """Return events with a greater number, in order."""
         return await self._find(_Range.AFTER, limit, session, agent, types, number=number)
 
     async def find_unnumbered(self, *, types: Collection[EventType]) -> Sequence[Event]:
@@ -75,6 +94,7 @@ class SqlEvents:
         agent: str | None = None,
         types: Collection[EventType] | None = None,
     ) -> Sequence[Event]:
+        """Return the latest events, newest first, with those without a number."""
         unnumbered = await self._find(_Range.UNNUMBERED, limit, session, agent, types)
         numbered = await self._find(_Range.NUMBERED_BACKWARD, limit, session, agent, types)
         return [*unnumbered, *numbered][:limit]
@@ -95,14 +115,14 @@ class SqlEvents:
         if kinds == ():
             return []
         statement = _build_find(numbers, kinds, by_session=session is not None, by_agent=agent is not None)
-        values = {"number": number, "session": session, "agent": agent, "most": limit}
-        return [_event(row) for row in await self._run(lambda connection: statement.all(connection, values))]
+        return await self._all(statement, {"number": number, "session": session, "agent": agent, "most": limit})
 
     async def first_number(self) -> int:
-        return await self._run(_FIRST.scalar)
+        """Return the lowest stored number, or 0."""
+        return await self._scalar(_SELECT_FIRST)
 
     async def last_number(self) -> int:
-        return await self._run(_LAST.scalar)
+        return await self._scalar(_SELECT_LAST)
 
 
 class _Range(Enum):
@@ -112,7 +132,9 @@ class _Range(Enum):
 
 
 @lru_cache(maxsize=64)  # to build one takes longer than to run it
-def _build_find(numbers: _Range, types: Sequence[EventType] | None, *, by_session: bool, by_agent: bool) -> Statement:
+def _build_find(
+    numbers: _Range, types: Sequence[EventType] | None, *, by_session: bool, by_agent: bool
+) -> Statement[Event]:
     """Return the statement for the first events of a range of numbers.
 
     Events of several types are read one type after the other, in the order of an index: a single read would sort all
@@ -134,18 +156,52 @@ def _build_find(numbers: _Range, types: Sequence[EventType] | None, *, by_sessio
         *([events.c.agent == bindparam("agent")] if by_agent else []),
     )
     if types is None:
-        return Statement(first(rows, events.c.number))
+        return Statement(first(rows, events.c.number), read=_read_event)
     firsts = [select(first(rows.where(events.c.type == kind.value), events.c.number).subquery()) for kind in types]
     each = union_all(*firsts).subquery()
-    return Statement(first(select(each), each.c.number))
+    return Statement(first(select(each), each.c.number), read=_read_event)
 
 
 def _assign_numbers(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":  # SQLite commits in the order of its numbers
-        connection.execute(_NUMBER)
+        connection.execute(_ASSIGN_NUMBERS)
 
 
-def _event(row: Row[Any]) -> Event:
-    return Event(
-        number=row.number, type=EventType(row.type), at=row.at, session=row.session, agent=row.agent, data=row.data
-    )
+cursors = Table(
+    "cursors",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("number", BigInteger, nullable=False),  # of the last event or entry that was dealt with
+)
+
+_SAVE_CURSOR = Statement(Upsert(cursors, keys=("name",), new=("number",)), [column.name for column in cursors.c])
+_ADVANCE_CURSOR = Statement(
+    Upsert(cursors, keys=("name",), new=("number",), only_if=lambda before, new: new.number > before.number),
+    [column.name for column in cursors.c],
+    is_checked=True,
+)
+_DELETE_CURSOR = Statement(delete(cursors).where(cursors.c.name == bindparam("of_name")))
+_DELETE_CURSORS = Statement(delete(cursors).where(cursors.c.name.between(bindparam("first"), bindparam("last"))))
+_SELECT_CURSOR = Statement(select(cursors.c.number).where(cursors.c.name == bindparam("of_name")))
+
+
+class Cursors(Noun):
+    """How far readers of the event log came, and how far backlogs are written, by their name."""
+
+    async def get(self, name: str) -> int | None:
+        return await self._scalar(_SELECT_CURSOR, {"of_name": name})
+
+    async def save(self, name: str, number: int) -> None:
+        await self._hold(cursor_key(name))
+        await self._execute(_SAVE_CURSOR, {"name": name, "number": number})
+
+    async def advance(self, name: str, number: int, *, or_raise: Conflict) -> None:
+        """Set a number that ascends; if it is there already, the block raises `or_raise` by its end."""
+        self._queue_write(_ADVANCE_CURSOR, (name, number), or_raise=or_raise)
+
+    async def remove(self, name: str) -> None:
+        await self._execute(_DELETE_CURSOR, {"of_name": name})
+
+    async def retire(self, first: str, last: str) -> None:
+        """Remove the cursors with names from `first` to `last`."""
+        await self._execute(_DELETE_CURSORS, {"first": first, "last": last})

@@ -13,22 +13,17 @@ Later blocks see a commit at once; work that builds on it never reaches the disk
 """
 
 import asyncio
-import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection
-
 from circadia.errors import CircadiaError, StorageUnavailable
 from circadia.stores.locks import LockKey
-from circadia.stores.sql.link import OpeningStatements, WritingLink, do_nothing
-from circadia.stores.sql.write_block import WriteBlock, build_write_failure
+from circadia.stores.sql.link import OpeningStatements, Single, Work, WritingLink, do_nothing
+from circadia.stores.sql.write_block import BlockWriter, WriteBlock, build_write_failure
 
 T = TypeVar("T")
-
-_logger = logging.getLogger(__name__)
 
 GROUP_BLOCKS: Final = 4
 """Blocks worth a commit, while others wait, their work takes longer than a sync, and no sync is running."""
@@ -53,12 +48,13 @@ class _Group:
         """Whether a savepoint is set."""
 
 
-class GroupCommitWriter:
+class GroupCommitWriter(BlockWriter):
     """Gives the turn to one block after another in order of arrival, and makes them durable."""
 
     commits_in_order = True
 
     def __init__(self, link: WritingLink, openings: OpeningStatements) -> None:
+        super().__init__()
         self.link = link
         self.openings = openings
         self.group: _Group | None = None
@@ -72,10 +68,6 @@ class GroupCommitWriter:
         """Duration of the last sync."""
         self._block_seconds = 0.0
         """Average duration of a block in the last commit."""
-        self.failure: str | None = None
-        """Reason of a failed write, until writes are known to work again."""
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._closed = False
 
     def begin(self, keys: Sequence[LockKey]) -> "GroupedBlock":
         return GroupedBlock(self)
@@ -199,12 +191,6 @@ class GroupCommitWriter:
         await asyncio.sleep(0)
         return self._taken and self._fits_in_sync(blocks + len(self._committed))
 
-    def record_failure(self, failure: str) -> None:
-        """Remember a failed write."""
-        if self.failure is None:
-            _logger.warning("nothing can be written: %s", failure)
-        self.failure = failure
-
     async def undo(self, block: "GroupedBlock") -> None:
         """Undo the block and pass on the turn."""
         block.run_rollback_callbacks()
@@ -221,13 +207,6 @@ class GroupCommitWriter:
             await self.link.drop()
         finally:
             self.release_turn()
-
-    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Start work that must end even if the caller is cancelled."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     async def close(self) -> None:
         """Refuse new blocks, let the waiting ones end, and close the connection."""
@@ -266,7 +245,7 @@ class GroupedBlock(WriteBlock):
     async def hold(self, *keys: LockKey) -> bool:
         return False  # it is the only block that runs
 
-    async def _run(self, work: Callable[[Connection], T]) -> T:
+    async def _run(self, work: Work[T], *, short: bool | None = None, single: Single = None) -> T:
         if self._failure is not None:
             raise StorageUnavailable("the transaction has failed already") from self._failure
         first: list[str] = []
@@ -283,7 +262,7 @@ class GroupedBlock(WriteBlock):
                 group.saved = True
                 first.append(_SAVE)
         try:
-            return await self._writer.link.run(work, first=first, opens=opens)
+            return await self._writer.link.run(work, first=first, opens=opens, short=short)
         except Exception as error:
             self._failure = error
             if isinstance(error, StorageUnavailable):

@@ -75,8 +75,9 @@ def fetch_page(connection: Connection, page: InboxPageQuery) -> Sequence[Any]:
     return rows[0] if len(rows) == 1 else sorted(chain.from_iterable(rows), key=page.order)[: page.limit]
 
 
-def search_page(connection: Connection, page: InboxPageQuery, words: SearchWords) -> Sequence[Any]:
+def search_page(connection: Connection, page: InboxPageQuery, text: str) -> Sequence[Any]:
     """Return a page of the messages with these words."""
+    words = SearchWords.parse(text)
     if not words.words:
         return ()
     first = fetch_page(connection, replace(page, limit=max(_FIRST_LOOK, page.limit)))

@@ -1,13 +1,12 @@
 """Pending jobs and their leases, for pulses and passes alike."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Row,
     String,
     Table,
     and_,
@@ -23,12 +22,12 @@ from sqlalchemy.sql.dml import Update
 
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.name_list import is_among
-from circadia.stores.sql.short_reads import ShortSingleRead
 from circadia.stores.sql.statement import Statement
-from circadia.stores.sql.write_block import SingleWrite
+
+R = TypeVar("R")
 
 
-class JobClaims:
+class JobClaims(Generic[R]):
     """Claims rows of one table: of several processes one gets a row, and none waits for another."""
 
     def __init__(
@@ -39,6 +38,7 @@ class JobClaims:
         taken: Collection[str],
         first: Sequence[ColumnElement[Any]],
         farthest: timedelta,
+        read: Callable[[Any], R],
         kind: ColumnElement[str] | None = None,
     ) -> None:
         """`pending` and `taken` are statuses, and `first` is the order of claims. No retry delay reaches `farthest`.
@@ -63,8 +63,8 @@ class JobClaims:
         self.is_taken = and_(is_open, rows.status.in_(taken))
         self.is_owned = and_(self.is_taken, rows.owner.is_not(None))
         self._has_startable = Statement(lambda connection: select(exists().where(self.build_startable(connection))))
-        self._claim = Statement(self._build_claim)
-        self._owned = Statement(select(table).where(self.is_owned))
+        self._claim = Statement(self._build_claim, read=read)
+        self._owned = Statement(select(table).where(self.is_owned), read=read)
         # A row that somebody else has locked is about to change or to end.
         alive = (
             select(rows.id)
@@ -109,13 +109,15 @@ class JobClaims:
     async def has_startable(self, runner: Runner, now: datetime, kinds: Collection[str] = ()) -> bool:
         values = self.build_values(now, kinds)
         return bool(
-            await runner.run(ShortSingleRead(lambda connection: self._has_startable.scalar(connection, values)))
+            await runner.run(
+                lambda connection: self._has_startable.scalar(connection, values), short=True, single="read"
+            )
         )
 
     async def claim(
         self, runner: Runner, owner: str, *, now: datetime, until: datetime, limit: int, kinds: Collection[str] = (),
         since: datetime | None = None,
-    ) -> Sequence[Row[Any]]:  # fmt: skip
+    ) -> Sequence[R]:  # fmt: skip
         """Claim rows, among them those that the owner has claimed until `since` or later.
 
         With its own `until` as `since`, a claim that is sent twice, since its answer was lost, is one claim.
@@ -123,9 +125,9 @@ class JobClaims:
         values = {
             **self.build_values(now, kinds), "most": limit, "owner_id": owner, "until": until, "since": since,
         }  # fmt: skip
-        return await runner.run(SingleWrite(lambda connection: self._claim.all(connection, values)))
+        return await runner.run(lambda connection: self._claim.all(connection, values), single="write")
 
-    async def find_owned(self, runner: Runner) -> Sequence[Row[Any]]:
+    async def find_owned(self, runner: Runner) -> Sequence[R]:
         return await runner.run(self._owned.all)
 
     async def renew_leases(self, runner: Runner, owner: str, until: datetime) -> None:

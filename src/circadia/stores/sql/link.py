@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from sqlalchemy import Connection, Table
 
@@ -11,6 +11,10 @@ from circadia.stores.locks import LockKey
 from circadia.stores.sql.statement import Statement
 
 T = TypeVar("T")
+Work = Callable[[Connection], T]
+Tables = Collection[Table] | None
+Single = Literal["read", "write"] | None
+Row = Sequence[object]
 
 
 class Link(Protocol):
@@ -19,8 +23,10 @@ class Link(Protocol):
     It connects on first use, and again after `drop`. Errors are those of `driver_errors`.
     """
 
-    async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
-        """Send the statements `first`, then do `work`, in one trip.
+    async def run(
+        self, work: Work[T], *, first: Sequence[str] = (), opens: bool = False, short: bool | None = None
+    ) -> T:
+        """Send the statements `first`, then do `work`, in one trip. See `Runner.run` for `short`.
 
         With `opens` the first statement opens a transaction; without it, a transaction must be open. With `opens` and
         no statement, the work is a read that needs no transaction.
@@ -58,8 +64,16 @@ class WritingLink(Link, Protocol):
 class Runner(Protocol):
     """Runs work in a transaction, for the noun classes. Each call of `run` is one trip."""
 
-    async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
-        """Run work after the queued writes; with `of`, the only tables it touches, writes to other tables may wait."""
+    async def run(self, work: Work[T], *, of: Tables = None, short: bool | None = None, single: Single = None) -> T:
+        """Run work after the queued writes; with `of`, the only tables it touches, writes to other tables may wait.
+
+        `short` says where it runs on SQLite: work that reads a few rows by key in the event loop, and work that may
+        touch many rows in the connection's thread. By default, reads run in the thread and the work of write blocks in
+        the loop: that goes by key, and takes less time than the way to a thread and back.
+
+        `single` is work of one statement. A read of one sees one state without a transaction. A write of one needs none
+        in a block that holds no key and has done nothing else.
+        """
         ...
 
     async def hold(self, *keys: LockKey) -> bool:
@@ -73,7 +87,7 @@ class Runner(Protocol):
         ...
 
     def queue_write(
-        self, statement: Statement, row: Sequence[object], *, key: object = None, or_raise: CircadiaError | None = None
+        self, statement: Statement[Any], row: Row, *, key: object = None, or_raise: CircadiaError | None = None
     ) -> None:
         """Queue a write for the next `run` or the end of the block, in one trip with all queued writes.
 
@@ -82,29 +96,6 @@ class Runner(Protocol):
         needs keys, one per row. A second statement on the same table takes a trip of its own.
         """
         ...
-
-
-async def fetch_held(
-    runner: Runner, work: Callable[[Connection], T | None], build_key: Callable[[T], LockKey]
-) -> T | None:
-    """Read a row and hold its key; read it again if the key was free for others until now."""
-    row = await runner.run(work)
-    if row is None or not await runner.hold(build_key(row)):
-        return row
-    again = await runner.run(work)
-    if again is None or build_key(again) == build_key(row):
-        return again
-    return await fetch_successor(runner, work, build_key)
-
-
-async def fetch_successor(
-    runner: Runner, work: Callable[[Connection], T | None], build_key: Callable[[T], LockKey]
-) -> T | None:
-    """Do the same where another row has taken the place of the first, such as a new agent of a deleted one's name.
-
-    The key of the first row stays held, so this one may come out of order. It is rare enough to fail then.
-    """
-    return await fetch_held(runner, work, build_key)
 
 
 @dataclass(frozen=True, kw_only=True)

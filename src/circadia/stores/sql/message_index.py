@@ -32,14 +32,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import TSQUERY, TSVECTOR
 
-from circadia.folding import fold_text
+from circadia.characters import fold_text
 from circadia.ids import AgentId
 from circadia.stores.sql.schema import deliveries, messages
 from circadia.stores.sql.statement import Statement
 
-LONGEST_WORD: Final = 32
+MAX_WORD_CHARACTERS: Final = 32
 """Significant characters of a word."""
-_MOST_CHARACTERS: Final = 500_000
+_MAX_CHARACTERS: Final = 500_000
 """Indexed characters of a message; PostgreSQL's limit is 1 MiB. Words beyond are not found."""
 _SPACELESS: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _ALONE: Final = re.compile(f"[{_SPACELESS}]")
@@ -56,7 +56,7 @@ class SearchWords:
 
     @staticmethod
     def parse(text: str) -> "SearchWords":
-        words = (word[:LONGEST_WORD] for word in _WORD.findall(_fold(text)))
+        words = (word[:MAX_WORD_CHARACTERS] for word in _WORD.findall(_fold(text)))
         return SearchWords(words=tuple(dict.fromkeys(words)))
 
     def match(self, text: str) -> bool:
@@ -170,7 +170,7 @@ def remove_from_index(connection: Connection, numbers: Collection[int]) -> None:
 def _build_line(text: str, readers: Collection[str]) -> str:
     """Return the indexed text; empty for a message without readers, which nobody searches."""
     line = " ".join([*readers, *map(_encode_word, SearchWords.parse(text).words)]) if readers else ""
-    return line if len(line) <= _MOST_CHARACTERS else line[:_MOST_CHARACTERS].rpartition(" ")[0]
+    return line if len(line) <= _MAX_CHARACTERS else line[:_MAX_CHARACTERS].rpartition(" ")[0]
 
 
 def _encode_word(word: str) -> str:

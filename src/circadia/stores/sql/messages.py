@@ -1,124 +1,86 @@
 """Message rows."""
 
 from collections.abc import Collection, Sequence
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Row, bindparam, insert, select
+from sqlalchemy import bindparam, insert, select
 
-from circadia.ids import AgentId, MessageId, SessionId, ThreadId
-from circadia.records.message import DeliveryState, Message, MessageType, Priority
+from circadia.ids import AgentId, MessageId, ThreadId
+from circadia.records.message import DeliveryState, Message, Priority
 from circadia.stores.locks import agent_key, request_key
-from circadia.stores.sql.link import Runner
 from circadia.stores.sql.message_index import index_next_messages
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import deliveries, messages
 from circadia.stores.sql.statement import Statement
 
 _FIELDS: Final = tuple(column.name for column in messages.c if column.name not in ("number", "indexed"))
+read_message = build_reader(Message, priority=tuple(Priority).__getitem__)
+_write_message = build_writer(_FIELDS, priority=lambda message: message.priority.rank)
 _ADD = Statement(insert(messages).inline().returning(messages.c.id, messages.c.number), _FIELDS)
-_BY_ID = Statement(select(messages).where(messages.c.id == bindparam("key_id")))
-_BY_KEY = Statement(select(messages).where(messages.c.key == bindparam("idempotency")))
-_OF_ROOT = Statement(select(messages).where(messages.c.root_id == bindparam("root")).order_by(messages.c.number))
-_DELIVER = Statement(
+_SELECT = Statement(select(messages).where(messages.c.id == bindparam("key_id")), read=read_message)
+_SELECT_BY_KEY = Statement(select(messages).where(messages.c.key == bindparam("idempotency")), read=read_message)
+_SELECT_OF_ROOT = Statement(
+    select(messages).where(messages.c.root_id == bindparam("root")).order_by(messages.c.number), read=read_message
+)
+_ADD_DELIVERY = Statement(
     # The message's number is looked up, so that both statements make one trip: see `BatchExecutor`.
     insert(deliveries)
     .inline()
     .values(number=select(messages.c.number).where(messages.c.id == bindparam("key_id")).scalar_subquery()),
     ("agent_id", "message_id", "state", "mentioned", "priority", "missed", "key_id"),
 )
-_OF_THREAD = Statement(
+_SELECT_OF_THREAD = Statement(
     select(messages)
     .where(messages.c.thread_id == bindparam("thread_id"), messages.c.number > bindparam("after"))
     .order_by(messages.c.number)
-    .limit(bindparam("most"))
+    .limit(bindparam("most")),
+    read=read_message,
 )
-_LATEST = Statement(
+_SELECT_LATEST = Statement(
     select(messages)
     .where(messages.c.thread_id == bindparam("thread_id"))
     .order_by(messages.c.number.desc())
-    .limit(bindparam("most"))
+    .limit(bindparam("most")),
+    read=read_message,
 )
 
 
-class SqlMessages:
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
-        self._hold = runner.hold
-        self._keep = runner.queue_write
-
+class Messages(Noun):
     async def add(
         self, message: Message, to: Collection[tuple[AgentId, bool]], *, missed: Collection[AgentId] = ()
     ) -> None:
+        """Store a message with one unread delivery per (agent, mentioned), and assign its number.
+
+        `missed` are those that it found awake, so that it woke them not.
+        """
         await self._hold(*(agent_key(agent_id) for agent_id, _ in to))
-        values = _values(message)
-        self._keep(_ADD, [values[name] for name in _FIELDS])
+        self._queue_write(_ADD, _write_message(message))
         for agent_id, mentioned in to:
             state, rank = DeliveryState.UNREAD.value, message.priority.rank
-            self._keep(_DELIVER, (agent_id, message.id, state, mentioned, rank, agent_id in missed, message.id))
+            self._queue_write(
+                _ADD_DELIVERY, (agent_id, message.id, state, mentioned, rank, agent_id in missed, message.id)
+            )
 
     async def get(self, message_id: MessageId) -> Message | None:
-        row = await self._run(lambda connection: _BY_ID.first(connection, {"key_id": message_id}))
-        return None if row is None else message_of(row)
+        return await self._first(_SELECT, {"key_id": message_id})
 
     async def get_by_key(self, key: str) -> Message | None:
         await self._hold(request_key(key))
-        row = await self._run(lambda connection: _BY_KEY.first(connection, {"idempotency": key}))
-        return None if row is None else message_of(row)
+        return await self._first(_SELECT_BY_KEY, {"idempotency": key})
 
     async def find_by_root(self, root_id: str) -> Sequence[Message]:
-        rows = await self._run(lambda connection: _OF_ROOT.all(connection, {"root": root_id}))
-        return [message_of(row) for row in rows]
+        """Return the messages of a chain in order."""
+        return await self._all(_SELECT_OF_ROOT, {"root": root_id})
 
     async def find_by_thread(self, thread_id: ThreadId, *, after: int = 0, limit: int = 100) -> Sequence[Message]:
-        values = {"thread_id": thread_id, "after": after, "most": limit}
-        rows = await self._run(lambda connection: _OF_THREAD.all(connection, values))
-        return [message_of(row) for row in rows]
+        """Return messages with a number greater than `after`, in order."""
+        return await self._all(_SELECT_OF_THREAD, {"thread_id": thread_id, "after": after, "most": limit})
 
     async def find_latest(self, thread_id: ThreadId, *, limit: int) -> Sequence[Message]:
-        values = {"thread_id": thread_id, "most": limit}
-        rows = await self._run(lambda connection: _LATEST.all(connection, values))
-        return [message_of(row) for row in reversed(rows)]
+        """Return the last messages in order."""
+        return (await self._all(_SELECT_LATEST, {"thread_id": thread_id, "most": limit}))[::-1]
 
     async def index_next(self, *, limit: int) -> int:
+        """Add up to `limit` new messages to the inbox index, which speeds up searches; return their number."""
         return await self._run(lambda connection: index_next_messages(connection, limit))
-
-
-def message_of(row: Row[Any]) -> Message:
-    """Return the message of a row that has all columns of `messages` under their names."""
-    return Message(
-        id=MessageId(row.id),
-        number=row.number,
-        thread_id=ThreadId(row.thread_id),
-        session_id=SessionId(row.session_id),
-        sender_id=None if row.sender_id is None else AgentId(row.sender_id),
-        sender=row.sender,
-        content=row.content,
-        mentions=tuple(row.mentions),
-        at=row.at,
-        type=MessageType(row.type),
-        priority=Priority.from_rank(row.priority),
-        reply_to=None if row.reply_to is None else MessageId(row.reply_to),
-        key=row.key,
-        root_id=row.root_id,
-        parent_id=row.parent_id,
-        depth=row.depth,
-    )
-
-
-def _values(message: Message) -> dict[str, object]:
-    return {
-        "id": message.id,
-        "thread_id": message.thread_id,
-        "session_id": message.session_id,
-        "sender_id": message.sender_id,
-        "sender": message.sender,
-        "content": message.content,
-        "mentions": message.mentions,
-        "at": message.at,
-        "type": message.type.value,
-        "priority": message.priority.rank,
-        "reply_to": message.reply_to,
-        "key": message.key,
-        "root_id": message.root_id,
-        "parent_id": message.parent_id,
-        "depth": message.depth,
-    }

@@ -3,21 +3,20 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
-from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, bindparam, delete, insert, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, or_, select, update
 
 from circadia.ids import BankId, EpisodeId, NoteId
-from circadia.records.bank import Trust
 from circadia.records.index_entry import Layer
-from circadia.records.note import Note, NoteKind, NoteState
+from circadia.records.note import Note, NoteState
 from circadia.stores.locks import bank_key
-from circadia.stores.sql.due_checks import run_demotion
-from circadia.stores.sql.memory_tables import banks, evidence, notes
+from circadia.stores.sql.memory_tables import evidence, notes
+from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.searchable import (
+    SearchableRows,
     SearchableStatements,
-    SqlSearchableRows,
+    build_demotion,
     is_of_bank,
     is_one_of,
     run_by_numbers,
@@ -25,46 +24,34 @@ from circadia.stores.sql.searchable import (
 from circadia.stores.sql.statement import Statement
 
 _FIELDS: Final = tuple(field.name for field in fields(Note) if field.name not in ("number", "evidence", "returned"))
-_ROW = attrgetter(*_FIELDS)
+_write_note = build_writer(_FIELDS)
+_read_note = build_reader(
+    Note, without=("evidence",), of_row={"returned": lambda row: row.demotion is not None and row.retired_at is None}
+)
 _ADD = Statement(insert(notes).returning(notes.c.number), _FIELDS)
-_ADD_EVERY = Statement(insert(notes).inline(), _FIELDS)
-_LINK = Statement(insert(evidence), ("note_id", "episode_id"))
+_ADD_ALL = Statement(insert(notes).inline(), _FIELDS)
+_ADD_EVIDENCE = Statement(insert(evidence), ("note_id", "episode_id"))
 _OF_BANK = select(notes).where(notes.c.bank_id == bindparam("bank"))
-_GET = Statement(_OF_BANK.where(notes.c.id == bindparam("key_id")))
-_EVERY = Statement(
+_SELECT = Statement(_OF_BANK.where(notes.c.id == bindparam("key_id")))
+_SELECT_LIVE = Statement(
     _OF_BANK.where(notes.c.number > bindparam("after"), notes.c.retired_at.is_(None))
     .order_by(notes.c.number)
     .limit(bindparam("most"))
 )
-_NEWEST = Statement(
+_SELECT_NEWEST = Statement(
     _OF_BANK.where(notes.c.retired_at.is_(None)).order_by(notes.c.number.desc()).limit(bindparam("most"))
 )
-_WITH_RETIRED = Statement(
+_SELECT_ALL = Statement(
     _OF_BANK.where(notes.c.number > bindparam("after")).order_by(notes.c.number).limit(bindparam("most"))
 )
 _IN_STATE: Final = {NoteState.LIVE: notes.c.retired_at.is_(None), NoteState.RETIRED: notes.c.retired_at.is_not(None)}
-_RETIRE = (
-    Statement(
-        update(banks)
-        .where(banks.c.id == select(notes.c.bank_id).where(notes.c.id == bindparam("key_id")).scalar_subquery())
-        .values(demotions=banks.c.demotions + 1)
-        .returning(banks.c.id)
-    ),
-    Statement(
-        update(notes)
-        .where(notes.c.id == bindparam("key_id"))
-        .values(
-            retired_at=bindparam("now"),
-            demotion=select(banks.c.demotions).where(banks.c.id == notes.c.bank_id).scalar_subquery(),
-        )
-    ),
-)
-_WEIGHTS = Statement(
+_RETIRE = build_demotion(notes, retired_at=bindparam("now"))
+_SELECT_WEIGHTS = Statement(
     select(notes.c.number, notes.c.retired_at).where(
         notes.c.bank_id == bindparam("bank"), notes.c.demotion > bindparam("after")
     )
 )
-_USE = Statement(
+_MARK_USED = Statement(
     update(notes)
     .where(
         is_of_bank(notes),
@@ -73,7 +60,7 @@ _USE = Statement(
     )
     .values(used_at=bindparam("now"))
 )
-_USED = Statement(
+_SELECT_USE_TIMES = Statement(
     select(notes.c.number, notes.c.used_at).where(
         notes.c.bank_id == bindparam("bank"),
         notes.c.number >= bindparam("first"),
@@ -83,54 +70,83 @@ _USED = Statement(
 )
 
 
-class SqlNotes(SqlSearchableRows[NoteId, Note]):
-    _statements = SearchableStatements(notes, Layer.NOTES)
+class Notes(SearchableRows[NoteId, Note]):
+    _statements = SearchableStatements(notes, Layer.NOTES, evidence.c.note_id)
 
     def _build_records(self, connection: Connection, rows: Sequence[Row[Any]]) -> list[Note]:
-        return _notes(connection, rows)
+        links: dict[str, list[EpisodeId]] = {row.id: [] for row in rows}
+        if links:
+            statement = select(evidence).where(evidence.c.note_id.in_(links)).order_by(evidence.c.episode_id)
+            for link in connection.execute(statement).all():
+                links[link.note_id].append(EpisodeId(link.episode_id))
+        return [_read_note(row, evidence=tuple(links[row.id])) for row in rows]
 
     async def add(self, note: Note) -> int:
+        """Store a note with its evidence; return its number."""
         await self._hold(bank_key(note.bank_id))
-        return await self._run(lambda connection: _add(connection, note))
+
+        def work(connection: Connection) -> int:
+            number: int = _ADD.scalar(connection, dict(zip(_FIELDS, _write_note(note), strict=True)))
+            _ADD_EVIDENCE.run_many(connection, [(note.id, episode) for episode in note.evidence])
+            return number
+
+        return await self._run(work)
 
     async def add_all(self, new: Sequence[Note]) -> None:
+        """Store notes with their evidence, in this order."""
         await self._hold(*(bank_key(note.bank_id) for note in new))
-        rows, links = [_ROW(note) for note in new], [(note.id, episode) for note in new for episode in note.evidence]
-        await self._run(lambda connection: (_ADD_EVERY.run_many(connection, rows), _LINK.run_many(connection, links)))
+        rows, links = (
+            [_write_note(note) for note in new],
+            [(note.id, episode) for note in new for episode in note.evidence],
+        )
+        await self._run(
+            lambda connection: (_ADD_ALL.run_many(connection, rows), _ADD_EVIDENCE.run_many(connection, links))
+        )
 
     async def get(self, bank_id: BankId, note_id: NoteId) -> Note | None:
         await self._hold(bank_key(bank_id))
 
         def work(connection: Connection) -> Note | None:
-            row = _GET.first(connection, {"bank": bank_id, "key_id": note_id})
-            return None if row is None else _notes(connection, [row])[0]
+            row = _SELECT.first(connection, {"bank": bank_id, "key_id": note_id})
+            return None if row is None else self._build_records(connection, [row])[0]
 
         return await self._run(work)
 
     async def find_all(
         self, bank_id: BankId, *, after: int = 0, limit: int = 100, retired: bool = False
     ) -> Sequence[Note]:
+        """Return notes with a number greater than `after` in order, without retired ones by default."""
         values = {"bank": bank_id, "after": after, "most": limit}
-        statement = _WITH_RETIRED if retired else _EVERY
-        return await self._run(lambda connection: _notes(connection, statement.all(connection, values)))
+        statement = _SELECT_ALL if retired else _SELECT_LIVE
+        return await self._run(lambda connection: self._build_records(connection, statement.all(connection, values)))
 
     async def find_newest(self, bank_id: BankId, limit: int) -> Sequence[Note]:
+        """Return the newest `limit` notes that are not retired, in ascending order."""
         values = {"bank": bank_id, "most": limit}
-        notes = await self._run(lambda connection: _notes(connection, _NEWEST.all(connection, values)))
+        notes = await self._run(
+            lambda connection: self._build_records(connection, _SELECT_NEWEST.all(connection, values))
+        )
         return notes[::-1]
 
     async def find_page(
         self, bank_id: BankId, *, state: NoteState | None = None, after: int = 0, limit: int = 100
     ) -> Sequence[Note]:
+        """Return notes in this state, or all, newest first.
+
+        `after` is the number of the last one on the previous page.
+        """
         statement = _OF_BANK.order_by(notes.c.number.desc()).limit(limit)
         if state is not None:
             statement = statement.where(_IN_STATE[state])
         if after:
             statement = statement.where(notes.c.number < after)
         values = {"bank": bank_id}
-        return await self._run(lambda connection: _notes(connection, connection.execute(statement, values).all()))
+        return await self._run(
+            lambda connection: self._build_records(connection, connection.execute(statement, values).all())
+        )
 
     async def find_citing(self, episodes: Collection[EpisodeId]) -> Sequence[NoteId]:
+        """Return notes, retired ones too, that cite any of these episodes."""
         if not episodes:
             return []
         statement = select(evidence.c.note_id).where(evidence.c.episode_id.in_(episodes)).distinct()
@@ -138,69 +154,23 @@ class SqlNotes(SqlSearchableRows[NoteId, Note]):
         return [NoteId(note_id) for note_id in ids]
 
     async def retire(self, note_id: NoteId, at: datetime | None) -> None:
+        """Retire a note from search, or restore it; either counts as a demotion."""
         values = {"key_id": note_id, "now": at}
-        await run_demotion(self._runner, _RETIRE, values)
+        await self._demote(_RETIRE, values)
 
     async def mark_used(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
+        """Record that an agent received these notes, unless a use since `before` is recorded."""
         if numbers:
             await self._run(
-                lambda connection: run_by_numbers(connection, _USE, numbers, bank=bank_id, now=at, before=before)
+                lambda connection: run_by_numbers(connection, _MARK_USED, numbers, bank=bank_id, now=at, before=before)
             )
 
     async def find_use_times(self, bank_id: BankId, *, first: int) -> Mapping[int, datetime]:
-        values = {"bank": bank_id, "first": first}
-        rows = await self._run(lambda connection: _USED.all(connection, values))
+        """Return the last use by number, for used notes from `first` on that are not retired."""
+        rows = await self._all(_SELECT_USE_TIMES, {"bank": bank_id, "first": first})
         return {row.number: row.used_at for row in rows}
 
     async def find_changed_weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
-        values = {"bank": bank_id, "after": after}
-        rows = await self._run(lambda connection: _WEIGHTS.all(connection, values))
+        """Return weight 0 for notes retired since the bank's demotion count was `after`, 1 for restored ones."""
+        rows = await self._all(_SELECT_WEIGHTS, {"bank": bank_id, "after": after})
         return {row.number: 1.0 if row.retired_at is None else 0.0 for row in rows}
-
-    async def remove(self, ids: Collection[NoteId]) -> Sequence[int]:
-        links = delete(evidence).where(evidence.c.note_id.in_(ids))
-        rows = delete(notes).where(notes.c.id.in_(ids)).returning(notes.c.number)
-
-        def work(connection: Connection) -> Sequence[int]:
-            connection.execute(links)
-            return connection.execute(rows).scalars().all()
-
-        return await self._run(work) if ids else ()
-
-
-def _add(connection: Connection, note: Note) -> int:
-    number: int = _ADD.scalar(connection, dict(zip(_FIELDS, _ROW(note), strict=True)))
-    _LINK.run_many(connection, [(note.id, episode) for episode in note.evidence])
-    return number
-
-
-def _notes(connection: Connection, rows: Sequence[Row[Any]]) -> list[Note]:
-    links: dict[str, list[EpisodeId]] = {row.id: [] for row in rows}
-    if links:
-        statement = select(evidence).where(evidence.c.note_id.in_(links)).order_by(evidence.c.episode_id)
-        for link in connection.execute(statement).all():
-            links[link.note_id].append(EpisodeId(link.episode_id))
-    return [_note(row, links[row.id]) for row in rows]
-
-
-def _note(row: Row[Any], rests_on: Sequence[EpisodeId]) -> Note:
-    return Note(
-        id=NoteId(row.id),
-        number=row.number,
-        bank_id=BankId(row.bank_id),
-        at=row.at,
-        created_at=row.created_at,
-        kind=NoteKind(row.kind),
-        text=row.text,
-        trust=Trust(row.trust),
-        importance=row.importance,
-        evidence=tuple(rests_on),
-        pass_id=row.pass_id,
-        operation=row.operation,
-        retired_at=row.retired_at,
-        used_at=row.used_at,
-        returned=row.demotion is not None and row.retired_at is None,
-        terms=row.terms,
-        vector=row.vector,
-        embedder=row.embedder,
-    )

@@ -21,10 +21,11 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateIndex
 
 from circadia.errors import CircadiaError, StartError, StorageUnavailable
-from circadia.stores.sql.connection_facts import POOLER_TOO_OLD, ConnectionFacts, read_connection_facts
 from circadia.stores.sql.driver_errors import is_contention
-from circadia.stores.sql.link import Link, do_nothing
+from circadia.stores.sql.link import Link, Work, do_nothing
 from circadia.stores.sql.migrate import list_revisions, migrate
+from circadia.stores.sql.postgres_revision import POOLER_TOO_OLD, read_connection_facts
+from circadia.stores.sql.revision import ConnectionFacts
 from circadia.stores.sql.sleep_tables import metadata
 
 T = TypeVar("T")
@@ -170,7 +171,7 @@ class _IndexBuild:
             await asyncio.sleep(_LOOK_SECONDS)
             is_locked = await self._query(_try_lock)
 
-    async def _query(self, work: Callable[[Connection], T]) -> T:
+    async def _query(self, work: Work[T]) -> T:
         """Query beside the build. The last statement frees the snapshot, which a prepared one keeps until the next."""
         result = await self._watch.run(work)
         await self._watch.run(do_nothing, first=("SELECT 1",))

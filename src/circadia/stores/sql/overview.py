@@ -1,23 +1,48 @@
-"""Counts over the whole fleet, in one statement and one for the wakes of the day."""
+"""Looks over all nouns: counts over the whole fleet, and what is due.
+
+What is due is read in one statement, of which each part is a step or two in a partial index. The counts take one
+statement, and one for the wakes of the day.
+"""
 
 from collections.abc import Collection
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, Table, bindparam, distinct, exists, func, select
+from sqlalchemy import (
+    ColumnElement,
+    DateTime,
+    Select,
+    Table,
+    bindparam,
+    distinct,
+    exists,
+    func,
+    literal_column,
+    null,
+    or_,
+    select,
+    text,
+)
 
 from circadia.ids import MemberId
+from circadia.records.due_work import DueWork
 from circadia.records.message import DeliveryState
 from circadia.records.overview import Overview
 from circadia.records.pulse import PulseStatus
 from circadia.records.sleep_pass import PassStatus
 from circadia.records.wake import Decision
 from circadia.stores.sql.answer_tables import answer_days
-from circadia.stores.sql.benefits import number_of
-from circadia.stores.sql.link import Runner
+from circadia.stores.sql.deliveries import HAS_EXPIRED, IS_LEASED
+from circadia.stores.sql.due_checks import IS_TIME
 from circadia.stores.sql.members import members
-from circadia.stores.sql.schema import agents, delivery_counts, pulses, wakes
-from circadia.stores.sql.sleep_tables import benefits, passes
+from circadia.stores.sql.message_index import IS_NEW
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.passes import CLAIMS as PASS_CLAIMS
+from circadia.stores.sql.pulses import CLAIMS as PULSE_CLAIMS
+from circadia.stores.sql.pulses import IS_OVERDUE
+from circadia.stores.sql.row_mapping import build_reader
+from circadia.stores.sql.schema import agents, delivery_counts, events, messages, number_of, pulses, routines, wakes
+from circadia.stores.sql.sleep_tables import benefits, due_checks, passes
 from circadia.stores.sql.statement import Statement
 
 _PULSING: Final = (PulseStatus.STARTING.value, PulseStatus.RUNNING.value)
@@ -34,6 +59,18 @@ def _count(statement: Select[Any]) -> ColumnElement[Any]:
 
 
 _AGENTS = select(func.count()).select_from(agents).where(agents.c.deleted_at.is_(None), agents.c.enabled)
+_read_overview = build_reader(
+    Overview,
+    without=("wakes_today",),
+    held=int,
+    dead_letters=int,
+    served_today=int,
+    hints_today=int,
+    misses_today=int,
+    saved_tokens_today=int,
+    saved_nanousd_today=int,
+    saved_seconds_today=float,
+)
 _COUNTS = Statement(
     select(
         _count(_AGENTS.where(agents.c.asleep)).label("asleep"),
@@ -55,12 +92,12 @@ _COUNTS = Statement(
                 exists().where(agents.c.id == delivery_counts.c.agent_id, agents.c.deleted_at.is_(None)),
             )
         ).label("dead_letters"),
-        _sum_today(answer_days, "served").label("served"),
-        _sum_today(answer_days, "hints").label("hints"),
-        _sum_today(answer_days, "misses").label("misses"),
-        _sum_today(benefits, "saved_tokens").label("saved_tokens"),
-        _sum_today(benefits, "saved_nanousd").label("saved_nanousd"),
-        _sum_today(benefits, "saved_seconds").label("saved_seconds"),
+        _sum_today(answer_days, "served").label("served_today"),
+        _sum_today(answer_days, "hints").label("hints_today"),
+        _sum_today(answer_days, "misses").label("misses_today"),
+        _sum_today(benefits, "saved_tokens").label("saved_tokens_today"),
+        _sum_today(benefits, "saved_nanousd").label("saved_nanousd_today"),
+        _sum_today(benefits, "saved_seconds").label("saved_seconds_today"),
     )
 )
 _WAKES = Statement(
@@ -68,28 +105,58 @@ _WAKES = Statement(
 )
 
 
-class SqlOverviews:
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
-
+class Overviews(Noun):
     async def count(self, now: datetime, *, own: MemberId | None) -> Overview:
+        """Count what there is now and was in this UTC day; calls held at the server `own` are left out."""
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        values = {"now": now, "own": own or "", "day_number": number_of(now.date())}
-        row = await self._run(lambda connection: _COUNTS.first(connection, values))
-        decided: Collection[Any] = await self._run(lambda connection: _WAKES.all(connection, {"day": day}))
-        assert row is not None
-        return Overview(
-            asleep=row.asleep,
-            awake=row.awake,
-            pulsing=row.pulsing,
-            held=int(row.held),
-            passes=row.passes,
-            dead_letters=int(row.dead_letters),
-            wakes_today={Decision(decision): count for decision, count in decided},
-            served_today=int(row.served),
-            hints_today=int(row.hints),
-            misses_today=int(row.misses),
-            saved_tokens_today=int(row.saved_tokens),
-            saved_nanousd_today=int(row.saved_nanousd),
-            saved_seconds_today=float(row.saved_seconds),
-        )
+        (row,) = await self._all(_COUNTS, {"now": now, "own": own or "", "day_number": number_of(now.date())})
+        decided = await self._all(_WAKES, {"day": day})
+        return _read_overview(row, wakes_today={Decision(decision): count for decision, count in decided})
+
+
+_IS_DEFERRED = wakes.c.decision == literal_column("'deferred'")
+_LAST_EVENT = func.coalesce(select(func.max(events.c.number)).where(events.c.number > 0).scalar_subquery(), 0)
+_HAS_UNNUMBERED = exists().where(events.c.number < 0)
+# A crash of one of its processes restarts the others, too; only the statistics tell.
+_SERVER_START = {
+    "postgresql": func.greatest(
+        func.pg_postmaster_start_time(), func.pg_stat_get_bgwriter_stat_reset_time(), type_=DateTime(timezone=True)
+    ),
+    "sqlite": null(),
+}
+_read_due_work = build_reader(DueWork, last_event=int)
+_DUE = Statement(
+    lambda connection: select(
+        exists().where(PULSE_CLAIMS.build_startable(connection)).label("pulses"),
+        exists().where(PASS_CLAIMS.is_startable).label("passes"),
+        exists().where(PULSE_CLAIMS.is_owned).label("claimed_pulses"),
+        exists().where(PASS_CLAIMS.is_owned).label("claimed_passes"),
+        exists().where(IS_OVERDUE).label("overdue_pulses"),
+        or_(
+            exists().where(_IS_DEFERRED, wakes.c.not_before <= bindparam("now")),
+            exists().where(_IS_DEFERRED, wakes.c.expires_at <= bindparam("now")),
+            exists().where(_IS_DEFERRED, wakes.c.rule == bindparam("fleet_rule")),
+        ).label("wakes"),
+        select(func.min(routines.c.next_at)).where(text("routines.enabled")).scalar_subquery().label("routine_at"),
+        exists().where(IS_LEASED, *HAS_EXPIRED).label("leases"),
+        exists().where(IS_NEW).select_from(messages).label("messages"),
+        or_(exists().select_from(due_checks), exists().where(IS_TIME)).label("checks"),
+        _HAS_UNNUMBERED.label("events"),
+        _LAST_EVENT.label("last_event"),
+        _SERVER_START[connection.dialect.name].label("server_start"),
+    ),
+    read=_read_due_work,
+)
+
+
+class DueWorks(Noun):
+    async def find(self, now: datetime, *, fleet_rule: str, launchers: Collection[str] = ()) -> DueWork:
+        """Return what is due, in one statement: of pulses, those of `launchers`.
+
+        `fleet_rule` is the rule of wakes that wait for a place in the fleet.
+        """
+        values = {
+            **PULSE_CLAIMS.build_values(now, launchers), **PASS_CLAIMS.build_values(now), "fleet_rule": fleet_rule,
+        }  # fmt: skip
+        (due,) = await self._all(_DUE, values, short=True, single="read")
+        return due

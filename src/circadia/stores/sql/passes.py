@@ -4,10 +4,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
-from operator import attrgetter
 from typing import Any, Final, cast
 
-from sqlalchemy import Connection, Row, bindparam, func, literal, or_, select, tuple_, update
+from sqlalchemy import Connection, bindparam, func, literal, or_, select, tuple_, update
 
 from circadia.errors import Conflict
 from circadia.ids import BankId, PassId
@@ -16,9 +15,9 @@ from circadia.records.sleep_pass import FARTHEST, Pass, PassStatus, Trigger
 from circadia.stores.locks import FLEET_KEY, bank_key
 from circadia.stores.sql.due_checks import queue_check
 from circadia.stores.sql.job_claims import JobClaims
-from circadia.stores.sql.link import Runner, fetch_held
+from circadia.stores.sql.noun import Noun, where_given
+from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import Instant
-from circadia.stores.sql.short_reads import LongWork
 from circadia.stores.sql.sleep_tables import pass_changes, passes
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -27,9 +26,13 @@ _MOVING: Final = (
     "status", "attempt", "epoch", "owner", "lease_until", "not_before", "started_at", "ended_at", "run_seconds",
     "after", "upto", "generation_before", "generation_after", "counts", "detail",
 )  # fmt: skip
-_AT_ONCE: Final = 500
+_CHANGES_PER_STATEMENT: Final = 500
 """Changes redacted per statement."""
-_ADD = Statement(Upsert(passes), [column.name for column in passes.c])
+_read_pass = build_reader(Pass)
+_read_change = build_reader(Change)
+_FIELDS: Final = tuple(column.name for column in passes.c)
+_write_pass = build_writer(_FIELDS)
+_ADD = Statement(Upsert(passes), _FIELDS)
 _SAVE = Statement(
     update(passes)
     .where(
@@ -40,9 +43,9 @@ _SAVE = Statement(
     .values({name: bindparam(f"new_{name}") for name in _MOVING})
 )
 _IS_OPEN = passes.c.ended_at.is_(None)
-_GET = Statement(select(passes).where(passes.c.id == bindparam("key_id")))
-_OPEN_OF = Statement(select(passes).where(passes.c.bank_id == bindparam("bank"), _IS_OPEN))
-_SERVED = passes.alias("served")
+_SELECT = Statement(select(passes).where(passes.c.id == bindparam("key_id")), read=_read_pass)
+_SELECT_OPEN = Statement(select(passes).where(passes.c.bank_id == bindparam("bank"), _IS_OPEN), read=_read_pass)
+_EARLIER = passes.alias("served")
 CLAIMS: Final = JobClaims(
     passes,
     pending=PassStatus.PENDING.value,
@@ -50,8 +53,8 @@ CLAIMS: Final = JobClaims(
     first=(
         passes.c.trigger != Trigger.NEEDED.value,  # calls wait for those
         func.coalesce(
-            select(func.max(_SERVED.c.started_at))
-            .where(_SERVED.c.bank_id == passes.c.bank_id, _SERVED.c.id != passes.c.id)
+            select(func.max(_EARLIER.c.started_at))
+            .where(_EARLIER.c.bank_id == passes.c.bank_id, _EARLIER.c.id != passes.c.id)
             .scalar_subquery(),
             0,
         ),
@@ -59,62 +62,65 @@ CLAIMS: Final = JobClaims(
         passes.c.id,
     ),
     farthest=FARTHEST,
+    read=_read_pass,
 )
 _CHANGE_FIELDS: Final = tuple(field.name for field in fields(Change))
-_CHANGE_ROW = attrgetter(*_CHANGE_FIELDS)
-_LAST_CHANGE = Statement(
+_write_change = build_writer(_CHANGE_FIELDS)
+_SELECT_LAST_CHANGE = Statement(
     select(func.max(pass_changes.c.number).label("last")).where(pass_changes.c.pass_id == bindparam("of"))
 )
-_PUT_CHANGES = Statement(
+_SAVE_CHANGES = Statement(
     Upsert(pass_changes, keys=("pass_id", "number"), new=[name for name in _CHANGE_FIELDS if name != "pass_id"]),
     _CHANGE_FIELDS,
 )
 
 
-class SqlPasses:
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-        self._run = runner.run
-        self._hold = runner.hold
+class Passes(Noun):
+    """Passes and their changes."""
 
     async def add(self, new: Pass) -> None:
+        """Store a new pass. Raises Conflict if the bank has an open one."""
         await self._hold(bank_key(new.bank_id))
-        values = {column.name: getattr(new, column.name) for column in passes.c}
-        values["operations"] = list(new.operations)
-        if not await self._run(lambda connection: _ADD.execute(connection, values) == 1):
+        if not await self._write(_ADD, _write_pass(new)):
             raise Conflict("this bank has an open pass; wait until it ends, or cancel it")
 
     async def save(self, now: Pass, *, origin: Pass) -> bool:
+        """Write the pass if its stored state, epoch included, matches `origin`; return whether it did."""
         await self._hold(bank_key(now.bank_id))
         values: dict[str, Any] = {f"new_{name}": getattr(now, name) for name in _MOVING}
         values |= {"key_id": now.id, "origin": origin.status.value, "origin_epoch": origin.epoch}
         if now.ended_at is not None:
             queue_check(self._runner, now.bank_id)
-        return await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
+        return await self._execute(_SAVE, values) == 1
 
     async def get(self, pass_id: PassId) -> Pass | None:
-        def work(connection: Connection) -> Pass | None:
-            row = _GET.first(connection, {"key_id": pass_id})
-            return None if row is None else _pass(row)
-
-        return await fetch_held(self._runner, work, lambda found: bank_key(found.bank_id))
+        return await self._fetch_held(
+            lambda connection: _SELECT.first(connection, {"key_id": pass_id}), lambda found: bank_key(found.bank_id)
+        )
 
     async def get_open(self, bank_id: BankId) -> Pass | None:
+        """Return the bank's pass that has not ended."""
         await self._hold(bank_key(bank_id))
-        row = await self._run(lambda connection: _OPEN_OF.first(connection, {"bank": bank_id}))
-        return None if row is None else _pass(row)
+        return await self._first(_SELECT_OPEN, {"bank": bank_id})
 
     async def has_startable(self, now: datetime) -> bool:
+        """Return whether a pending pass that nobody has claimed may start."""
         return await CLAIMS.has_startable(self._runner, now)
 
     async def claim(
         self, owner: str, *, now: datetime, until: datetime, limit: int, since: datetime | None = None
     ) -> Sequence[Pass]:
-        rows = await CLAIMS.claim(self._runner, owner, now=now, until=until, limit=limit, since=since)
-        return sorted((_pass(row) for row in rows), key=lambda run: (run.trigger is not Trigger.NEEDED, run.id))
+        """Claim pending passes that may start and that nobody else is claiming; return them.
+
+        Passes that calls wait for go first, then the bank that waited longest (SLEEP-14). A claimed pass stays
+        pending, with the next epoch and a lease `until` then. Those that the owner has claimed until `since` or later,
+        in a claim whose answer was lost, are among them.
+        """
+        claimed = await CLAIMS.claim(self._runner, owner, now=now, until=until, limit=limit, since=since)
+        return sorted(claimed, key=lambda run: (run.trigger is not Trigger.NEEDED, run.id))
 
     async def find_claimed(self) -> Sequence[Pass]:
-        return [_pass(row) for row in await CLAIMS.find_owned(self._runner)]
+        return await CLAIMS.find_owned(self._runner)
 
     async def renew_leases(self, owner: str, until: datetime) -> None:
         await CLAIMS.renew_leases(self._runner, owner, until)
@@ -127,14 +133,12 @@ class SqlPasses:
         before: PassId | None = None,
         limit: int = 100,
     ) -> Sequence[Pass]:
+        """Return passes, newest first; `before` is the last one of the previous page."""
         statement = select(passes).order_by(passes.c.id.desc()).limit(limit)
-        if bank_id is not None:
-            statement = statement.where(passes.c.bank_id == bank_id)
-        if status is not None:
-            statement = statement.where(passes.c.status == status.value)
+        statement = where_given(statement, (passes.c.bank_id, bank_id), (passes.c.status, status))
         if before is not None:
             statement = statement.where(passes.c.id < before)
-        return await self._run(lambda connection: [_pass(row) for row in connection.execute(statement).all()])
+        return await self._select(statement, _read_pass)
 
     async def find_newest(
         self,
@@ -144,6 +148,11 @@ class SqlPasses:
         before: Pass | None = None,
         limit: int = 100,
     ) -> Sequence[Pass]:
+        """Return passes over all banks, newest request first.
+
+        They have one of these statuses, if any are given, and were requested at or after `since`; `before` is the last
+        one of the previous page.
+        """
         statement = select(passes).order_by(passes.c.created_at.desc(), passes.c.id.desc()).limit(limit)
         if since is not None:
             statement = statement.where(passes.c.created_at >= since)
@@ -153,15 +162,15 @@ class SqlPasses:
         # One read for each status: an index has each in this order, and not several together.
         reads = [statement.where(passes.c.status == status.value) for status in set(statuses)] or [statement]
         found = await self._run(
-            lambda connection: [_pass(row) for read in reads for row in connection.execute(read).all()]
+            lambda connection: [_read_pass(row) for read in reads for row in connection.execute(read).all()]
         )
         return sorted(found, key=lambda run: (run.created_at, run.id), reverse=True)[:limit]
 
     async def count_started(self, bank_id: BankId | None, since: datetime, until: datetime) -> int:
+        """Return how many passes of the bank, or of all banks, started since then and before `until`."""
         await self._hold(FLEET_KEY if bank_id is None else bank_key(bank_id))
         statement = select(func.count()).where(passes.c.started_at >= since, passes.c.started_at < until)
-        if bank_id is not None:
-            statement = statement.where(passes.c.bank_id == bank_id)
+        statement = where_given(statement, (passes.c.bank_id, bank_id))
         return int(await self._run(lambda connection: connection.execute(statement).scalar_one()))
 
     async def count_by_status(self) -> Mapping[PassStatus, int]:
@@ -171,39 +180,40 @@ class SqlPasses:
         return {status: counts.get(status.value, 0) for status in PassStatus}
 
     async def save_changes(self, changes: Sequence[Change]) -> None:
+        """Store changes, or overwrite those of the same pass and number."""
         if changes:
             await self._run(
-                lambda connection: _PUT_CHANGES.run_many(connection, [_CHANGE_ROW(change) for change in changes])
+                lambda connection: _SAVE_CHANGES.run_many(connection, [_write_change(change) for change in changes])
             )
 
     async def find_changes(
         self, pass_id: PassId, *, state: ChangeState | None = None, kind: ChangeKind | None = None, after: int = 0,
         limit: int | None = None,
     ) -> Sequence[Change]:  # fmt: skip
+        """Return a pass's changes in order, optionally of one state or kind."""
         statement = select(pass_changes).where(pass_changes.c.pass_id == pass_id).order_by(pass_changes.c.number)
         statement = statement.where(pass_changes.c.number > after).limit(limit)
-        if state is not None:
-            statement = statement.where(pass_changes.c.state == state.value)
-        if kind is not None:
-            statement = statement.where(pass_changes.c.kind == kind.value)
-        return await self._run(lambda connection: [_change(row) for row in connection.execute(statement).all()])
+        statement = where_given(statement, (pass_changes.c.state, state), (pass_changes.c.kind, kind))
+        return await self._select(statement, _read_change)
 
     async def last_change_number(self, pass_id: PassId) -> int:
-        return int(await self._run(lambda connection: _LAST_CHANGE.scalar(connection, {"of": pass_id})) or 0)
+        """Return the number of a pass's last change, or 0."""
+        return int(await self._scalar(_SELECT_LAST_CHANGE, {"of": pass_id}) or 0)
 
     async def redact_changes(self, bank_id: BankId, gone: Collection[str]) -> None:
+        """Remove the content of the bank's changes that concern or cite these notes or episodes."""
         await self._hold(bank_key(bank_id))
-        await self._run(LongWork(lambda connection: _redact_changes(connection, bank_id, frozenset(gone))))
+        await self._run(lambda connection: _redact_changes(connection, bank_id, frozenset(gone)), short=False)
 
     async def find_changes_of(self, bank_id: BankId, target: str) -> Sequence[Change]:
+        """Return what passes changed in a note, episode or block of the bank, oldest first."""
         statement = (
             select(pass_changes)
             .join(passes, passes.c.id == pass_changes.c.pass_id)
             .where(passes.c.bank_id == bank_id, pass_changes.c.target == target)
             .order_by(pass_changes.c.pass_id, pass_changes.c.number)
         )
-        rows = await self._run(LongWork(lambda connection: connection.execute(statement).all()))
-        return [_change(row) for row in rows]
+        return await self._select(statement, _read_change, short=False)
 
 
 def _redact_changes(connection: Connection, bank_id: BankId, gone: frozenset[str]) -> None:
@@ -222,10 +232,13 @@ def _redact_changes(connection: Connection, bank_id: BankId, gone: frozenset[str
         ):
             numbers[row.pass_id].append(row.number)
     for pass_id, change_numbers in numbers.items():
-        for start in range(0, len(change_numbers), _AT_ONCE):
+        for start in range(0, len(change_numbers), _CHANGES_PER_STATEMENT):
             connection.execute(
                 update(table)
-                .where(table.c.pass_id == pass_id, table.c.number.in_(change_numbers[start : start + _AT_ONCE]))
+                .where(
+                    table.c.pass_id == pass_id,
+                    table.c.number.in_(change_numbers[start : start + _CHANGES_PER_STATEMENT]),
+                )
                 .values(before=None, after=None, why=FORGOTTEN)
             )
 
@@ -240,48 +253,3 @@ def _iterate_texts(value: object) -> Iterator[str]:
     elif isinstance(value, Sequence):
         for item in cast("Sequence[object]", value):
             yield from _iterate_texts(item)
-
-
-def _pass(row: Row[Any]) -> Pass:
-    return Pass(
-        id=PassId(row.id),
-        bank_id=BankId(row.bank_id),
-        trigger=Trigger(row.trigger),
-        by=row.by,
-        instructions=row.instructions,
-        operations=tuple(row.operations),
-        dry_run=row.dry_run,
-        review=row.review,
-        full=row.full,
-        status=PassStatus(row.status),
-        attempt=row.attempt,
-        epoch=row.epoch,
-        owner=row.owner,
-        lease_until=row.lease_until,
-        not_before=row.not_before,
-        created_at=row.created_at,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-        run_seconds=row.run_seconds,
-        after=row.after,
-        upto=row.upto,
-        generation_before=row.generation_before,
-        generation_after=row.generation_after,
-        counts=row.counts,
-        detail=row.detail,
-    )
-
-
-def _change(row: Row[Any]) -> Change:
-    return Change(
-        pass_id=PassId(row.pass_id),
-        number=row.number,
-        operation=row.operation,
-        kind=ChangeKind(row.kind),
-        target=row.target,
-        before=row.before,
-        after=row.after,
-        state=ChangeState(row.state),
-        why=row.why,
-        at=row.at,
-    )

@@ -16,19 +16,19 @@ disk before it.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from circadia.errors import CircadiaError, StorageUnavailable
 from circadia.stores.locks import LockKey, LockRank
 from circadia.stores.sql.driver_errors import BUSY, is_contention
-from circadia.stores.sql.link import Link, OpeningStatements, do_nothing
+from circadia.stores.sql.link import Link, OpeningStatements, Single, Work, do_nothing
 from circadia.stores.sql.link_pool import LinkPool
-from circadia.stores.sql.write_block import SingleWrite, WriteBlock, build_write_failure
+from circadia.stores.sql.write_block import BlockWriter, WriteBlock, build_write_failure
 
 T = TypeVar("T")
 
@@ -96,24 +96,22 @@ class _KeyQueues:
             await until.enter_async_context(self._wait_for(number))
 
 
-class PooledWriter:
+class PooledWriter(BlockWriter):
     """Opens write blocks, as many at a time as there are connections."""
 
     commits_in_order = False
 
     def __init__(self, pool: LinkPool, openings: OpeningStatements) -> None:
+        super().__init__()
         self.pool = pool
         self.openings = openings
         self.queues = _KeyQueues()
-        self.failure: str | None = None
         self.late_locks = 0
         """Number of keys that blocks took out of order."""
         self._owners: set[asyncio.Task[Any]] = set()
         """Tasks that are in a write block, or wait for one."""
-        self._closed = False
         self._idle = asyncio.Event()
         """Set when the last block has ended after `close`."""
-        self._tasks: set[asyncio.Task[Any]] = set()
         self._rescue: asyncio.Task[None] | None = None
 
     def begin(self, keys: Sequence[LockKey]) -> "PooledBlock":
@@ -141,11 +139,6 @@ class PooledWriter:
     def check(self) -> None:
         """Do nothing: a new connection recovers from earlier failures."""
 
-    def record_failure(self, failure: str) -> None:
-        if self.failure is None:
-            _logger.warning("nothing can be written: %s", failure)
-        self.failure = failure
-
     def end_stuck_transactions(self) -> None:
         """End transactions of processes that stand still in a statement, where no time-out of PostgreSQL counts."""
         if self._rescue is None or self._rescue.done():
@@ -161,13 +154,6 @@ class PooledWriter:
             _logger.debug("transactions that stand still are not ended: %s", error)
         finally:
             await link.drop()
-
-    def spawn(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-        """Start work that must end even if the caller is cancelled."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     async def close(self) -> None:
         self._closed = True
@@ -265,13 +251,15 @@ class PooledBlock(WriteBlock):
             f"SET LOCAL lock_timeout = {LATE_LOCK_MILLISECONDS}", lock, f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'",
         )  # fmt: skip
 
-    async def _run(self, work: Callable[[Connection], T], *, first: Sequence[str] = ()) -> T:
+    async def _run(
+        self, work: Work[T], *, short: bool | None = None, single: Single = None, first: Sequence[str] = ()
+    ) -> T:
         if self._failure is not None:
             raise StorageUnavailable("the transaction has failed already") from self._failure
         if self._link is None:
             self._link = await self._writer.pool.borrow()
         opens = not self._begun
-        if opens and not self._held and issubclass(type(work), SingleWrite):
+        if opens and not self._held and single == "write":
             first = ()
         elif opens:
             self._begun = True
@@ -280,7 +268,7 @@ class PooledBlock(WriteBlock):
                 first = (*first, _build_lock_statement(self._held))
         rescue = asyncio.get_running_loop().call_later(STANDSTILL_SECONDS, self._writer.end_stuck_transactions)
         try:
-            return await self._link.run(work, first=first, opens=opens)
+            return await self._link.run(work, first=first, opens=opens, short=short)
         except Exception as error:
             self._failure = error
             if isinstance(error, StorageUnavailable) and not is_contention(error):

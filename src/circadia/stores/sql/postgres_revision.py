@@ -1,25 +1,47 @@
-"""Reads a PostgreSQL database's schema revision without changing it."""
+"""What a PostgreSQL database says of itself: its schema revision, and the way to it with a pooler between."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from typing import Final
 
 import asyncpg
-from sqlalchemy import NullPool, text
+from sqlalchemy import Connection, NullPool, exc, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from circadia.errors import InvalidRequest, StorageUnavailable
 from circadia.records.member import Member
-from circadia.stores.sql.connection_facts import (
-    POOLER_TOO_OLD,
-    ConnectionFacts,
-    is_lost_statement,
-    read_connection_facts,
-)
 from circadia.stores.sql.driver_errors import wrap_driver_errors
-from circadia.stores.sql.members import LIVE_MEMBERS, build_member
-from circadia.stores.sql.revision import REVISION, SECONDS, SchemaRow
+from circadia.stores.sql.members import LIVE_MEMBERS, read_member
+from circadia.stores.sql.revision import REVISION, SECONDS, ConnectionFacts, SchemaRow
+
+POOLER_TOO_OLD: Final = (
+    "a pooler without prepared statements is between this process and PostgreSQL; use PgBouncer 1.21 or newer with "
+    "max_prepared_statements = 200, or connect directly"
+)
+_FACTS: Final = text(
+    # A pooler gives each client a process number of its own. One that keeps prepared statements renames them.
+    "SELECT pg_backend_pid() <> :pid AS is_pooled,"
+    r" EXISTS (SELECT FROM pg_prepared_statements WHERE name LIKE '\_\_asyncpg\_%') AS has_own_names,"
+    " current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
+    " - coalesce(current_setting('reserved_connections', true), '0')::int AS most"
+)
+_LOST: Final = (asyncpg.DuplicatePreparedStatementError, asyncpg.InvalidSQLStatementNameError)
+
+
+def read_connection_facts(connection: Connection) -> ConnectionFacts:
+    driver = connection.connection.driver_connection
+    assert driver is not None
+    row = connection.execute(_FACTS, {"pid": driver.get_server_pid()}).one()
+    return ConnectionFacts(
+        is_pooled=row.is_pooled, loses_statements=row.is_pooled and row.has_own_names, most=row.most
+    )  # fmt: skip
+
+
+def is_lost_statement(error: BaseException) -> bool:
+    """Return whether a pooler has mixed up prepared statements."""
+    return isinstance(error.driver_exception if isinstance(error, exc.DBAPIError) else error, _LOST)
 
 
 @asynccontextmanager
@@ -38,7 +60,7 @@ async def read_live_members(url: str) -> Sequence[Member]:
     """Return the members of a database with the schema of this version. Raises StorageUnavailable."""
     async with _connect(url) as connection:
         now: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
-        return [build_member(row) for row in await connection.execute(LIVE_MEMBERS, {"now": now})]
+        return [read_member(row) for row in await connection.execute(LIVE_MEMBERS, {"now": now})]
 
 
 async def postgres_revision(url: str) -> tuple[str, SchemaRow, datetime, ConnectionFacts]:

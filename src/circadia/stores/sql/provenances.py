@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import (
     JSON,
@@ -19,12 +19,10 @@ from sqlalchemy import (
     select,
 )
 
-from circadia.ids import MessageId
-from circadia.records.bank import Trust
-from circadia.records.provenance import Provenance
-from circadia.stores.sql.link import Runner
+from circadia.records.episode import Provenance
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import NUMBER, Instant, metadata
-from circadia.stores.sql.short_reads import ShortRead
 from circadia.stores.sql.statement import Statement
 
 provenances = Table(
@@ -45,8 +43,10 @@ Index("provenances_scope", provenances.c.scope, provenances.c.number)
 Index("provenances_expiry", provenances.c.expires_at)
 
 _FIELDS: Final = [column.name for column in provenances.c if column.name != "number"]
+_read_provenance = build_reader(Provenance, messages=list)
+_write_provenance = build_writer(_FIELDS)
 _ADD: Final = Statement(insert(provenances).inline(), _FIELDS)
-_EXPIRE: Final = Statement(
+_DELETE_EXPIRED: Final = Statement(
     delete(provenances).where(
         provenances.c.number.in_(
             select(provenances.c.number)
@@ -57,7 +57,7 @@ _EXPIRE: Final = Statement(
         )
     )
 )
-_RECENT: Final = Statement(
+_SELECT_RECENT: Final = Statement(
     select(provenances)
     .where(
         provenances.c.scope == bindparam("of_scope"),
@@ -65,33 +65,22 @@ _RECENT: Final = Statement(
         provenances.c.expires_at > bindparam("now"),
     )
     .order_by(provenances.c.number.desc())
-    .limit(bindparam("most"))
+    .limit(bindparam("most")),
+    read=_read_provenance,
 )
 
 
-class SqlProvenances:
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
-        self._queue_write = runner.queue_write
+class Provenances(Noun):
+    """Sources of recent texts."""
 
     async def add(self, new: Sequence[Provenance]) -> None:
         for item in new:
-            self._queue_write(
-                _ADD, [item.trust and item.trust.value if name == "trust" else getattr(item, name) for name in _FIELDS]
-            )
+            self._queue_write(_ADD, _write_provenance(item))
 
     async def delete_expired(self, now: datetime, *, limit: int) -> int:
-        return await self._run(lambda connection: _EXPIRE.execute(connection, {"now": now, "most": limit}))
+        return await self._execute(_DELETE_EXPIRED, {"now": now, "most": limit})
 
     async def find_recent(self, scope: str, *, after: int, now: datetime, limit: int) -> Sequence[Provenance]:
+        """Return the scope's provenances with a greater number in order; if more than `limit`, the newest."""
         values = {"of_scope": scope, "after": after, "now": now, "most": limit}
-        rows = await self._run(ShortRead(lambda connection: _RECENT.all(connection, values)))
-        return [_provenance(row) for row in reversed(rows)]
-
-
-def _provenance(row: Any) -> Provenance:
-    return Provenance(
-        number=row.number, scope=row.scope, speaker=row.speaker, trust=None if row.trust is None else Trust(row.trust),
-        bank=row.bank, messages=[MessageId(message) for message in row.messages], fingerprints=bytes(row.fingerprints),
-        whole=row.whole, expires_at=row.expires_at,
-    )  # fmt: skip
+        return (await self._all(_SELECT_RECENT, values, short=True))[::-1]

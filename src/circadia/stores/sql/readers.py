@@ -1,22 +1,22 @@
 """Read blocks: each sees one state of the database, on a connection from a pool."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import TypeVar
-
-from sqlalchemy import Connection, Table
+from typing import Any, TypeVar
 
 from circadia.errors import CircadiaError, ReadTooSlow, StorageUnavailable
-from circadia.stores.base import NotASingleRead
 from circadia.stores.locks import LockKey
 from circadia.stores.sql.driver_errors import is_interrupted
-from circadia.stores.sql.link import Link, OpeningStatements
+from circadia.stores.sql.link import Link, OpeningStatements, Row, Single, Tables, Work
 from circadia.stores.sql.link_pool import LinkPool
-from circadia.stores.sql.short_reads import SingleRead
 from circadia.stores.sql.statement import Statement
 
 T = TypeVar("T")
+
+
+class NotASingleRead(Exception):
+    """A `Store.begin_single_read` block ran more than one statement."""
 
 
 class ReadBlock:
@@ -33,22 +33,22 @@ class ReadBlock:
         return False  # it sees one state from its beginning to its end
 
     def queue_write(
-        self, statement: Statement, row: Sequence[object], *, key: object = None, or_raise: CircadiaError | None = None
+        self, statement: Statement[Any], row: Row, *, key: object = None, or_raise: CircadiaError | None = None
     ) -> None:
         """Raise RuntimeError: a read block cannot write."""
         raise RuntimeError("a read block writes nothing")
 
-    async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
+    async def run(self, work: Work[T], *, of: Tables = None, short: bool | None = None, single: Single = None) -> T:
         """Run work in the block's transaction."""
         opens = not self._begun
         self._begun = True
-        return await self._run_work(work, self._openings.read if opens else (), opens=opens)
+        return await self._run_work(work, self._openings.read if opens else (), opens=opens, short=short)
 
-    async def _run_work(self, work: Callable[[Connection], T], first: Sequence[str], *, opens: bool) -> T:
+    async def _run_work(self, work: Work[T], first: Sequence[str], *, opens: bool, short: bool | None) -> T:
         if self._link is None:
             raise RuntimeError("the read block has ended")
         try:
-            return await self._link.run(work, first=first, opens=opens)
+            return await self._link.run(work, first=first, opens=opens, short=short)
         except Exception:
             self._failed = True
             raise
@@ -75,9 +75,9 @@ class ReadBlock:
 class LimitedReadBlock(ReadBlock):
     """A read block on connections that end a statement which takes too long."""
 
-    async def _run_work(self, work: Callable[[Connection], T], first: Sequence[str], *, opens: bool) -> T:
+    async def _run_work(self, work: Work[T], first: Sequence[str], *, opens: bool, short: bool | None) -> T:
         try:
-            return await super()._run_work(work, first, opens=opens)
+            return await super()._run_work(work, first, opens=opens, short=short)
         except StorageUnavailable as error:
             if not is_interrupted(error):
                 raise
@@ -92,9 +92,9 @@ class SingleReadBlock(ReadBlock):
 
     _has_run = False
 
-    async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
-        """Run one `SingleRead`. Raises NotASingleRead for other work, or a second call."""
-        if self._has_run or not issubclass(type(work), SingleRead):
+    async def run(self, work: Work[T], *, of: Tables = None, short: bool | None = None, single: Single = None) -> T:
+        """Run one `single` read. Raises NotASingleRead for other work, or a second call."""
+        if self._has_run or single != "read":
             raise NotASingleRead
         self._has_run = True
-        return await self._run_work(work, (), opens=True)
+        return await self._run_work(work, (), opens=True, short=short)

@@ -5,40 +5,50 @@ that the others still run.
 """
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, Row, bindparam, delete, func, select, text, update
+from sqlalchemy import Row, bindparam, delete, func, select, text, update
 
 from circadia.errors import Conflict, InvalidRequest
-from circadia.ids import AgentId, RoutineId
+from circadia.ids import AgentId
 from circadia.records.schedule import Routine, RoutineSpec
 from circadia.stores.locks import agent_key
-from circadia.stores.sql.link import Runner
-from circadia.stores.sql.next_wakes import save_next_wake
+from circadia.stores.sql.agents import save_next_wake
+from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import routines
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
 _logger = logging.getLogger(__name__)
 
-_STATE: Final = ("next_at", "deferred_from", "last_at", "skips", "missed")
-_ADD = Statement(Upsert(routines), [column.name for column in routines.c])
+_STATE: Final = ("spec", "enabled", "next_at", "deferred_from", "last_at", "skips", "missed")
+_CONVERSIONS: Final[Mapping[str, Callable[[Routine], object]]] = {
+    "spec": lambda routine: routine.spec.model_dump(mode="json"),
+    "enabled": lambda routine: routine.spec.enabled,
+}
+_read_routine = build_reader(Routine, spec=RoutineSpec.model_validate)
+_FIELDS: Final = tuple(column.name for column in routines.c)
+_write_routine = build_writer(_FIELDS, **_CONVERSIONS)
+_write_state = build_writer((*_STATE, "id"), **_CONVERSIONS)
+_ADD = Statement(Upsert(routines), _FIELDS)
 _SAVE = Statement(
     update(routines)
     .where(routines.c.id == bindparam("key_id"), routines.c.next_at.is_not_distinct_from(bindparam("origin_next")))
-    .values({name: bindparam(f"new_{name}") for name in ("spec", "enabled", *_STATE)})
+    .values({name: bindparam(f"new_{name}") for name in _STATE}),
+    [*(f"new_{name}" for name in _STATE), "key_id", "origin_next"],
 )
 _ROWS = select(routines).where(routines.c.agent_id == bindparam("agent_id")).order_by(routines.c.name)
-_OF_AGENT = Statement(_ROWS)
-_ONE = Statement(_ROWS.where(routines.c.name == bindparam("name")))
-_REMOVE = Statement(
+_SELECT_OF_AGENT = Statement(_ROWS)
+_SELECT = Statement(_ROWS.where(routines.c.name == bindparam("name")))
+_DELETE = Statement(
     delete(routines).where(routines.c.agent_id == bindparam("agent_id"), routines.c.name == bindparam("name"))
 )
-_DUE = Statement(
+_SELECT_DUE = Statement(
     select(routines)
     # The form of the partial index: SQLite does not see that `enabled = 1` is the same.
     .where(text("routines.enabled"), routines.c.next_at <= bindparam("now"))
@@ -46,48 +56,40 @@ _DUE = Statement(
     .limit(bindparam("most"))
 )
 
-_DUE_AFTER = Statement(select(routines).where(text("routines.enabled"), routines.c.next_at > bindparam("instant")))
-_NEXT = Statement(
+_SELECT_DUE_AFTER = Statement(
+    select(routines).where(text("routines.enabled"), routines.c.next_at > bindparam("instant"))
+)
+_SELECT_NEXT_DUE = Statement(
     select(func.min(routines.c.next_at)).where(text("routines.enabled"), routines.c.next_at > bindparam("now"))
 )
 
 
-class SqlRoutines:
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-        self._run = runner.run
-        self._hold = runner.hold
+class Routines(Noun):
+    """Routines of agents; an unreadable row counts as missing and is logged."""
 
     async def add(self, routine: Routine) -> None:
+        """Store a new routine. Raises Conflict if the agent has one of its name."""
         await self._hold(agent_key(routine.agent_id))
-        values = {
-            "id": routine.id, "agent_id": routine.agent_id, "name": routine.name, "created_at": routine.created_at,
-            **_build_row(routine),
-        }  # fmt: skip
-
-        def work(connection: Connection) -> bool:
-            return _ADD.execute(connection, values) == 1
-
-        if not await self._run(work):
+        if not await self._write(_ADD, _write_routine(routine)):
             raise Conflict(f"the agent has a routine {routine.name!r} already")
         await save_next_wake(self._runner, routine.agent_id)
 
     async def save(self, routine: Routine, *, origin: Routine) -> bool:
+        """Write the routine if its next_at still matches `origin`; return whether it did."""
         await self._hold(agent_key(routine.agent_id))
-        values: dict[str, Any] = {f"new_{name}": value for name, value in _build_row(routine).items()}
-        values |= {"key_id": routine.id, "origin_next": origin.next_at}
-        saved = await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
+        saved = await self._write(_SAVE, (*_write_state(routine), origin.next_at)) == 1
         await save_next_wake(self._runner, routine.agent_id)
         return saved
 
     async def remove(self, agent_id: AgentId, name: str) -> bool:
+        """Delete a routine; return whether it existed."""
         await self._hold(agent_key(agent_id))
-        values = {"agent_id": agent_id, "name": name}
-        removed = await self._run(lambda connection: _REMOVE.execute(connection, values) == 1)
+        removed = await self._execute(_DELETE, {"agent_id": agent_id, "name": name}) == 1
         await save_next_wake(self._runner, agent_id)
         return removed
 
     async def remove_others(self, agent_id: AgentId, names: Collection[str]) -> None:
+        """Delete the agent's routines except these names, unreadable ones too."""
         await self._hold(agent_key(agent_id))
         others = delete(routines).where(routines.c.agent_id == agent_id, routines.c.name.not_in(names))
         await self._run(lambda connection: connection.execute(others))
@@ -95,44 +97,37 @@ class SqlRoutines:
 
     async def get(self, agent_id: AgentId, name: str) -> Routine | None:
         await self._hold(agent_key(agent_id))
-        values = {"agent_id": agent_id, "name": name}
-        row = await self._run(lambda connection: _ONE.first(connection, values))
+        row = await self._first(_SELECT, {"agent_id": agent_id, "name": name})
         return None if row is None else next(iter(_load_readable([row])), None)
 
     async def find_by_agent(self, agent_id: AgentId) -> Sequence[Routine]:
+        """Return the agent's routines by name."""
         await self._hold(agent_key(agent_id))
-        return _load_readable(await self._run(lambda connection: _OF_AGENT.all(connection, {"agent_id": agent_id})))
+        return _load_readable(await self._all(_SELECT_OF_AGENT, {"agent_id": agent_id}))
 
     async def find_due(self, now: datetime, *, limit: int) -> Sequence[Routine]:
+        """Return enabled routines whose next_at has come, longest overdue first."""
         unread = 0
         while True:
-            values = {"now": now, "most": limit + unread}
-            rows = await self._run(lambda connection, values=values: _DUE.all(connection, values))
+            rows = await self._all(_SELECT_DUE, {"now": now, "most": limit + unread})
             readable = _load_readable(rows)
             if len(readable) >= limit or len(rows) < limit + unread:
                 return readable
             unread = len(rows) - len(readable)
 
     async def find_due_after(self, instant: datetime) -> Sequence[Routine]:
-        return _load_readable(await self._run(lambda connection: _DUE_AFTER.all(connection, {"instant": instant})))
+        """Return enabled routines whose next_at is later."""
+        return _load_readable(await self._all(_SELECT_DUE_AFTER, {"instant": instant}))
 
     async def next_due_time(self, now: datetime) -> datetime | None:
-        return await self._run(lambda connection: _NEXT.scalar(connection, {"now": now}))
-
-
-def _build_row(routine: Routine) -> dict[str, Any]:
-    return {
-        "spec": routine.spec.model_dump(mode="json"),
-        "enabled": routine.spec.enabled,
-        **{name: getattr(routine, name) for name in _STATE},
-    }
+        return await self._scalar(_SELECT_NEXT_DUE, {"now": now})
 
 
 def _load_readable(rows: Sequence[Row[Any]]) -> list[Routine]:
     routines: list[Routine] = []
     for row in rows:
         try:
-            routines.append(_routine(row))
+            routines.append(_read_routine(row))
         except (InvalidRequest, ValidationError) as error:
             why = (
                 error.message
@@ -150,13 +145,3 @@ def log_unreadable_once(agent_id: str, name: str, why: str) -> None:
         "routine %r of agent %s cannot be read and does not run: %s; write its schedule again, or start the release "
         "that wrote it", name, agent_id, why,
     )  # fmt: skip
-
-
-def _routine(row: Row[Any]) -> Routine:
-    return Routine(
-        spec=RoutineSpec.model_validate(row.spec),
-        id=RoutineId(row.id),
-        agent_id=AgentId(row.agent_id),
-        created_at=row.created_at,
-        **{name: getattr(row, name) for name in _STATE},
-    )

@@ -4,7 +4,7 @@ Times are microseconds since 1970 in UTC, so that SQL can compare and add them. 
 (calls, events, provider ids, conversations) name their agent without a foreign key, since they outlive it.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import (
@@ -18,6 +18,7 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -46,6 +47,16 @@ class Instant(TypeDecorator[datetime]):
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
         return None if value is None else _EPOCH + timedelta(microseconds=value)
+
+
+def day_of(number: int) -> date:
+    """Return the date of a number of days since 1970, as stored."""
+    return _EPOCH.date() + timedelta(days=number)
+
+
+def number_of(day: date) -> int:
+    """Return the number of days since 1970, as stored."""
+    return (day - _EPOCH.date()).days
 
 
 NUMBER = BigInteger().with_variant(Integer(), "sqlite")
@@ -393,3 +404,7 @@ routines = Table(
 )
 Index("routines_name", routines.c.agent_id, routines.c.name, unique=True)
 Index("routines_due", routines.c.next_at, **only("enabled"))
+
+write_probe = Table(
+    "write_probe", metadata, Column("id", Integer, primary_key=True), Column("filling", LargeBinary, nullable=False)
+)

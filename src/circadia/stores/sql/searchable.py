@@ -7,12 +7,15 @@ from math import prod
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from sqlalchemy import (
+    Column,
     ColumnElement,
     Connection,
     Integer,
     ScalarSelect,
+    Select,
     Table,
     bindparam,
+    delete,
     func,
     literal_column,
     or_,
@@ -22,14 +25,14 @@ from sqlalchemy import (
 
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.episode import Episode
-from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import TEXT, IndexEntry, Layer
+from circadia.records.index_entry import TEXT, Excerpt, IndexEntry, Layer
 from circadia.records.note import Note
-from circadia.stores.sql.link import Runner
+from circadia.stores.sql.due_checks import queue_check
 from circadia.stores.sql.memory_tables import banks
-from circadia.stores.sql.short_reads import LongWork, ShortRead
+from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.statement import Statement
 
+R = TypeVar("R")
 Key = TypeVar("Key", EpisodeId, NoteId)
 Row = TypeVar("Row", Episode, Note)
 
@@ -71,49 +74,23 @@ def select_greatest_number(table: Table, bank: ColumnElement[str]) -> ScalarSele
     return numbers.order_by(table.c.bank_id.desc(), table.c.number.desc()).limit(literal_column("1")).scalar_subquery()
 
 
-def _select_lacking_vector_of(table: Table) -> Statement:
-    """Select rows `after` a number without a vector by the `present` embedder, in order, up to `most`.
+def build_demotion(table: Table, **values: ColumnElement[Any]) -> tuple[Statement[Any], Statement[Any]]:
+    """Build a statement that counts a demotion in the bank of the row `key_id`, and one that changes the row.
 
-    It scans the table, for the rare case that another embedder's vectors may exist.
+    The first returns the bank.
     """
-    embedder = table.c.embedder
-    return _select_in_order(table, or_(embedder.is_(None), embedder != bindparam("present")))
-
-
-def _select_without_vector(table: Table) -> Statement:
-    """Select rows `after` a number without any vector, in order, up to `most`; an index serves it."""
-    return _select_in_order(table, table.c.embedder.is_(None))
-
-
-def _select_outdated_vector(table: Table) -> Statement:
-    """Select a row of a `bank` `after` a number whose vector is not by the `present` embedder."""
-    rows = select(table.c.number).where(table.c.bank_id == bindparam("bank"), table.c.number > bindparam("after"))
-    return Statement(rows.where(table.c.embedder != bindparam("present")).limit(1))
-
-
-def _select_in_order(table: Table, which: ColumnElement[bool]) -> Statement:
-    rows = select(table).where(which, table.c.number > bindparam("after"))
-    return Statement(rows.order_by(table.c.number).limit(bindparam("most")))
-
-
-def _update_vector(table: Table) -> Statement:
-    """Write vectors: rows of number, vector, embedder."""
-    return Statement(
-        update(table)
-        .where(table.c.number == bindparam("at_number"))
-        .values(vector=bindparam("new_vector"), embedder=bindparam("new_embedder")),
-        ("at_number", "new_vector", "new_embedder"),
+    row = table.c.id == bindparam("key_id")
+    count = (
+        update(banks)
+        .where(banks.c.id == select(table.c.bank_id).where(row).scalar_subquery())
+        .values(demotions=banks.c.demotions + 1)
+        .returning(banks.c.id)
     )
+    demotion = select(banks.c.demotions).where(banks.c.id == table.c.bank_id).scalar_subquery()
+    return Statement(count), Statement(update(table).where(row).values(**values, demotion=demotion))
 
 
-def _count_vector(table: Table) -> Statement:
-    """Count written vectors in their banks: rows of number."""
-    bank = select(table.c.bank_id).where(table.c.number == bindparam("at_number")).scalar_subquery()
-    counted = update(banks).where(banks.c.id == bank).values(vectors=banks.c.vectors + literal_column("1"))
-    return Statement(counted, ("at_number",))
-
-
-def select_index_rows(table: Table) -> Statement:
+def select_index_rows(table: Table) -> Statement[Any]:
     """Select index rows of a `bank` `after` a number, in order, up to `most`, without retired ones."""
     beginning = func.substr(table.c.text, literal_column("1"), literal_column(str(TEXT))).label("text")
     rows = select(*(table.c[name] for name in _INDEX_COLUMNS if name in table.c), beginning)
@@ -121,12 +98,6 @@ def select_index_rows(table: Table) -> Statement:
     if "retired_at" in table.c:
         rows = rows.where(table.c.retired_at.is_(None))
     return Statement(rows.order_by(table.c.number).limit(bindparam("most")))
-
-
-def _select_count(table: Table) -> Statement:
-    """Count the rows of a `bank` that are not retired."""
-    counted = select(func.count()).where(table.c.bank_id == bindparam("bank"))
-    return Statement(counted.where(table.c.retired_at.is_(None)) if "retired_at" in table.c else counted)
 
 
 def build_index_entry(row: Any) -> IndexEntry:
@@ -153,28 +124,16 @@ def weight(stale: Iterable[Mapping[str, Any]]) -> float:
     return prod(demotion["weight"] for demotion in stale)
 
 
-def _select_excerpts(table: Table) -> Statement:
-    """Select excerpts of a `bank` by number, for `fetch_by_numbers`."""
-    beginning = func.substr(table.c.text, literal_column("1"), bindparam("characters", type_=Integer)).label("text")
-    rows = select(*(table.c[name] for name in _EXCERPT_COLUMNS if name in table.c), beginning)
-    return Statement(rows.where(is_of_bank(table), is_one_of(table.c.number)))
-
-
-def _select_by_numbers(table: Table) -> Statement:
-    """Select rows of a `bank` by number, for `fetch_by_numbers`."""
-    return Statement(select(table).where(is_of_bank(table), is_one_of(table.c.number)))
-
-
-def select_by_ids(table: Table, columns: Sequence[str] = ()) -> Statement:
-    """Select rows, or some of their columns, by id in all banks, for `fetch_by_ids`.
+def select_by_ids(table: Table, columns: Sequence[str] = ()) -> Select[Any]:
+    """Return the query of rows, or some of their columns, by id in all banks, for `fetch_by_ids`.
 
     With a bank in the condition, SQLite would scan all rows of the bank.
     """
     rows = select(*(table.c[name] for name in columns)) if columns else select(table)
-    return Statement(rows.where(is_one_of(table.c.id)))
+    return rows.where(is_one_of(table.c.id))
 
 
-def select_vectors(table: Table) -> Statement:
+def select_vectors(table: Table) -> Statement[Any]:
     """Select number, vector and embedder by number, of rows that have a vector, for `fetch_by_numbers`."""
     rows = select(table.c.number, table.c.vector, table.c.embedder)
     return Statement(rows.where(is_one_of(table.c.number), table.c.vector.is_not(None)))
@@ -192,18 +151,20 @@ def is_one_of(column: ColumnElement[Any]) -> ColumnElement[bool]:
 
 
 def fetch_by_numbers(
-    connection: Connection, statement: Statement, numbers: Collection[int], **values: object
+    connection: Connection, statement: Statement[Any], numbers: Collection[int], **values: object
 ) -> list[Any]:
     places = _bind_lists(list(numbers), _NO_NUMBER, values)
     return [row for some in places for row in statement.all(connection, some)]
 
 
-def fetch_by_ids(connection: Connection, statement: Statement, ids: Collection[str], **values: object) -> list[Any]:
+def fetch_by_ids(connection: Connection, statement: Statement[R], ids: Collection[str], **values: object) -> list[R]:
     places = _bind_lists(list(ids), _NO_ID, values)
     return [row for some in places for row in statement.all(connection, some)]
 
 
-def run_by_numbers(connection: Connection, statement: Statement, numbers: Collection[int], **values: object) -> None:
+def run_by_numbers(
+    connection: Connection, statement: Statement[Any], numbers: Collection[int], **values: object
+) -> None:
     for some in _bind_lists(sorted(numbers), _NO_NUMBER, values):
         statement.execute(connection, some)
 
@@ -219,7 +180,7 @@ def _bind_lists(
 
 
 def fetch_vectors(
-    connection: Connection, statement: Statement, numbers: Collection[int]
+    connection: Connection, statement: Statement[Any], numbers: Collection[int]
 ) -> Mapping[int, tuple[bytes, str]]:
     """Return vector and embedder by number; the statement is that of `select_vectors`."""
     return {row.number: (row.vector, row.embedder) for row in fetch_by_numbers(connection, statement, numbers)}
@@ -228,30 +189,45 @@ def fetch_vectors(
 class SearchableStatements:
     """Statements for episodes or notes."""
 
-    def __init__(self, table: Table, layer: Layer) -> None:
+    def __init__(self, table: Table, layer: Layer, evidence_id: Column[Any]) -> None:
+        """`evidence_id` is the column by which notes and their sources are linked."""
+        rows, number, embedder = select(table), table.c.number, table.c.embedder
+        is_of_bank_only, is_after = table.c.bank_id == bindparam("bank"), number > bindparam("after")
+        has_other_vector, at_number = embedder != bindparam("present"), number == bindparam("at_number")
+        is_live = [table.c.retired_at.is_(None)] if "retired_at" in table.c else []
+        beginning = func.substr(table.c.text, literal_column("1"), bindparam("characters", type_=Integer)).label("text")
+        excerpt = select(*(table.c[name] for name in _EXCERPT_COLUMNS if name in table.c), beginning)
+        bank_of_number = select(table.c.bank_id).where(at_number).scalar_subquery()
+
+        def select_in_order(which: ColumnElement[bool]) -> Statement[Any]:
+            return Statement(rows.where(which, is_after).order_by(number).limit(bindparam("most")))
+
         self.table = table
         self.layer = layer
-        self.strangers = _select_lacking_vector_of(table)
-        self.unembedded = _select_without_vector(table)
-        self.outdated = _select_outdated_vector(table)
-        self.embed = _update_vector(table)
-        self.embedding = _count_vector(table)
-        self.kept = select_index_rows(table)
-        self.count = _select_count(table)
-        self.shown = _select_excerpts(table)
-        self.numbered = _select_by_numbers(table)
-        self.embedded = select_vectors(table)
+        self.evidence_id = evidence_id
+        # It scans the table, for the rare case that another embedder's vectors may exist.
+        self.lacking_vector = select_in_order(or_(embedder.is_(None), has_other_vector))
+        self.without_vector = select_in_order(embedder.is_(None))  # by an index
+        self.outdated_vector = Statement(select(number).where(is_of_bank_only, is_after, has_other_vector).limit(1))
+        self.save_vector = Statement(
+            update(table).where(at_number).values(vector=bindparam("new_vector"), embedder=bindparam("new_embedder")),
+            ("at_number", "new_vector", "new_embedder"),
+        )
+        self.count_vector = Statement(
+            update(banks).where(banks.c.id == bank_of_number).values(vectors=banks.c.vectors + literal_column("1")),
+            ("at_number",),
+        )
+        self.index_rows = select_index_rows(table)
+        self.count = Statement(select(func.count()).where(is_of_bank_only, *is_live))
+        self.excerpts = Statement(excerpt.where(is_of_bank(table), is_one_of(number)))
+        self.by_number = Statement(rows.where(is_of_bank(table), is_one_of(number)))
+        self.vectors = select_vectors(table)
 
 
-class SqlSearchableRows(ABC, Generic[Key, Row]):
-    """Episodes or notes in one transaction; see `SearchableRows`."""
+class SearchableRows(Noun, ABC, Generic[Key, Row]):
+    """Common access to episodes and notes: both are searched and given to agents."""
 
     _statements: ClassVar[SearchableStatements]
-
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-        self._run = runner.run
-        self._hold = runner.hold
 
     @abstractmethod
     def _build_records(self, connection: Connection, rows: Sequence[Any]) -> list[Row]:
@@ -271,9 +247,10 @@ class SqlSearchableRows(ABC, Generic[Key, Row]):
         return await self._run(work)
 
     async def get_by_numbers(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Row]:
+        """Return these rows by number."""
         if not numbers:
             return {}
-        statement = self._statements.numbered
+        statement = self._statements.by_number
         records = await self._run(
             lambda connection: self._build_records(
                 connection, fetch_by_numbers(connection, statement, numbers, bank=bank_id)
@@ -284,9 +261,10 @@ class SqlSearchableRows(ABC, Generic[Key, Row]):
     async def excerpts(
         self, bank_id: BankId, numbers: Collection[int], *, characters: int | None = None
     ) -> Mapping[int, Excerpt]:
+        """Return excerpts by number, with up to `characters` of each text, or all of it."""
         if not numbers:
             return {}
-        statement, layer = self._statements.shown, self._statements.layer
+        statement, layer = self._statements.excerpts, self._statements.layer
         values = {"bank": bank_id, "characters": _WHOLE if characters is None else characters}
 
         def work(connection: Connection) -> Mapping[int, Excerpt]:
@@ -298,34 +276,66 @@ class SqlSearchableRows(ABC, Generic[Key, Row]):
             }
 
         # Whole texts are not read in the event loop: each may have a hundred thousand characters.
-        return await self._run(work if characters is None or len(numbers) > len(_PLACES) else ShortRead(work))
+        is_short = characters is not None and len(numbers) <= len(_PLACES)
+        return await self._run(work, short=is_short or None)
 
     async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
-        statement, values = self._statements.kept, {"bank": bank_id, "after": after, "most": limit}
+        """Return index entries with a number greater than `after`, in order."""
+        statement, values = self._statements.index_rows, {"bank": bank_id, "after": after, "most": limit}
         return await self._run(lambda connection: [build_index_entry(row) for row in statement.all(connection, values)])
 
     async def vectors(self, numbers: Collection[int]) -> Mapping[int, tuple[bytes, str]]:
-        return await self._run(lambda connection: fetch_vectors(connection, self._statements.embedded, numbers))
+        """Return vector and embedder by number, for rows that have one."""
+        return await self._run(lambda connection: fetch_vectors(connection, self._statements.vectors, numbers))
 
     async def count(self, bank_id: BankId) -> int:
+        """Return the number of rows that are not retired."""
         return await self._run(
-            LongWork(lambda connection: self._statements.count.scalar(connection, {"bank": bank_id}))
+            lambda connection: self._statements.count.scalar(connection, {"bank": bank_id}), short=False
         )
 
     async def find_lacking_vector(self, embedder: str | None, *, after: int = 0, limit: int) -> Sequence[Row]:
+        """Return rows of all banks after a number without a vector by this embedder, or without any, in order."""
         values = {"present": embedder, "after": after, "most": limit}
-        statement = self._statements.unembedded if embedder is None else self._statements.strangers
+        statement = self._statements.without_vector if embedder is None else self._statements.lacking_vector
         return await self._run(lambda connection: self._build_records(connection, statement.all(connection, values)))
 
     async def has_outdated_vector(self, bank_id: BankId, embedder: str, *, after: int) -> bool:
-        statement, values = self._statements.outdated, {"bank": bank_id, "present": embedder, "after": after}
-        return await self._run(lambda connection: statement.first(connection, values)) is not None
+        """Return whether a row of the bank after a number has a vector by another embedder."""
+        statement, values = self._statements.outdated_vector, {"bank": bank_id, "present": embedder, "after": after}
+        return await self._first(statement, values) is not None
 
     async def save_vectors(self, vectors: Mapping[int, bytes], embedder: str) -> None:
+        """Write vectors by number and count them in their banks."""
         rows = [(number, vector, embedder) for number, vector in vectors.items()]
 
         def work(connection: Connection) -> None:
-            self._statements.embed.run_many(connection, rows)
-            self._statements.embedding.run_many(connection, [(number,) for number in vectors])
+            self._statements.save_vector.run_many(connection, rows)
+            self._statements.count_vector.run_many(connection, [(number,) for number in vectors])
 
         await self._run(work)
+
+    async def remove(self, ids: Collection[Key]) -> Sequence[int]:
+        """Delete rows, and the links between notes and episodes that they have; return their numbers."""
+        table, evidence_id = self._statements.table, self._statements.evidence_id
+        links = delete(evidence_id.table).where(evidence_id.in_(ids))
+        rows = delete(table).where(table.c.id.in_(ids)).returning(table.c.number)
+
+        def work(connection: Connection) -> Sequence[int]:
+            connection.execute(links)
+            return connection.execute(rows).scalars().all()
+
+        return await self._run(work) if ids else ()
+
+    async def _demote(self, statements: tuple[Statement[Any], Statement[Any]], values: Mapping[str, object]) -> None:
+        """Run the statements of `build_demotion`, and ask for a check of the bank."""
+        count, change = statements
+
+        def work(connection: Connection) -> BankId | None:
+            bank_id = count.scalar(connection, values)
+            change.execute(connection, values)
+            return bank_id
+
+        bank_id = await self._run(work)
+        if bank_id is not None:
+            queue_check(self._runner, bank_id)

@@ -1,29 +1,33 @@
-"""Model calls of the sleep tier; their cost is in the usage ledger."""
+"""Model calls of the sleep tier, whose cost is in the usage ledger, and their effect on hot calls."""
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
-from typing import Any
+from datetime import date, datetime
+from typing import Final
 
-from sqlalchemy import Row, bindparam, func, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from circadia.ids import BankId, CallId, PassId
 from circadia.records.call import CallStatus
-from circadia.records.sleep_call import FORGOTTEN, OperationModelCost, SleepCall, SleepCost
+from circadia.records.sleep_call import FORGOTTEN, Benefit, OperationModelCost, SleepCall, SleepCost
 from circadia.stores.locks import FLEET_KEY, LockKey, bank_key
-from circadia.stores.sql.link import Runner
-from circadia.stores.sql.schema import calls
-from circadia.stores.sql.short_reads import LongWork, ShortRead
-from circadia.stores.sql.sleep_tables import sleep_calls
+from circadia.stores.sql.noun import Noun, where_given
+from circadia.stores.sql.row_mapping import build_reader, build_writer
+from circadia.stores.sql.schema import calls, day_of, number_of
+from circadia.stores.sql.sleep_tables import benefits, sleep_calls
 from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.upsert import Upsert
 
 _COLUMNS = [column.name for column in sleep_calls.c]
+_read_call = build_reader(SleepCall)
+_write_call = build_writer(_COLUMNS)
+_read_cost = build_reader(SleepCost, calls=int, tokens=int, nanousd=int, seconds=float)
 _ADD = Statement(insert(sleep_calls).inline(), _COLUMNS)
-_SETTLE = Statement(
+_SAVE_OUTCOME = Statement(
     update(sleep_calls)
     .where(sleep_calls.c.id == bindparam("of"), sleep_calls.c.error != FORGOTTEN)
     .values(answer=bindparam("answered"), error=bindparam("failed"))
 )
-_ANSWERED = Statement(
+_SELECT_ANSWERED = Statement(
     select(sleep_calls)
     .where(
         sleep_calls.c.bank_id == bindparam("bank"),
@@ -31,71 +35,74 @@ _ANSWERED = Statement(
         sleep_calls.c.answer.is_not(None),
     )
     .order_by(sleep_calls.c.id.desc())
-    .limit(1)
+    .limit(1),
+    read=_read_call,
 )
-_UNANSWERED = Statement(
+_SELECT_UNANSWERED = Statement(
     select(sleep_calls).where(
         sleep_calls.c.bank_id == bindparam("bank"),
         sleep_calls.c.key == bindparam("asked"),
         sleep_calls.c.answer.is_(None),
         sleep_calls.c.error == "",
-    )
+    ),
+    read=_read_call,
 )
-_BEAT = Statement(update(sleep_calls).where(sleep_calls.c.id == bindparam("of")).values(lease_until=bindparam("until")))
-_OF_PASS = Statement(select(sleep_calls).where(sleep_calls.c.pass_id == bindparam("of")).order_by(sleep_calls.c.id))
-_KNOWN = func.coalesce(calls.c.input_tokens, calls.c.output_tokens).is_not(None)
+_RENEW_LEASE = Statement(
+    update(sleep_calls).where(sleep_calls.c.id == bindparam("of")).values(lease_until=bindparam("until"))
+)
+_SELECT_OF_PASS = Statement(
+    select(sleep_calls).where(sleep_calls.c.pass_id == bindparam("of")).order_by(sleep_calls.c.id), read=_read_call
+)
+_IS_KNOWN = func.coalesce(calls.c.input_tokens, calls.c.output_tokens).is_not(None)
 _TOKENS = func.coalesce(calls.c.input_tokens, 0) + func.coalesce(calls.c.output_tokens, 0)
-_SPENT = select(
+_COST = select(
     func.count().label("calls"),
     (
-        func.coalesce(func.sum(_TOKENS).filter(_KNOWN), 0)
-        + func.coalesce(func.sum(calls.c.reserved_tokens).filter(~_KNOWN), 0)
+        func.coalesce(func.sum(_TOKENS).filter(_IS_KNOWN), 0)
+        + func.coalesce(func.sum(calls.c.reserved_tokens).filter(~_IS_KNOWN), 0)
     ).label("tokens"),
     func.coalesce(func.sum(func.coalesce(calls.c.cost_nanousd, calls.c.reserved_nanousd)), 0).label("nanousd"),
     func.coalesce(func.sum(calls.c.total_seconds), 0.0).label("seconds"),
 ).select_from(sleep_calls.join(calls, calls.c.id == sleep_calls.c.id))
 _BY = (sleep_calls.c.operation, calls.c.model)
-_LEDGER = (
-    _SPENT.add_columns(*_BY, func.count().filter(calls.c.status == CallStatus.FAILED.value).label("failed"))
+_COST_BY_MODEL = (
+    _COST.add_columns(*_BY, func.count().filter(calls.c.status == CallStatus.FAILED.value).label("failed"))
     .group_by(*_BY)
     .order_by(*_BY)
 )
-_OF_OPERATIONS = (
-    _SPENT.add_columns(sleep_calls.c.operation)
+_COST_BY_OPERATION = (
+    _COST.add_columns(sleep_calls.c.operation)
     .where(sleep_calls.c.bank_id == bindparam("bank"), sleep_calls.c.at >= bindparam("since"))
     .group_by(sleep_calls.c.operation)
 )
 
 
-class SqlSleepCalls:
-    def __init__(self, runner: Runner) -> None:
-        self._run = runner.run
-        self._hold = runner.hold
+class SleepCalls(Noun):
+    """Model calls of the sleep tier. Their cost is in the usage ledger under the same ids."""
 
     async def add(self, call: SleepCall) -> None:
         await self._hold(bank_key(call.bank_id))
-        values = {name: getattr(call, name) for name in _COLUMNS}
-        await self._run(lambda connection: _ADD.execute(connection, values))
+        await self._write(_ADD, _write_call(call))
 
     async def save_outcome(self, call: SleepCall) -> None:
+        """Write the answer or error, unless the bank was deleted or its calls forgotten since the call started."""
         await self._hold(bank_key(call.bank_id))
-        values = {"of": call.id, "answered": call.answer, "failed": call.error}
-        await self._run(lambda connection: _SETTLE.execute(connection, values))
+        await self._execute(_SAVE_OUTCOME, {"of": call.id, "answered": call.answer, "failed": call.error})
 
     async def get_answered(self, bank_id: BankId, key: str) -> SleepCall | None:
-        values = {"bank": bank_id, "asked": key}
-        row = await self._run(ShortRead(lambda connection: _ANSWERED.first(connection, values)))
-        return None if row is None else _call(row)
+        """Return the bank's answered call of this key."""
+        return await self._first(_SELECT_ANSWERED, {"bank": bank_id, "asked": key}, short=True)
 
     async def find_unanswered(self, bank_id: BankId, key: str) -> Sequence[SleepCall]:
-        values = {"bank": bank_id, "asked": key}
-        return list(map(_call, await self._run(ShortRead(lambda connection: _UNANSWERED.all(connection, values)))))
+        """Return the bank's calls of this key without answer or error."""
+        return await self._all(_SELECT_UNANSWERED, {"bank": bank_id, "asked": key}, short=True)
 
     async def renew_lease(self, call_id: CallId, until: datetime) -> None:
-        await self._run(lambda connection: _BEAT.execute(connection, {"of": call_id, "until": until}))
+        await self._execute(_RENEW_LEASE, {"of": call_id, "until": until})
 
     async def find_by_pass(self, pass_id: PassId) -> Sequence[SleepCall]:
-        return [_call(row) for row in await self._run(lambda connection: _OF_PASS.all(connection, {"of": pass_id}))]
+        """Return a pass's calls in order."""
+        return await self._all(_SELECT_OF_PASS, {"of": pass_id})
 
     async def sum_cost(
         self,
@@ -105,39 +112,43 @@ class SqlSleepCalls:
         pass_id: PassId | None = None,
         operation: str | None = None,
     ) -> SleepCost:
+        """Return the cost of calls that match all given conditions, reservations included."""
         await self._hold(*_build_cost_keys(bank_id, pass_id))
-        statement = _SPENT
-        if since is not None:
-            statement = statement.where(sleep_calls.c.at >= since)
-        if bank_id is not None:
-            statement = statement.where(sleep_calls.c.bank_id == bank_id)
-        if pass_id is not None:
-            statement = statement.where(sleep_calls.c.pass_id == pass_id)
-        if operation is not None:
-            statement = statement.where(sleep_calls.c.operation == operation)
-        return _build_cost(await self._run(LongWork(lambda connection: connection.execute(statement).one())))
+        statement = where_given(
+            _COST,
+            (sleep_calls.c.bank_id, bank_id),
+            (sleep_calls.c.pass_id, pass_id),
+            (sleep_calls.c.operation, operation),
+            time=sleep_calls.c.at,
+            since=since,
+        )
+        return _read_cost(await self._run(lambda connection: connection.execute(statement).one(), short=False))
 
     async def sum_cost_by_pass(self, pass_ids: Collection[PassId]) -> Mapping[PassId, SleepCost]:
-        statement = _SPENT.add_columns(sleep_calls.c.pass_id).where(sleep_calls.c.pass_id.in_(pass_ids))
+        """Return the cost of each of these passes that has calls, reservations included."""
+        statement = _COST.add_columns(sleep_calls.c.pass_id).where(sleep_calls.c.pass_id.in_(pass_ids))
         rows = await self._run(lambda connection: connection.execute(statement.group_by(sleep_calls.c.pass_id)).all())
-        return {PassId(row.pass_id): _build_cost(row) for row in rows}
+        return {PassId(row.pass_id): _read_cost(row) for row in rows}
 
     async def sum_cost_by_model(self, pass_id: PassId) -> Sequence[OperationModelCost]:
-        statement = _LEDGER.where(sleep_calls.c.pass_id == pass_id)
+        """Return the cost of a pass's calls, ordered by operation and model."""
+        statement = _COST_BY_MODEL.where(sleep_calls.c.pass_id == pass_id)
         return [
-            OperationModelCost(operation=row.operation, model=row.model, failed=int(row.failed), spent=_build_cost(row))
+            OperationModelCost(operation=row.operation, model=row.model, failed=int(row.failed), spent=_read_cost(row))
             for row in await self._run(lambda connection: connection.execute(statement).all())
         ]
 
     async def sum_cost_by_operation(self, bank_id: BankId, *, since: datetime) -> Mapping[str, SleepCost]:
+        """Return the cost of a bank's calls since then by operation, reservations included."""
         values = {"bank": bank_id, "since": since}
-        rows = await self._run(lambda connection: connection.execute(_OF_OPERATIONS, values).all())
-        return {row.operation: _build_cost(row) for row in rows}
+        rows = await self._run(lambda connection: connection.execute(_COST_BY_OPERATION, values).all())
+        return {row.operation: _read_cost(row) for row in rows}
 
     async def forget_answers(self, bank_id: BankId) -> int:
+        """Remove the answers of a bank's calls, pending ones too; return their number."""
         statement = update(sleep_calls).where(sleep_calls.c.error == "", sleep_calls.c.bank_id == bank_id)
         statement = statement.values(answer=None, error=FORGOTTEN)
-        return await self._run(LongWork(lambda connection: connection.execute(statement).rowcount))
+        return await self._run(lambda connection: connection.execute(statement).rowcount, short=False)
 
 
 def _build_cost_keys(bank_id: BankId | None, pass_id: PassId | None) -> Sequence[LockKey]:
@@ -147,19 +158,41 @@ def _build_cost_keys(bank_id: BankId | None, pass_id: PassId | None) -> Sequence
     return () if pass_id is not None else (FLEET_KEY,)
 
 
-def _build_cost(row: Any) -> SleepCost:
-    return SleepCost(calls=int(row.calls), tokens=int(row.tokens), nanousd=int(row.nanousd), seconds=float(row.seconds))
+_BENEFIT_COLUMNS: Final = [column.name for column in benefits.c]
+_BENEFIT_KEYS: Final = ("bank_id", "operation", "day")
 
 
-def _call(row: Row[Any]) -> SleepCall:
-    return SleepCall(
-        id=CallId(row.id),
-        pass_id=PassId(row.pass_id),
-        bank_id=BankId(row.bank_id),
-        operation=row.operation,
-        key=row.key,
-        answer=row.answer,
-        error=row.error,
-        at=row.at,
-        lease_until=row.lease_until,
-    )
+_read_benefit = build_reader(Benefit, day=day_of)
+_write_benefit = build_writer(_BENEFIT_COLUMNS, day=lambda benefit: number_of(benefit.day))
+_ADD_BENEFITS = Statement(
+    Upsert(benefits, keys=_BENEFIT_KEYS, more=[name for name in _BENEFIT_COLUMNS if name not in _BENEFIT_KEYS]),
+    _BENEFIT_COLUMNS,
+)
+_SELECT_BENEFITS = Statement(
+    select(benefits)
+    .where(benefits.c.bank_id == bindparam("bank"), benefits.c.day >= bindparam("since"))
+    .order_by(benefits.c.operation, benefits.c.day),
+    read=_read_benefit,
+)
+_SUM_SAVED_TOKENS = Statement(
+    select(func.coalesce(func.sum(benefits.c.saved_tokens), 0)).where(benefits.c.day >= bindparam("since"))
+)
+
+
+class Benefits(Noun):
+    """Effect of sleep-tier work on hot calls, by bank, operation and day."""
+
+    async def add(self, gains: Sequence[Benefit]) -> None:
+        """Add these counts to the stored ones."""
+        await self._hold(*(bank_key(benefit.bank_id) for benefit in gains))
+        rows = [_write_benefit(benefit) for benefit in gains]
+        if rows:
+            await self._run(lambda connection: _ADD_BENEFITS.run_many(connection, rows))
+
+    async def find_all(self, bank_id: BankId, *, since: date) -> Sequence[Benefit]:
+        """Return a bank's benefits from this day on, by operation and day."""
+        return await self._all(_SELECT_BENEFITS, {"bank": bank_id, "since": number_of(since)})
+
+    async def sum_saved_tokens(self, *, since: date) -> int:
+        """Return the tokens saved in all banks from this day on."""
+        return int(await self._scalar(_SUM_SAVED_TOKENS, {"since": number_of(since)}))

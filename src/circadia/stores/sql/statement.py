@@ -8,16 +8,17 @@ Statements that are built per call, or that have lists (`IN`), go through SQLAlc
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar, overload
 
 from sqlalchemy import ColumnElement, Connection, Dialect, FromClause, Insert
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.dml import UpdateBase
 from sqlalchemy.sql.selectable import SelectBase
 
+R = TypeVar("R")
 _Convert = Callable[[Any], Any] | None
 _Any = SelectBase | UpdateBase
-_NONE: Final[Mapping[str, object]] = {}
+NO_VALUES: Final[Mapping[str, object]] = {}
 DRIVER_CONNECTION: Final = "direct"
 """Key of the `DriverConnection` in each connection's `info`."""
 BATCH_EXECUTOR: Final = "together"
@@ -85,8 +86,20 @@ class _Plan:
     """Builds a row of the driver's result; set at the first result, which shows the driver's types."""
 
 
-class Statement:
-    """One statement: values are passed by name, and rows have the columns as attributes."""
+class Statement(Generic[R]):
+    """One statement: values are passed by name, and rows have the columns as attributes, or are read as records."""
+
+    @overload
+    def __init__(
+        self: "Statement[Any]",
+        statement: _Any | Callable[[Connection], _Any],
+        columns: Sequence[str] | None = None,
+        *,
+        is_checked: bool = False,
+    ) -> None: ...
+
+    @overload
+    def __init__(self, statement: _Any | Callable[[Connection], _Any], *, read: Callable[[Any], R]) -> None: ...
 
     def __init__(
         self,
@@ -94,14 +107,16 @@ class Statement:
         columns: Sequence[str] | None = None,
         *,
         is_checked: bool = False,
+        read: Callable[[Any], R] | None = None,
     ) -> None:
         """`statement` may be a function that returns it for a connection's dialect.
 
         `columns` are the columns of an insert, or the names of the values in the rows of `run_many`. If `is_checked`,
-        a queued write of it must change a row.
+        a queued write of it must change a row. `read` makes a record of a row.
         """
         self.is_checked: Final = is_checked
         self._statement: Final = statement
+        self._read: Final = read
         self._columns: Final = None if columns is None else list(columns)
         self._plans: dict[str, _Plan] = {}
 
@@ -110,32 +125,39 @@ class Statement:
         """The table that it writes to, if all dialects share the statement."""
         return self._statement.table if isinstance(self._statement, UpdateBase) else None
 
-    def all(self, connection: Connection, values: Mapping[str, object] = _NONE) -> list[Any]:
+    def all(self, connection: Connection, values: Mapping[str, object] = NO_VALUES) -> list[R]:
         """Run the statement and return the rows."""
         row, cursor = self._query(connection, values)
         return [row(record) for record in cursor.fetchall()]
 
-    def first(self, connection: Connection, values: Mapping[str, object] = _NONE) -> Any | None:
+    def first(self, connection: Connection, values: Mapping[str, object] = NO_VALUES) -> R | None:
         """Run the statement and return the first row."""
         row, cursor = self._query(connection, values)
         record = cursor.fetchone()
         return None if record is None else row(record)
 
-    def scalar(self, connection: Connection, values: Mapping[str, object] = _NONE) -> Any:
+    def scalar(self, connection: Connection, values: Mapping[str, object] = NO_VALUES) -> Any:
         """Run the statement and return the first column of the first row."""
-        record = self.first(connection, values)
+        record: Any = self.first(connection, values)
         return None if record is None else record[0]
 
-    def execute(self, connection: Connection, values: Mapping[str, object] = _NONE) -> int:
+    def execute(self, connection: Connection, values: Mapping[str, object] = NO_VALUES) -> int:
         """Run the statement and return the number of changed rows."""
         return self._execute_plan(connection, self._plan(connection), values).rowcount
+
+    def execute_row(self, connection: Connection, row: Sequence[object]) -> int:
+        """Run the statement with values in the order of `columns`; return the number of changed rows."""
+        write = self._bind_rows(connection, (row,))
+        return _execute(connection, write.text, write.rows[0]).rowcount
 
     def run_many(self, connection: Connection, rows: Sequence[Sequence[object]]) -> None:
         """Run the statement for each row, with values in the order of `columns`."""
         _execute_bound(connection, self._bind_rows(connection, rows))
 
     @staticmethod
-    def run_batch(connection: Connection, writes: Mapping["Statement", Sequence[Sequence[object]]]) -> Sequence[int]:
+    def run_batch(
+        connection: Connection, writes: Mapping["Statement[Any]", Sequence[Sequence[object]]]
+    ) -> Sequence[int]:
         """Run each statement for its rows like `run_many`, in one trip if the driver makes network trips.
 
         Return the number of changed rows for each row of values of the checked statements.
@@ -169,7 +191,7 @@ class Statement:
         plan = self._plan(connection)
         cursor = self._execute_plan(connection, plan, values)
         if plan.row is None:
-            plan.row = _build_row_factory(self._in_dialect(connection), connection.dialect, cursor)
+            plan.row = _build_row_factory(self._in_dialect(connection), connection.dialect, cursor, self._read)
         return plan.row, cursor
 
     def _execute_plan(self, connection: Connection, plan: _Plan, values: Mapping[str, object]) -> DriverCursor:
@@ -215,8 +237,10 @@ def _execute(connection: Connection, text: str, values: Any, *, many: bool = Fal
     return direct.executemany(text, values) if many else direct.execute(text, values)
 
 
-def _build_row_factory(statement: _Any, dialect: Dialect, cursor: DriverCursor) -> Callable[[Sequence[Any]], Any]:
-    """Return a function that builds named tuples from driver rows, converting columns where needed."""
+def _build_row_factory(
+    statement: _Any, dialect: Dialect, cursor: DriverCursor, read: Callable[[Any], object] | None
+) -> Callable[[Sequence[Any]], Any]:
+    """Return a function that builds named tuples, or records of them, from driver rows, converting where needed."""
     columns: Sequence[ColumnElement[Any]] = list(statement.exported_columns)
     names = [str(column.key) for column in columns]
     row_type: Any = namedtuple("Row", names, rename=True)  # pyright: ignore[reportUntypedNamedTuple] # known here only
@@ -226,16 +250,16 @@ def _build_row_factory(statement: _Any, dialect: Dialect, cursor: DriverCursor) 
         for at, (column, code) in enumerate(zip(columns, codes, strict=True))
     ]
     converted = [(at, convert) for at, convert in processors if convert is not None]
-    if not converted:
-        return row_type._make
+    make: Callable[[Sequence[Any]], Any] = row_type._make
 
-    def row(values: Sequence[Any]) -> Any:
+    def make_converted(values: Sequence[Any]) -> Any:
         changed = list(values)
         for at, convert in converted:
             changed[at] = convert(changed[at])
-        return row_type._make(changed)
+        return make(changed)
 
-    return row
+    row = make_converted if converted else make
+    return row if read is None else lambda values: read(row(values))
 
 
 def _resolve_value(

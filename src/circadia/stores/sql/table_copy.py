@@ -32,10 +32,9 @@ from sqlalchemy import (
 
 from circadia.errors import Conflict, StorageUnavailable
 from circadia.stores.sql.access_tokens import used_links
-from circadia.stores.sql.database import write_probe
-from circadia.stores.sql.hold_places import hold_places
-from circadia.stores.sql.members import leads, members
-from circadia.stores.sql.schema import delivery_counts, events, messages, metadata
+from circadia.stores.sql.members import hold_places, leads, members
+from circadia.stores.sql.schema import delivery_counts, events, messages, write_probe
+from circadia.stores.sql.tx import ALL_TABLES
 
 _NOT_COPIED: Final = frozenset({members, leads, hold_places, used_links, write_probe, delivery_counts})
 """Rows of running processes, and counts that triggers build from the deliveries."""
@@ -53,7 +52,7 @@ class _Digest:
 
 def list_copied_tables() -> Sequence[Table]:
     """Return the tables in an order in which each comes after those that it refers to."""
-    return [each for each in metadata.sorted_tables if each not in _NOT_COPIED]
+    return [each for each in ALL_TABLES if each not in _NOT_COPIED]
 
 
 def count_rows(source: Connection) -> int:

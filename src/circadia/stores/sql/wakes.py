@@ -3,68 +3,58 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
-from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import (
-    BigInteger,
-    Row,
-    String,
-    bindparam,
-    column,
-    func,
-    insert,
-    literal_column,
-    select,
-    text,
-    tuple_,
-    update,
-)
+from sqlalchemy import BigInteger, String, bindparam, column, func, insert, literal_column, select, text, tuple_, update
 
-from circadia.ids import AgentId, MessageId, PulseId, WakeId
+from circadia.ids import AgentId, PulseId, WakeId
 from circadia.records.message import Priority
 from circadia.records.pulse import FAILED
-from circadia.records.wake import (
-    Charge,
-    Decision,
-    GuardrailCheck,
-    GuardrailCounts,
-    WaitingAgent,
-    Wake,
-    WakeCount,
-    WakeSource,
-)
+from circadia.records.wake import Charge, Decision, GuardrailCheck, GuardrailCounts, WaitingAgent, Wake, WakeCount
 from circadia.stores.locks import FLEET_KEY, agent_key, request_key
-from circadia.stores.sql.link import Runner
-from circadia.stores.sql.next_wakes import save_next_wake
+from circadia.stores.sql.agents import save_next_wake
+from circadia.stores.sql.noun import Noun, where_given
+from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import Instant, pulses, wakes
 from circadia.stores.sql.statement import Statement
-from circadia.stores.waking import ALL
 
-_FIELDS: Final = tuple(field.name for field in fields(Wake) if field.name not in ("number", "priority", "trace"))
-_ROW = attrgetter(*_FIELDS)
-_ADD = Statement(insert(wakes).inline(), (*_FIELDS, "priority", "trace"))
+ALL: Final = 2**62
+"""Larger than any count."""
+_FIELDS: Final = tuple(field.name for field in fields(Wake))
+_read_wake = build_reader(
+    Wake, priority=tuple(Priority).__getitem__, trace=lambda trace: tuple(GuardrailCheck(**check) for check in trace)
+)
+_write_wake = build_writer(_FIELDS, priority=lambda wake: wake.priority.rank)
+_ADD = Statement(insert(wakes).inline(), _FIELDS)
 _DECIDED: Final = (
     "decision", "rule", "detail", "not_before", "expires_at", "decided_at", "charge", "pulse_id", "overridden_by",
+    "trace",
 )  # fmt: skip
+_write_decision = build_writer((*_DECIDED, "id"))
 _SAVE = Statement(
     update(wakes)
     .where(wakes.c.id == bindparam("key_id"), wakes.c.decision == Decision.DEFERRED.value)
-    .values({name: bindparam(f"new_{name}") for name in (*_DECIDED, "trace")})
+    .values({name: bindparam(f"new_{name}") for name in _DECIDED}),
+    [*(f"new_{name}" for name in _DECIDED), "key_id"],
 )
 _OF_RESERVED = update(wakes).where(wakes.c.pulse_id == bindparam("pulse"), wakes.c.charge == Charge.RESERVED.value)
-_CHARGE = Statement(_OF_RESERVED.values(charge=Charge.CHARGED.value), ["pulse"])
-_RELEASE = Statement(_OF_RESERVED.values(charge=Charge.RELEASED.value))
-_GET = Statement(select(wakes).where(wakes.c.id == bindparam("key_id")))
-_BY_KEY = Statement(select(wakes).where(wakes.c.key == bindparam("idempotency")))
-_OF_PULSE = Statement(select(wakes).where(wakes.c.pulse_id == bindparam("pulse")).order_by(wakes.c.number))
-_OF_ROOT = Statement(select(wakes).where(wakes.c.root_id == bindparam("root")).order_by(wakes.c.number))
+_CHARGE_RESERVED = Statement(_OF_RESERVED.values(charge=Charge.CHARGED.value), ["pulse"])
+_RELEASE_RESERVED = Statement(_OF_RESERVED.values(charge=Charge.RELEASED.value))
+_SELECT = Statement(select(wakes).where(wakes.c.id == bindparam("key_id")), read=_read_wake)
+_SELECT_BY_KEY = Statement(select(wakes).where(wakes.c.key == bindparam("idempotency")), read=_read_wake)
+_SELECT_OF_PULSE = Statement(
+    select(wakes).where(wakes.c.pulse_id == bindparam("pulse")).order_by(wakes.c.number), read=_read_wake
+)
+_SELECT_OF_ROOT = Statement(
+    select(wakes).where(wakes.c.root_id == bindparam("root")).order_by(wakes.c.number), read=_read_wake
+)
 _IS_DEFERRED = wakes.c.decision == literal_column(f"'{Decision.DEFERRED.value}'")
 """A literal, not a parameter: SQLite uses a partial index only if the statement shows that its condition holds."""
-_DEFERRED = Statement(
-    select(wakes).where(wakes.c.agent_id == bindparam("agent_id"), _IS_DEFERRED).order_by(wakes.c.number)
+_SELECT_DEFERRED = Statement(
+    select(wakes).where(wakes.c.agent_id == bindparam("agent_id"), _IS_DEFERRED).order_by(wakes.c.number),
+    read=_read_wake,
 )
-_DUE = text(
+_SELECT_DUE = text(
     """
     WITH due AS (
       SELECT agent_id FROM wakes WHERE decision = 'deferred' AND not_before <= :now
@@ -81,10 +71,12 @@ _DUE = text(
     bindparam("now", type_=Instant), bindparam("ageing", type_=BigInteger), bindparam("rule", type_=String),
     bindparam("agents", expanding=True, type_=String), bindparam("every", type_=BigInteger),
 ).columns(column("agent_id"), column("pressing"), column("since", Instant))  # fmt: skip
-_WAITS = Statement(select(wakes.c.number).where(_IS_DEFERRED, wakes.c.rule == bindparam("by")).limit(1))
-_MOST_LISTED: Final = 500
+_SELECT_ONE_DEFERRED_BY = Statement(
+    select(wakes.c.number).where(_IS_DEFERRED, wakes.c.rule == bindparam("by")).limit(1)
+)
+_MAX_LISTED: Final = 500
 """Maximum number of agents listed in a statement; beyond it covers all agents."""
-_RULES = Statement(
+_COUNT_BY_RULE = Statement(
     select(wakes.c.rule, func.count())
     .where(
         wakes.c.agent_id == bindparam("agent_id"),
@@ -94,7 +86,7 @@ _RULES = Statement(
     .group_by(wakes.c.rule)
 )
 _COUNTS = "charge IN ('reserved', 'charged')"
-_BY_SENDER = Statement(
+_COUNT_BY_SENDER = Statement(
     select(wakes.c.sender, func.count())
     .where(wakes.c.agent_id == bindparam("agent_id"), text(_COUNTS), wakes.c.decided_at >= bindparam("since"))
     .group_by(wakes.c.sender)
@@ -103,9 +95,13 @@ _FROM = "CASE WHEN started_at > :day THEN started_at ELSE :day END"
 """Start of a pulse's run within the day."""
 _RUN = "id, status, prompted_at, started_at, ended_at, run_seconds"
 _PAIR = (wakes.c.sender, wakes.c.agent, wakes.c.decision)
-_MATRIX = select(*_PAIR, func.count()).group_by(*_PAIR).order_by(*_PAIR)
-_COUNTED: Final = (wakes, pulses)
+_COUNT_BY_PAIR = select(*_PAIR, func.count()).group_by(*_PAIR).order_by(*_PAIR)
+_TABLES_OF_TALLY: Final = (wakes, pulses)
 _FAILED: Final = ", ".join(f"'{status.value}'" for status in FAILED)
+_read_counts = build_reader(
+    GuardrailCounts,
+    of_row={"run_seconds_today": lambda row: float(row.earlier_seconds) + float(row.microseconds) / 1e6},
+)
 _TALLY = Statement(text(
     f"""
     SELECT
@@ -154,57 +150,52 @@ _TALLY = Statement(text(
         "under_way", "open_pulses", "earlier_seconds", "microseconds", "failures", "failed_at", "fleet_open",
         "fleet_wakes_today",
     ))
-))  # fmt: skip
+), read=_read_counts)  # fmt: skip
 
 
-class SqlWakes:
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-        self._run = runner.run
-        self._hold = runner.hold
-        self._keep = runner.queue_write
+class Wakes(Noun):
+    """Wake requests: the ledger of decisions that all budgets are counted from (WAKE-13)."""
 
     async def add(self, wake: Wake) -> None:
+        """Store a new request. Raises Conflict if its idempotency key exists."""
         await self._hold(agent_key(wake.agent_id))
-        self._keep(_ADD, (*_ROW(wake), wake.priority.rank, list(wake.trace)))
+        self._queue_write(_ADD, _write_wake(wake))
         if wake.decision is Decision.DEFERRED:
             await save_next_wake(self._runner, wake.agent_id)
 
     async def save(self, wake: Wake) -> bool:
+        """Write the new decision of a deferred request; return whether it was deferred."""
         await self._hold(agent_key(wake.agent_id))
-        values: dict[str, Any] = {f"new_{name}": getattr(wake, name) for name in _DECIDED}
-        values |= {"key_id": wake.id, "new_trace": list(wake.trace)}
-        saved = await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
+        saved = await self._write(_SAVE, _write_decision(wake)) == 1
         await save_next_wake(self._runner, wake.agent_id)
         return saved
 
     async def charge_reserved(self, pulse_id: PulseId) -> None:
-        self._keep(_CHARGE, [pulse_id], key=pulse_id)
+        self._queue_write(_CHARGE_RESERVED, [pulse_id], key=pulse_id)
 
     async def release_reserved(self, pulse_id: PulseId) -> int:
-        return await self._run(lambda connection: _RELEASE.execute(connection, {"pulse": pulse_id}))
+        """Release the pulse's reserved requests, which never ran; return their number."""
+        return await self._execute(_RELEASE_RESERVED, {"pulse": pulse_id})
 
     async def get(self, wake_id: WakeId) -> Wake | None:
-        row = await self._run(lambda connection: _GET.first(connection, {"key_id": wake_id}))
-        return None if row is None else _wake(row)
+        return await self._first(_SELECT, {"key_id": wake_id})
 
     async def get_by_key(self, key: str) -> Wake | None:
         await self._hold(request_key(key))
-        row = await self._run(lambda connection: _BY_KEY.first(connection, {"idempotency": key}))
-        return None if row is None else _wake(row)
+        return await self._first(_SELECT_BY_KEY, {"idempotency": key})
 
     async def find_by_pulse(self, pulse_id: PulseId) -> Sequence[Wake]:
-        rows = await self._run(lambda connection: _OF_PULSE.all(connection, {"pulse": pulse_id}))
-        return [_wake(row) for row in rows]
+        """Return the requests that started or joined the pulse, in order."""
+        return await self._all(_SELECT_OF_PULSE, {"pulse": pulse_id})
 
     async def find_by_root(self, root_id: str) -> Sequence[Wake]:
-        rows = await self._run(lambda connection: _OF_ROOT.all(connection, {"root": root_id}))
-        return [_wake(row) for row in rows]
+        """Return the requests of a chain in order."""
+        return await self._all(_SELECT_OF_ROOT, {"root": root_id})
 
     async def find_deferred(self, agent_id: AgentId) -> Sequence[Wake]:
+        """Return the agent's deferred requests, oldest first."""
         await self._hold(agent_key(agent_id))
-        rows = await self._run(lambda connection: _DEFERRED.all(connection, {"agent_id": agent_id}))
-        return [_wake(row) for row in rows]
+        return await self._all(_SELECT_DEFERRED, {"agent_id": agent_id})
 
     async def find_due_agents(
         self,
@@ -215,37 +206,41 @@ class SqlWakes:
         rule: str | None = None,
         limit: int = ALL,
     ) -> Sequence[WaitingAgent]:
-        every = of is None or len(of) > _MOST_LISTED
+        """Return agents whose deferred requests are due for a check, most urgent first, then oldest.
+
+        These are agents with a request whose time has come, that expires, or that `rule` defers, and agents in `of`
+        with any deferred request; None for `of` means all agents. Waiting raises a request's rank by one per
+        `ageing_seconds`.
+        """
+        every = of is None or len(of) > _MAX_LISTED
         values = {
             "now": now, "ageing": int(ageing_seconds * 1_000_000), "rule": rule or "", "every": int(every),
             "agents": [] if of is None or every else list(of), "most": limit,
         }  # fmt: skip
-        rows = await self._run(lambda connection: connection.execute(_DUE, values).all())
+        rows = await self._run(lambda connection: connection.execute(_SELECT_DUE, values).all())
         return [
             WaitingAgent(agent_id=AgentId(row.agent_id), pressing=int(row.pressing), since=row.since) for row in rows
         ]
 
     async def has_deferred_by(self, rule: str) -> bool:
-        return await self._run(lambda connection: _WAITS.first(connection, {"by": rule})) is not None
+        """Return whether this rule defers any request."""
+        return await self._first(_SELECT_ONE_DEFERRED_BY, {"by": rule}) is not None
 
     async def count_refused_by_rule(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
-        values = {"agent_id": agent_id, "since": since}
-        rows = await self._run(lambda connection: _RULES.all(connection, values))
+        """Return the number of requests that each rule refused since then."""
+        rows = await self._all(_COUNT_BY_RULE, {"agent_id": agent_id, "since": since})
         return {str(row[0]): int(row[1]) for row in rows}
 
     async def count_by_sender(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
-        values = {"agent_id": agent_id, "since": since}
-        rows = await self._run(lambda connection: _BY_SENDER.all(connection, values))
+        """Return the agent's counted wakes since then, by sender."""
+        rows = await self._all(_COUNT_BY_SENDER, {"agent_id": agent_id, "since": since})
         return {str(row[0]): int(row[1]) for row in rows}
 
     async def count_by_pair(
         self, *, since: datetime | None = None, until: datetime | None = None
     ) -> Sequence[WakeCount]:
-        statement = _MATRIX
-        if since is not None:
-            statement = statement.where(wakes.c.at >= since)
-        if until is not None:
-            statement = statement.where(wakes.c.at < until)
+        """Return request counts by sender, target and decision in that time, ordered by name."""
+        statement = where_given(_COUNT_BY_PAIR, time=wakes.c.at, since=since, until=until)
         rows = await self._run(lambda connection: connection.execute(statement).all())
         return [WakeCount(sender=row[0], agent=row[1], decision=Decision(row[2]), count=int(row[3])) for row in rows]
 
@@ -260,25 +255,23 @@ class SqlWakes:
         before: WakeId | None = None,
         limit: int = 100,
     ) -> Sequence[Wake]:
-        statement = select(wakes).order_by(wakes.c.at.desc(), wakes.c.number.desc()).limit(limit)
-        if agent_id is not None:
-            statement = statement.where(wakes.c.agent_id == agent_id)
-        if sender_id is not None:
-            statement = statement.where(wakes.c.sender_id == sender_id)
-        if decision is not None:
-            statement = statement.where(wakes.c.decision == decision.value)
-        if since is not None:
-            statement = statement.where(wakes.c.at >= since)
-        if until is not None:
-            statement = statement.where(wakes.c.at < until)
+        """Return requests, newest first; `before` is the last one of the previous page."""
+        statement = where_given(
+            select(wakes).order_by(wakes.c.at.desc(), wakes.c.number.desc()).limit(limit),
+            (wakes.c.agent_id, agent_id),
+            (wakes.c.sender_id, sender_id),
+            (wakes.c.decision, decision),
+            time=wakes.c.at,
+            since=since,
+            until=until,
+        )
         if before is not None:
             last = wakes.alias()
             place = tuple_(
                 *(select(key).where(last.c.id == before).scalar_subquery() for key in (last.c.at, last.c.number))
             )
             statement = statement.where(tuple_(wakes.c.at, wakes.c.number) < place)
-        rows = await self._run(lambda connection: connection.execute(statement).all())
-        return [_wake(row) for row in rows]
+        return await self._select(statement, _read_wake)
 
     async def tally(
         self,
@@ -297,6 +290,12 @@ class SqlWakes:
         fleet_open_most: int = 0,
         fleet_wakes_most: int = 0,
     ) -> GuardrailCounts:
+        """Count what the admission of `wake_id` needs, excluding the request itself.
+
+        `day` is the start of the target's day; `asked_since` that of the sender's pulse or waking period. Potentially
+        large counts (`asked_in_session`, `fleet_open`, `fleet_wakes_today`) stop at their `_most`; failures are counted
+        among the last `failures_most` pulses.
+        """
         values = {
             "agent": agent_id, "sender": sender_id or "", "sender_pulse": sender_pulse, "asked_since": asked_since,
             "root": root_id, "wake": wake_id, "day": day, "utc_day": utc_day, "now": now,
@@ -307,52 +306,5 @@ class SqlWakes:
         if any(0 < most < ALL for most in (fleet_open_most, fleet_wakes_most)):
             keys.append(FLEET_KEY)
         await self._hold(*keys)
-        (row,) = await self._run(lambda connection: _TALLY.all(connection, values), of=_COUNTED)
-        return GuardrailCounts(
-            wakes_today=row.wakes_today,
-            by_sender_today=row.by_sender_today,
-            of_sender_today=row.of_sender_today,
-            last_wake_at=row.last_wake_at,
-            asked_in_session=row.asked_in_session,
-            visits=row.visits,
-            joinable=None if row.joinable is None else PulseId(row.joinable),
-            under_way=row.under_way,
-            open_pulses=row.open_pulses,
-            run_seconds_today=float(row.earlier_seconds) + float(row.microseconds) / 1e6,
-            failures=row.failures,
-            failed_at=row.failed_at,
-            fleet_open=row.fleet_open,
-            fleet_wakes_today=row.fleet_wakes_today,
-        )
-
-
-def _wake(row: Row[Any]) -> Wake:
-    return Wake(
-        id=WakeId(row.id),
-        at=row.at,
-        agent_id=AgentId(row.agent_id),
-        agent=row.agent,
-        source=WakeSource(row.source),
-        sender_id=None if row.sender_id is None else AgentId(row.sender_id),
-        sender=row.sender,
-        sender_pulse=None if row.sender_pulse is None else PulseId(row.sender_pulse),
-        reason=row.reason,
-        priority=Priority.from_rank(row.priority),
-        message_id=None if row.message_id is None else MessageId(row.message_id),
-        routine=row.routine,
-        decision=Decision(row.decision),
-        rule=row.rule,
-        detail=row.detail,
-        not_before=row.not_before,
-        expires_at=row.expires_at,
-        decided_at=row.decided_at,
-        charge=Charge(row.charge),
-        pulse_id=None if row.pulse_id is None else PulseId(row.pulse_id),
-        root_id=row.root_id,
-        parent_id=row.parent_id,
-        depth=row.depth,
-        key=row.key,
-        overridden_by=row.overridden_by,
-        timeout_seconds=row.timeout_seconds,
-        trace=tuple(GuardrailCheck(**check) for check in row.trace),
-    )
+        (counts,) = await self._all(_TALLY, values, of=_TABLES_OF_TALLY)
+        return counts

@@ -1,16 +1,17 @@
 """What write blocks have in common: queued writes, callbacks and locks."""
 
+import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import Connection
 
 from circadia.errors import CircadiaError, StorageUnavailable
 from circadia.stores.locks import LockKey
-from circadia.stores.sql.short_reads import LongWork
+from circadia.stores.sql.link import Row, Single, Tables, Work
 from circadia.stores.sql.statement import Statement
 
 T = TypeVar("T")
@@ -20,24 +21,12 @@ _logger = logging.getLogger(__name__)
 _RETRY_SECONDS = 1.0
 
 
-class SingleWrite(Generic[T]):
-    """Work of one statement, which needs no transaction in a block that holds no key and has done nothing else."""
-
-    __slots__ = ("_work",)
-
-    def __init__(self, work: Callable[[Connection], T]) -> None:
-        self._work: Final = work
-
-    def __call__(self, connection: Connection) -> T:
-        return self._work(connection)
-
-
 class _QueuedRow(NamedTuple):
     values: Sequence[object]
     or_raise: CircadiaError | None
 
 
-_Batch = dict[Statement, dict[object, _QueuedRow]]
+_Batch = dict[Statement[Any], dict[object, _QueuedRow]]
 
 
 class WriteBlock(ABC):
@@ -52,21 +41,20 @@ class WriteBlock(ABC):
         self._has_written = False
         """Whether queued writes were sent."""
 
-    async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
+    async def run(self, work: Work[T], *, of: Tables = None, short: bool | None = None, single: Single = None) -> T:
         """Do work in the block's transaction. After an error the block can only be left, which undoes it."""
         if self._ended:
             raise RuntimeError("the write block has ended")
         if self._batches and (of is None or any(write.table in of for batch in self._batches for write in batch)):
-            both = self._with_queued_writes(work)
-            return await self._run(LongWork(both) if isinstance(work, LongWork) else both)
-        return await self._run(work)
+            return await self._run(self._with_queued_writes(work), short=short)
+        return await self._run(work, short=short, single=single)
 
     @abstractmethod
     async def hold(self, *keys: LockKey) -> bool:
         """See `Runner.hold`."""
 
     def queue_write(
-        self, statement: Statement, row: Sequence[object], *, key: object = None, or_raise: CircadiaError | None = None
+        self, statement: Statement[Any], row: Row, *, key: object = None, or_raise: CircadiaError | None = None
     ) -> None:
         if self._ended:
             raise RuntimeError("the write block has ended")
@@ -77,7 +65,7 @@ class WriteBlock(ABC):
         rows = self._batches[-1].setdefault(statement, {})
         rows[len(rows) if key is None else key] = _QueuedRow(row, or_raise)
 
-    def _must_wait_for(self, batch: "_Batch", statement: Statement, key: object) -> bool:
+    def _must_wait_for(self, batch: "_Batch", statement: Statement[Any], key: object) -> bool:
         """Return whether a write of the batch must be done before this one."""
         if statement.is_checked and key in batch.get(statement, ()):
             return True
@@ -86,9 +74,9 @@ class WriteBlock(ABC):
         )
 
     @abstractmethod
-    async def _run(self, work: Callable[[Connection], T]) -> T: ...
+    async def _run(self, work: Work[T], *, short: bool | None = None, single: Single = None) -> T: ...
 
-    def _with_queued_writes(self, work: Callable[[Connection], T]) -> Callable[[Connection], T]:
+    def _with_queued_writes(self, work: Work[T]) -> Callable[[Connection], T]:
         batches, self._batches = self._batches, []
         self._has_written |= bool(batches)
 
@@ -122,26 +110,40 @@ class WriteBlock(ABC):
     ) -> None: ...
 
 
-class BlockWriter(Protocol):
+class BlockWriter(ABC):
     """Opens write blocks on one database."""
 
-    @property
-    def commits_in_order(self) -> bool:
-        """Whether a block that commits later has greater numbers in its rows."""
-        ...
+    commits_in_order: ClassVar[bool]
+    """Whether a block that commits later has greater numbers in its rows."""
 
-    failure: str | None
-    """Reason of a failed write, until writes are known to work again."""
+    def __init__(self) -> None:
+        self.failure: str | None = None
+        """Reason of a failed write, until writes are known to work again."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed = False
 
+    @abstractmethod
     def begin(self, keys: Sequence[LockKey]) -> WriteBlock: ...
 
+    @abstractmethod
     def check(self) -> None:
         """Raise StorageUnavailable if no write can succeed before a restart."""
-        ...
 
+    @abstractmethod
     async def close(self) -> None:
         """Refuse new blocks, let the waiting ones end, and close the connections."""
-        ...
+
+    def record_failure(self, failure: str) -> None:
+        if self.failure is None:
+            _logger.warning("nothing can be written: %s", failure)
+        self.failure = failure
+
+    def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start work that must end even if the caller is cancelled."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
 
 def _run_batch(connection: Connection, batch: _Batch) -> None:

@@ -164,8 +164,8 @@ def _busy(facts: AdmissionFacts) -> GuardrailFinding:
     awake = facts.is_resident and not facts.target.asleep
     if facts.tally.under_way == 0 and not awake:
         return GuardrailFinding(value=0)
-    state, until = ("awake", "sleeps") if awake else ("in a pulse", "has ended it")
-    detail = f"{facts.target.reference!r} is already {state}; the wake waits until it {until}"
+    state, until = ("awake", "until it sleeps") if awake else ("running", "for it to finish")
+    detail = f"{facts.target.reference!r} is already {state}; the wake waits {until}"
     on_block = facts.target.coordination.on_busy
     return GuardrailFinding(against=True, value=max(1, facts.tally.under_way), detail=detail, on_block=on_block)
 

@@ -13,11 +13,11 @@ from circadia.agents.chains import NOWHERE, ChainPosition
 from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.ids import PulseId
-from circadia.records.agent import Agent
+from circadia.records.agent import Agent, Cause
 from circadia.records.coordination import RESIDENT, Guardrails, OnBlock
 from circadia.records.message import DeliveryState
-from circadia.records.pulse import PulseKind
-from circadia.records.schedule import BlackoutPolicy
+from circadia.records.pulse import Pulse, PulseKind
+from circadia.records.schedule import BlackoutPolicy, Routine
 from circadia.records.wake import (
     DECISION_MOVES,
     FLEET,
@@ -29,8 +29,7 @@ from circadia.records.wake import (
     WakeSource,
     matches_override,
 )
-from circadia.stores.base import Tx
-from circadia.stores.waking import ALL
+from circadia.stores.base import ALL, Tx
 from circadia.wake.admission.budgets import count_wake, counting_window
 from circadia.wake.admission.guardrails import (
     CIRCUIT_FAILURES,
@@ -39,10 +38,10 @@ from circadia.wake.admission.guardrails import (
     WakeDecision,
     check_guardrails,
 )
-from circadia.wake.admission.idleness import find_idle_reason
-from circadia.wake.pulse_starter import PulseStarter
+from circadia.wake.pulse_lifecycle import PulseLifecycle
 from circadia.wake.scheduling.blackouts import blackout_at
 from circadia.wake.scheduling.wall_clock import day_bounds
+from circadia.wake.sleep_changes import SleepChanges
 from circadia.wake.wake_rows import NewWake, WakeRows
 
 DRAINING: Final = "draining"
@@ -66,21 +65,18 @@ class RequestedWake(NamedTuple):
 class WakeRequests:
     """The only writer of wake requests."""
 
-    def __init__(self, clock: Clock, rows: WakeRows, openings: PulseStarter, fleet: FleetLimits) -> None:
+    def __init__(
+        self, clock: Clock, rows: WakeRows, pulses: PulseLifecycle, sleep: SleepChanges, fleet: FleetLimits
+    ) -> None:
         self._clock = clock
         self._rows = rows
-        self._openings = openings
+        self._pulses = pulses
+        self._sleep = sleep
         self._fleet = fleet
-        self._draining = False
 
     def drain(self) -> None:
         """Defer what would be admitted, for another process or the next start (WAKE-55)."""
-        self._draining = True
-        self._openings.drain()
-
-    @property
-    def is_draining(self) -> bool:
-        return self._draining
+        self._sleep.drain()
 
     async def ask(self, tx: Tx, ask: NewWake) -> Wake:
         return (await self.request(tx, ask)).wake
@@ -99,7 +95,7 @@ class WakeRequests:
             wake = await self._admit(tx, wake, facts)
         elif wake.decision is not Decision.DEFERRED:
             wake = replace(wake, expires_at=None)
-        await self._openings.extend_joined_pulse(tx, ask.target, wake)
+        await _extend_joined_pulse(tx, ask.target, wake)
         await tx.wakes.add(wake)
         await self._rows.record_decision(tx, wake, ask.target)
         return RequestedWake(wake, count_wake(facts.tally, wake))
@@ -120,7 +116,7 @@ class WakeRequests:
             if again.decision is not Decision.DEFERRED:
                 decided_wakes.append(again)
                 if agent is not None:
-                    await self._openings.extend_joined_pulse(tx, agent, again)
+                    await _extend_joined_pulse(tx, agent, again)
                     await self._rows.record_decision(tx, again, agent)
             if again.decision is Decision.ADMITTED:
                 opened = again.pulse_id
@@ -154,7 +150,7 @@ class WakeRequests:
         if overridden_by is not None and needed:
             verdict = replace(verdict, decision=Decision.ADMITTED, detail=f"let pass by {overridden_by}")
         # While the server stops the override is kept in any case: the guardrails are checked again after the start.
-        overridden_by = overridden_by if needed or self._draining else None
+        overridden_by = overridden_by if needed or self._sleep.is_draining else None
         if overridden_by != wake.overridden_by:
             wake = replace(wake, overridden_by=overridden_by)
         return self._apply_verdict(wake, verdict, facts.tally, facts.target)
@@ -209,7 +205,7 @@ class WakeRequests:
         if joins and tally.joinable is not None:
             joined = self._move(wake, Decision.COALESCED, detail="joined a pulse that had not begun")
             return replace(joined, pulse_id=tally.joinable, trace=verdict.trace)
-        if self._draining and verdict.decision is Decision.ADMITTED:
+        if self._sleep.is_draining and verdict.decision is Decision.ADMITTED:
             verdict = _defer_until_start(verdict, self._clock.now())
         return replace(
             wake,
@@ -229,20 +225,43 @@ class WakeRequests:
     async def _admit(self, tx: Tx, wake: Wake, facts: AdmissionFacts) -> Wake:
         target = facts.target
         unguarded = _is_unguarded(wake, target)
-        counts = wake.source is not WakeSource.SCHEDULE and not unguarded
-        if unguarded and target.coordination.launcher == RESIDENT:
-            await self._openings.open_gate(tx, target, wake)
+        if unguarded and target.coordination.launcher == RESIDENT:  # the time awake counts, and no wake is charged
+            await self._open_gate(tx, target, wake, Cause.EVENT)
             return replace(wake, expires_at=None)
         limit = wake.timeout_seconds or target.coordination.pulse_timeout_seconds
         spare = remaining_run_seconds(target, facts.tally)
         if spare is not None and wake.overridden_by is None:
             limit = min(limit or spare, spare)
-        pulse = await self._openings.open_pulse(
-            tx, target, kind=_KINDS[wake.source], by=wake.sender, reason=wake.reason, wake=wake, timeout_seconds=limit
-        )
-        started = pulse.launcher == RESIDENT
-        charge = (Charge.CHARGED if started else Charge.RESERVED) if counts else Charge.NONE
+        pulse = await self._open_pulse(tx, target, wake, limit)
+        charge = Charge.NONE
+        if wake.source is not WakeSource.SCHEDULE and not unguarded:
+            charge = Charge.CHARGED if pulse.launcher == RESIDENT else Charge.RESERVED
         return replace(wake, pulse_id=pulse.id, charge=charge, expires_at=None)
+
+    async def _open_pulse(self, tx: Tx, target: Agent, wake: Wake, timeout_seconds: float | None) -> Pulse:
+        """Create a pulse with this limit, or return the open pulse of a resident agent that is already awake."""
+        resident = target.coordination.launcher == RESIDENT
+        if resident and not target.asleep:
+            running = [pulse for pulse in await tx.pulses.find_open(target.id) if pulse.launcher == RESIDENT]
+            if running:
+                return running[-1]
+        pulse = await self._pulses.add(
+            tx,
+            target,
+            kind=_KINDS[wake.source],
+            by=wake.sender,
+            reason=wake.reason,
+            running=resident,
+            wake=wake,
+            timeout_seconds=timeout_seconds,
+        )
+        if resident and target.asleep:
+            await self._open_gate(tx, target, wake, Cause.PULSE)
+        return pulse
+
+    async def _open_gate(self, tx: Tx, target: Agent, wake: Wake, cause: Cause) -> None:
+        actor = f"{wake.reason} by {wake.sender}"
+        await self._sleep.change_sleep(tx, target.id, asleep=False, cause=cause, actor=actor, wake=wake)
 
     async def _gather_facts(
         self, tx: Tx, wake: Wake, target: Agent, sender: Agent | None, place: ChainPosition
@@ -289,6 +308,18 @@ class WakeRequests:
         )
 
 
+async def _extend_joined_pulse(tx: Tx, target: Agent, wake: Wake) -> None:
+    """Extend the pulse that the wake joined, if any, to the longest limit of its wakes."""
+    if wake.decision is not Decision.COALESCED or wake.pulse_id is None:
+        return
+    pulse = await tx.pulses.get(wake.pulse_id)
+    if pulse is None or pulse.timeout_seconds is None:
+        return
+    limit = wake.timeout_seconds or target.coordination.pulse_timeout_seconds
+    if limit is None or limit > pulse.timeout_seconds:
+        await tx.pulses.save(replace(pulse, timeout_seconds=limit), origin=pulse)
+
+
 def _is_unguarded(wake: Wake, target: Agent) -> bool:
     """Return whether no guardrail applies: a thread event that became a request only because it opens no gate."""
     return wake.source is WakeSource.THREAD and not target.coordination.guard_thread_events
@@ -320,3 +351,12 @@ def remaining_run_seconds(agent: Agent, tally: GuardrailCounts) -> float | None:
 def _aged_priority(wake: Wake, now: datetime) -> int:
     waited = max(0.0, (now - wake.at).total_seconds())
     return wake.priority.rank + int(waited / AGEING_SECONDS)
+
+
+async def find_idle_reason(tx: Tx, agent: Agent, routine: Routine) -> str | None:
+    """Return why a pulse of the routine has nothing to do, or None if it has something."""
+    if agent.coordination.launcher == RESIDENT and not agent.asleep:
+        return "the agent is already awake"
+    if routine.spec.instructions.strip() or await tx.deliveries.count_unread(agent.id):
+        return None
+    return "no instructions and nothing unread"

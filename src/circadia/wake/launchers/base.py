@@ -1,9 +1,11 @@
-"""The launcher protocol: how to start an agent for one pulse."""
+"""The launcher protocol: how to start an agent for one pulse, and with which environment."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Final, Protocol, TypeVar
 
+from circadia.errors import ConfigError
 from circadia.ids import PulseId
 
 
@@ -55,3 +57,79 @@ class Launcher(Protocol):
     async def clear(self, pulse_id: PulseId, *, below_epoch: int) -> None:
         """End what runs, or is left, of this pulse from before the epoch; do nothing if there is nothing."""
         ...
+
+
+PULSE: Final = "CIRCADIA_PULSE"
+"""Variable with the pulse's id; processes are found by it."""
+EPOCH: Final = "CIRCADIA_EPOCH"
+PROMPT_FILE: Final = "CIRCADIA_PROMPT_FILE"
+"""Variable with the path of the prompt, if the program gets it in a file."""
+_INHERITED: Final = ("PATH", "HOME", "LANG")
+_DEFAULT: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/", "LANG": "C.UTF-8"}
+
+
+def named_environment(
+    where: str,
+    own: Mapping[str, str],
+    stated: Mapping[str, str],
+    inherited: Sequence[str],
+    withheld: Collection[str] = (),
+) -> dict[str, str]:
+    """Return `stated` and the variables of `own` that `inherited` names.
+
+    `where` is the settings path for messages; `withheld` names variables that no agent may get: the providers' keys,
+    the database's address, the operator's token.
+
+    Raises:
+        ConfigError: a variable is not set, or is kept back.
+    """
+    for name in (*stated, *inherited):
+        if name in withheld:
+            raise ConfigError(f"{where}: {name!r} is a secret of this server, which no agent may get; remove it")
+    for name in inherited:
+        if name not in own:
+            raise ConfigError(f"{where}.env_from: the environment variable {name!r} is not set; set it or remove it")
+    return {**{name: own[name] for name in inherited}, **stated}
+
+
+def program_environment(own: Mapping[str, str], named: Mapping[str, str]) -> dict[str, str]:
+    """Return the server's PATH, HOME and LANG, overridden by the settings' variables."""
+    return {**{name: own.get(name) or _DEFAULT[name] for name in _INHERITED}, **named}
+
+
+def pulse_environment(basis: Mapping[str, str], launch: Launch) -> dict[str, str]:
+    """Return the environment of one start; pulse variables win. Raises LaunchFailed for a bad name or value."""
+    whole = {**basis, **launch.environment, PULSE: launch.pulse_id, EPOCH: str(launch.epoch)}
+    for name, value in whole.items():
+        if not name or "=" in name or "\0" in name or "\0" in value:
+            raise LaunchFailed(f"the environment variable {name!r} has a name or value that no program can receive")
+    return whole
+
+
+def prompt_bytes(launch: Launch) -> bytes:
+    """Return the encoded prompt. Raises LaunchFailed for a NUL or half a character: some launchers would cut it."""
+    if "\0" in launch.prompt:
+        raise LaunchFailed("the prompt holds a NUL character; send the message again without it")
+    try:
+        return launch.prompt.encode()
+    except UnicodeEncodeError as error:
+        raise LaunchFailed(f"the prompt is not Unicode text ({error.reason}); send the message again") from error
+
+
+T = TypeVar("T")
+
+
+async def run_shielded(work: Coroutine[Any, Any, T]) -> T:
+    """Run `work`, which must bound itself, to its end even if the caller is cancelled; then raise CancelledError."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        if not task.cancelled():
+            task.exception()  # retrieve it: the cancellation takes precedence
+        raise cancelled
+    return task.result()

@@ -10,9 +10,7 @@ from typing import Any, Final, cast
 from circadia.errors import ConfigError
 from circadia.ids import PulseId
 from circadia.output_tail import redact_tail
-from circadia.wake.launchers.base import Launch, LaunchResult
-from circadia.wake.launchers.environment import prompt_bytes
-from circadia.wake.launchers.shielding import run_shielded
+from circadia.wake.launchers.base import Launch, LaunchResult, prompt_bytes, run_shielded
 
 _logger = logging.getLogger(__name__)
 

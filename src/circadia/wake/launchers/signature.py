@@ -12,8 +12,8 @@ ID_HEADER: Final = "webhook-id"
 TIMESTAMP_HEADER: Final = "webhook-timestamp"
 SIGNATURE_HEADER: Final = "webhook-signature"
 _PREFIX: Final = "whsec_"
-_LEAST_BYTES: Final = 24
-_MOST_BYTES: Final = 64
+_MIN_KEY_BYTES: Final = 24
+_MAX_KEY_BYTES: Final = 64
 
 
 def signing_key(secret: str) -> bytes:
@@ -22,7 +22,7 @@ def signing_key(secret: str) -> bytes:
         key = base64.b64decode(secret.strip().removeprefix(_PREFIX), validate=True)
     except (binascii.Error, ValueError) as error:
         raise ConfigError("the webhook secret is not base64; make one with `openssl rand -base64 32`") from error
-    if not _LEAST_BYTES <= len(key) <= _MOST_BYTES:
+    if not _MIN_KEY_BYTES <= len(key) <= _MAX_KEY_BYTES:
         raise ConfigError(
             f"the webhook secret has {len(key)} bytes, not 24 to 64; make one with `openssl rand -base64 32`"
         )

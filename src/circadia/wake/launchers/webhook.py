@@ -3,17 +3,17 @@
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 import orjson
 
 from circadia.clock import Clock
 from circadia.ids import PulseId
 from circadia.output_tail import redact_tail
-from circadia.wake.launchers.base import Launch, LaunchFailed, LaunchResult
-from circadia.wake.launchers.environment import EPOCH, PULSE, prompt_bytes
+from circadia.settings.launchers import WebhookLauncherSettings
+from circadia.wake.launchers.base import EPOCH, PULSE, Launch, LaunchFailed, LaunchResult, prompt_bytes, run_shielded
 from circadia.wake.launchers.http_post import (
     ANSWER_BYTES,
     HttpPoster,
@@ -22,7 +22,6 @@ from circadia.wake.launchers.http_post import (
     PostRejected,
     PostResponse,
 )
-from circadia.wake.launchers.shielding import run_shielded
 from circadia.wake.launchers.signature import ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, signature, signing_key
 
 _logger = logging.getLogger(__name__)
@@ -37,15 +36,29 @@ agent's first call waits this long.
 """
 
 
-class PulseReportSource(Protocol):
-    """Source of end reports from external programs that do not answer with their end."""
+class PulseReports:
+    """Delivers a report to its run, if that waits in this process.
+
+    The pulse's row has ended by then, so a run in another process finds out at its next heartbeat.
+    """
+
+    def __init__(self) -> None:
+        self._awaited: dict[tuple[PulseId, int], asyncio.Future[LaunchResult]] = {}
 
     async def wait_for_report(self, pulse_id: PulseId, *, epoch: int) -> LaunchResult:
-        """Return the report on this epoch's run; called before the run is requested.
+        """Return the report on this epoch's run; called before the run is requested."""
+        future: asyncio.Future[LaunchResult] = asyncio.get_running_loop().create_future()
+        self._awaited[pulse_id, epoch] = future
+        try:
+            return await future
+        finally:
+            self._awaited.pop((pulse_id, epoch), None)
 
-        A report has ended the pulse by the time that it is returned. One of an earlier epoch must not end a later one.
-        """
-        ...
+    def deliver_report(self, pulse_id: PulseId, epoch: int, ended: LaunchResult) -> None:
+        """Deliver a report that is already stored."""
+        future = self._awaited.get((pulse_id, epoch))
+        if future is not None and not future.done():
+            future.set_result(ended)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,28 +85,23 @@ class WebhookLauncher:
 
     def __init__(
         self,
-        url: str,
+        settings: WebhookLauncherSettings,
         *,
         secret: str,
-        reports: PulseReportSource,
+        reports: PulseReports,
         clock: Clock,
-        allowed_networks: Sequence[str] = (),
-        connect_timeout_seconds: float = 10.0,
-        answer_timeout_seconds: float | None = None,
-        retries: int = 3,
-        retry_max_seconds: float = 30.0,
-        grace_seconds: float = 10.0,
         quiet_seconds: float = QUIET_SECONDS,
     ) -> None:
-        """Take the settings of these names. Raises ConfigError unless the secret is base64 of 24 to 64 bytes."""
-        self._post = HttpPoster(url, allowed_networks=allowed_networks, connect_timeout_seconds=connect_timeout_seconds)
+        """Raises ConfigError unless the secret is base64 of 24 to 64 bytes."""
+        self._post = HttpPoster(
+            settings.url,
+            allowed_networks=settings.allowed_networks,
+            connect_timeout_seconds=settings.connect_timeout_seconds,
+        )
+        self._settings = settings
         self._key = signing_key(secret)
         self._reports = reports
         self._clock = clock
-        self._answer_timeout_seconds = answer_timeout_seconds
-        self._retries = retries
-        self._retry_max_seconds = retry_max_seconds
-        self._grace_seconds = grace_seconds
         self._quiet_seconds = quiet_seconds
 
     async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> LaunchResult:
@@ -139,8 +147,8 @@ class WebhookLauncher:
         Raises:
             LaunchFailed: nothing ran. PostAnswerLost: nobody knows whether something ran.
         """
-        answer_seconds = self._answer_timeout_seconds or timeout_seconds
-        for attempt in range(self._retries + 1):
+        answer_seconds = self._settings.answer_timeout_seconds or timeout_seconds
+        for attempt in range(self._settings.retries + 1):
             pause = _FIRST_PAUSE_SECONDS * 2**attempt
             try:
                 answer = await self._send_once(message, answer_seconds, begin)
@@ -157,8 +165,8 @@ class WebhookLauncher:
                         raise PostAnswerLost(problem)
                     raise LaunchFailed(problem)
                 pause = answer.retry_after_seconds
-            if attempt == self._retries or pause > self._retry_max_seconds:
-                raise LaunchFailed(f"{problem} ({attempt + 1} of {self._retries + 1} tries)")
+            if attempt == self._settings.retries or pause > self._settings.retry_max_seconds:
+                raise LaunchFailed(f"{problem} ({attempt + 1} of {self._settings.retries + 1} tries)")
             await self._clock.sleep(pause)
         raise AssertionError("the last try returns or raises")
 
@@ -187,8 +195,8 @@ class WebhookLauncher:
         content = {"type": "pulse.stop", "pulse": pulse_id, "below_epoch": below_epoch}
         message = _Message(id=f"{pulse_id}-{below_epoch}-stop", body=orjson.dumps(content))
         try:
-            async with asyncio.timeout(self._grace_seconds):
-                await self._post.send(self._headers(message), message.body, self._grace_seconds)
+            async with asyncio.timeout(self._settings.grace_seconds):
+                await self._post.send(self._headers(message), message.body, self._settings.grace_seconds)
         except (PostRejected, PostNotSent, PostAnswerLost, TimeoutError) as error:
             _logger.warning("pulse %s could not be asked to stop: %s", pulse_id, error or "no answer in time")
 

@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import Final
 
 from circadia.records.schedule import Blackout, BlackoutPolicies, BlackoutPolicy, Routine, to_utc
-from circadia.wake.scheduling.blackouts import BlackoutPeriod, blackout_at, blackouts_between
-from circadia.wake.scheduling.recurrence import MICROSECOND, count_between, last_between, next_after, occurrences
+from circadia.wake.scheduling.blackouts import BlackoutPeriod, blackout_at
+from circadia.wake.scheduling.recurrence import MICROSECOND, count_between, last_between, next_after
 
 SET_BACK: Final = timedelta(days=1)
 """A run up to this far in the future is not repeated after the clock is set back; a clock further ahead was wrong."""
@@ -298,18 +298,3 @@ def _plan_deferred(
         coalesced=coalesced,
         blackout=blackout,
     )
-
-
-__all__ = [
-    "BlackoutPeriod",
-    "RoutineAction",
-    "RoutinePlan",
-    "RoutineRun",
-    "blackout_at",
-    "blackouts_between",
-    "next_after",
-    "next_runs",
-    "occurrences",
-    "plan_from",
-    "plan_routine",
-]

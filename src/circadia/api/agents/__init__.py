@@ -1,1 +1,0 @@
-"""REST endpoints for sessions, agents, their sleep, coordination and schedules."""

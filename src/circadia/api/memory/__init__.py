@@ -1,1 +1,0 @@
-"""REST endpoints for banks, episodes, blocks, search and transfer."""

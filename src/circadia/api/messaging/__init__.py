@@ -1,1 +1,0 @@
-"""REST endpoints for threads, messages and inboxes."""

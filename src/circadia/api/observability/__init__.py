@@ -1,1 +1,0 @@
-"""REST endpoints for events, holds and usage."""

@@ -1,1 +1,0 @@
-"""REST endpoints for passes, their status and ready answers."""

@@ -1,0 +1,125 @@
+"""Sleep-time status of one bank and of all, pause and resume, and notes with their sources (SLEEP-61)."""
+
+from datetime import timedelta
+from typing import Annotated
+
+from fastapi import Query
+
+from circadia.agents.access import require_operator
+from circadia.api.banks import User
+from circadia.api.context import AfterNumber, Context, Limit, Who, fetch_page, noun_router
+from circadia.api.passes import pass_cost_view, sleeptime_status_view
+from circadia.records.note import NoteState
+from circadia.records.sleep_pass import PassStatus
+from circadia.schemas.banks import EpisodeView
+from circadia.schemas.passes import NoteDetail, NotePage, NoteView, SleeptimeStatusView, SleeptimeView
+
+router = noun_router("sleeptime")
+
+DAY = timedelta(days=1)
+
+
+@router.get("/sleeptime")
+async def show_sleeptime_of_all(
+    who: Who,
+    context: Context,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of banks.")] = 100,
+) -> SleeptimeView:
+    """Show all banks with a backlog or an open pass. Operator only."""
+    require_operator(who)
+    async with context.store.begin_read() as tx:
+        running = [
+            sleep_pass.bank_id
+            for status in (PassStatus.RUNNING, PassStatus.PENDING)
+            for sleep_pass in await tx.passes.find_newest(statuses=(status,), limit=limit)
+        ]
+        bank_ids = list(dict.fromkeys([*running, *await tx.sleep_states.find_banks_with_backlog()]))
+        banks = [await tx.banks.get(bank_id) for bank_id in bank_ids[:limit]]
+        statuses = [
+            await sleeptime_status_view(tx, await context.sleeptime.fetch_status(tx, bank))
+            for bank in banks
+            if bank is not None
+        ]
+        spent = await tx.sleep_calls.sum_cost(since=context.clock.now() - DAY)
+        counts = await tx.passes.count_by_status()
+    return SleeptimeView(
+        banks=statuses,
+        more=max(0, len(bank_ids) - limit),
+        passes=dict(counts),
+        spent=pass_cost_view(spent),
+        lag_seconds=max((status.lag_seconds for status in statuses), default=0.0),
+        red=[f"{status.bank}: {status.red}" for status in statuses if status.red],
+    )
+
+
+@router.get("/banks/{bank}/sleeptime")
+async def show_sleeptime(bank: str, who: Who, context: Context, user: User = None) -> SleeptimeStatusView:
+    """Show the sleep-time status of a bank: its backlog, whether a pass would begin now, and why.
+
+    Access: operator, agents with access to the bank.
+    """
+    async with context.store.begin_read() as tx:
+        found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
+        return await sleeptime_status_view(tx, await context.sleeptime.fetch_status(tx, found_bank))
+
+
+@router.post("/banks/{bank}/sleeptime/pause")
+async def pause_sleeptime(bank: str, who: Who, context: Context, user: User = None) -> SleeptimeStatusView:
+    """Stop new passes over a bank; a running one ends at its next step. Operator only."""
+    require_operator(who)
+    async with context.store.begin_write() as tx:
+        found_bank = await context.memory.banks.get(tx, bank, user)
+        await context.sleeptime.pause(tx, found_bank, by=who.name)
+        return await sleeptime_status_view(tx, await context.sleeptime.fetch_status(tx, found_bank))
+
+
+@router.post("/banks/{bank}/sleeptime/resume")
+async def resume_sleeptime(bank: str, who: Who, context: Context, user: User = None) -> SleeptimeStatusView:
+    """Allow passes again, also those that wait after failures, and retry what was set aside. Operator only."""
+    require_operator(who)
+    async with context.store.begin_write() as tx:
+        found_bank = await context.memory.banks.get(tx, bank, user)
+        await context.sleeptime.resume(tx, found_bank, by=who.name)
+        return await sleeptime_status_view(tx, await context.sleeptime.fetch_status(tx, found_bank))
+
+
+@router.get("/banks/{bank}/notes")
+async def list_notes(
+    bank: str,
+    who: Who,
+    context: Context,
+    user: User = None,
+    state: Annotated[NoteState | None, Query(description="`live` (in searches) or `retired`; by default both.")] = None,
+    after: AfterNumber = 0,
+    limit: Limit = 100,
+) -> NotePage:
+    """List a bank's notes, newest first. Access: operator, agents with access to the bank."""
+    async with context.store.begin_read() as tx:
+        found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
+        notes, more = await fetch_page(
+            lambda last, most: tx.notes.find_page(
+                found_bank.id, state=state, after=after if last is None else last.number, limit=most
+            ),
+            limit,
+        )
+    return NotePage(
+        notes=[NoteView.of(note, bank=found_bank.name, evidence_count=len(note.evidence)) for note in notes],
+        after=notes[-1].number if more else None,
+    )
+
+
+@router.get("/banks/{bank}/notes/{note}")
+async def explain_note(bank: str, note: str, who: Who, context: Context, user: User = None) -> NoteDetail:
+    """Show a note with its source episodes and the changes that passes made to it.
+
+    Access: operator, agents with access to the bank.
+    """
+    async with context.store.begin_read() as tx:
+        found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
+        explanation = await context.sleeptime.explain(tx, found_bank, note)
+    return NoteDetail.of(
+        explanation.note,
+        bank=found_bank.name,
+        evidence=[EpisodeView.of(episode, bank=found_bank.name) for episode in explanation.evidence],
+        changes=explanation.changes,
+    )

@@ -1,1 +1,0 @@
-"""REST endpoints for wakes, pulses, chains and direct messages."""

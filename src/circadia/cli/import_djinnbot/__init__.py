@@ -1,1 +1,0 @@
-"""`circadia import djinnbot`: maps the configuration of DjinnBot agents to `circadia.yaml`, line by line."""

@@ -1,1 +1,0 @@
-"""The connection to a server: address and token, paging, references to agents."""

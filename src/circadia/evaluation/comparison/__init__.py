@@ -1,1 +1,0 @@
-"""Compare arms on a data set: prompts, grading, measures."""

@@ -1,0 +1,1 @@
+"""Whether answers are right because of memory, on long talks with questions."""

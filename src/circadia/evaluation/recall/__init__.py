@@ -1,1 +1,0 @@
-"""Recall from recorded conversations in LoCoMo's format."""

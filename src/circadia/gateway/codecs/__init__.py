@@ -1,1 +1,0 @@
-"""Writing a stored answer in a provider's own shape, and reading one back."""

@@ -1,1 +1,0 @@
-"""The ASGI entry points for model and MCP calls."""

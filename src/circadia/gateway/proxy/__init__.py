@@ -1,1 +1,0 @@
-"""Relaying an admitted model call to its upstream, and recording it."""

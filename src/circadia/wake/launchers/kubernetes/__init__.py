@@ -1,1 +1,0 @@
-"""Launcher that runs a pulse as a Job of a Kubernetes cluster."""

@@ -1,1 +1,0 @@
-"""The life cycle of a pulse: start, lease, heartbeat, report, end."""
