@@ -45,6 +45,7 @@ from benchmarks import (
     startup,
     state,
     week,
+    week_page,
     world,
 )
 from benchmarks.processes import kills_children
@@ -110,7 +111,7 @@ def main(
     """Measure what Circadia costs; print tables and write JSON into benchmarks/results."""
     console = Console(width=None if sys.stdout.isatty() else 170)  # a log should keep the tables whole
     if write_doc:
-        console.print(f"wrote {doc.write()} and {beside.write()}")
+        console.print(f"wrote {doc.write()}, {beside.write()} and {week_page.write()}")
         return
     if names and names[0] == "world":
         if len(names) != 2:
