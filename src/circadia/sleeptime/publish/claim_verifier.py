@@ -198,11 +198,13 @@ def _find_claims(number: int, change: Change, view: PageContext, rows: Mapping[E
     after = change.after or {}
     beside = list(_find_rows(_context_ids(change), view, rows))
     if change.kind is ChangeKind.WRITE_BLOCK and (edit := cast("Mapping[str, Any]", after.get("edit") or {})):
+        if edit["moved"]:  # its notes say it on
+            return
         cited = [rows[key] for key in edit["ids"] if key in rows]
         text = one_line(edit["new"] or edit["old"])
         yield Claim(
             number=number, text=text, mark="" if edit["new"] else " (gone)", sources=_select_sources(text, cited),
-            beside=beside, before=edit["old"] if edit["new"] else "",
+            beside=beside, before="\n".join((edit["old"], *edit["also"])) if edit["new"] else "",
         )  # fmt: skip
     elif change.kind is ChangeKind.WRITE_BLOCK:
         yield from _find_line_claims(number, change, rows)
