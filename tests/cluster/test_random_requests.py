@@ -40,7 +40,7 @@ async def test_a_lock_out_of_order_is_seen_with_its_stack(postgres_url: str, lat
     ((stack, keys),) = late_locks.items()
     assert "agt_1" in keys
     assert "ses_1" in keys
-    assert "database.py" in stack
+    assert "sql_store.py" in stack
 
 
 @pytest.mark.spec("CLU-01")

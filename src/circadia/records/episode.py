@@ -99,4 +99,6 @@ class Provenance:
     """Four-byte hashes of its passages, in ascending order."""
     whole: int
     """Hash of the whole text."""
+    conversation: str = ""
+    """Where it was said; the text is known for as long as that goes on, and a day."""
     expires_at: datetime

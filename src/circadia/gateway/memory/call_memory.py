@@ -117,10 +117,12 @@ class ExchangeQueue(WriteBehindQueue[Exchange]):
                 if not self.has_banks:
                     return
                 keys = await self._recorder.find_bank_keys(tx, [exchange for exchange in batch if exchange.kept])
-                exchanges, new = await self._attribution.attribute(tx, batch)
+                exchanges, new, renewals = await self._attribution.attribute(tx, batch)
             exchanges = await self._recorder.clean([exchange for exchange in exchanges if exchange.kept])
             async with self._store.begin_write(*keys) as tx:
                 await self.mark_written(tx)
+                for renewal in renewals:
+                    await tx.provenances.renew(*renewal)
                 await tx.provenances.add(new)
                 await self._recorder.keep(tx, exchanges)
         except BaseException:
