@@ -106,6 +106,7 @@ async def test_a_tools_text_keeps_its_speaker_while_its_conversation_goes_on_and
         clock = ManualClock(SystemClock().now() + timedelta(hours=hours))
         async with bound(tmp_path, inject=False, sections={"clock": clock}) as ann:
             if go_on:
+                ann.at.upstream.next(text="ok")
                 await ann.say({"model": "mock-1", "messages": history})
                 history.extend([{"role": "assistant", "content": "ok"}, {"role": "user", "content": f"And {hours}?"}])
             await ann.say(chat(f"Mail of {hours}: {LOOKED_UP}"))
