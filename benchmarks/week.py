@@ -17,6 +17,9 @@ from benchmarks.week_model import DAYS, MONDAY, PerfectModel, Question, Week, re
 from circadia.clock import system_milliseconds
 from circadia.evaluation.pass_harness import PassHarness, RecordingModel, open_pass_harness
 from circadia.ids import RandomIds
+from circadia.llm.prices import PriceList
+from circadia.llm.providers import PROVIDERS
+from circadia.llm.usage import Usage
 from circadia.memory.banks import BankService, NewBank
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.episodes import EpisodeService, NewEpisode
@@ -33,6 +36,7 @@ ERRORS: Final = 0.1
 NIGHT: Final = timedelta(hours=2)
 """After midnight, when the pass of a day runs."""
 ASSISTANT: Final = "assistant"
+PEOPLE: Final = 2
 HITS: Final = 10
 HOW: Final[Mapping[str, Mapping[str, Any]]] = {
     "": {}, f", the judge errs {ERRORS:.0%}": {"errors": ERRORS}, ", no pass": {"passes": False},
@@ -289,3 +293,12 @@ def _rows(found: Sequence[WeekResult]) -> Iterator[Sequence[str]]:
     yield [f"indirect ones that the {HITS} best hits answer", *(f"{12 - len(each.by_search)} of 12" for each in found)]
     yield ["questions to the model", *(str(each.asked) for each in found)]
     yield ["tokens in, out", *(f"{each.input_tokens}, {each.output_tokens}" for each in found)]
+    model = PROVIDERS["openai"].cheap
+    yield [f"a person's day in US dollars, at the price of {model}", *(f"{_price(each, model):.6f}" for each in found)]
+
+
+def _price(week: WeekResult, model: str) -> float:
+    """Return what a day of one of the two people costs, in US dollars."""
+    prices = PriceList(base_url="https://api.openai.com/v1", api="openai")
+    used = Usage(input_tokens=week.input_tokens, output_tokens=week.output_tokens)
+    return (prices.price(model, used, MONDAY) or 0) / 1e9 / DAYS / PEOPLE
