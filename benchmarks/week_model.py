@@ -131,6 +131,7 @@ class PerfectModel:
 
     name = "perfect"
     upstream = "scripted"
+    thinking_tokens = 0
 
     def __init__(self, week: Week) -> None:
         self._week = week

@@ -13,7 +13,7 @@ from rich.text import Text
 from circadia.cli.arguments import Bank, BankToListIfAny, Limit, User
 from circadia.cli.connection import ALL_ROWS, PAGE_ROWS, RemoteServer, gather_pages
 from circadia.cli.sleeptime import status as bank_status
-from circadia.cli.sleeptime.status import format_price, show_all
+from circadia.cli.sleeptime.status import format_price, format_thinking, show_all
 from circadia.cli.terminal.groups import NounGroup
 from circadia.cli.terminal.output import (
     Output,
@@ -316,10 +316,10 @@ def _show(view: PassDetail) -> None:
     ]
     console().print(table((view.id, display_text(view.bank)), rows))
     if view.ledger:
-        columns = ("operation", "model", "calls", "failed", "tokens", "cost", "seconds")
+        columns = ("operation", "model", "calls", "failed", "tokens", "thinking", "cost", "seconds")
         lines = [
-            (line.operation, line.model, line.calls, line.failed, line.tokens, format_price(line.tokens, line.usd),
-             f"{line.seconds:.1f}")
+            (line.operation, line.model, line.calls, line.failed, line.tokens, format_thinking(line),
+             format_price(line.tokens, line.usd), f"{line.seconds:.1f}")
             for line in view.ledger
         ]  # fmt: skip
         console().print()

@@ -83,8 +83,17 @@ class SleeptimeService:
     """Decides, reports and does what people ask of passes, in the caller's transaction."""
 
     def __init__(
-        self, clock: Clock, events: EventLog, settings: SleeptimeSettings, rows: PassLifecycle, publisher: Publisher
+        self,
+        clock: Clock,
+        events: EventLog,
+        settings: SleeptimeSettings,
+        rows: PassLifecycle,
+        publisher: Publisher,
+        *,
+        model: str | None = None,
     ) -> None:
+        """`model` is the name of the tier's model, none without one."""
+        self.model: Final = model
         self._clock = clock
         self.events = events
         self.settings = settings

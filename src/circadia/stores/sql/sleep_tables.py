@@ -127,6 +127,7 @@ sleep_calls = Table(
     Column("error", Text, nullable=False),
     Column("at", Instant, nullable=False),
     Column("lease_until", Instant),
+    Column("thinking_nanousd", BigInteger, nullable=False, server_default="0"),
 )
 Index("sleep_calls_key", sleep_calls.c.bank_id, sleep_calls.c.key)
 Index("sleep_calls_pass", sleep_calls.c.pass_id, sleep_calls.c.id)

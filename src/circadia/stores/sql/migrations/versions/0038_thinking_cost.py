@@ -1,0 +1,16 @@
+"""A model call of a pass records the price of its thinking.
+
+Revision 0038, after 0036.
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0038"
+down_revision = "0036"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.add_column("sleep_calls", sa.Column("thinking_nanousd", sa.BigInteger, nullable=False, server_default="0"))
