@@ -123,7 +123,7 @@ class ForgetBody(Body):
 
 
 async def bank_view(context: ApiContext, tx: Tx, bank: Bank) -> BankView:
-    return BankView.of(bank, episodes=await tx.episodes.count(bank.id), model=context.sleeptime.model)
+    return BankView.of(bank, episodes=await tx.episodes.count(bank.id), model=context.sleeptime.model_name)
 
 
 def _tag(bank: Bank) -> str:

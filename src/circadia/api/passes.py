@@ -31,11 +31,13 @@ from circadia.schemas.passes import (
     PassCostView,
     PassDecisionView,
     PassDetail,
+    PassEstimateView,
     PassList,
     PassPage,
     PassView,
     SleeptimeStatusView,
 )
+from circadia.settings.sleeptime import MAX_COUNT
 from circadia.sleeptime.budget.savings import Balance
 from circadia.sleeptime.triggers.pass_lifecycle import TOPIC, NewPass
 from circadia.stores.base import Tx
@@ -99,7 +101,7 @@ async def sleeptime_status_view(context: ApiContext, tx: Tx, bank: Bank) -> Slee
     return SleeptimeStatusView.of(
         state,
         bank=name,
-        model=context.sleeptime.model,
+        model=context.sleeptime.model_name,
         policy=status.policy.model_dump(mode="json"),
         begins=status.begins,
         backlog=status.backlog,
@@ -111,6 +113,12 @@ async def sleeptime_status_view(context: ApiContext, tx: Tx, bank: Bank) -> Slee
         embedding=None if context.memory.embedding is None else await _embedding_view(tx, bank),
         red=status.red,
     )
+
+
+async def estimate_view(context: ApiContext, tx: Tx, bank: Bank) -> PassEstimateView:
+    estimate = await context.sleeptime.estimate_pass(tx, bank)
+    usd = None if estimate.nanousd is None else estimate.nanousd / NANOUSD
+    return PassEstimateView.of(estimate, bank=bank.name, model=context.sleeptime.model_name, usd=usd)
 
 
 async def _embedding_view(tx: Tx, bank: Bank) -> EmbeddingView:
@@ -150,6 +158,13 @@ class PassBody(Body):
         False,
         description="The next answer depends on this pass: it begins before others and yields to no turn and no wake.",
     )
+    budget_tokens: StrictInt | None = Field(
+        None,
+        ge=1,
+        le=MAX_COUNT,
+        description="Its own budget in input and output tokens, in place of the limits of the bank and of all banks. "
+        "It takes the place of an open pass that nobody asked for, and runs to the end.",
+    )
     wait_seconds: StrictFloat | StrictInt = Field(
         0, ge=0, le=MAX_SECONDS, description="Longest time to wait for the end of the pass before the answer."
     )
@@ -183,7 +198,7 @@ async def run_pass(bank: str, who: Who, context: Context, body: PassBody | None 
             trigger=Trigger.NEEDED if request.needed else Trigger.HAND,
             by=who.name,
             operations=tuple(dict.fromkeys(request.operations)),
-            **request.model_dump(include={"instructions", "dry_run", "review", "full"}),
+            **request.model_dump(include={"instructions", "dry_run", "review", "full", "budget_tokens"}),
         )
         run = await context.sleeptime.request_pass(tx, found_bank, new)
     if request.wait_seconds:

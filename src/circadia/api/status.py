@@ -8,11 +8,11 @@ from fastapi import Query
 from circadia.agents.access import require_operator
 from circadia.api.banks import User
 from circadia.api.context import AfterNumber, Context, Limit, Who, fetch_page, noun_router
-from circadia.api.passes import pass_cost_view, sleeptime_status_view
+from circadia.api.passes import estimate_view, pass_cost_view, sleeptime_status_view
 from circadia.records.note import NoteState
 from circadia.records.sleep_pass import PassStatus
 from circadia.schemas.banks import EpisodeView
-from circadia.schemas.passes import NoteDetail, NotePage, NoteView, SleeptimeStatusView, SleeptimeView
+from circadia.schemas.passes import NoteDetail, NotePage, NoteView, PassEstimateView, SleeptimeStatusView, SleeptimeView
 
 router = noun_router("sleeptime")
 
@@ -57,6 +57,14 @@ async def show_sleeptime(bank: str, who: Who, context: Context, user: User = Non
     async with context.store.begin_read() as tx:
         found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
         return await sleeptime_status_view(context, tx, found_bank)
+
+
+@router.get("/banks/{bank}/sleeptime/estimate")
+async def estimate_pass(bank: str, who: Who, context: Context, user: User = None) -> PassEstimateView:
+    """Estimate what a pass over all that waits in a bank takes, such as an imported history. Operator only."""
+    require_operator(who)
+    async with context.store.begin_read() as tx:
+        return await estimate_view(context, tx, await context.memory.banks.get(tx, bank, user))
 
 
 @router.post("/banks/{bank}/sleeptime/pause")

@@ -355,7 +355,7 @@ class SleepTimeOverAlert(EventData):
 
 
 class EmbeddingAlert(EventData):
-    """Texts have not been embedded for a minute or more: searches find new ones by their words alone."""
+    """Texts have not been embedded for a minute or more."""
 
     cause: Literal["embedding"] = Field(description="Cause.")
     detail: str = Field(description="Last error.")

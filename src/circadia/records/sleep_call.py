@@ -30,6 +30,8 @@ class SleepCall:
     """While unanswered: when the calling process counts as dead unless it renews the lease."""
     thinking_nanousd: int = 0
     """Price of the thinking, where it is known."""
+    own_budget: bool = False
+    """Whether its pass has a budget of its own, so that it does not count against others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

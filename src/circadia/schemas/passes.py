@@ -36,6 +36,7 @@ class PassView(View):
     dry_run: bool = Field(description="Whether it only proposes changes.")
     review: bool = Field(description="Whether its proposals wait for a person.")
     full: bool = Field(description="Whether it reviews the whole bank again.")
+    budget_tokens: int | None = Field(description="Its own budget in tokens, in place of all others.")
     status: PassStatus = Field(description="Status.")
     detail: str = Field(description="How it ended, or why it waits.")
     attempt: int = Field(description="Number of starts.")
@@ -194,6 +195,16 @@ class SleeptimeStatusView(View):
     balances: list[BalanceView] = Field(description="Use and cost of each operation within 14 days.")
     embedding: EmbeddingView | None = Field(description="Vectors of its texts; null if searches use words alone.")
     red: str = Field(description="Current problem; empty if there is none.")
+
+
+class PassEstimateView(View):
+    """About what a pass over all that waits in a bank takes."""
+
+    bank: str = Field(description="Name of the bank.")
+    model: str | None = Field(description="Model of its passes; null if they run without a model.")
+    episodes: int = Field(description="Number of episodes that wait.")
+    tokens: int = Field(description="Input and output tokens.")
+    usd: float | None = Field(description="US dollars, at list prices; null if no price is known.")
 
 
 class _NoteFields(View):

@@ -55,8 +55,7 @@ def build_sleeptime(
     settings: Settings, clock: Clock, ids: IdSource, memory: MemoryServices, *, model: ChatModel | None = None
 ) -> SleeptimeService:
     rows, publisher = PassLifecycle(clock, ids, memory.events), Publisher(clock, Effects(clock, memory))
-    name = None if model is None else model.name
-    return SleeptimeService(clock, memory.events, settings.sleeptime, rows, publisher, model=name)
+    return SleeptimeService(clock, memory.events, settings.sleeptime, rows, publisher, model=model)
 
 
 def build_sleep_parts(

@@ -212,6 +212,12 @@ def run(
     needed: Annotated[
         bool, typer.Option("--needed", help="Do not yield to turns or wakes: the next answer needs it.")
     ] = False,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            "--budget", metavar="TOKENS", min=1, help="Own budget, in place of all other limits; it runs to the end."
+        ),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for its end, with progress and changes.")] = False,
     user: User = None,
 ) -> Output:
@@ -220,7 +226,7 @@ def run(
     async def request_pass(client: Client) -> PassDetail:
         requested = await client.run_pass(
             bank, dry_run=dry_run, instructions=instructions, operations=operations or (), review=review, full=full,
-            needed=needed, user=user,
+            needed=needed, budget_tokens=budget, user=user,
         )  # fmt: skip
         return await (_wait_for_pass(client, requested.id) if wait else client.show_pass(requested.id))
 
@@ -305,6 +311,7 @@ def _show(view: PassDetail) -> None:
         ("instructions", view.instructions or None),
         ("operations", view.operations or "those of the bank's policy"),
         ("kind", flags or "writes"),
+        ("own budget", None if view.budget_tokens is None else f"{view.budget_tokens:,} tokens"),
         ("asked", local_time(view.created_at)),
         ("ended", None if view.ended_at is None else local_time(view.ended_at)),
         ("input", f"episodes up to {view.upto}; processed up to {view.after}"),

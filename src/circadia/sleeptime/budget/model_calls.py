@@ -53,6 +53,12 @@ ELSEWHERE_SECONDS: Final = 0.5
 """Interval between checks on a question that another process asks."""
 REWRITE_SECONDS: Final = 1.0
 """Pause before an outcome is written again after the database was away."""
+READINGS: Final = 2.5
+"""Times that a model reads a text, with the rules and rows beside it: to consolidate, and to verify."""
+WRITTEN_SHARE: Final = 0.1
+"""Tokens that it writes for each one that it reads."""
+QUESTION_TOKENS: Final = 3_000
+"""Tokens that a question reads, about."""
 ENDPOINT: Final = "sleep"
 """The ledger's endpoint for sleep calls."""
 
@@ -290,7 +296,7 @@ class PassModelClient:
         )  # fmt: skip
         call = SleepCall(
             id=call_id, pass_id=self._run.id, bank_id=self._run.bank_id, operation=operation, key=key, at=now,
-            lease_until=now + timedelta(seconds=LEASE_SECONDS),
+            lease_until=now + timedelta(seconds=LEASE_SECONDS), own_budget=self._run.budget_tokens is not None,
         )  # fmt: skip
         needs = {
             Unit.CALLS: 1, Unit.TOKENS: line.reserved_tokens, Unit.NANOUSD: line.reserved_nanousd, Unit.SECONDS: 0.0,
@@ -313,6 +319,7 @@ class PassModelClient:
             bank_id=self._run.bank_id if limit.scope is Scope.BANK else None,
             pass_id=self._run.id if limit.scope is Scope.PASS else None,
             operation=limit.operation or (operation if limit.scope is Scope.OPERATION else None),
+            shared=limit.scope in (Scope.BANK, Scope.FLEET),
         )
 
     def _settle_line(
@@ -344,6 +351,13 @@ class PassModelClient:
         async with self._store.begin_write() as tx:
             await tx.sleep_calls.save_outcome(call)  # first: it takes a key, for which the sums of usage must not wait
             await tx.calls.add([settled])
+
+
+def estimate_usage(model: ChatModel, tokens: int) -> Usage:
+    """Return about what passes take for texts of this size."""
+    read = int(tokens * READINGS)
+    thinking = -(-read // QUESTION_TOKENS) * model.thinking_tokens
+    return Usage(input_tokens=read, output_tokens=int(read * WRITTEN_SHARE) + thinking)
 
 
 def _price_thinking(model: ChatModel, used: Usage | None) -> int:

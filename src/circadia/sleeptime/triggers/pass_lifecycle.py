@@ -49,6 +49,8 @@ class NewPass:
     """Whether its changes wait for a person."""
     full: bool = False
     """Whether it reads the whole bank again."""
+    budget_tokens: int | None = None
+    """Its own budget; it takes the place of an open pass that nobody asked for, and runs to its end (SLEEP-87)."""
 
 
 class PassLifecycle:
@@ -62,13 +64,16 @@ class PassLifecycle:
 
     async def request_pass(self, tx: Tx, bank: Bank, new: NewPass) -> Pass:
         """Store a pass over everything that waits now. Raises Conflict: the bank has an open one."""
+        present = None if new.budget_tokens is None else await tx.passes.get_open(bank.id)
+        if present is not None and present.trigger not in (Trigger.HAND, Trigger.NEEDED):
+            await self.end(tx, bank, present, PassStatus.CANCELLED, "a pass with a budget of its own takes its place")
         state = await tx.sleep_states.get(bank.id)
         backlog = await tx.sleep_states.fetch_backlog(bank.id, state.cursor)
         now = self._clock.now()
         run = Pass(
             id=PassId(self._ids.new("pas")), bank_id=bank.id, trigger=new.trigger, by=new.by,
             instructions=new.instructions, operations=tuple(new.operations), dry_run=new.dry_run, review=new.review,
-            full=new.full,
+            full=new.full, budget_tokens=new.budget_tokens,
             created_at=now, after=state.cursor, upto=max(state.cursor, backlog.last),
             generation_before=bank.published,
         )  # fmt: skip

@@ -116,8 +116,12 @@ class SleepCalls(Noun):
         bank_id: BankId | None = None,
         pass_id: PassId | None = None,
         operation: str | None = None,
+        shared: bool = False,
     ) -> SleepCost:
-        """Return the cost of calls that match all given conditions, reservations included."""
+        """Return the cost of calls that match all given conditions, reservations included.
+
+        `shared` leaves out those of passes with a budget of their own.
+        """
         await self._hold(*_build_cost_keys(bank_id, pass_id))
         statement = where_given(
             _COST,
@@ -127,6 +131,8 @@ class SleepCalls(Noun):
             time=sleep_calls.c.at,
             since=since,
         )
+        if shared:
+            statement = statement.where(sleep_calls.c.own_budget.is_(False))
         return _read_cost(await self._run(lambda connection: connection.execute(statement).one(), short=False))
 
     async def sum_cost_by_pass(self, pass_ids: Collection[PassId]) -> Mapping[PassId, SleepCost]:
