@@ -264,10 +264,10 @@ def _drop_bad_rows(text: str, error: ValidationError) -> str | None:
             case (str(field), int(row), *_):
                 bad.setdefault(field, set()).add(row)
             case (str(field),) if fault["type"] == "too_long":
-                bad.setdefault(field, set()).update(range(fault["ctx"]["max_length"], len(fault["input"])))
+                bad.setdefault(field, set()).update(range(fault.get("ctx", {})["max_length"], len(fault["input"])))
             case _:
                 return None
-    answer = json.loads(text)
+    answer: dict[str, list[object]] = json.loads(text)
     for field, numbers in bad.items():
         rows = answer[field]
         answer[field] = [row for number, row in enumerate(rows) if number not in numbers]

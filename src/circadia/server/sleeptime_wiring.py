@@ -52,7 +52,7 @@ AT_ONCE: Final = 16
 
 
 def build_sleeptime(
-    settings: Settings, clock: Clock, ids: IdSource, memory: MemoryServices, *, model: ChatModel | None = None
+    settings: Settings, clock: Clock, ids: IdSource, memory: MemoryServices, model: ChatModel | None = None
 ) -> SleeptimeService:
     rows, publisher = PassLifecycle(clock, ids, memory.events), Publisher(clock, Effects(clock, memory))
     return SleeptimeService(clock, memory.events, settings.sleeptime, rows, publisher, model=model)

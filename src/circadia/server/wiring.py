@@ -185,8 +185,7 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
     memory, embedding = build_memory(context)
     registry.bind, wakes.sleep.close_gate = memory.banks.make_bound_banks, gate.close_for
     models = build_sleep_models(settings, context.environment, clock, stack)
-    sleeptime = build_sleeptime(settings, clock, ids, memory, model=models[0])
-    folders = build_memory_folders(context, models)
+    sleeptime, folders = build_sleeptime(settings, clock, ids, memory, models[0]), build_memory_folders(context, models)
     await _prepare(context, sessions, registry, waits, wakes, memory)
     own = McpServer(McpContext(
         store=store, clock=clock, threads=threads, waits=waits, confirmer=confirmer,

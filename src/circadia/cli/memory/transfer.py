@@ -87,8 +87,7 @@ def import_files(
 ) -> Output:
     """Import episodes, notes and blocks into a bank. Creates the bank if needed and stores nothing twice.
 
-    Secrets are removed, by pattern, from files of other systems. At a terminal, asks once whether one pass should read
-    what was imported, and names the price.
+    Secrets are removed, by pattern, from files of other systems. At a terminal, offers a pass with its price.
     """
     files = _files(paths, kind)
     total: dict[str, int] = dict.fromkeys((*_COUNTS, _SKIPPED), 0)
