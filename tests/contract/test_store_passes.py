@@ -252,7 +252,7 @@ async def test_thinking_is_counted_and_a_pass_with_its_own_budget_counts_against
     async with store.begin_write() as tx:
         await tx.calls.add([replace(call(key, by=agent("tier")), **spent) for key in ("c1", "c2")])
         await tx.sleep_calls.add(asked("c1", team))
-        await tx.sleep_calls.add(asked("c2", team, key="l", own_budget=True))
+        await tx.sleep_calls.add(asked("c2", team, own_budget=True))
         await tx.sleep_calls.save_outcome(asked("c1", team, answer="{}", thinking_nanousd=40))
         await tx.sleep_calls.save_outcome(asked("c2", team, error="cut", thinking_nanousd=2))
         one = SleepCost(calls=1, tokens=25, nanousd=70, seconds=0.0, thinking_tokens=15, thinking_nanousd=40)

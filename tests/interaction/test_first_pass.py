@@ -9,9 +9,9 @@ import pytest
 from circadia.testing.upstream import MockUpstream
 from tests.cli.terminal import run
 from tests.interaction.live import ADMIN, KEY, Live, live
-from tests.interaction.test_thinking_passes import reply
+from tests.interaction.test_thinking_passes import TOLD, reply
 
-SAID = [f"Ann has a cat called Tom{number}. She lives in house {number} of Porto." for number in range(120)]
+SAID = [*TOLD, *(f"The invoice number {number} of the harbour office was paid late." for number in range(118))]
 """More than one question of a step holds."""
 TIER: dict[str, Any] = {
     "when": "manual", "verify": "off", "model": {"upstream": "openai", "name": "gpt-5-mini"},
