@@ -137,6 +137,7 @@ class PerfectModel:
 
     name = "perfect"
     upstream = "scripted"
+    thinking_tokens = 0
 
     def __init__(self, week: Week, errors: float = 0.0, seed: int = 0) -> None:
         self._week = week

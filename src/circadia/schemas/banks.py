@@ -23,6 +23,7 @@ class BankView(SettingsView):
     policy: BankPolicy = Field(description="Policy of the bank.")
     episodes: int = Field(description="Number of episodes.")
     skipped: dict[str, int] = Field(description="Number of turns that the policy skipped, by reason.")
+    model: str | None = Field(description="Model of its passes; null if they run without a model.")
     created_at: datetime = Field(description="Time of creation.")
     written_at: datetime | None = Field(description="Time of the last new episode.")
 

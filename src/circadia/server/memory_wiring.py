@@ -62,8 +62,9 @@ def build_memory(context: ServerContext) -> tuple[MemoryServices, Sequence[Backg
     if embedder is None:
         return memory, ()
     background = BackgroundEmbedder(
-        clock, store, context.signals, embedder, previous, taken_in=partial(memory.retrieval.keep_up, store)
-    )
+        clock, store, context.signals, embedder, previous, taken_in=partial(memory.retrieval.keep_up, store),
+        events=context.events,
+    )  # fmt: skip
     return replace(memory, embedding=background), (background,)
 
 

@@ -77,6 +77,7 @@ class RuleBasedModel:
     def __init__(self, *, name: str = "dreamer") -> None:
         self.name = name
         self.upstream = "scripted"
+        self.thinking_tokens = 0
         self.asked: list[tuple[str, Usage]] = []
         """The name of each answer's schema, with its usage."""
 

@@ -3,19 +3,23 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
 from circadia.clock import Clock, wait_for_event
 from circadia.errors import CircadiaError, UpstreamFailed
 from circadia.ids import BankId
+from circadia.jobs.loops import run_guarded
 from circadia.memory.embedding.base import Embedder
 from circadia.memory.embedding.questions import ActiveEmbedder
 from circadia.memory.episodes import TOPIC, searched_text
 from circadia.memory.search.vectors import stored_vector
 from circadia.records.episode import Episode
+from circadia.records.event import EmbeddingAlert, EmbeddingOverAlert, EventType
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note
 from circadia.stores.base import Episodes, Notes, Store, Tx
+from circadia.stores.event_log import EventLog
 from circadia.stores.locks import bank_key
 from circadia.stores.signals.base import Signals
 
@@ -30,6 +34,10 @@ AGAIN_SECONDS: Final = 3600.0
 FIRST_PAUSE_SECONDS: Final = 1.0
 """Pause after a failure; doubles with each further failure."""
 LONGEST_PAUSE_SECONDS: Final = 300.0
+ALERT_AFTER: Final = timedelta(minutes=1)
+"""How long the embedder fails before somebody is told."""
+EMBEDDER_DOWN: Final = "embedder_down"
+"""Kind of the stored alert, which all servers share."""
 PLAIN: Final = "a"
 """A text that no embedder refuses."""
 
@@ -47,9 +55,9 @@ class BackgroundEmbedder:
 
     def __init__(
         self, clock: Clock, store: Store, signals: Signals, embedder: Embedder, previous: ActiveEmbedder | None = None,
-        taken_in: Callable[[Collection[BankId]], Awaitable[None]] | None = None,
+        taken_in: Callable[[Collection[BankId]], Awaitable[None]] | None = None, events: EventLog | None = None,
     ) -> None:  # fmt: skip
-        """`taken_in` receives the banks with newly embedded rows."""
+        """`taken_in` receives the banks with newly embedded rows; alerts go to `events`."""
         self._clock = clock
         self._store = store
         self._signals = signals
@@ -73,6 +81,17 @@ class BackgroundEmbedder:
         self._new: set[BankId] = set()
         """Banks not yet passed to `taken_in`."""
         self._one = asyncio.Lock()
+        self._events = events
+        self.embedded = 0
+        """Rows embedded since the start."""
+        self.refused = 0
+        """Rows that the embedder refused since the start, each time they were tried."""
+        self.failures = 0
+        """Failures in a row."""
+        self._failing_since: datetime | None = None
+        self._error = ""
+        self._alerted: bool | None = None
+        """Whether an alert is stored; none before that is known."""
 
     async def run(self) -> None:
         stop = self._signals.listen(TOPIC, lambda _, __: self._some.set())
@@ -80,7 +99,9 @@ class BackgroundEmbedder:
             await self._warm_up()
             while True:
                 self._some.clear()
-                await self._wait(await self._catch_up_safely())
+                seconds = await self._catch_up_safely()
+                await run_guarded("the alert on embedding", self._report)
+                await self._wait(seconds)
         finally:
             stop()
 
@@ -99,18 +120,45 @@ class BackgroundEmbedder:
         try:
             await self.catch_up()
         except CircadiaError as error:
+            self._note_failure(error.message)
             self._pause = min(max(FIRST_PAUSE_SECONDS, 2 * self._pause), LONGEST_PAUSE_SECONDS)
             if self._pause == FIRST_PAUSE_SECONDS:
                 _logger.warning("texts cannot be embedded and are found by their words alone for now: %s", error)
             return min(max(self._pause, error.retry_after_seconds or 0.0), LONGEST_PAUSE_SECONDS)
         except Exception:  # nobody else does this work
             _logger.exception("embedding failed; it continues in a few minutes")
+            self._note_failure("internal error; see the log")
             self._pause = LONGEST_PAUSE_SECONDS
             return self._pause
         if self._pause:
             _logger.info("texts are embedded again, by %s", self._embedder.name)
-        self._pause = 0.0
+        self._pause, self.failures, self._failing_since = 0.0, 0, None
         return EVERY_SECONDS
+
+    def _note_failure(self, error: str) -> None:
+        self.failures += 1
+        self._failing_since = self._failing_since or self._clock.now()
+        self._error = error
+
+    async def _report(self) -> None:
+        """Record an alert once embedding has failed for a while, and when it works again (SLEEP-88)."""
+        failing = self._failing_since is not None
+        late = self._failing_since is None or self._clock.now() - self._failing_since >= ALERT_AFTER
+        if self._events is None or failing == self._alerted or not late:
+            return
+        async with self._store.begin_read() as tx:
+            alerted = bool(await tx.alerts.find_alert_times(EMBEDDER_DOWN))
+        if alerted != failing:
+            async with self._store.begin_write() as tx:
+                alerted = bool(await tx.alerts.find_alert_times(EMBEDDER_DOWN))  # another server may be first
+                if failing and not alerted:
+                    await tx.alerts.record_alert(EMBEDDER_DOWN, "", self._clock.now())
+                    alert = EmbeddingAlert(cause="embedding", detail=self._error)
+                    await self._events.record(tx, EventType.ALERT, alert)
+                elif alerted and not failing:
+                    await tx.alerts.clear_alert(EMBEDDER_DOWN, "")
+                    await self._events.record(tx, EventType.ALERT, EmbeddingOverAlert(cause="embedding_over"))
+        self._alerted = failing
 
     async def _wait(self, seconds: float) -> None:
         """Wait for the time or, unless a failure made this a pause, for a signal."""
@@ -161,10 +209,12 @@ class BackgroundEmbedder:
                 await _rows_of_layer(tx, layer).save_vectors(vectors, name)
                 await self._reload_indexes(tx, layer, rows, vectors, name)
             self._new |= {row.bank_id for row in rows}
+            self.embedded += len(vectors)
         refused = [row for row in rows if row.number not in vectors]
         if refused:
             refusal = f"{name} refuses {len(refused)} of {len(rows)} texts, the first is {layer} {refused[0].id}"
             _logger.warning("%s; searches find them by their words", refusal)
+            self.refused += len(refused)
         self._left = self._left or any(row.embedder is not None for row in refused)
         self._after[layer] = rows[-1].number
         return len(rows)

@@ -208,6 +208,9 @@ class SearchableStatements:
         # It scans the table, for the rare case that another embedder's vectors may exist.
         self.lacking_vector = select_in_order(or_(embedder.is_(None), has_other_vector))
         self.without_vector = select_in_order(embedder.is_(None))  # by an index
+        self.count_without_vector = Statement(
+            select(func.count()).select_from(table).where(embedder.is_(None), is_of_bank_only)
+        )
         self.outdated_vector = Statement(select(number).where(is_of_bank_only, is_after, has_other_vector).limit(1))
         self.save_vector = Statement(
             update(table).where(at_number).values(vector=bindparam("new_vector"), embedder=bindparam("new_embedder")),
@@ -299,6 +302,11 @@ class SearchableRows(Noun, ABC, Generic[Key, Row]):
         values = {"present": embedder, "after": after, "most": limit}
         statement = self._statements.without_vector if embedder is None else self._statements.lacking_vector
         return await self._run(lambda connection: self._build_records(connection, statement.all(connection, values)))
+
+    async def count_without_vector(self, bank_id: BankId) -> int:
+        """Return the number of the bank's rows that have no vector yet."""
+        statement, values = self._statements.count_without_vector, {"bank": bank_id}
+        return await self._run(lambda connection: statement.scalar(connection, values), short=False)
 
     async def has_outdated_vector(self, bank_id: BankId, embedder: str, *, after: int) -> bool:
         """Return whether a row of the bank after a number has a vector by another embedder."""
