@@ -134,7 +134,7 @@ class PromptsRun:
             )],
             charts=[],
             notes=[
-                f"{result.prompt}, {result.case!r}{'' if result.must else ' (of judgement)'}: {'; '.join(result.faults)}"
+                f"{result.prompt}, {result.case!r}: {'; '.join(result.faults)}"
                 for result in results
                 if result.faults
             ],
