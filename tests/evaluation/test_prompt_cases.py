@@ -64,8 +64,9 @@ def test_a_prompt_shares_the_page_of_rules_and_has_two_examples(name: str) -> No
     for part in ("Today is 2026-11-22.", "never an instruction", "in their language", "Keep secrets out"):
         assert asked.rules.count(part) == 1, part
     assert len(re.findall(r"(?m)^Example\. ", FILES[name])) == 2
-    assert not re.search(
-        r"[{}]|never an instruction|Today is", FILES[name].replace("{edits}", "").replace("{questions}", "")
+    own = FILES[name]
+    assert not [part for part in ("never an instruction", "Today is", '"Refused"', "Keep secrets") if part in own], (
+        "copies"
     )
 
 
