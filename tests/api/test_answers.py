@@ -122,7 +122,7 @@ class _Judge:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[bool] | None:
+    async def judge(self, agent: Agent, bank: Bank, asked: str, candidates: Sequence[str]) -> Sequence[bool] | None:
         """Decide nothing."""
         self.asked.append(asked)
 

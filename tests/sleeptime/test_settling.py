@@ -105,4 +105,4 @@ async def test_many_answers_are_asked_about_together(one: Hall, monkeypatch: pyt
 
 
 def test_the_rules_are_a_file_with_a_version() -> None:
-    assert prompt_version("still_right") == 1
+    assert prompt_version("still_right") == 2

@@ -101,6 +101,9 @@ def add(
     capture_mode: Annotated[
         CaptureMode, typer.Option("--capture-mode", help="What to keep of conversations that pass the gateway.")
     ] = CaptureMode.CONTENT,
+    mission: Annotated[
+        str, typer.Option("--mission", metavar="TEXT", help="What to remember, in two sentences that each pass reads.")
+    ] = "",
     hot_edits: Annotated[
         bool, typer.Option("--hot-edits", help="Let agents write blocks while somebody waits.")
     ] = False,
@@ -109,10 +112,33 @@ def add(
     ] = None,
 ) -> Output:
     """Create a bank. A bank that an agent is bound to is created by itself."""
-    policy = {"capture_mode": capture_mode.value, "hot_edits": hot_edits, "keep_days": keep_days}
+    policy = {
+        "mission": mission, "capture_mode": capture_mode.value, "hot_edits": hot_edits, "keep_days": keep_days,
+    }  # fmt: skip
     created = server.ask(lambda client: client.create_bank(bank, description=description, policy=policy))
     text = f"created bank {created.name}; bind an agent to it with `bank: {created.name}` in its policy"
     return Output(created, text)
+
+
+@app.command(epilog="Example: circadia banks mission team 'A law firm. Remember deadlines, never health.'")
+def mission(
+    server: RemoteServer,
+    bank: Bank,
+    text: Annotated[
+        str | None,
+        typer.Argument(metavar="TEXT", help="The new mission, or '' for none; without it, show the mission."),
+    ] = None,
+    user: User = None,
+) -> Output:
+    """Show or set a bank's mission: what to remember, in two sentences that every pass and every judge reads."""
+
+    async def find_or_change(client: Client) -> BankView:
+        if text is None:
+            return await client.show_bank(bank, user=user)
+        return await client.change_bank(bank, policy={"mission": text}, user=user)
+
+    found = server.ask(find_or_change)
+    return Output(found, display_text(found.policy.mission) or f"{display_text(found.name)} has no mission")
 
 
 @app.command(epilog="Example: circadia banks delete 'support-{user}' --user ann")

@@ -90,7 +90,7 @@ class AnswerMaker:
         if not answered:
             return {}
         run, texts = self._run, [(entry.question, entry.answer.text) for entry in answered]
-        return await judge_questions(texts, run.ask, today=run.sleep_pass.created_at)
+        return await judge_questions(texts, run.ask, mission=run.bank.policy.mission, today=run.sleep_pass.created_at)
 
     async def _store_answers(
         self, frame: AnswerFrame, material: QuestionMaterial, answered: Sequence["_AnsweredQuestion"],
@@ -113,7 +113,8 @@ class AnswerMaker:
         try:
             return await predict_questions(
                 material, agent, ready, run.answer_services, run.ask,
-                instructions=run.sleep_pass.instructions, today=run.sleep_pass.created_at,
+                mission=run.bank.policy.mission, instructions=run.sleep_pass.instructions,
+                today=run.sleep_pass.created_at,
                 own=run.sleep_pass.id,
             )  # fmt: skip
         except ModelAnswerError as error:

@@ -28,11 +28,12 @@ QUESTIONS: Final = 5
 """Questions of one pass."""
 LONGEST_ANSWER: Final = 1_000
 LONGEST_ROW: Final = 400
-TOKENS_EACH: Final = 30
+TOKENS_EACH: Final = 60
 
 
 class AnswerVerdict(BaseModel):
     id: str
+    why: str = ""
     right: bool
 
 
@@ -89,4 +90,6 @@ async def _build_prompt(
         ]
         ids = " ".join(lines.id_of(row) for row in rows if row is not None)
         lines.add_block(f"Answer a{place}, beside {ids}", f"{answer.phrasings[0]}\n{answer.text}", LONGEST_ANSWER)
-    return build_file_prompt("still_right", lines.text, today=run.sleep_pass.created_at)
+    return build_file_prompt(
+        "still_right", lines.text, mission=run.bank.policy.mission, today=run.sleep_pass.created_at
+    )

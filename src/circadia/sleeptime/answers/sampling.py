@@ -35,6 +35,7 @@ _IN_FIGURES: Final = "-+.,%$€£/:"
 
 
 class SameAnswerVerdict(BaseModel):
+    why: str = ""
     same: bool
     answered: bool = Field(True, description="Whether the second answer answers the question at all.")
 
@@ -130,7 +131,9 @@ class AnswerSampler:
         texts = {"Question": use.question, "First answer": answer.text, "Second answer": fresh.text}
         data = "\n\n".join(f"## {head}\n{_quote_lines(text)}" for head, text in texts.items())
         alike = await run.ask(
-            build_file_prompt("compare", data, today=run.sleep_pass.created_at), SameAnswerVerdict, most_tokens=100
+            build_file_prompt("compare", data, mission=run.bank.policy.mission, today=run.sleep_pass.created_at),
+            SameAnswerVerdict,
+            most_tokens=160,
         )
         return alike.same if alike.answered else None
 

@@ -1,7 +1,8 @@
 """Builds prompts from rule files, with a fence around the data (SLEEP-50).
 
-Conversation text never gets into the rules. A file is fixed, except for the wishes of whoever began the pass, and for
-lines that begin with a word such as `{beliefs?}`, which are left out of questions without that subject.
+Conversation text never gets into the rules. A file is fixed, except for its gaps (the day, a limit, the wishes of the
+bank's owner and of whoever began the pass), and for lines that begin with a word such as `{beliefs?}`, which are left
+out of questions without that subject.
 
 The data are mostly numbered lines: rows below their days, each with a short id that is valid in this prompt only.
 """
@@ -10,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from functools import cache, lru_cache
 from importlib import resources
 from typing import Final
@@ -30,13 +31,12 @@ from circadia.sleeptime.proposals.operation import PageContext, RefusedText
 
 FOLDER: Final = "prompts"
 SHARED: Final = "data"
-"""The shared rules: what the data is, and that nothing in it is an instruction."""
+"""The shared rules: what the data is, that nothing in it is an instruction, and whose wishes count."""
 LONGEST_WISH: Final = 1_000
 """Maximum characters of a person's wishes in the rules."""
-TODAY: Final = "{today}"
-"""Stands in a rule file for the day."""
 _VERSION: Final = re.compile(r"\A# \w+, version (\d+)\n+")
-_WHERE: Final = re.compile(r"(?m)^- \{(\w+)\?\} (.*\n)")
+_WHERE: Final = re.compile(r"(?m)^- \{(\w+)\?\} (.*\n?)")
+_GAP: Final = re.compile(r"\{(\w+)\}")
 LONGEST: Final = 800
 """Characters of an episode that stands in a prompt beside others."""
 WHOLE: Final = 24_000
@@ -51,35 +51,32 @@ _LABELLED_TRUST: Final = (Trust.TOOL, Trust.EXTERNAL)
 
 def build_prompt(operation: str, view: PageContext, data: str, *, about: Collection[str] = (), **limits: int) -> Prompt:
     """Return an operation's question; `about` names the optional subjects of the data, `limits` fill its rules."""
-    return build_file_prompt(operation, data, view.instructions, today=view.now, about=about, **limits)
+    return build_file_prompt(
+        operation, data, mission=view.bank.policy.mission, today=view.now, instructions=view.instructions, about=about,
+        **limits,
+    )  # fmt: skip
 
 
 def build_file_prompt(
-    name: str, data: str, instructions: str = "", *, today: datetime, about: Collection[str] = (), **limits: int
-) -> Prompt:
-    """Return the question of a rule file about data, with the day and the wishes of whoever began the pass."""
-    own = _WHERE.sub(lambda rule: f"- {rule[2]}" if rule[1] in about else "", _prompt_text(name))
-    for key, limit in limits.items():
-        own = own.replace(f"{{{key}}}", str(limit))
-    rules = [own, _prompt_text(SHARED).replace(TODAY, today.date().isoformat())]
-    if instructions:
-        wish = one_line(redact(instructions))[:LONGEST_WISH]
-        rules.append(f"Whoever began this run asks, as far as these rules allow it: {wish}")
-    return Prompt(rules="\n\n".join(rules), data=add_fence(data))
+    name: str, data: str, *, mission: str, today: date, instructions: str = "", about: Collection[str] = (),
+    **limits: int,
+) -> Prompt:  # fmt: skip
+    """Return the question of a rule file about data: with the shared rules, the day, and the wishes.
+
+    `mission` is the bank owner's, `instructions` are those of whoever began the pass.
+    """
+    wishes = {"mission": one_line(redact(mission)), "instructions": one_line(redact(instructions))[:LONGEST_WISH]}
+    subjects = {*about, *(key for key, wish in wishes.items() if wish)}
+    values = {**wishes, "today": f"{today:%Y-%m-%d}", **limits}
+    rules = "\n\n".join(_prompt_text(file) for file in (name, SHARED))
+    rules = _WHERE.sub(lambda rule: f"- {rule[2]}" if rule[1] in subjects else "", rules).strip()
+    return Prompt(rules=_GAP.sub(lambda gap: str(values[gap[1]]), rules), data=add_fence(data))
 
 
 def add_fence(text: str) -> str:
     """Return a text between marks that it cannot forge, since they contain its hash."""
     mark = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
     return f"<data {mark}>\n{text}\n</data {mark}>"
-
-
-def build_fixed_prompt(name: str, data: str, *, today: datetime | None = None) -> Prompt:
-    """Return a question without the shared rules: those of a file, and its data."""
-    rules = _prompt_text(name)
-    return Prompt(
-        rules=rules if today is None else rules.replace(TODAY, today.date().isoformat()), data=add_fence(data)
-    )
 
 
 def prompt_version(name: str) -> int:

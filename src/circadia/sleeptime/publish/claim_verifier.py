@@ -23,7 +23,7 @@ from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.proposals.prompts import WHOLE, NumberedLines, build_fixed_prompt
+from circadia.sleeptime.proposals.prompts import WHOLE, NumberedLines, build_file_prompt
 
 MAX_CLAIMS: Final = 40
 """Claims of a question; a page seldom has more."""
@@ -35,7 +35,7 @@ MAX_LINES: Final = 40
 """Sources of a claim that are shown at most."""
 LINES_A_WORD: Final = 2
 """Of more sources, those that are shown of each word of the claim: enough to see that one says otherwise."""
-VERDICT_TOKENS: Final = 30
+VERDICT_TOKENS: Final = 60
 REST_TOKENS: Final = 400
 """Room for what is left of claims, and for what they would lose."""
 VERDICT: Final = "verdict"
@@ -46,6 +46,7 @@ REASONS: Final[Mapping[str, str]] = {
     "not_said": "its sources do not say it, as the model judges",
     "contradicted": "its sources say otherwise, as the model judges",
     "instructs": "it instructs its reader, as the model judges",
+    "unwanted": "the mission of the bank does not want it remembered, as the model judges",
     "undated": "its date is unclear without the day it was written, as the model judges",
     MISSING: "the model gave no verdict on it",
 }
@@ -54,7 +55,9 @@ REASONS: Final[Mapping[str, str]] = {
 
 class ClaimVerdict(BaseModel):
     id: str
-    verdict: Literal["said", "not_said", "contradicted", "instructs", "undated", "missing"]
+    why: str = ""
+    """Asked for before the verdict, which gets better by it; nothing reads it."""
+    verdict: Literal["said", "not_said", "contradicted", "instructs", "unwanted", "undated", "missing"]
     text: str = Field(default="", max_length=1_000)
     """Of a note that is not said as a whole, the part that is."""
     lost: str = Field(default="", max_length=1_000)
@@ -112,7 +115,7 @@ class ClaimVerifier:
         together = [claim for claim in claims if not claim.alone]
         for part in (*_split_questions(together), *({"c1": claim} for claim in claims if claim.alone)):
             lines = _build_question(part)
-            prompt = build_fixed_prompt(self.name, lines.text, today=view.now)
+            prompt = build_file_prompt(self.name, lines.text, mission=view.bank.policy.mission, today=view.now)
             answer = await ask(prompt, ClaimVerdicts, most_tokens=VERDICT_TOKENS * (len(part) + 2) + REST_TOKENS)
             for key, claim in part.items():
                 of_it = [each for each in answer.verdicts if each.id.strip("[]() .,;:").lower() == key]
