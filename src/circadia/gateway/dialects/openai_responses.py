@@ -57,12 +57,13 @@ UNCHANGING: Final = OPENAI_UNCHANGING | {
     "background": "when the answer is fetched",
     "previous_response_id": "what was said before, which is no part of a frame",
     "conversation": "what was said before, which is no part of a frame",
+    "client_metadata": "which program calls, and for which of its turns",
 }
 _KEPT: Final = FrameFields(
     operators="input",
     system="instructions",
     unchanging=UNCHANGING,
-    unasked=OPENAI_UNASKED | {"background", "previous_response_id", "conversation"},
+    unasked=OPENAI_UNASKED | {"background", "client_metadata", "previous_response_id", "conversation"},
     # A question that no user asked must not appear among the provider's stored responses.
     fixed={"store": False},
 )
