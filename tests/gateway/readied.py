@@ -35,7 +35,9 @@ class CallResult:
 
 @dataclass
 class ReadyAnswerServer(BoundAgentServer):
-    """A server with an agent that may have ready answers."""
+    """A server with an agent that may have ready answers, and with a judge who finds each right after each call."""
+
+    judges: bool = True
 
     async def ask(
         self, body: object, *, path: str = CHAT, headers: Mapping[str, str] | None = None, token: str | None = None,
@@ -51,6 +53,8 @@ class ReadyAnswerServer(BoundAgentServer):
             )  # fmt: skip
         if waits:
             await self.at.server.exchanges.flush()
+            if self.judges:
+                await self.read()
         return got
 
     async def frame(
@@ -101,7 +105,9 @@ class ReadyAnswerServer(BoundAgentServer):
 
     async def read(self) -> None:
         """Have a judge who finds every answer right read all that was said."""
-        bank = await self.held()
+        bank = await self.bank("memory")
+        if bank is None or not bank.answers:
+            return
         async with self.store.begin_write() as tx:
             live = await tx.answers.find_live(bank.id)
             heads = (await fetch_bank_state(tx, bank)).heads

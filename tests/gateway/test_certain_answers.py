@@ -15,6 +15,7 @@ MOVED = "We have moved to Lisbon."
 
 async def test_after_a_turn_the_answer_is_a_hint_beside_that_turn_until_it_is_read(tmp_path: Path) -> None:
     async with readied(tmp_path) as ann:
+        ann.judges = False
         await ann.put(await ann.frame(chat(OTHER)))
         assert (await ann.ask(chat(ASKED))).outcome == "hit"
         assert (await ann.ask(chat(ASKED))).outcome == "hit", "neither a served question nor its answer is a turn"
@@ -33,6 +34,7 @@ async def test_after_a_turn_the_answer_is_a_hint_beside_that_turn_until_it_is_re
 async def test_a_turn_counts_before_its_answer_has_come(tmp_path: Path) -> None:
     others = {"ben": {"bank": "memory"}}
     async with readied(tmp_path, others=others) as ann:
+        ann.judges = False
         await ann.put(await ann.frame(chat(OTHER)))
         ann.at.upstream.gate.clear()
         sent = ann.sends
@@ -56,6 +58,7 @@ async def test_a_turn_counts_before_its_answer_has_come(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", ["an error of the provider", "a caller who leaves"])
 async def test_a_turn_that_came_to_nothing_is_no_turn(tmp_path: Path, ending: str) -> None:
     async with readied(tmp_path) as ann:
+        ann.judges = False
         await ann.put(await ann.frame(chat(OTHER)))
         if ending == "an error of the provider":
             ann.at.upstream.next(status=400)

@@ -9,11 +9,11 @@ results, or requests what no ready answer has.
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from circadia.answers.question_text import only_asks
 from circadia.answers.services import (
@@ -28,7 +28,14 @@ from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.gateway.answers.judging import JudgeLimits
-from circadia.gateway.calls.headers import as_text, first_value, to_upstream
+from circadia.gateway.calls.headers import as_text, first_value
+from circadia.gateway.calls.known_clients import (
+    KNOWN_CLIENTS,
+    NO_CLIENT,
+    STORABLE,
+    answer_changing_headers,
+    find_client,
+)
 from circadia.gateway.calls.upstream import ModelCall
 from circadia.gateway.dialects.frames import FramedCall, VolatileSpans
 from circadia.ids import AgentId, AnswerId, BankId, IdSource
@@ -107,76 +114,6 @@ class AnswerAccuracy:
         return True
 
 
-_STORABLE: Final = frozenset(
-    {
-        b"anthropic-beta", b"anthropic-version", b"openai-beta",  # what the API does
-        b"openai-organization", b"openai-project",  # who pays, and which models there are
-        b"accept-language",
-        b"x-codex-beta-features", b"x-openai-internal-codex-responses-lite",
-    }
-)  # fmt: skip
-"""Headers that may change an answer and contain no secret."""
-_HARMLESS: Final = frozenset(
-    {
-        b"accept", b"accept-charset", b"cache-control", b"content-type", b"date", b"dnt", b"max-forwards", b"origin",
-        b"pragma", b"priority", b"referer", b"upgrade-insecure-requests", b"user-agent", b"via",  # transport
-        b"anthropic-dangerous-direct-browser-access", b"http-referer", b"x-app", b"x-title", b"x-goog-api-client",
-        b"x-requested-with", b"x-ms-useragent", b"originator", b"x-claude-code-session-id",  # which program calls
-        b"idempotency-key", b"x-idempotency-key", b"x-client-request-id", b"x-ms-client-request-id", b"x-request-id",
-        b"request-id", b"x-correlation-id", b"correlation-id", b"x-request-start",  # which call it is
-        b"baggage", b"b3", b"sentry-trace", b"traceparent", b"tracestate", b"uber-trace-id", b"x-amzn-trace-id",
-        b"x-cloud-trace-context", b"x-trace-id", b"x-span-id", b"elastic-apm-traceparent", b"newrelic",  # traces
-        b"true-client-ip", b"x-client-ip", b"x-cluster-client-ip", b"x-original-forwarded-for",
-        b"cdn-loop", b"x-scheme",  # proxies on the way
-    }
-)  # fmt: skip
-_HARMLESS_KINDS: Final = (
-    b"x-stainless-", b"x-circadia-", b"x-forwarded-", b"x-b3-", b"x-datadog-", b"x-envoy-", b"cf-", b"sec-",
-    b"x-amz-cf-", b"x-azure-", b"x-vercel-", b"fly-",
-)  # fmt: skip
-"""Prefixes of headers of SDK telemetry, traces, proxies and browsers."""
-
-
-class KnownClient(NamedTuple):
-    """What a program changes from call to call, although no answer depends on it (ANS-21)."""
-
-    agent: str
-    """How its user agent begins."""
-    spans: Sequence[str]
-    """Volatile spans of its prompts, as in `AnswersSettings.volatile`."""
-    headers: Collection[bytes] = ()
-
-
-KNOWN_CLIENTS: Final = (
-    KnownClient(
-        "claude-cli/", (r"/x-anthropic-billing-header:(?: [a-z_]{1,40}=[^;\n]{0,100};)+/", "dates", "ids"),
-    ),
-    KnownClient(
-        "codex", ("dates", "ids"),
-        {b"session-id", b"session_id", b"thread-id", b"conversation_id", b"x-codex-window-id", b"x-codex-turn-metadata",
-         b"x-codex-turn-state", b"x-codex-installation-id"},
-    ),
-    KnownClient(
-        "opencode/", ("dates", "ids"),
-        {b"session-id", b"x-session-id", b"x-session-affinity", b"x-parent-session-id", b"x-opencode-session",
-         b"x-opencode-request", b"x-opencode-project", b"x-opencode-client"},
-    ),
-)  # fmt: skip
-
-
-def answer_changing_headers(
-    headers: Iterable[tuple[bytes, bytes]], volatile: Collection[bytes] = ()
-) -> Sequence[tuple[bytes, bytes]]:
-    """Return the headers that may change the answer, sorted; `volatile` ones only if they are known to change it."""
-    return sorted(
-        header
-        for header in to_upstream(headers)
-        if header[0] not in _HARMLESS
-        and not header[0].startswith(_HARMLESS_KINDS)
-        and (header[0] not in volatile or header[0] in _STORABLE)
-    )
-
-
 _logger = logging.getLogger(__name__)
 
 ANSWER: Final = b"x-circadia-answer"
@@ -223,7 +160,7 @@ class CallQuestion:
 
     def _find_obstacle(self) -> str:
         """Return why nothing may be asked ahead in this frame; empty if it may."""
-        unknown = next((name for name, _ in self.headers if name not in _STORABLE), None)
+        unknown = next((name for name, _ in self.headers if name not in STORABLE), None)
         if unknown is not None:
             name = unknown.decode("latin-1")
             return f"header {name!r} is not known, so it may change answers; see `answers.volatile_headers`"
@@ -306,10 +243,10 @@ class AnswerResolver:
         self._ids = ids
         self.finder: Final = finder
         self._trust = trust
-        self._volatile = VolatileSpans(volatile)
-        self._clients = [
-            (client, VolatileSpans(list(dict.fromkeys((*volatile, *client.spans))))) for client in KNOWN_CLIENTS
-        ]
+        self._volatile = {
+            client: VolatileSpans(list(dict.fromkeys((*volatile, *client.spans))))
+            for client in (*KNOWN_CLIENTS, NO_CLIENT)
+        }
         self.judge: Final = judge
         self._headers = frozenset(name.encode() for name in headers)
         self.histories: Final = ServedHistories()
@@ -325,11 +262,9 @@ class AnswerResolver:
         policy, codec = call.agent.policy, call.dialect.answer_codec
         if codec is None or not wants_lookups(policy) or not call.route.generates or _wants_fresh_answer(call.headers):
             return None
-        program = first_value(call.headers, b"user-agent") or ""
-        known = next((each for each in self._clients if program.startswith(each[0].agent)), None)
-        volatile = self._volatile if known is None else known[1]
+        client = find_client(first_value(call.headers, b"user-agent") or "")
         try:
-            framed = codec.frame_call(load(), volatile)
+            framed = codec.frame_call(load(), self._volatile[client])
         except Exception:  # the boundary of ready answers: their faults must not cost a call its memory
             _logger.exception("a call of %r is not read for ready answers", call.agent.reference)
             return None
@@ -337,8 +272,7 @@ class AnswerResolver:
             return None
         before = framed.conversation(call.request.chain)
         is_new = framed.behind == 0 or (before is not None and self.histories.has_history(call.agent.id, user, before))
-        harmless = self._headers if known is None else self._headers.union(known[0].headers)
-        headers = answer_changing_headers(call.headers, harmless)
+        headers = answer_changing_headers(call.headers, self._headers | client.headers)
         return CallQuestion(
             call=call, framed=framed, user=user, conversation=conversation, headers=headers,
             scope=AnswerScope(agent_id=call.agent.id, end_user=user or "", frame=_digest(call, framed, headers)),

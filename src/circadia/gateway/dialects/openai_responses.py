@@ -95,6 +95,9 @@ class ResponsesAnswerCodec(AnswerCodec):
     def find_exclusions(self, request: dict[str, object]) -> Iterator[AnswerExclusion]:
         yield from tool_choice_exclusions(request.get("tool_choice"))
         yield from tool_exclusions(request.get("tools"))
+        for item in map(fields.as_object, fields.as_list(request.get("input"))):
+            if item.get("type") == _TOOLS:
+                yield from tool_exclusions(item.get("tools"))
         if fields.as_object(request.get("prompt")).get("variables"):
             yield AnswerExclusion("it fills a stored prompt template with variables", ahead=False)
         if wants(request, "previous_response_id") or wants(request, "conversation"):
@@ -142,7 +145,7 @@ class ResponsesAnswerCodec(AnswerCodec):
 
 def _side(item: dict[str, object]) -> Side:
     kind = item.get("type")
-    if kind in (None, "message"):
+    if kind in (None, "message") or item.get("role") in OPERATOR_ROLES:  # Codex offers its tools in an item
         return OPENAI_SIDES.get(str(item.get("role")), Side.MODEL)
     from_tool = str(kind).endswith("_output") or kind == "mcp_approval_response"
     return Side.TOOL if from_tool else Side.MODEL
