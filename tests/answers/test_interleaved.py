@@ -18,7 +18,7 @@ async def test_among_writes_of_another_process_no_lookup_serves_a_void_answer(
     other = await (open_sqlite(tmp_path / "circadia.db") if store_url is None else open_postgres(store_url))
     embedder = BundledEmbedder()
     await embedder.word_vectors()
-    told = await (await InterleavedOperations.made(either_store, other, embedder, 20)).run(600, related=6, judged=40)
+    told = await (await InterleavedOperations.made(either_store, other, embedder, 20)).run(1_000, related=8, judged=25)
     await other.close()
     assert told.stale == 0
     assert told.void > 50, "else nothing is shown"

@@ -279,9 +279,11 @@ class Hall:
         now = self.clock.now()
         async with self.store.begin_write() as tx:
             state = await fetch_bank_state(tx, await self.present(tx))
+            blocks = {each.label: each.version for each in await tx.blocks.find_all(self.bank.id)}
             new = Answer(
                 id=AnswerId(self.ids.new("ans")), bank_id=self.bank.id, scope=frame.scope, phrasings=(question,),
-                confidence=0.9, text=text, rests=AnswerBasis(heads=state.heads, generation=state.generation),
+                confidence=0.9, text=text,
+                rests=AnswerBasis(blocks=blocks, heads=state.heads, generation=state.generation),
                 read_upto=state.heads.episodes, made_at=now, expires_at=now + timedelta(days=1),
             )  # fmt: skip
             assert await tx.answers.put([new])

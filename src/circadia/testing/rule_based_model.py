@@ -309,8 +309,8 @@ def build_answer_verdicts(data: str) -> AnswerVerdicts:
 
 
 def _is_still_right(lines: str, said: Sequence[PromptRow]) -> bool:
-    words = {token.casefold() for token in _WORD.findall(lines)} - STOP_WORDS
-    near = [row for row in said if words & {token.casefold() for token in _WORD.findall(row.text)}]
+    terms = set(question_terms(lines))
+    near = [row for row in said if terms.intersection(question_terms(row.text))]
     return all(row.facts and all(fact.value in lines for fact in row.facts) for row in near)
 
 

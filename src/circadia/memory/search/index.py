@@ -104,6 +104,8 @@ class BankIndex:
     def __init__(self) -> None:
         self.last: Final = dict.fromkeys(Layer, 0)
         """Greatest indexed number of each layer."""
+        self.newest_turn = 0
+        """Greatest number of an episode that says something; 0 without one (ANS-20)."""
         self.unembedded: Final[dict[Layer, dict[int, int]]] = {layer: {} for layer in Layer}
         """Rows without a vector, by number."""
         self._rows: Final = RowTable()
@@ -164,6 +166,8 @@ class BankIndex:
             for vectors in self._vectors.values():
                 vectors.remove(rows)
             self._rows.remove(layer, rows)
+            if layer is Layer.EPISODES:
+                self.newest_turn = self._find_newest_turn()
             for number in found_numbers:
                 self.unembedded[layer].pop(number, None)
 
@@ -191,17 +195,10 @@ class BankIndex:
         with self._busy:
             return self._find(question, series)
 
-    @property
-    def newest_turn(self) -> int:
-        """Return the greatest number of an episode that says something; 0 without one (ANS-20)."""
-        with self._busy:
-            numbers, rows = self._rows.numbers_and_rows(Layer.EPISODES)
-            silent = self._rows.codes("kind", SILENT)
-            kinds = self._rows["kind"]
-            for at in range(len(rows) - 1, -1, -1):
-                if int(kinds[rows[at]]) not in silent:
-                    return int(numbers[at])
-            return 0
+    def _find_newest_turn(self) -> int:
+        numbers, rows = self._rows.numbers_and_rows(Layer.EPISODES)
+        silent = self._rows.rows_having("kind", SILENT)[rows]
+        return int(numbers[~silent].max(initial=0))
 
     def _add(self, layer: Layer, rows: Sequence[IndexEntry]) -> None:
         first = len(self)
@@ -211,6 +208,9 @@ class BankIndex:
         self._postings.extend(first, terms)
         self._rows.add(layer, rows, lengths, questions)
         self.last[layer] = rows[-1].number
+        if layer is Layer.EPISODES:
+            turns = (row.number for row in reversed(rows) if row.kind not in SILENT)
+            self.newest_turn = next(turns, self.newest_turn)
         self.unembedded[layer].update({row.number: first + at for at, row in enumerate(rows) if row.vector is None})
         self._add_vectors([(first + at, row.vector, row.embedder) for at, row in enumerate(rows)])
 

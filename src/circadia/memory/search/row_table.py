@@ -118,11 +118,6 @@ class RowTable:
         """Return the names behind the codes of a column."""
         return list(self._codes.get(column, ()))
 
-    def codes(self, column: str, names: Collection[str]) -> Collection[int]:
-        """Return the codes of those of these names that some row has."""
-        known = self._codes.get(column, {})
-        return {known[name] for name in names if name in known}
-
     def rows_having(self, column: str, names: Collection[str]) -> Array:
         """Return by row whether its column has one of these names."""
         codes = [self._codes.get(column, {}).get(name, NONE - 1) for name in names]

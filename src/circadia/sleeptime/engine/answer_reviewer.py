@@ -156,7 +156,7 @@ class AnswerReviewer:
                 continue
             for answer in await tx.answers.find_live(bank.id, agent_id=agent_id, behind=newest, limit=CANDIDATES):
                 is_open = answer.id not in review.asked and answer.expires_at > self._clock.now()
-                if is_open and (await services.validator.validity(tx, bank, answer)).newer:
+                if is_open and not (await services.validator.validity(tx, bank, answer)).void:
                     uncertain.append(answer)
         return uncertain
 

@@ -116,12 +116,14 @@ _SELECT_BANKS_WITH_EXPIRED: Final = Statement(
     .order_by(answers.c.expires_at)
     .limit(bindparam("most"))
 )
+_live_bank: Final = answers.c.bank_id.concat("")
+"""An expression, so that live answers are found by their own index, and not among the dropped ones of the banks."""
 _SELECT_BANKS_TO_REVIEW: Final = Statement(
-    select(answers.c.bank_id)
+    select(_live_bank.label("bank_id"))
     .where(
         answers.c.dropped == literal_column("''"),
         answers.c.expires_at > bindparam("now"),
-        answers.c.bank_id > bindparam("after"),
+        _live_bank > bindparam("after"),
         exists().where(
             episodes.c.bank_id == answers.c.bank_id,
             episodes.c.number > answers.c.read_upto,
@@ -129,7 +131,7 @@ _SELECT_BANKS_TO_REVIEW: Final = Statement(
         ),
     )
     .distinct()
-    .order_by(answers.c.bank_id)
+    .order_by(_live_bank)
     .limit(bindparam("most"))
 )
 _SELECT_USE_SPAN: Final = Statement(
