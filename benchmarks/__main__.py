@@ -72,9 +72,6 @@ def benchmarks(quick: bool, data: Path | None = None, *, chosen_on: bool = False
         "recall": lambda folder: recall.run(folder, recall.Size(data=talks, chosen_on=chosen_on)),
         "dream_cost": lambda folder: dream_cost.run(folder, dream_cost.QUICK if quick else dream_cost.Size(data=talks)),
         "answers_pairs": lambda folder: answers_pairs.run(folder, answers_pairs.Size(data=questions)),
-        "answers_stale": lambda folder: answers_stale.run(
-            folder, answers_stale.QUICK if quick else answers_stale.Size(data=talks)
-        ),
         "grounding": grounding.run,
         "week": week.run,
     }
@@ -97,7 +94,7 @@ def main(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Conversations in LoCoMo's format, for `recall`, `dream_cost` and `answers_stale`; or labelled pairs "
+            help="Conversations in LoCoMo's format, for `recall` and `dream_cost`; or labelled pairs "
             "of questions, a `.jsonl` file, for `answers_pairs`.",
             exists=True,
             dir_okay=False,
@@ -126,7 +123,7 @@ def main(
         with tempfile.TemporaryDirectory(prefix="circadia-bench-") as folder:
             report = _measured(known[name](Path(folder)))
         show(report, console)
-        tiny = quick or (name in ("recall", "answers_pairs", "answers_stale") and data is None)
+        tiny = quick or (name in ("recall", "answers_pairs") and data is None)
         console.print("tiny sizes: nothing is written" if tiny else f"wrote {save(report)}")
 
 

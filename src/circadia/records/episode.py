@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from circadia.ids import BankId, EpisodeId, MessageId
 from circadia.records.bank import Trust
@@ -20,6 +21,10 @@ class EpisodeKind(StrEnum):
     """Anything else."""
     READY = "ready"
     """The question of a ready answer was asked, or that answer was served: neither adds information."""
+
+
+SILENT: Final = (EpisodeKind.TOOL, EpisodeKind.READY)
+"""Kinds of episodes that state nothing new to a ready answer (ANS-20)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,22 +18,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from circadia.memory.search.columns import Array, highest_rows, rank_best
-from circadia.memory.search.later_rows import (
-    NO_ROWS,
-    RELATED,
-    SAMPLED,
-    UNKNOWN,
-    LaterRows,
-    RowFeatures,
-    rarity,
-    weigh_later_rows,
-)
 from circadia.memory.search.postings import Postings
 from circadia.memory.search.row_table import NONE, RowTable
 from circadia.memory.search.terms import QUESTION
 from circadia.memory.search.vectors import Vectors
 from circadia.records.conversation import display_alias
-from circadia.records.index_entry import BankHeads, Excerpt, IndexEntry, Layer
+from circadia.records.episode import SILENT
+from circadia.records.index_entry import Excerpt, IndexEntry, Layer
 from circadia.records.per_call import per_call
 
 UNEXPLAINED: Final[Mapping[str, float]] = {}
@@ -68,10 +59,6 @@ class Question:
     """Hashes of its words."""
     vectors: Mapping[str, Array] = field(default_factory=dict[str, Array])
     """Unit vectors by embedder."""
-    stems: Sequence[Collection[int]] = ()
-    """Hashes by word, for `later_rows`: a row has a word if it has one of its hashes."""
-    sense: float = 1.0
-    """How informative its vectors are beyond the letters of the text, 0 to 1."""
     names: Collection[str] = ()
     """Its words in lower case, among which speakers are looked for."""
     layers: Collection[Layer] = (Layer.EPISODES, Layer.NOTES)
@@ -117,6 +104,8 @@ class BankIndex:
     def __init__(self) -> None:
         self.last: Final = dict.fromkeys(Layer, 0)
         """Greatest indexed number of each layer."""
+        self.newest_turn = 0
+        """Greatest number of an episode that says something; 0 without one (ANS-20)."""
         self.unembedded: Final[dict[Layer, dict[int, int]]] = {layer: {} for layer in Layer}
         """Rows without a vector, by number."""
         self._rows: Final = RowTable()
@@ -177,6 +166,8 @@ class BankIndex:
             for vectors in self._vectors.values():
                 vectors.remove(rows)
             self._rows.remove(layer, rows)
+            if layer is Layer.EPISODES:
+                self.newest_turn = self._find_newest_turn()
             for number in found_numbers:
                 self.unembedded[layer].pop(number, None)
 
@@ -204,55 +195,10 @@ class BankIndex:
         with self._busy:
             return self._find(question, series)
 
-    def find_later_rows(self, made: BankHeads, seen: BankHeads, question: Question) -> LaterRows:
-        """Return the rows beyond `seen` that may change an answer, weighed against those up to `made`, its sources."""
-        with self._busy:
-            keys: list[tuple[Layer, int]] = []
-            known, later = list[Array](), list[Array]()
-            for layer, head, last in zip((Layer.EPISODES, Layer.NOTES), made, seen, strict=True):
-                numbers, rows = self._rows.numbers_and_rows(layer)
-                known.append(rows[: int(numbers.searchsorted(head, "right"))])
-                first = int(numbers.searchsorted(last, "right"))
-                is_active = self._rows["weight"][rows[first:]] > 0  # 0 is a row retired since
-                later.append(rows[first:][is_active])
-                keys += [(layer, number) for number in numbers[first:][is_active].tolist()]
-            if not keys:
-                return NO_ROWS
-            base = np.concatenate(known)
-            some = base[np.linspace(0, len(base), min(len(base), SAMPLED), endpoint=False).astype(np.int64)]
-            both = self.build_features(np.concatenate([some, *later]), question, base)
-            return weigh_later_rows(both, len(some), keys, question.sense)
-
-    def build_features(self, rows: Array, question: Question, base: Array) -> RowFeatures:
-        """Return the rows' features for a question; the rows in `base` determine how rare its words are."""
-        before = self._rows["before"][rows]
-        words, words_before = np.split(self._word_shares(question.stems, np.concatenate([rows, before]), base), 2)
-        near = np.full(len(self) + 1, np.nan)
-        allowed = np.zeros(len(self) + 1, np.bool_)
-        allowed[rows] = True
-        for embedder, vector in question.vectors.items():
-            if (held := self._vectors.get(embedder)) is not None and held.dimensions == len(vector):
-                near_rows, cosines = held.nearest(vector, len(self), allowed)
-                near[near_rows] = question.sense * cosines
-        answers = np.append(self._rows["question"], False)[before] & (words_before > RELATED)
-        return RowFeatures(words=words, near=near[rows], answers=answers)
-
-    def _word_shares(self, stems: Sequence[Collection[int]], rows: Array, base: Array) -> Array:
-        """Return each row's share of the question's words, weighted by their rarity among the rows `base`."""
-        known = np.zeros(len(self) + 1, np.bool_)
-        known[base] = True
-        having = [np.zeros(len(self) + 1, np.bool_) for _ in stems]
-        for mask, word in zip(having, stems, strict=True):
-            for stem in word:
-                mask[self._postings.rows_with_term(stem)] = True
-        times = [int(np.count_nonzero(known & mask)) for mask in having]
-        unknown = UNKNOWN if any(times) else 1.0
-        had, total_weights = np.zeros(len(rows)), np.zeros(len(rows))
-        for mask, count in zip(having, times, strict=True):
-            weight, here = rarity(len(base), count), mask[rows]  # never `NONE`, the extra row
-            had += weight * here
-            total_weights += weight * (1 if count else np.where(here, 1, unknown))
-        return had / np.maximum(total_weights, MIN_DIVISOR)
+    def _find_newest_turn(self) -> int:
+        numbers, rows = self._rows.numbers_and_rows(Layer.EPISODES)
+        silent = self._rows.rows_having("kind", SILENT)[rows]
+        return int(numbers[~silent].max(initial=0))
 
     def _add(self, layer: Layer, rows: Sequence[IndexEntry]) -> None:
         first = len(self)
@@ -262,6 +208,9 @@ class BankIndex:
         self._postings.extend(first, terms)
         self._rows.add(layer, rows, lengths, questions)
         self.last[layer] = rows[-1].number
+        if layer is Layer.EPISODES:
+            turns = (row.number for row in reversed(rows) if row.kind not in SILENT)
+            self.newest_turn = next(turns, self.newest_turn)
         self.unembedded[layer].update({row.number: first + at for at, row in enumerate(rows) if row.vector is None})
         self._add_vectors([(first + at, row.vector, row.embedder) for at, row in enumerate(rows)])
 

@@ -11,12 +11,11 @@ from circadia.clock import Clock
 from circadia.ids import BankId
 from circadia.memory.search.columns import Array
 from circadia.memory.search.index import BankIndex, Question, ScoredRow
-from circadia.memory.search.later_rows import LaterRows
 from circadia.memory.search.terms import question_words
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.episode import Episode
-from circadia.records.index_entry import TEXT, BankHeads, Excerpt, Layer
+from circadia.records.index_entry import TEXT, Excerpt, Layer
 from circadia.records.note import Note
 from circadia.stores.base import Episodes, NotASingleRead, Notes, Store, Tx
 
@@ -89,16 +88,14 @@ class BankSearchResult:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BankChanges:
-    """A bank as a transaction sees it, compared with an earlier state."""
+class BankWeights:
+    """What a transaction sees of a bank for an answer."""
 
     blocks: Sequence[Block]
     weights: Mapping[Layer, Mapping[int, float]]
     """Weights of the requested rows by number, without deleted ones."""
-    later: LaterRows
-    """Rows with greater numbers that may change the answer."""
-    heads: BankHeads
-    """The greatest numbers that were checked."""
+    newest_turn: int
+    """Greatest number of an episode that says something; 0 without one."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -199,31 +196,19 @@ class Retrieval:
             self.loaded.update_weight(bank.id, held, held.nbytes)
         return BankSearchResult(blocks=held.blocks, scored=scored)
 
-    async def changes_since(
-        self,
-        tx: Tx,
-        bank: Bank,
-        shown: Mapping[Layer, Collection[int]],
-        made: BankHeads,
-        seen: BankHeads,
-        question: Question,
-    ) -> BankChanges | None:
-        """Return the blocks, the weights of the rows in `shown`, and the rows after `seen` that affect the question.
+    async def read_weights(self, tx: Tx, bank: Bank, numbers: Mapping[Layer, Collection[int]]) -> BankWeights | None:
+        """Return the blocks, the weights of these rows, and the number of the newest turn.
 
-        Later rows are weighed against those up to `made`. None if something was forgotten since the transaction began.
+        None if something was forgotten since the transaction began.
         """
         held = self._loaded_bank(bank)
         async with held.lock:
             if held.generation > bank.generation:
                 return None
             await self._keep_up(tx, bank, held, searched=True)
-            weights = {layer: held.index.weights(layer, numbers) for layer, numbers in shown.items()}
-            last = BankHeads(held.index.last[Layer.EPISODES], held.index.last[Layer.NOTES])
-            needs_thread = len(held.index) > ROWS_FOR_THREAD
-            find = partial(held.index.find_later_rows, made, seen, question)
-            later = await asyncio.to_thread(find) if needs_thread else find()
+            weights = {layer: held.index.weights(layer, some) for layer, some in numbers.items()}
             self.loaded.update_weight(bank.id, held, held.nbytes)
-            return BankChanges(blocks=held.blocks, weights=weights, later=later, heads=last)
+            return BankWeights(blocks=held.blocks, weights=weights, newest_turn=held.index.newest_turn)
 
     def _loaded_bank(self, bank: Bank) -> _LoadedBank:
         held = self.loaded.get(bank.id) or _LoadedBank(generation=bank.generation, demotions=bank.demotions)
