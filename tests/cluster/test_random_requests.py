@@ -73,8 +73,6 @@ async def test_random_requests_at_two_servers_neither_deadlock_nor_fail(
             await store.close()
     print(*sorted(map(str, scene.answers.items())), sep="\n", file=sys.stderr)
     assert not late_locks, "\n\n".join(f"{keys}\n{stack}" for stack, keys in late_locks.items())
-    is_cut = [
-        any(pause >= seconds and cut in failure for cut, seconds in PAUSES.items()) for failure in scene.failures
-    ]
+    is_cut = [any(pause >= seconds and cut in failure for cut, seconds in PAUSES.items()) for failure in scene.failures]
     assert all(is_cut), (pause, scene.failures)
     assert (deadlocks, idle) == (0, 0)

@@ -327,4 +327,4 @@ async def test_a_bank_may_have_its_own_policy_for_that(one: Hall) -> None:
 
 
 def test_the_rules_are_a_file_with_a_version() -> None:
-    assert prompt_version("still_right") == 2
+    assert prompt_version("still_right") == 3

@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from circadia.gateway.answers.judging import SameQuestions
 from circadia.llm.chat_model import Prompt
-from circadia.sleeptime.answers.still_right import AnswerVerdicts
 from circadia.sleeptime.answers.prediction import Predictions, QuestionVerdicts
 from circadia.sleeptime.answers.sampling import SameAnswerVerdict
+from circadia.sleeptime.answers.still_right import AnswerVerdicts
 from circadia.sleeptime.grounding.wording import unfit_reason
 from circadia.sleeptime.operations.compress import SummaryDraft
 from circadia.sleeptime.operations.consolidate import ConsolidationAnswer
