@@ -1,13 +1,13 @@
 """A ready answer names the newest turn that was read for it, and a frame why nothing is asked ahead in it.
 
-Revision 0039, after 0036.
+Revision 0039, after 0038.
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0039"
-down_revision = "0036"
+down_revision = "0038"
 branch_labels = None
 depends_on = None
 
