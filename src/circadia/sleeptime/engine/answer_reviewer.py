@@ -181,6 +181,6 @@ class AnswerReviewer:
         model = parts.model if named is None or not named.model or parts.models is None else parts.models(named.model)
         run = Pass(id=PassId(parts.ids.new("rev")), bank_id=bank.id, trigger=Trigger.HAND, created_at=now)
         return PassModelClient(
-            self._clock, parts.ids, parts.store, model, run, parts.sleeptime.limits(bank), traces=parts.traces,
+            self._clock, parts.ids, parts.store, model, run, parts.sleeptime.limits(bank, run), traces=parts.traces,
             alone=self._alone, bank=bank.name,
         )  # fmt: skip
