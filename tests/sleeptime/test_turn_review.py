@@ -11,7 +11,8 @@ from pydantic import BaseModel
 from benchmarks.talks import small_talk
 from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.records.answer import AnswerFrame, DropReason, LookupOutcome
-from circadia.records.bank import BankPolicy
+from circadia.records.bank import BankPolicy, Trust
+from circadia.records.episode import EpisodeKind
 from circadia.sleeptime.answers.still_right import AnswerVerdict, AnswerVerdicts
 from circadia.sleeptime.engine.answer_reviewer import AnswerReviewer
 from circadia.sleeptime.proposals.prompts import prompt_version
@@ -180,6 +181,35 @@ async def test_only_for_agents_that_serve_and_within_the_budget_of_precompute_wh
     found = await one.found(frame, HOME)
     assert (len(mind.asked), found.outcome) == ((1, LookupOutcome.HIT) if asks else (0, LookupOutcome.HINT))
     assert bool(found.newer) is not asks
+
+
+async def test_over_the_budget_answers_stay_hints_until_there_is_room_again(one: Hall) -> None:
+    frame, mind = await serving(one), judge()
+    one.tier = {"operations": {"precompute": {"budget": {"per_hour": {"calls": 1}}}}}
+    reviewer = one.reviewer(mind)
+    await reviewer.step()
+    await one.put(frame, HOME, "In Porto.")
+    for calls, certain in ((1, LookupOutcome.HIT), (1, LookupOutcome.HINT)):
+        await one.said(NEWS, f"That is all {certain}.")
+        await after(one, reviewer, EVERY)
+        assert (len(mind.asked), await outcome(one, frame)) == (calls, certain)
+    await after(one, reviewer, 3_600)
+    assert (len(mind.asked), await outcome(one, frame)) == (2, LookupOutcome.HIT)
+
+
+async def test_a_turn_behind_many_texts_of_tools_is_read(one: Hall) -> None:
+    frame, mind = await serving(one), judge()
+    reviewer = one.reviewer(mind)
+    await reviewer.step()
+    await one.put(frame, HOME, "In Porto.")
+    async with one.store.begin_write() as tx:
+        for number in range(250):
+            text = one.turn(f"line {number}", kind=EpisodeKind.TOOL, trust=Trust.TOOL)
+            await one.memory.episodes.append(tx, one.bank, text)
+    await one.said(NEWS)
+    await after(one, reviewer, QUIET)
+    assert (len(mind.asked), await outcome(one, frame)) == (1, LookupOutcome.HIT)
+    assert "line 7" not in mind.asked[0].data
 
 
 async def test_a_paused_bank_asks_nothing(one: Hall) -> None:

@@ -350,7 +350,7 @@ def _split_message(item: ConversationItem) -> _SplitMessage:
     if item.side is not Side.USER:
         return _SplitMessage(message if item.side is Side.OPERATOR else None)
     content = message.get("content")
-    if not _is_text(content):
+    if not _is_text(content) or message.keys() - _FORMAL:
         return _SplitMessage(None, join_texts(content))
     parts = [content] if isinstance(content, str) else [fields.as_object(part) for part in fields.as_list(content)]
     framed, template, words = list[object](), list[object](), list[str]()
@@ -358,17 +358,18 @@ def _split_message(item: ConversationItem) -> _SplitMessage:
     for part in parts:
         text = _part_text(part)
         own = strip_harness_text(text)
-        rest = text.replace(own, "", 1) if own.strip() else text
+        if not own.strip():
+            framed += [part] if text.strip() else []
+            template.append(part)
+            continue
+        is_single = text.count(own) == 1
+        rest = text.replace(own, "") if is_single else ""
         if rest.strip():
             framed.append(_with_text(part, rest))
-        if own.strip():
-            whole = whole and text.count(own) == 1
-            template += (
-                [_with_text(part, text.replace(own, "" if words else MARK, 1))] if rest.strip() or not words else []
-            )
-            words.append(own)
-        else:
-            template.append(part)
+        if rest.strip() or not words:
+            template.append(_with_text(part, text.replace(own, "" if words else MARK)))
+        whole = whole and is_single
+        words.append(own)
     own_text = isinstance(content, str)
     return _SplitMessage(
         {**message, "content": framed[0] if own_text else framed} if framed else None,

@@ -1,7 +1,7 @@
 """Asks the tier's model whether ready answers are still right after newer turns of their bank (ANS-20)."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from pydantic import BaseModel, Field
 
@@ -19,7 +19,7 @@ TOGETHER: Final = 20
 """Answers in one question."""
 MAX_TURNS: Final = 100
 """Turns in one question, the oldest first; the next question goes on with the others."""
-ROWS_READ: Final = 1_000
+ROWS_READ: Final = 200
 LONGEST_ANSWER: Final = 1_000
 LONGEST_TURN: Final = 400
 TOKENS_EACH: Final = 60
@@ -35,30 +35,27 @@ class AnswerVerdicts(BaseModel):
     verdicts: list[AnswerVerdict] = Field(max_length=2 * TOGETHER)
 
 
-class ReadTurns(NamedTuple):
-    """What became of the answers of one question."""
-
-    right: Sequence[AnswerId]
-    dropped: int
-
-
-async def find_turns(tx: Tx, bank_id: BankId, after: int, *, limit: int = MAX_TURNS) -> Sequence[Episode]:
+async def find_turns(tx: Tx, bank_id: BankId, after: int) -> Sequence[Episode]:
     """Return the turns after a number, oldest first, without tools' texts and what ready answers have said."""
-    rows = await tx.episodes.find_all(bank_id, after=after, limit=ROWS_READ)
-    return [row for row in rows if row.kind not in SILENT][:limit]
+    turns, is_last = list[Episode](), False
+    while len(turns) < MAX_TURNS and not is_last:
+        rows = await tx.episodes.find_all(bank_id, after=after, limit=ROWS_READ)
+        turns += [row for row in rows if row.kind not in SILENT]
+        after, is_last = rows[-1].number if rows else after, len(rows) < ROWS_READ
+    return turns[:MAX_TURNS]
 
 
 async def ask_if_still_right(
     store: Store, bank: Bank, answers: Sequence[Answer], services: AnswerServices, ask: AskAnyModel
-) -> ReadTurns:
-    """Ask about up to `TOGETHER` answers, drop the wrong ones and mark the right ones; the rest stay uncertain.
+) -> Sequence[AnswerId]:
+    """Ask about up to `TOGETHER` answers, drop the wrong ones, and mark and return the right ones.
 
     Raises ModelAnswerError, OverBudget, PassPreempted.
     """
     async with store.begin_read() as tx:
         turns = await find_turns(tx, bank.id, min(answer.read_upto for answer in answers))
     if not turns:
-        return ReadTurns((), 0)
+        return ()
     now, upto = services.clock.now(), turns[-1].number
     prompt = _build_prompt(turns, answers)
     output_tokens = 100 + TOKENS_EACH * len(answers)
@@ -69,9 +66,9 @@ async def ask_if_still_right(
     wrong = [answer_id for answer_id, is_right in judged.items() if is_right is False]
     right = [answer.id for answer in answers if judged[answer.id] and answer.read_upto < upto]
     async with store.begin_write() as tx:
-        dropped = await drop_ready_answers(tx, bank.id, wrong, DropReason.VOID, now)
+        await drop_ready_answers(tx, bank.id, wrong, DropReason.VOID, now)
         await tx.answers.mark_still_right(bank.id, right, upto)
-    return ReadTurns(right, len(dropped))
+    return right
 
 
 def _build_prompt(turns: Sequence[Episode], answers: Sequence[Answer]) -> str:

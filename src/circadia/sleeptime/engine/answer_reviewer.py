@@ -39,7 +39,7 @@ AT_ONCE: Final = 8
 """Banks that are reviewed at the same time."""
 BANKS: Final = 10_000
 """Banks that are remembered, some hundred bytes each; those of a look at the rows are a tenth."""
-CANDIDATES: Final = 500
+CANDIDATES: Final = 200
 """Uncertain answers of an agent, from which the nearest are chosen."""
 NEWEST: Final = 20
 """Turns that nearness is measured to."""
@@ -129,13 +129,15 @@ class AnswerReviewer:
         review.asked |= {answer.id for answer in batch}
         review.asked_at = self._clock.monotonic()
         try:
-            result = await ask_if_still_right(
+            right = await ask_if_still_right(
                 self._parts.store, bank, batch, services, partial(self._build_client(bank).ask, OPERATION)
             )
-            review.asked -= set(result.right)  # more turns than one question has may be left
-            _logger.debug("answers of bank %r: %d are right, %d void", bank.name, len(result.right), result.dropped)
-        except (OverBudget, ModelAnswerError, PassPreempted) as error:
+            review.asked -= set(right)  # more turns than one question has may be left
+        except OverBudget as error:
+            review.asked -= {answer.id for answer in batch}  # once there is room, they are asked about
             _logger.info("answers of bank %r stay hints for now: %s", bank.name, error)
+        except (ModelAnswerError, PassPreempted) as error:
+            _logger.info("answers of bank %r stay hints until something is said: %s", bank.name, error)
         if len(uncertain) > len(batch) or len(turns) == MAX_TURNS:
             self._schedule(bank_id, EVERY_SECONDS)
 
