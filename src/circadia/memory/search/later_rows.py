@@ -125,5 +125,7 @@ def weigh_later_rows(rows: RowFeatures, sampled: int, keys: Sequence[tuple[Layer
     thresholds = build_thresholds(weights[:sampled], usual)
     later, embedded = weights[sampled:], ~np.isnan(rows.near[sampled:])
     highest = later + np.where(embedded, 0, NEAR * (sense - usual))
-    chosen = np.flatnonzero(highest > thresholds.judged).tolist()
-    return LaterRows(thresholds, [LaterRow(*keys[at], float(later[at]), bool(embedded[at])) for at in chosen])
+    chosen: list[int] = np.flatnonzero(highest > thresholds.judged).tolist()
+    best = {keys[at]: at for at in sorted(chosen, key=later.__getitem__)}  # of a turn, the passage that weighs most
+    rows_by_place = [LaterRow(*keys[at], float(later[at]), bool(embedded[at])) for at in sorted(best.values())]
+    return LaterRows(thresholds, rows_by_place)
