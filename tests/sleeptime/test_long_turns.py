@@ -109,3 +109,18 @@ async def test_what_takes_sentences_without_a_model_leaves_turns_with_quotations
     await night.run()
     (note,) = await night.notes()
     assert set(note.evidence) == {row.id for row in own}
+
+
+@pytest.mark.spec("MEM-30", "SLEEP-20")
+async def test_of_an_earlier_long_turn_a_pass_reads_the_passage_that_has_to_do_with_what_is_said_now(
+    stand: Stand,
+) -> None:
+    night = Night(stand, answering(), operations=[Consolidate()])
+    await night.said(f"{filler(5_000)}\n\n{FACT}")
+    await night.run()
+    night.mind = mind = answering()
+    await night.said("Ida ate a peanut.")
+    await night.run()
+    (data,) = [prompt.data for prompt in mind.asked if "## Said earlier" in prompt.data]
+    assert FACT in data.partition("## Said now")[0]
+    assert "item 1 of" not in data

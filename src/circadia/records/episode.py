@@ -131,10 +131,19 @@ def least_trust(row: Searchable) -> Trust:
     return max((row.trust, *(passage.trust for passage in passages)), key=lambda trust: trust.rank)
 
 
-def cut_episode(episode: Episode, start: int, end: int, passages: Iterable[Passage] = ()) -> Episode:
-    """Return an episode with a part of its text, and those of its passages that are in this part."""
+def cut_episode(
+    episode: Episode, start: int, end: int, passages: Iterable[Passage] = (), *, trust: Trust | None = None
+) -> Episode:
+    """Return an episode with a part of its text, the passages in this part, and another trust if it is given."""
     placed = [passage._replace(start=passage.start - start, end=passage.end - start) for passage in passages]
-    return replace(episode, text=episode.text[start:end], passages=encode_passages(placed) or None)
+    text, kept = episode.text[start:end], encode_passages(placed) or None
+    return replace(episode, text=text, passages=kept, trust=trust or episode.trust)
+
+
+def cut_passage(episode: Episode, number: int) -> Episode:
+    """Return an episode with nothing but the passage of this number, from 1; with all of it for 0."""
+    passage = find_passage(episode, number)
+    return episode if passage is None else cut_episode(episode, passage.start, passage.end, trust=passage.trust)
 
 
 def merge_parts(one: Episode, other: Episode) -> Episode:

@@ -210,7 +210,8 @@ async def _fetch_earlier_episodes(
         covered = {episode.id for episode in noted_episodes if unnoted.isdisjoint(question_terms(episode.text))}
         for episode in rows:
             if episode.id not in covered and not episode.stale and estimate_tokens(episode.text) > SHORT:
-                earlier[episode.id] = episode
+                known = earlier.get(episode.id)
+                earlier[episode.id] = episode if known is None else merge_parts(known, episode)
     return sorted(earlier.values(), key=lambda episode: episode.number)[:limit]
 
 

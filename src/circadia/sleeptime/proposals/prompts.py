@@ -9,7 +9,7 @@ The data are mostly numbered lines: rows below their days, each with a short id 
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache
 from importlib import resources
@@ -205,8 +205,7 @@ class NumberedLines:
 
 def list_parts(row: Episode) -> Sequence[Episode]:
     """Return an episode's passages as episodes with a part of the text, each with its own trust."""
-    parts = [(cut_episode(row, start, end), trust) for start, end, _, trust in find_passages(row)]
-    return [replace(part, trust=trust) for part, trust in parts] or [row]
+    return [cut_episode(row, start, end, trust=trust) for start, end, _, trust in find_passages(row)] or [row]
 
 
 @lru_cache(maxsize=1_000)
