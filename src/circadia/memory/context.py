@@ -129,7 +129,7 @@ class ContextBuilder:
                 blocks.append(part.block)
                 lines.append(part.text)
         hits = await self._choose_lines(tx, bank, search_result.scored, budget, _KnownTexts(known))
-        hits.sort(key=lambda pair: (pair[0].item.at, pair[0].item.number))
+        hits.sort(key=lambda pair: (pair[0].item.at, pair[0].item.number, pair[0].item.passage))
         lines += [line.text for line, _ in hits]
         fitting = fence_memory("\n".join(lines)) if lines else ""
         return Context(
