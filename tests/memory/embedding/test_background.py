@@ -308,4 +308,4 @@ async def test_a_whole_library_is_embedded_some_passages_at_once(stands: Stands)
     await server.remember(*(f"Book {number}. " + "One sentence of many. " * 1_000 for number in range(13)))
     await server.catch_up()
     assert None not in await server.embedders()
-    assert max(map(len, embedder.asked)) <= 400
+    assert 100 < max(map(len, embedder.asked)) < 450

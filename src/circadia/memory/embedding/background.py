@@ -6,7 +6,7 @@ The queue is every row in the database without a vector of the present embedder,
 import asyncio
 import logging
 from bisect import bisect
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
@@ -27,8 +27,8 @@ from circadia.stores.signals.base import Signals
 
 BATCH_ROWS: Final = 100
 """Rows embedded together and written in one short transaction."""
-BATCH_PASSAGES: Final = 400
-"""The same for their passages, unless a single row has more."""
+BATCH_CHARACTERS: Final = 200_000
+"""The same for their texts, some 400 passages."""
 GATHER_SECONDS: Final = 0.1
 """Pause after a signal, so that several new rows share one commit."""
 EVERY_SECONDS: Final = 30.0
@@ -141,31 +141,32 @@ class BackgroundEmbedder:
             self._changed.clear()
             self._again_at = self._clock.monotonic() + AGAIN_SECONDS
         for layer in Layer:
-            while await self._embed_batch(layer):
+            while await self._embed_batch(layer) == BATCH_ROWS:
                 pass
         new, self._new = self._new, set()
         if self._taken_in is not None and new:
             await self._taken_in(new)
         self._whole = False
         if self._anew:
-            _logger.info("replaced all vectors of %s in %d banks", ", ".join(self._strange), self._anew)
+            _logger.info("replaced all vectors of %s in %d banks", ", ".join(self._strange) or "long texts", self._anew)
             self._anew = 0
         if self._previous is not None:
             self._previous.needed = self._left
 
-    async def _embed_batch(self, layer: Layer) -> bool:
-        """Embed the next rows and return whether more may wait; refused ones are skipped until the next whole pass."""
+    async def _embed_batch(self, layer: Layer) -> int:
+        """Embed the next rows and return their number; refused rows are skipped until the next pass over all rows."""
         name = await self._embedder_name()
         async with self._store.begin_read() as tx:
             rows = await _rows_of_layer(tx, layer).find_lacking_vector(
                 name if self._whole else None, after=self._after[layer], limit=BATCH_ROWS
             )  # fmt: skip
-        if not rows:
-            return False
+        for part in _group_rows(rows):
+            await self._embed_part(layer, part, name)
+        return len(rows)
+
+    async def _embed_part(self, layer: Layer, rows: Sequence[Row], name: str) -> None:
         split = await split_rows(rows)
         texts = {row.number: _texts_to_embed(row, split.get(row.number)) for row in rows}
-        upto = bisect(list(accumulate(map(len, texts.values()))), BATCH_PASSAGES) or 1
-        more, rows = len(rows) == BATCH_ROWS or upto < len(rows), rows[:upto]
         self._note_other_embedders(rows)
         vectors = await self._embed_rows(rows, texts)
         if vectors:
@@ -182,7 +183,6 @@ class BackgroundEmbedder:
             _logger.warning("%s; searches find them by their words", refusal)
         self._left = self._left or any(row.embedder not in (None, name) for row in refused)
         self._after[layer] = rows[-1].number
-        return more
 
     async def _reload_indexes(
         self, tx: Tx, layer: Layer, replaced: Sequence[Row], vectors: Mapping[int, bytes], name: str
@@ -231,6 +231,14 @@ class BackgroundEmbedder:
 
 def _rows_of_layer(tx: Tx, layer: Layer) -> Episodes | Notes:
     return tx.episodes if layer is Layer.EPISODES else tx.notes
+
+
+def _group_rows(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    """Yield the rows in groups of at most `BATCH_CHARACTERS`, unless a single row has more."""
+    while rows:
+        upto = bisect(list(accumulate(len(row.text) for row in rows)), BATCH_CHARACTERS) or 1
+        yield rows[:upto]
+        rows = rows[upto:]
 
 
 def _texts_to_embed(row: Row, split: IndexedText | None) -> Sequence[str]:

@@ -30,8 +30,8 @@ WAITING: Final = 500
 """How many of the newest and of the oldest rows without a vector each search checks."""
 ROWS_IN_LOOP: Final = 50
 """Rows that are added in the event loop; more would block it."""
-BYTES_IN_LOOP: Final = 400_000
-"""The same for the bytes of their terms, a hundred thousand words."""
+BYTES_IN_LOOP: Final = 100_000
+"""The same for the bytes of their terms, twenty-five thousand words."""
 ROWS_FOR_THREAD: Final = 20_000
 """Number of rows from which a search runs in a thread."""
 BANK_BYTES: Final = 1_000

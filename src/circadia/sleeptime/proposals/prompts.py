@@ -23,7 +23,7 @@ from circadia.memory.episodes import shown_name
 from circadia.memory.redaction import redact
 from circadia.memory.search.passages import find_passages
 from circadia.records.bank import Trust
-from circadia.records.episode import Episode, count_passages, cut_episode, merge_parts
+from circadia.records.episode import Episode, count_passages, cut_episode, least_trust, merge_parts
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding.relative_dates import add_dates, local_time
 from circadia.sleeptime.grounding.wording import one_line
@@ -220,7 +220,8 @@ def speaker_label(row: Episode | Note) -> str:
         return ""
     visible_name = _clean_line(shown_name(row.speaker))
     name = " ".join("".join(letter for letter in visible_name if letter not in ":()[]<>#").split())[:LONGEST_NAME]
-    return f"{name or 'somebody'} ({row.trust})" if row.trust in _LABELLED_TRUST else name or "somebody"
+    trust = least_trust(row)
+    return f"{name or 'somebody'} ({trust})" if trust in _LABELLED_TRUST else name or "somebody"
 
 
 def episode_line(row: Episode, longest: int = LONGEST) -> str:
