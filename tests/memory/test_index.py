@@ -314,7 +314,7 @@ def split_at_words(row: Row, number: int) -> IndexEntry:
 def test_passages_of_removed_turns_leave_nothing_behind_and_late_vectors_find_the_same(
     rows: list[Row], later: list[Row], gone: set[int], asked: list[Question]
 ) -> None:
-    index, without = BankIndex(), BankIndex()
+    index, without, gone = BankIndex(), BankIndex(), {number for number in gone if number <= len(rows)}
     for layer in Layer:
         every = [split_at_words(row, at) for at, row in enumerate([*rows, *later], 1) if row.layer is layer]
         index.add(layer, [each._replace(vector=None, embedder=None) for each in every if each.number <= len(rows)])

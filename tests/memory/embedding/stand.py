@@ -139,8 +139,9 @@ class Stand:
 
     async def join_passages(self, embedder: Embedder | None) -> None:
         """Make the texts of `ann` look as a release without passages has stored and embedded them."""
+        bank = await self.bank()
         async with self.store.begin_write() as tx:
-            for row in await tx.episodes.find_all((await self.bank()).id):
+            for row in await tx.episodes.find_all(bank.id):
                 text = searched_text(row.at, row.speaker, row.text)
                 await tx.episodes.save_passages({row.number: (stored_terms(text, row.text), None)})
                 if embedder is not None:

@@ -263,6 +263,7 @@ async def test_a_long_text_has_a_vector_for_each_passage(stands: Stands) -> None
     server = stands.stand(embedder)
     await server.remember("One sentence of many. " * 100)
     await server.find("anything")
+    embedder.asked.clear()
     await server.catch_up()
     assert [len(text) > 300 for text in embedder.texts] == [True] * 4
     asked = embedder.texts[2]
@@ -280,7 +281,7 @@ async def test_texts_of_an_older_release_are_split_in_the_background_and_found_a
     server = stands.stand(embedder if embedded else None)
     await server.remember("One sentence of many. " * 100, "A short one. ", bank="ann")
     await server.join_passages(embedder if embedded else None)
-    (before,) = await server.find("sentence of many")
+    before = (await server.find("sentence of many"))[0]
     assert before.scored.passage == 0
     assert meant(await server.find(f"1 January 2026 Ann: {before.item.text}"), before.item.text) is embedded
     if server.background is not None:
@@ -289,7 +290,7 @@ async def test_texts_of_an_older_release_are_split_in_the_background_and_found_a
         await BackgroundSplitter(stands.clock, server.store).catch_up()
     for reader in (server, stands.stand(embedder if embedded else None)):
         found = await reader.find("sentence of many")
-        assert sorted(hit.scored.passage for hit in found) == [1, 2, 3, 4]
+        assert sorted(hit.scored.passage for hit in found if len(hit.item.text) > 600) == [1, 2, 3, 4]
         if embedded:
             (hit,) = [hit for hit in await reader.find(embedder.texts[-1]) if hit.scored.parts.get("meaning", 0) > 0.29]
             assert hit.scored.passage == 4
