@@ -34,6 +34,7 @@ from benchmarks import (
     idle_fleet,
     inbox,
     pass_overhead,
+    passages,
     proxy,
     pulses,
     recall,
@@ -62,8 +63,8 @@ def benchmarks(quick: bool, data: Path | None = None, *, chosen_on: bool = False
     questions, talks = (data, None) if data is not None and data.suffix == ".jsonl" else (None, data)
     every = (
         proxy, holds, state, admission, cluster, cluster_wakes, fleet_day, pulses, schedules, inbox, dashboard,
-        idle_fleet, remember, remember_peers, search, search_peers, context, recall, pass_overhead, dream_cost,
-        hot_path, answers_lookup, answers_pairs, answers_stale, dream_losses, grounding, startup,
+        idle_fleet, remember, remember_peers, search, search_peers, passages, context, recall, pass_overhead,
+        dream_cost, hot_path, answers_lookup, answers_pairs, answers_stale, dream_losses, grounding, startup,
     )  # fmt: skip
     sized: dict[str, Run] = {
         each.__name__.removeprefix("benchmarks."): partial(_run_sized, each, quick) for each in every

@@ -212,7 +212,7 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
     sweeps = Sweeps(clock, store, events, waits, sessions, settings, context.leads, context.due)
     tasks = list_tasks(
         context, gate, worker, sleep_worker, (ticker, waits, sweeps, *following),
-        (health, _build_savings(context, memory), *embedding, _build_alerts(context),
+        (health, _build_savings(context, memory), embedding, _build_alerts(context),
          *build_redis_bridge(context, wakes), DreamRunner(context, folders, memory, sleeptime)),
         partial(reload_file_agents, context, registry, wakes),
     )  # fmt: skip

@@ -244,7 +244,7 @@ def _show_hits(answer: HitList) -> None:
             hit.speaker or hit.kind,
             Text(hit.trust, TRUSTS[hit.trust]),
             local_time(hit.at)[:10],
-            hit.id,
+            hit.id if hit.passage is None else f"{hit.id} {hit.passage}/{hit.passages}",
             shorten(hit.text, LETTERS),
         )
         for hit in hits

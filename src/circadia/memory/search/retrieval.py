@@ -12,9 +12,9 @@ from circadia.ids import BankId
 from circadia.memory.search.columns import Array
 from circadia.memory.search.index import BankIndex, Question, ScoredRow
 from circadia.memory.search.terms import question_words
-from circadia.records.bank import Bank
+from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
-from circadia.records.episode import Episode
+from circadia.records.episode import Episode, Passage, count_passages, find_passage
 from circadia.records.index_entry import TEXT, Excerpt, Layer
 from circadia.records.note import Note
 from circadia.stores.base import Episodes, NotASingleRead, Notes, Store, Tx
@@ -29,6 +29,8 @@ WAITING: Final = 500
 """How many of the newest and of the oldest rows without a vector each search checks."""
 ROWS_IN_LOOP: Final = 50
 """Rows that are added in the event loop; more would block it."""
+BYTES_IN_LOOP: Final = 100_000
+"""The same for the bytes of their terms, twenty-five thousand words."""
 ROWS_FOR_THREAD: Final = 20_000
 """Number of rows from which a search runs in a thread."""
 BANK_BYTES: Final = 1_000
@@ -77,6 +79,27 @@ class QuestionEmbedder(Protocol):
 class SearchHit:
     item: Episode | Note
     scored: ScoredRow
+
+    @property
+    def passage(self) -> Passage | None:
+        """Return the passage that was found; None if the text is not split."""
+        return find_passage(self.item, self.scored.passage) if isinstance(self.item, Episode) else None
+
+    @property
+    def text(self) -> str:
+        """Return the text of the passage, or all of it if it is not split."""
+        passage = self.passage
+        return self.item.text if passage is None else self.item.text[passage.start : passage.end]
+
+    @property
+    def trust(self) -> Trust:
+        passage = self.passage
+        return self.item.trust if passage is None else passage.trust
+
+    @property
+    def passages(self) -> int:
+        """Return the number of passages of the text; 0 if it is not split."""
+        return count_passages(self.item) if isinstance(self.item, Episode) else 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -232,9 +255,17 @@ class Retrieval:
             excerpts = list(held.index.excerpts(scored))
         if None in excerpts:
             for layer, rows in _layers(tx):
-                lacking = {row.number: at for at, row in enumerate(scored) if row.layer is layer and not excerpts[at]}
-                for number, item in (await rows.excerpts(bank.id, lacking, characters=TEXT)).items():
-                    excerpts[lacking[number]] = item
+                lacking = {
+                    (row.number, row.passage): at
+                    for at, row in enumerate(scored)
+                    if row.layer is layer and not excerpts[at]
+                }
+                whole = [number for number, passage in lacking if not passage]
+                for number, item in (await rows.excerpts(bank.id, whole, characters=TEXT)).items():
+                    excerpts[lacking[number, 0]] = item
+                split = [place for place in lacking if place[1]]
+                for place, item in (await tx.episodes.passage_excerpts(bank.id, split)).items() if split else ():
+                    excerpts[lacking[place]] = item
         return excerpts
 
     async def _keep_up(self, tx: Tx, bank: Bank, held: _LoadedBank, *, searched: bool) -> None:
@@ -261,7 +292,7 @@ class Retrieval:
             index.add_vectors(layer, news.vectors.get(layer, {}))
             page, limit = news.entries.get(layer, ()), ROWS_IN_LOOP
             while page:
-                if len(page) <= ROWS_IN_LOOP:
+                if len(page) <= ROWS_IN_LOOP and sum(len(row.terms) for row in page) <= BYTES_IN_LOOP:
                     index.add(layer, page)
                 else:
                     await asyncio.to_thread(index.add, layer, page)

@@ -1,13 +1,13 @@
 """A pass may have a budget of its own; a model call of a pass records the price of its thinking.
 
-Revision 0038, after 0036.
+Revision 0038, after 0037.
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0038"
-down_revision = "0036"
+down_revision = "0037"
 branch_labels = None
 depends_on = None
 
