@@ -47,7 +47,7 @@ def tell(figures: Mapping[str, Any]) -> Iterator[str]:
     yield f"\n## With a judge that is wrong in {ERRORS:.0%}\n"
     yield "Then what is true may be refused. The step gets it back once, with the reason, and says it anew:\n"
     for number, day in enumerate(errs["days"]):
-        yield from (f"* Day {number + 1}: {text} ({why})" for text, why in dict.fromkeys(map(tuple, day["refused"])))
+        yield from dict.fromkeys(f"* Day {number + 1}: {text} ({why})" for text, why in day["refused"])
     if any(errs["false"].values()):
         yield "\nAn old line may stand a night longer, since its correction was refused:\n"
         yield from (f"* Day {day}: {line}" for day, lines in errs["false"].items() for line in lines)

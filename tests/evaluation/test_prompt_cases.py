@@ -3,6 +3,7 @@
 import re
 from datetime import date
 from importlib import resources
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ FILES = {
     for path in resources.files("circadia.sleeptime").joinpath("prompts").iterdir()
     if path.name.endswith(".md")
 }
-LIMITS = {"edits": 10, "questions": 5}
+LIMITS: Any = {"edits": 10, "questions": 5}
 
 
 def names(case: AskedCase) -> str:

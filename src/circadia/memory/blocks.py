@@ -285,13 +285,15 @@ def _find_common_lines(old: str, new: str) -> Sequence[tuple[int, int, int]]:
     """Return each run of lines that both texts have, as start and end in the old one, and its shift in the new one."""
     olds, news = old.split("\n"), new.split("\n")
     starts = [[0, *accumulate(len(line) + 1 for line in lines)] for lines in (olds, news)]
-    blocks = SequenceMatcher(None, olds, news, autojunk=False).get_matching_blocks()
-    return [
-        (starts[0][i], starts[0][i + size] - 1, starts[1][j] - starts[0][i]) for i, j, size in blocks if size
-    ]  # fmt: skip
+    first = _common_prefix_length(olds, news)
+    last = _common_prefix_length(olds[first:][::-1], news[first:][::-1])
+    middle = SequenceMatcher(None, olds[first : len(olds) - last], news[first : len(news) - last], autojunk=False)
+    runs = [(0, 0, first), *((first + i, first + j, size) for i, j, size in middle.get_matching_blocks())]
+    runs.append((len(olds) - last, len(news) - last, last))
+    return [(starts[0][i], starts[0][i + size] - 1, starts[1][j] - starts[0][i]) for i, j, size in runs if size]
 
 
-def _common_prefix_length(one: str, other: str) -> int:
+def _common_prefix_length(one: Sequence[str], other: Sequence[str]) -> int:
     differences = (at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
     return next(differences, min(len(one), len(other)))
 

@@ -5,10 +5,10 @@ the system prompt: the text of an edit rests on notes of persons and agents alon
 note contradicts waits for a person. Only a note that also states what was before replaces what a person wrote.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from pydantic import BaseModel, Field
 
@@ -105,7 +105,7 @@ class Rethink:
             changes.append(change)
             after = change.after or {}
             if edit.label in blocks and not after.get("refused") and not after.get("waits"):
-                made = after[EDIT]
+                made = cast("Mapping[str, Any]", after[EDIT])
                 edited = apply_edit(blocks[edit.label], made["old"], made["new"], made["ids"], made["also"])
                 blocks[edit.label] = edited or blocks[edit.label]  # what it frees is room for the edits that follow
         return changes

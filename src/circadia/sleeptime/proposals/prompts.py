@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cache, lru_cache
 from importlib import resources
-from typing import Final
+from typing import Final, cast
 
 from circadia.characters import visible_text
 from circadia.ids import EpisodeId
@@ -167,8 +167,7 @@ class NumberedLines:
                 unknown_ids.append(one_line(row_id)[:LONGEST_NAME])
             else:
                 other = rows.get(row.id)
-                both = isinstance(row, Episode) and isinstance(other, Episode)
-                rows[row.id] = merge_parts(other, row) if both else row
+                rows[row.id] = merge_parts(other, cast("Episode", row)) if isinstance(other, Episode) else row
         return ReferencedRows(
             episodes=[row for row in rows.values() if isinstance(row, Episode)],
             notes=[row for row in rows.values() if isinstance(row, Note)],

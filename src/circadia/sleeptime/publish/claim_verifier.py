@@ -295,8 +295,7 @@ def _build_question(part: Mapping[str, Claim]) -> NumberedLines:
     rows: dict[str, Episode | Note] = {}
     for row in (row for claim in part.values() for row in (*claim.sources, *claim.beside, *claim.ends)):
         other = rows.get(row.id)
-        both = isinstance(row, Episode) and isinstance(other, Episode)
-        rows[row.id] = merge_parts(other, row) if both else row
+        rows[row.id] = merge_parts(other, cast("Episode", row)) if isinstance(other, Episode) else row
     lines.add_episodes(
         sorted((row for row in rows.values() if isinstance(row, Episode)), key=lambda row: row.number), longest=WHOLE
     )
