@@ -212,9 +212,7 @@ class CallMemory:
         self._injection.mark_sent(injected)
         if pending is not None and _brings_news(call, pending, lookup):
             self._exchanges.expect(id(turn), policy, turn.user)
-        follow_up = CallFollowUp(
-            pending_turn=pending, used=injected.used, lookup=lookup, additions=injected.additions
-        )  # fmt: skip
+        follow_up = CallFollowUp(pending_turn=pending, used=injected.used, lookup=lookup, additions=injected.additions)
         if prompt is not None and injected.body is content and not injected.additions:
             return _with_notices(prompt, turn, content, follow_up)
         return PreparedCall(
