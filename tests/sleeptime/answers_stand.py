@@ -1,6 +1,7 @@
 """A bank with agents whose questions are answered ahead by a mock provider, and a tier's model that a test scripts."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -38,6 +39,7 @@ from circadia.settings.answers import AnswersSettings
 from circadia.settings.sleeptime import SleeptimeSettings
 from circadia.sleeptime.answers.prediction import PredictedQuestion, Predictions, QuestionVerdicts
 from circadia.sleeptime.answers.sampling import SameAnswerVerdict
+from circadia.sleeptime.answers.still_right import AnswerVerdict, AnswerVerdicts
 from circadia.sleeptime.budget.model_calls import Limit, PassModelClient, PassPreempted, PendingQuestions
 from circadia.sleeptime.engine.answer_reviewer import AnswerReviewer
 from circadia.sleeptime.engine.pass_outcome import PassOutcome
@@ -83,13 +85,17 @@ def tier_mind(
 ) -> ScriptedChatModel:  # fmt: skip
     """Return a tier's model that expects these one after the other, then nothing.
 
-    It finds answers alike or not, and says of questions what `verdicts` says of the prompt's data.
+    It finds answers alike or not, still right after newer turns, and says of questions what `verdicts` says of the
+    prompt's data.
     """
     left = list(answers)
 
     def script(prompt: Prompt, output: type[BaseModel]) -> BaseModel | ModelAnswerError:
         if output is QuestionVerdicts:
             return verdicts(prompt.data)
+        if output is AnswerVerdicts:
+            keys = re.findall(r"(?m)^## Answer (a\d+)$", prompt.data)
+            return AnswerVerdicts(verdicts=[AnswerVerdict(id=key, right=True) for key in keys])
         if output is SameAnswerVerdict:
             return (
                 alike
@@ -144,9 +150,7 @@ class Hall:
                 )
             )
         await self.agent("guide")
-        async with self.store.begin_write() as tx:
-            edit = BlockUpdate(value="Ann lives in Porto.\nAnn's cat is called Tom.\nAnn works for a company, Acme.")
-            await self.memory.blocks.write(tx, self.bank, "ann", edit, writer=BlockAuthor.PERSON, by="op")
+        await self.write_block("Ann lives in Porto.\nAnn's cat is called Tom.\nAnn works for a company, Acme.")
 
     async def agent(self, name: str, **policy: Any) -> Agent:
         """Make an agent, or change its policy."""
@@ -183,6 +187,12 @@ class Hall:
     def turn(self, text: str, *, speaker: str = "user", trust: Trust = Trust.PERSON, **more: Any) -> NewEpisode:
         """Return what somebody says now."""
         return NewEpisode(text=text, speaker=speaker, trust=trust, **more)
+
+    async def write_block(self, value: str) -> None:
+        """Write the block that stands in each prompt."""
+        async with self.store.begin_write() as tx:
+            edit = BlockUpdate(value=value)
+            await self.memory.blocks.write(tx, self.bank, "ann", edit, writer=BlockAuthor.PERSON, by="op")
 
     async def seen(self, agent: str = "guide", user: str = "", model: str = "mock-1", **body: Any) -> AnswerFrame:
         """Have a call of the agent seen, as the gateway does."""

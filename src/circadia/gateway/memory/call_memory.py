@@ -83,8 +83,8 @@ class ExchangeQueue(WriteBehindQueue[Exchange]):
         self._attribution = attribution
         self._last_entries: dict[_Speaker, int] = {}
         """The number of the last entry of each bank, by end user where each has one."""
-        self._unanswered: dict[int, _Speaker] = {}
-        """Calls with a new turn that is not an entry yet, by the id of their conversation's turn."""
+        self._unanswered: dict[_Speaker, set[int]] = {}
+        """Ids of turns that have arrived and are no entries yet."""
         self.has_banks = True
         """Whether any bank is known: without one, attribution is skipped."""
 
@@ -101,15 +101,18 @@ class ExchangeQueue(WriteBehindQueue[Exchange]):
 
     def expect(self, turn: int, policy: AgentPolicy, user: str | None) -> None:
         """Count a turn from its arrival on, until `stop_expecting`: the bank has it only after its answer (ANS-20)."""
-        self._unanswered[turn] = _speaker(policy, user)
+        self._unanswered.setdefault(_speaker(policy, user), set()).add(turn)
 
-    def stop_expecting(self, turn: int) -> None:
-        self._unanswered.pop(turn, None)
+    def stop_expecting(self, turn: int, policy: AgentPolicy, user: str | None) -> None:
+        turns = self._unanswered.get(_speaker(policy, user), set())
+        turns.discard(turn)
+        if not turns:
+            self._unanswered.pop(_speaker(policy, user), None)
 
     def is_settled(self, policy: AgentPolicy, user: str | None, turn: int = 0) -> bool:
         """Return whether everything that was said to the bank, apart from this `turn`, is written or lost."""
         speakers = {_speaker(policy, name) for name in (user, None)}
-        if any(speaker in speakers and other != turn for other, speaker in self._unanswered.items()):
+        if any(self._unanswered.get(speaker, set()) - {turn} for speaker in speakers):
             return False
         return max(self._last_entries.get(speaker, 0) for speaker in speakers) <= self.finished_count
 
@@ -265,7 +268,7 @@ class CallMemory:
         context_share: float,
     ) -> None:
         """Count the call and a completed turn; queue what was said if there is any answer."""
-        self._exchanges.stop_expecting(id(turn))
+        self._exchanges.stop_expecting(id(turn), call.agent.policy, turn.user)
         pending, lookup = follow_up.pending_turn, follow_up.lookup
         if pending is not None and not pending.chore:
             pending = replace(pending, chore=self._find_side_call(call, pending.question))  # its other call came later
@@ -318,7 +321,7 @@ class CallMemory:
         return "form" if self._side_calls.is_beside(call.agent.id, call.request, question) else ""
 
     def on_call_unsent(self, call: ModelCall, turn: ConversationCall) -> None:
-        self._exchanges.stop_expecting(id(turn))
+        self._exchanges.stop_expecting(id(turn), call.agent.policy, turn.user)
         if call.agent.policy.bank is not None:
             self._publish_turn_end(call.agent.policy.bank, turn, 0.0)
 
