@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -98,11 +98,12 @@ class RowTable:
         texts = [row.text.encode(errors="surrogatepass") for row in rows]
         self._texts.extend(texts)
         self._text_bytes += sum(map(len, texts)) + TEXT_BYTES * len(texts)
-        later = first + np.flatnonzero(firsts != np.arange(len(rows)))
+        later: Array = first + np.flatnonzero(firsts != np.arange(len(rows)))
         if len(later):
             self.later_passages.extend(later)
             self["question"][self["first"][later]] = self["question"][later]  # of several the last is assigned
-        self._chain({first + int(at): conversations[at] for at in np.unique(firsts)})
+        beginnings: list[int] = np.unique(firsts).tolist()
+        self._chain({first + at: conversations[at] for at in beginnings})
         self._ordered[layer].extend({"number": numbers, "row": range(first, len(self))}, len(rows))
 
     def remove(self, layer: Layer, rows: Array) -> None:
@@ -127,8 +128,9 @@ class RowTable:
         known, rows = self.numbers_and_rows(layer)
         begins = known.searchsorted(wanted_numbers)
         counts = known.searchsorted(wanted_numbers, "right") - begins
-        at = np.repeat(begins - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-        return rows[at], known[at].tolist()
+        # Row after row of the places of each number: its first one, and how many there are.
+        places = cast("Array", np.repeat(begins - np.cumsum(counts) + counts, counts) + np.arange(counts.sum()))
+        return rows[places], known[places].tolist()
 
     def count_passages(self, row: int) -> int:
         """Return the number of rows of the turn whose first row is this."""
