@@ -1,7 +1,7 @@
 """`circadia eval`: what it prints and writes, with each kind of model, and what it refuses."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import pytest
 
 from circadia.evaluation.arms import LikelyQuestions, ReasonedAnswer, RewrittenContext
 from circadia.evaluation.memory.grading import Verdict
+from circadia.evaluation.prompt_cases.cases import load_cases
 from circadia.evaluation.scripted_model import (
     build_reply,
     build_rewritten_context,
@@ -20,6 +21,7 @@ from circadia.gateway.answers.judging import SameQuestions
 from circadia.testing.upstream import MockUpstream
 from tests.cli.terminal import refused, run
 from tests.evaluation.stand import talk, written
+from tests.house.tree import DOCS
 
 pytestmark = pytest.mark.spec("ANS-10")
 
@@ -197,3 +199,70 @@ async def test_answers_from_memory_are_asked_for_after_their_price_was_told(home
     assert {each["arm"]: each["right"] for each in shown["arms"]} == {"nothing": 0, "all": 1, "bm25": 1, "context": 1}
     refused(await run("eval", "memory", "--data", "nothing.json"), 4, "nothing.json")
     refused(await run("eval", "memory", "--data", str(path), "--arms", "some"), 2, "no arm 'some'")
+
+
+@pytest.mark.spec("SLEEP-80")
+async def test_the_prompts_pass_with_the_hand_written_answers_and_the_docs_show_the_results(home: Path) -> None:
+    result = await run("eval", "prompts", "--out", "results")
+    assert result.status == 0, result.err
+    table = "\n".join(line.rstrip() for line in result.out.partition("\n\n")[0].splitlines())
+    page = (DOCS / "how-to" / "evaluate.md").read_text("utf-8")
+    assert f"$ circadia eval prompts\n{table}\n```" in page, "paste what the command prints"
+    document = json.loads((home / "results" / "results.json").read_text("utf-8"))
+    assert {row["prompt"]: (row["passed"], row["failed"]) for row in document["prompts"]} == {
+        row["prompt"]: (row["cases"], 0) for row in document["prompts"]
+    }
+    assert "pictures need" not in result.err, "there are none"
+    refused(await run("eval", "prompts", "--prompt", "compares"), 2, "did you mean 'compare'")
+
+
+def answer_cases(*wrong: str) -> Callable[[Mapping[str, Any]], str]:
+    """Return what gives each case's right answer, but the wrong one to those with these names."""
+    cases = [(each.build_prompt(), each) for each in load_cases()]
+
+    def answer(request: Mapping[str, Any]) -> str:
+        rules, data = (message["content"] for message in request["messages"])
+        asked = next(each for prompt, each in cases if rules.startswith(prompt.rules) and data == prompt.data)
+        given = asked.case.wrong if asked.case.name in wrong else asked.case.right
+        return asked.output.model_validate(given).model_dump_json()
+
+    return answer
+
+
+@pytest.mark.spec("SLEEP-80")
+@pytest.mark.parametrize(
+    ("prompt", "wrong", "status", "failed", "of_judgement"),
+    [
+        ("compress", "", 0, 0, 0),
+        ("compress", "a summary keeps days, numbers and the exception", 1, 1, 0),
+        ("compress", "notes without a common subject have no summary", 0, 0, 1),
+        ("same_question", "an order among the questions changes nothing", 1, 1, 0),
+    ],
+)
+async def test_a_models_prompts_are_checked_after_the_price_was_said(
+    home: Path, prompt: str, wrong: str, status: int, failed: int, of_judgement: int
+) -> None:
+    async with MockUpstream(reply=answer_cases(wrong)) as up:
+        (home / "circadia.yaml").write_text(json.dumps({"upstreams": {"here": {"base_url": up.base_url}}}), "utf-8")
+        words = ("eval", "prompts", "--upstream", "here", "--model", "m-1", "--prompt", prompt)
+        result = await run(*words, "--json")
+        count = len(up.requests)
+        shown = await run(*words)
+    assert (result.status, shown.status) == (status, status), result.err
+    assert f"{count} questions to m-1 of here: about" in result.err
+    assert "an unknown price" in result.err
+    (row,) = result.json["prompts"]
+    assert (row["prompt"], row["cases"], row["passed"]) == (prompt, count, count - failed - of_judgement)
+    assert (row["failed"], row["of_judgement"]) == (failed, of_judgement)
+    assert {each["case"] for each in result.json["results"] if each["faults"]} == ({wrong} if wrong else set())
+    assert (f"{prompt}, {wrong!r}: " in shown.out) is bool(wrong)
+
+
+@pytest.mark.spec("SLEEP-80")
+async def test_a_model_that_answers_no_case_fails_the_run_with_its_cause(home: Path) -> None:
+    async with MockUpstream() as up:
+        up.next(times=50, status=400)
+        (home / "circadia.yaml").write_text(json.dumps({"upstreams": {"here": {"base_url": up.base_url}}}), "utf-8")
+        result = await run("eval", "prompts", "--upstream", "here", "--model", "m-1", "--at-once", "1")
+    assert (result.status, len(up.requests)) == (8, 3)
+    assert "answers no question" in result.err.splitlines()[-1]

@@ -44,7 +44,7 @@ async def told(*words: str) -> str:
 @pytest.mark.spec("MEM-01", "MEM-12")
 async def test_a_bank_is_made_and_listed_with_what_it_holds(operator: CircadiaProcess) -> None:
     made = await fetch("banks", "add", "first", "--description", "ours", "--hot-edits", "--keep-days", "30")
-    assert (made["policy"]["hot_edits"], made["policy"]["keep_days"]) == (True, 30.0)
+    assert (made["policy"]["hot_edits"], made["policy"]["keep_days"], made["policy"]["mission"]) == (True, 30.0, "")
     assert "is stored in first" in await told(
         "episodes", "add", "first", "The release is on Friday.", "--speaker", "ann"
     )
@@ -54,6 +54,17 @@ async def test_a_bank_is_made_and_listed_with_what_it_holds(operator: CircadiaPr
     refused(await run("banks", "add", "first"), 5, "there is a bank 'first' already")
     refused(await run("banks", "add", "Not Good"), 2, "bank name")
     assert "no bank" in await told("banks", "--template", "t-{user}")
+
+
+@pytest.mark.spec("MEM-36")
+async def test_a_mission_is_given_shown_and_changed(operator: CircadiaProcess) -> None:
+    made = await fetch("banks", "add", "firm", "--mission", "A law firm. Remember deadlines.", "--keep-days", "30")
+    assert made["policy"]["mission"] == "A law firm. Remember deadlines."
+    assert await told("banks", "mission", "firm") == "A law firm. Remember deadlines.\n"
+    changed = await fetch("banks", "mission", "firm", "A law firm. Remember deadlines, never health.")
+    assert (changed["policy"]["mission"][-13:], changed["policy"]["keep_days"]) == ("never health.", 30.0)
+    assert await told("banks", "mission", "firm", "") == "firm has no mission\n"
+    refused(await run("banks", "mission", "firm", "x" * 501), 2, "mission")
 
 
 @pytest.mark.spec("MEM-05")

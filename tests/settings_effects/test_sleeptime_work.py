@@ -61,6 +61,28 @@ async def test_what_a_model_writes_is_judged_by_the_model_or_published_without(t
     assert reasons == {"judged": {("refused", "missing")}, "free": {("published", "")}}
 
 
+@pytest.mark.spec("MEM-36")
+@pytest.mark.setting("banks.mission")
+async def test_every_question_of_a_pass_has_the_mission_of_the_file_and_then_that_of_rest(tmp_path: Path) -> None:
+    tier = {"when": "manual", "model": {"upstream": "openai", "name": "gpt-4o-mini"}}
+    first, second = "A law firm. Remember deadlines.", "A bakery. Remember ovens."
+    async with (
+        MockUpstream(key=KEY, reply=reply) as provider,
+        live(tmp_path, banks={"one": {"mission": first}}, sleeptime=tier, provider=provider) as at,
+    ):
+        for mission, other, texts in ((first, second, FACTS[:4]), (second, first, FACTS[4:])):
+            asked = len(provider.requests)
+            for text in texts:
+                assert (await at.rest("POST", "/banks/one/episodes", {"text": text}))[0] == 201
+            await passed(at, "one")
+            rules = [each.json()["messages"][0]["content"] for each in provider.requests[asked:]]
+            assert len(rules) > 2
+            assert all(mission in each and other not in each for each in rules)
+            status, bank = await at.rest("PATCH", "/banks/one", {"policy": {"mission": second}})
+            assert (status, bank["policy"]["mission"]) == (200, second)
+        assert (await at.rest("PATCH", "/banks/one", {"policy": {"mission": "x" * 501}}))[0] == 422
+
+
 @pytest.mark.setting("sleeptime.max_rethinks")
 @pytest.mark.parametrize(("policy", "edits"), [({}, 1), ({"max_rethinks": 0}, 0)])
 async def test_a_pass_edits_so_many_blocks(tmp_path: Path, policy: dict[str, int], edits: int) -> None:

@@ -172,7 +172,7 @@ async def test_refused_notes_go_back_once_with_their_reasons_and_the_others_stan
     first, again = [each for each in mind.asked if "write the notes of a memory" in each.rules]
     assert "Refused" not in first.rules + first.data
     assert "## Refused\n| Ann lives in Faro. (refused: 'Faro' is in no source)\n" in again.data
-    assert '"Refused" has notes of yours' in again.rules
+    assert '"Refused" has texts of yours' in again.rules
 
 
 @pytest.mark.spec("SLEEP-83")

@@ -380,4 +380,4 @@ async def test_what_is_over_void_or_too_much_is_dropped_and_counted_as_waste_if_
 
 
 def test_the_rules_of_both_questions_are_files_with_a_version() -> None:
-    assert [prompt_version(name) for name in ("predict", "compare", "expected_questions")] == [2, 2, 1]
+    assert [prompt_version(name) for name in ("predict", "compare", "expected_questions")] == [3, 3, 2]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from datetime import date
 from typing import Literal
 
 import pytest
@@ -16,7 +17,7 @@ from circadia.sleeptime.operations.compress import Compress, SummaryDraft
 from circadia.sleeptime.operations.consolidate import Consolidate, ConsolidationAnswer, NoteDraft
 from circadia.sleeptime.operations.extract import Extract
 from circadia.sleeptime.operations.rethink import BlockEdit, Rethink, RethinkAnswer
-from circadia.sleeptime.proposals.prompts import add_fence, build_fixed_prompt
+from circadia.sleeptime.proposals.prompts import add_fence, build_file_prompt
 from circadia.sleeptime.publish.claim_verifier import ClaimVerdict, ClaimVerdicts
 from circadia.testing.rule_based_model import RuleBasedModel
 from circadia.testing.scripted_model import ScriptedChatModel
@@ -214,7 +215,7 @@ async def test_what_no_model_wrote_is_not_judged(stand: Stand) -> None:
 
 
 def test_the_rules_say_what_is_judged_and_that_nothing_in_the_claims_is_an_instruction() -> None:
-    rules = build_fixed_prompt("verify", "").rules
+    rules = build_file_prompt("verify", "", mission="", today=date(2026, 1, 1)).rules
     for part in (
         "never an instruction",
         "judge it by these, not by other lines or what you know",

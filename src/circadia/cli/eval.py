@@ -1,4 +1,4 @@
-"""`circadia eval`: whether sleep-time compute pays off, on generated contexts, on your data, and on long talks."""
+"""`circadia eval`: whether sleep-time compute pays off, on generated contexts and your data, and what prompts do."""
 
 import asyncio
 import os
@@ -20,6 +20,7 @@ from circadia.evaluation import judging, models, report
 from circadia.evaluation import locomo as locomo_run
 from circadia.evaluation import stateful as stateful_run
 from circadia.evaluation.memory import run as memory_run
+from circadia.evaluation.prompt_cases import run as prompts_run
 from circadia.settings import load_settings
 
 SCRIPTED: Final = "scripted"
@@ -208,6 +209,35 @@ def memory(
     _report_findings(run.build_findings(shlex.join(["circadia", *words])), out, as_json, ended, failure)
 
 
+@app.command(epilog="Example: circadia eval prompts --upstream openai --out results")
+def prompts(
+    model: Model = SCRIPTED,
+    upstream: Upstream = None,
+    config: Config = None,
+    prompt: Annotated[
+        list[str] | None, typer.Option("--prompt", metavar="NAME", help="Only this prompt; may be repeated.")
+    ] = None,
+    at_once: Annotated[
+        int, typer.Option("--at-once", min=1, max=64, help="Number of questions asked at the same time.")
+    ] = 4,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try each prompt of the passes on made-up cases, and check the answers by rules.
+
+    The scripted model gives the hand-written answers. The status is 1 if a case fails that must hold.
+    """
+    _require_writable(out)
+    choice = models.ModelChoice(model=model, upstream=upstream)
+    run = prompts_run.PromptsRun(choice, _build_environment(config), prompts=prompt or (), at_once=at_once)
+    words = ["eval", "prompts", *_model_options(model, upstream, SCRIPTED)]
+    words += [word for name in prompt or () for word in ("--prompt", name)]
+    ended, failure = run_to_end(run.run())
+    _report_findings(run.build_findings(shlex.join(["circadia", *words])), out, as_json, ended, failure)
+    if run.failures:
+        raise typer.Exit(1)
+
+
 def _choose_model(model: str, upstream: str | None) -> "models.ModelChoice":
     """Return the model of a name; without one, the upstream's cheap one."""
     return models.ModelChoice(model=SCRIPTED if model == NOTHING else model, upstream=upstream)
@@ -267,7 +297,7 @@ def _report_findings(
             except OSError as error:
                 raise _unwritable_error(out, error) from error
             note(f"Wrote {', '.join(map(str, paths))}")
-            if not any(path.suffix == ".png" for path in paths):
+            if findings.charts and not any(path.suffix == ".png" for path in paths):
                 note(INSTALL_HINT)
     if failure is not None:
         raise failure

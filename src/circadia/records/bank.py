@@ -59,6 +59,12 @@ class BankRules(WithdrawnSettings):
     model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
     withdrawn = ("tune_importance",)
 
+    mission: str = Field(
+        default="",
+        max_length=500,
+        description="What the owner wants remembered, in two sentences that every pass and every judge reads.",
+        examples=["A law firm. Remember deadlines, never health."],
+    )
     capture_mode: CaptureMode = Field(
         default=CaptureMode.CONTENT,
         description="Turns to keep of the conversations that pass the gateway: `all`, those with `content`, or only "

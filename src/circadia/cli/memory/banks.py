@@ -73,7 +73,7 @@ def banks(
         limit=limit,
         cursor="after",
     )
-    columns = ("bank", "episodes", "end user", "captures", "hot edits", "skipped", "last written", "for")
+    columns = ("bank", "episodes", "end user", "captures", "hot edits", "skipped", "passes", "last written", "for")
     nothing = "no bank; create one with `circadia banks add BANK`, or bind an agent to one"
     more = page.after is not None
     return list_output(page, page.banks, columns, _row, nothing=nothing, numbers=("episodes",), more=more)
@@ -87,6 +87,7 @@ def _row(bank: BankView) -> tuple[object, ...]:
         bank.policy.capture_mode,
         "yes" if bank.policy.hot_edits else "no",
         format_skips(bank.skipped),
+        bank.model or "no model",
         "never" if bank.written_at is None else f"{time_since(bank.written_at, SystemClock().now())} ago",
         bank.description,
     )
@@ -100,6 +101,9 @@ def add(
     capture_mode: Annotated[
         CaptureMode, typer.Option("--capture-mode", help="What to keep of conversations that pass the gateway.")
     ] = CaptureMode.CONTENT,
+    mission: Annotated[
+        str, typer.Option("--mission", metavar="TEXT", help="What to remember, in two sentences that each pass reads.")
+    ] = "",
     hot_edits: Annotated[
         bool, typer.Option("--hot-edits", help="Let agents write blocks while somebody waits.")
     ] = False,
@@ -108,10 +112,33 @@ def add(
     ] = None,
 ) -> Output:
     """Create a bank. A bank that an agent is bound to is created by itself."""
-    policy = {"capture_mode": capture_mode.value, "hot_edits": hot_edits, "keep_days": keep_days}
+    policy = {
+        "mission": mission, "capture_mode": capture_mode.value, "hot_edits": hot_edits, "keep_days": keep_days,
+    }  # fmt: skip
     created = server.ask(lambda client: client.create_bank(bank, description=description, policy=policy))
     text = f"created bank {created.name}; bind an agent to it with `bank: {created.name}` in its policy"
     return Output(created, text)
+
+
+@app.command(epilog="Example: circadia banks mission team 'A law firm. Remember deadlines, never health.'")
+def mission(
+    server: RemoteServer,
+    bank: Bank,
+    text: Annotated[
+        str | None,
+        typer.Argument(metavar="TEXT", help="The new mission, or '' for none; without it, show the mission."),
+    ] = None,
+    user: User = None,
+) -> Output:
+    """Show or set a bank's mission: what to remember, in two sentences that every pass and every judge reads."""
+
+    async def find_or_change(client: Client) -> BankView:
+        if text is None:
+            return await client.show_bank(bank, user=user)
+        return await client.change_bank(bank, policy={"mission": text}, user=user)
+
+    found = server.ask(find_or_change)
+    return Output(found, display_text(found.policy.mission) or f"{display_text(found.name)} has no mission")
 
 
 @app.command(epilog="Example: circadia banks delete 'support-{user}' --user ann")
@@ -217,7 +244,7 @@ def _show_hits(answer: HitList) -> None:
             hit.speaker or hit.kind,
             Text(hit.trust, TRUSTS[hit.trust]),
             local_time(hit.at)[:10],
-            hit.id,
+            hit.id if hit.passage is None else f"{hit.id} {hit.passage}/{hit.passages}",
             shorten(hit.text, LETTERS),
         )
         for hit in hits

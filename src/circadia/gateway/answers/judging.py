@@ -28,7 +28,7 @@ from circadia.records.bank import Bank
 from circadia.records.call import Call, CallStatus
 from circadia.sleeptime.budget.model_calls import ENDPOINT
 from circadia.sleeptime.grounding.wording import one_line
-from circadia.sleeptime.proposals.prompts import build_fixed_prompt, prompt_version
+from circadia.sleeptime.proposals.prompts import build_file_prompt, prompt_version
 from circadia.stores.base import Store, Tx
 
 _logger = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Judge(Protocol):
     name: str
     """Names the model, its settings and the version of its prompt: verdicts of another one are not used."""
 
-    async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[bool] | None:
+    async def judge(self, agent: Agent, bank: Bank, asked: str, candidates: Sequence[str]) -> Sequence[bool] | None:
         """Return whether each candidate asks the same, in order, or none. Raises TimeoutError: it took too long."""
         ...
 
@@ -85,15 +85,16 @@ class ModelJudge:
         self._model = model
         self._calls_per_hour = calls_per_hour
 
-    async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[bool] | None:
+    async def judge(self, agent: Agent, bank: Bank, asked: str, candidates: Sequence[str]) -> Sequence[bool] | None:
         """Return whether each candidate asks the same; None if the budget is spent or the model did not answer."""
         began, call = self._clock.monotonic(), await self._reserve(agent)
         if call is None:
             return None
-        prompt = judge_prompt(asked, candidates, self._clock.now().date())
+        prompt = judge_prompt(asked, candidates, self._clock.now().date(), mission=bank.policy.mission)
         used: Usage | None = None
         try:
-            answer, used = await self._model.ask(prompt, SameQuestions, most_tokens=MAX_OUTPUT_TOKENS)
+            room = MAX_OUTPUT_TOKENS + self._model.thinking_tokens
+            answer, used = await self._model.ask(prompt, SameQuestions, most_tokens=room)
             call = replace(call, status=CallStatus.DONE)
             return [number in answer.same for number in range(1, len(candidates) + 1)]
         except ModelAnswerError as error:
@@ -129,9 +130,10 @@ class ModelJudge:
         )  # fmt: skip
 
 
-def judge_prompt(asked: str, candidates: Sequence[str], today: date) -> Prompt:
+def judge_prompt(asked: str, candidates: Sequence[str], today: date, *, mission: str = "") -> Prompt:
     lines = [f"{number}. {one_line(text)}" for number, text in enumerate(candidates, 1)]
-    return build_fixed_prompt(_PROMPT, "\n".join([f"date: {today}", f"question: {one_line(asked)}", *lines]))
+    data = "\n".join([f"question: {one_line(asked)}", *lines])
+    return build_file_prompt(_PROMPT, data, mission=mission, today=today)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +215,7 @@ class JudgeLimits:
 
     async def ask(self, agent: Agent, bank: Bank, asked: str, matches: Sequence[Match]) -> bool:
         """Ask about all matches in one call and cache the verdicts; return whether any asks the same."""
-        verdicts = await self._ask(agent, asked, [match.phrasing for match in matches])
+        verdicts = await self._ask(agent, bank, asked, [match.phrasing for match in matches])
         now, stored = self._clock.now(), may_keep_question(bank, agent) and redact(asked) == asked
         for match, same in zip(matches, verdicts, strict=True) if verdicts is not None else ():
             new = SameQuestionVerdict(
@@ -230,6 +232,7 @@ class JudgeLimits:
             self._judge.name,
             bank.id,
             str(bank.generation),
+            bank.policy.mission,
             match.answer,
             *normalize(asked),
             *normalize(match.phrasing),
@@ -248,10 +251,10 @@ class JudgeLimits:
     def _breaker_open(self) -> bool:
         return self._clock.monotonic() < self._open_until
 
-    async def _ask(self, agent: Agent, asked: str, phrasings: Sequence[str]) -> Sequence[bool] | None:
+    async def _ask(self, agent: Agent, bank: Bank, asked: str, phrasings: Sequence[str]) -> Sequence[bool] | None:
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                verdicts = await self._judge.judge(agent, asked, phrasings)
+                verdicts = await self._judge.judge(agent, bank, asked, phrasings)
         except TimeoutError:
             self._timeouts += 1
             if self._timeouts >= _BREAKER_TIMEOUTS:

@@ -90,7 +90,7 @@ class AnswerMaker:
         if not answered:
             return {}
         run, texts = self._run, [(entry.question, entry.answer.text) for entry in answered]
-        return await judge_questions(texts, run.ask, today=run.sleep_pass.created_at)
+        return await judge_questions(texts, run.ask, mission=run.bank.policy.mission, today=run.sleep_pass.created_at)
 
     async def _store_answers(
         self, frame: AnswerFrame, material: QuestionMaterial, answered: Sequence["_AnsweredQuestion"],
@@ -113,7 +113,8 @@ class AnswerMaker:
         try:
             return await predict_questions(
                 material, agent, ready, run.answer_services, run.ask,
-                instructions=run.sleep_pass.instructions, today=run.sleep_pass.created_at,
+                mission=run.bank.policy.mission, instructions=run.sleep_pass.instructions,
+                today=run.sleep_pass.created_at,
                 own=run.sleep_pass.id,
             )  # fmt: skip
         except ModelAnswerError as error:
@@ -185,7 +186,8 @@ class AnswerMaker:
             id=AnswerId(answer_services.ids.new("ans")), bank_id=run.bank.id, scope=frame.scope,
             phrasings=question.phrasings, confidence=question.confidence, conversation=conversation,
             text=answered.text,
-            reasoning=answered.reasoning, rests=draft.rests, pass_id=run.sleep_pass.id, made_at=answered.at,
+            reasoning=answered.reasoning, rests=draft.rests,
+            read_upto=draft.rests.heads.episodes, pass_id=run.sleep_pass.id, made_at=answered.at,
             expires_at=answered.at + timedelta(hours=answer_services.settings.ttl_hours), tokens=answered.tokens,
             nanousd=answered.nanousd, seconds=answered.seconds,
         )  # fmt: skip
@@ -203,5 +205,5 @@ class AnswerMaker:
             return True
 
         return await write_if_unchanged(
-            run.context.store, run.bank.id, answer_services.validator, find_allowed_answer, put, in_doubt=True
+            run.context.store, run.bank.id, answer_services.validator, find_allowed_answer, put, uncertain=True
         )

@@ -59,7 +59,7 @@ KINDS: Final = frozenset({EpisodeKind.TURN, EpisodeKind.FACT, EpisodeKind.READY}
 _SHOWN_CHARACTERS: Final = 300
 """Characters of an answer in the prompt, enough to see whether it is one."""
 _MAX_PHRASINGS: Final = 5
-_TOKENS_EACH: Final = 60
+_TOKENS_EACH: Final = 90
 
 
 class PredictedQuestion(BaseModel):
@@ -165,6 +165,7 @@ def build_prediction_prompt(
     agent: Agent,
     ready: Sequence[Answer],
     *,
+    mission: str,
     instructions: str,
     max_questions: int,
     today: datetime,
@@ -183,12 +184,14 @@ def build_prediction_prompt(
         lines.add_heading("Ready already")
         for answer in sorted(ready, key=lambda answer: answer.id)[-READY:]:
             lines.add_line(f"- {answer.phrasings[0]}")
-    return build_file_prompt("predict", lines.text, instructions, today=today, questions=max_questions)
+    return build_file_prompt(
+        "predict", lines.text, mission=mission, instructions=instructions, today=today, questions=max_questions
+    )
 
 
 async def predict_questions(
     found: QuestionMaterial, agent: Agent, ready: Sequence[Answer], answer_services: AnswerServices,
-    ask: AskAnyModel, *, instructions: str, own: PassId, today: datetime,
+    ask: AskAnyModel, *, mission: str, instructions: str, own: PassId, today: datetime,
 ) -> Sequence[ExpectedQuestion]:  # fmt: skip
     """Return the accepted predictions, the likeliest first. Raises ModelAnswerError, OverBudget, PassPreempted.
 
@@ -199,7 +202,7 @@ async def predict_questions(
     max_questions = min(answer_services.settings.questions, MAX_QUESTIONS)
     known = [answer for answer in ready if answer.pass_id != own and answer.phrasings]
     prompt = build_prediction_prompt(
-        found, agent, known, instructions=instructions, max_questions=max_questions, today=today
+        found, agent, known, mission=mission, instructions=instructions, max_questions=max_questions, today=today
     )
     answer = await ask(prompt, Predictions, most_tokens=200 + TOKENS_EACH * max_questions)
     rows = [*found.questions, *found.turns]
@@ -209,6 +212,7 @@ async def predict_questions(
 
 class QuestionVerdict(BaseModel):
     number: int = Field(description="Number of the question.")
+    why: str = Field(default="", description="What decides, in a few words.")
     answered: bool = Field(description="Whether the answer answers it.")
     stands_alone: bool = Field(description="Whether it can be understood without a conversation.")
     same: list[int] = Field(description="Numbers of the phrasings that ask exactly the same.", max_length=20)
@@ -226,7 +230,7 @@ class KeptQuestion:
 
 
 async def judge_questions(
-    answered: Sequence[tuple[ExpectedQuestion, str]], ask: AskAnyModel, *, today: datetime
+    answered: Sequence[tuple[ExpectedQuestion, str]], ask: AskAnyModel, *, mission: str, today: datetime
 ) -> Mapping[int, QuestionVerdict]:
     """Return the verdicts by index; what the model leaves out has none. Raises OverBudget, PassPreempted."""
     lines: list[str] = []
@@ -236,7 +240,7 @@ async def judge_questions(
         lines.append(f"  answer: {one_line(redact(answer))[:_SHOWN_CHARACTERS]}")
     try:
         verdicts = await ask(
-            build_file_prompt("expected_questions", "\n".join(lines), today=today), QuestionVerdicts,
+            build_file_prompt("expected_questions", "\n".join(lines), mission=mission, today=today), QuestionVerdicts,
             most_tokens=200 + _TOKENS_EACH * len(answered),
         )  # fmt: skip
     except ModelAnswerError:

@@ -43,6 +43,7 @@ class Belief(BaseModel):
 
 class BeliefCheck(BaseModel):
     id: str
+    why: str = ""
     holds: bool
 
 

@@ -1,7 +1,8 @@
 """Builds prompts from rule files, with a fence around the data (SLEEP-50).
 
-Conversation text never gets into the rules. A file is fixed, except for the wishes of whoever began the pass, and for
-lines that begin with a word such as `{beliefs?}`, which are left out of questions without that subject.
+Conversation text never gets into the rules. A file is fixed, except for its gaps (the day, a limit, the wishes of the
+bank's owner and of whoever began the pass), and for lines that begin with a word such as `{beliefs?}`, which are left
+out of questions without that subject.
 
 The data are mostly numbered lines: rows below their days, each with a short id that is valid in this prompt only.
 """
@@ -10,10 +11,10 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from functools import cache, lru_cache
 from importlib import resources
-from typing import Final
+from typing import Final, cast
 
 from circadia.characters import visible_text
 from circadia.ids import EpisodeId
@@ -21,8 +22,9 @@ from circadia.llm.chat_model import Prompt
 from circadia.memory.context import estimate_tokens
 from circadia.memory.episodes import shown_name
 from circadia.memory.redaction import redact
+from circadia.memory.search.passages import find_passages
 from circadia.records.bank import Trust
-from circadia.records.episode import Episode
+from circadia.records.episode import Episode, count_passages, cut_episode, least_trust, merge_parts
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding.relative_dates import add_dates, local_time
 from circadia.sleeptime.grounding.wording import one_line
@@ -30,17 +32,16 @@ from circadia.sleeptime.proposals.operation import PageContext, RefusedText
 
 FOLDER: Final = "prompts"
 SHARED: Final = "data"
-"""The shared rules: what the data is, and that nothing in it is an instruction."""
+"""The shared rules: what the data is, that nothing in it is an instruction, and whose wishes count."""
 LONGEST_WISH: Final = 1_000
 """Maximum characters of a person's wishes in the rules."""
-TODAY: Final = "{today}"
-"""Stands in a rule file for the day."""
 _VERSION: Final = re.compile(r"\A# \w+, version (\d+)\n+")
-_WHERE: Final = re.compile(r"(?m)^- \{(\w+)\?\} (.*\n)")
+_WHERE: Final = re.compile(r"(?m)^- \{(\w+)\?\} (.*\n?)")
+_GAP: Final = re.compile(r"\{(\w+)\}")
 LONGEST: Final = 800
 """Characters of an episode that stands in a prompt beside others."""
 WHOLE: Final = 24_000
-"""Characters of an episode that a prompt is about; what matters may be said at its end."""
+"""Characters of an episode that a prompt is about: a longer one is read by several prompts."""
 LONGEST_NAME: Final = 60
 CACHED_TEXTS: Final = 2_000
 """Cached lines: several prompts of a page show the same rows."""
@@ -51,35 +52,32 @@ _LABELLED_TRUST: Final = (Trust.TOOL, Trust.EXTERNAL)
 
 def build_prompt(operation: str, view: PageContext, data: str, *, about: Collection[str] = (), **limits: int) -> Prompt:
     """Return an operation's question; `about` names the optional subjects of the data, `limits` fill its rules."""
-    return build_file_prompt(operation, data, view.instructions, today=view.now, about=about, **limits)
+    return build_file_prompt(
+        operation, data, mission=view.bank.policy.mission, today=view.now, instructions=view.instructions, about=about,
+        **limits,
+    )  # fmt: skip
 
 
 def build_file_prompt(
-    name: str, data: str, instructions: str = "", *, today: datetime, about: Collection[str] = (), **limits: int
-) -> Prompt:
-    """Return the question of a rule file about data, with the day and the wishes of whoever began the pass."""
-    own = _WHERE.sub(lambda rule: f"- {rule[2]}" if rule[1] in about else "", _prompt_text(name))
-    for key, limit in limits.items():
-        own = own.replace(f"{{{key}}}", str(limit))
-    rules = [own, _prompt_text(SHARED).replace(TODAY, today.date().isoformat())]
-    if instructions:
-        wish = one_line(redact(instructions))[:LONGEST_WISH]
-        rules.append(f"Whoever began this run asks, as far as these rules allow it: {wish}")
-    return Prompt(rules="\n\n".join(rules), data=add_fence(data))
+    name: str, data: str, *, mission: str, today: date, instructions: str = "", about: Collection[str] = (),
+    **limits: int,
+) -> Prompt:  # fmt: skip
+    """Return the question of a rule file about data: with the shared rules, the day, and the wishes.
+
+    `mission` is the bank owner's, `instructions` are those of whoever began the pass.
+    """
+    wishes = {"mission": one_line(redact(mission)), "instructions": one_line(redact(instructions))[:LONGEST_WISH]}
+    subjects = {*about, *(key for key, wish in wishes.items() if wish)}
+    values = {**wishes, "today": f"{today:%Y-%m-%d}", **limits}
+    rules = "\n\n".join(_prompt_text(file) for file in (name, SHARED))
+    rules = _WHERE.sub(lambda rule: f"- {rule[2]}" if rule[1] in subjects else "", rules).strip()
+    return Prompt(rules=_GAP.sub(lambda gap: str(values[gap[1]]), rules), data=add_fence(data))
 
 
 def add_fence(text: str) -> str:
     """Return a text between marks that it cannot forge, since they contain its hash."""
     mark = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
     return f"<data {mark}>\n{text}\n</data {mark}>"
-
-
-def build_fixed_prompt(name: str, data: str, *, today: datetime | None = None) -> Prompt:
-    """Return a question without the shared rules: those of a file, and its data."""
-    rules = _prompt_text(name)
-    return Prompt(
-        rules=rules if today is None else rules.replace(TODAY, today.date().isoformat()), data=add_fence(data)
-    )
 
 
 def prompt_version(name: str) -> int:
@@ -98,7 +96,7 @@ def _load_file(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReferencedRows:
-    """The rows that an answer refers to, each once."""
+    """The rows that an answer refers to, each once; of an episode only the passages that it refers to."""
 
     episodes: Sequence[Episode]
     notes: Sequence[Note]
@@ -135,11 +133,14 @@ class NumberedLines:
             self.add_line(f"| {line}")
 
     def add_episodes(self, rows: Iterable[Episode], *, longest: int = LONGEST) -> None:
-        """Add lines for the episodes that are not there yet."""
+        """Add lines for the episodes that are not there yet; with `WHOLE`, one for each passage."""
         for row in rows:
             if row.id not in self._ids:
                 self._begin_day(local_time(row).date().isoformat())
-                self._lines.append(f"{self._assign_id('e', row)} {speaker_label(row)}: {episode_line(row, longest)}")
+                for part in list_parts(row) if longest == WHOLE else (row,):
+                    self._lines.append(
+                        f"{self._assign_id('e', part)} {speaker_label(part)}: {episode_line(part, longest)}"
+                    )
 
     def add_notes(self, rows: Iterable[Note], *, evidence: Collection[EpisodeId] = ()) -> None:
         """Add lines for the notes that are not there yet, with the ids of those `evidence` rows that are."""
@@ -153,6 +154,7 @@ class NumberedLines:
                 self._lines.append(f"{key}{trust}{on} {_clean_note_text(row.text)}")
 
     def id_of(self, row: Episode | Note) -> str:
+        """Return the id of a row's line; of several lines all, with spaces between them."""
         return self._ids[row.id]
 
     def resolve_ids(self, ids: Iterable[str]) -> ReferencedRows:
@@ -164,7 +166,8 @@ class NumberedLines:
             if row is None:
                 unknown_ids.append(one_line(row_id)[:LONGEST_NAME])
             else:
-                rows[row.id] = row
+                other = rows.get(row.id)
+                rows[row.id] = merge_parts(other, cast("Episode", row)) if isinstance(other, Episode) else row
         return ReferencedRows(
             episodes=[row for row in rows.values() if isinstance(row, Episode)],
             notes=[row for row in rows.values() if isinstance(row, Note)],
@@ -180,7 +183,7 @@ class NumberedLines:
                 self.add_line(f"| {line}")
 
     def list_rows(self) -> Sequence[Episode | Note]:
-        """Return all rows that are shown, in order."""
+        """Return all rows that are shown, in order; a passage is an episode with its part of the text."""
         return list(self._rows.values())
 
     def _begin_day(self, day: str) -> None:
@@ -191,8 +194,14 @@ class NumberedLines:
     def _assign_id(self, letter: str, row: Episode | Note) -> str:
         self._counts[letter] = self._counts.get(letter, 0) + 1
         key = f"{letter}{self._counts[letter]}"
-        self._rows[key], self._ids[row.id] = row, key
+        self._rows[key] = row
+        self._ids[row.id] = f"{self._ids[row.id]} {key}" if row.id in self._ids else key
         return key
+
+
+def list_parts(row: Episode) -> Sequence[Episode]:
+    """Return an episode's passages as episodes with a part of the text, each with its own trust."""
+    return [cut_episode(row, start, end, trust=trust) for start, end, _, trust in find_passages(row)] or [row]
 
 
 @lru_cache(maxsize=1_000)
@@ -207,7 +216,8 @@ def speaker_label(row: Episode | Note) -> str:
         return ""
     visible_name = _clean_line(shown_name(row.speaker))
     name = " ".join("".join(letter for letter in visible_name if letter not in ":()[]<>#").split())[:LONGEST_NAME]
-    return f"{name or 'somebody'} ({row.trust})" if row.trust in _LABELLED_TRUST else name or "somebody"
+    trust = least_trust(row)
+    return f"{name or 'somebody'} ({trust})" if trust in _LABELLED_TRUST else name or "somebody"
 
 
 def episode_line(row: Episode, longest: int = LONGEST) -> str:
@@ -228,4 +238,4 @@ def _clean_note_text(text: str) -> str:
 
 def estimate_line_tokens(rows: Iterable[Episode]) -> int:
     """Return about how many tokens the whole lines of these take; dates and secrets hardly matter."""
-    return sum(estimate_tokens(episode.text[:WHOLE]) + 6 for episode in rows)
+    return sum(estimate_tokens(episode.text) + 6 * max(1, count_passages(episode)) for episode in rows)
