@@ -134,7 +134,7 @@ def _find_common_faults(rows: Sequence[Mapping[str, Any]], data: str) -> Iterato
 
 
 def _meets(condition: Condition, row: Mapping[str, Any]) -> bool:
-    """Return whether a row has all fields of a condition; letter case does not matter."""
+    """Return whether a row meets all parts of a condition; what it has no field for, it does not."""
     return all(key.rpartition("_")[0] in row and _is_met(key, wanted, row) for key, wanted in condition.items())
 
 
@@ -148,7 +148,7 @@ def _is_met(key: str, wanted: Any, row: Mapping[str, Any]) -> bool:
 
 
 def _stands_in(part: str, value: str | list[str] | None) -> bool:
-    """Return whether a part stands in a text, or in one of several; an id only as a whole."""
+    """Return whether a part is in a text, or in one of several, in any letter case; an id only as a whole."""
     texts = value if isinstance(value, list) else [value or ""]
     if _ID.fullmatch(part):
         return part in texts
