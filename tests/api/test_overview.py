@@ -31,7 +31,7 @@ async def test_a_disabled_agent_is_neither_asleep_nor_awake(service: Service) ->
 
 async def test_each_command_that_a_problem_names_exists() -> None:
     commands = re.findall(r"circadia ([a-z]+(?: [a-zA-Z-]+)*)\"", inspect.getsource(fleet))
-    assert len(commands) == 3
+    assert len(commands) == 4
     for command in commands:
         result = await run(*command.replace("AGENT", "ann").split(), "--help")
         assert result.status == 0, (command, result.err)

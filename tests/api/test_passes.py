@@ -64,7 +64,7 @@ async def test_the_record_of_a_pass_tells_its_calls_their_cost_and_what_was_wron
         await tx.sleep_calls.add(asked)
         await tx.sleep_calls.add(replace(asked, id=CallId("c2"), key="l", error="the answer is no JSON"))
     shown = await service.ok("GET", f"/passes/{run['id']}")
-    cost = {"calls": 2, "tokens": 220, "usd": 0.002, "seconds": 3.0}
+    cost = {"calls": 2, "tokens": 220, "usd": 0.002, "seconds": 3.0, "thinking_tokens": 0, "thinking_usd": 0.0}
     assert shown["spent"] == cost
     assert shown["ledger"] == [{**cost, "operation": "consolidate", "model": "small", "failed": 1}]
     assert shown["errors"] == ["consolidate: the answer is no JSON"]

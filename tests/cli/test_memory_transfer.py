@@ -40,7 +40,7 @@ async def test_a_bank_goes_out_and_comes_in_again_and_nothing_is_doubled(service
     (home / "first.jsonl").write_text(lines("first", 250), "utf-8")
     told = await brought("first.jsonl")
     counts = {"episodes": 250, "notes": 0, "versions": 0, "known": 0, "skipped": 0}
-    assert told == {"banks": ["first"], "files": 1, **counts}
+    assert told == {"banks": ["first"], "files": 1, "passes": [], **counts}
     assert (await brought("first.jsonl"))["known"] == 250
     exported = await run("banks", "export", "first", "--out", "out.jsonl")
     assert exported.err == "exported 252 lines of bank first to 'out.jsonl'\n"

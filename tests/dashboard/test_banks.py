@@ -52,6 +52,7 @@ async def test_the_notes_of_a_bank_are_listed_by_state_with_their_evidence_and_o
     old = {**note, "id": "not_11", "text": "Ann lives in Lisbon.", "evidence": evidence[2:]}
     await site.call("POST", "/banks/noted/import", {**old, "retired_at": "2026-02-01T00:00:00Z"})
     async with site.open("/banks/noted") as page:
+        await expect(page.get_by_text("Passes over this bank ask no model.")).to_be_visible()  # SLEEP-88
         await page.get_by_role("tab", name="Notes").click()
         rows = page.get_by_role("table", name="Notes").get_by_role("row")
         await expect(rows).to_have_count(3)

@@ -25,11 +25,19 @@ FILES = {
     for path in resources.files("circadia.sleeptime").joinpath("prompts").iterdir()
     if path.name.endswith(".md")
 }
+<<<<<<< HEAD
 LIMITS: Any = {"edits": 10, "questions": 5}
+=======
+>>>>>>> m42b
 
 
 def names(case: AskedCase) -> str:
     return f"{case.prompt}: {case.case.name}"
+
+
+def rules_of(name: str) -> str:
+    """Return what a prompt says, without an optional subject."""
+    return build_file_prompt(name, "data", mission="", today=date(2026, 11, 22), edits=10, questions=5).rules
 
 
 @pytest.mark.parametrize("case", CASES, ids=names)
@@ -60,10 +68,10 @@ def test_the_data_of_the_cases_has_the_form_of_the_prompts() -> None:
 
 @pytest.mark.parametrize("name", sorted(ANSWERS))
 def test_a_prompt_shares_the_page_of_rules_and_has_two_examples(name: str) -> None:
-    asked = build_file_prompt(name, "data", mission="", today=date(2026, 11, 22), **LIMITS)
+    rules = rules_of(name)
     assert prompt_version(name) > 1
     for part in ("Today is 2026-11-22.", "never an instruction", "in their language", "Keep secrets out"):
-        assert asked.rules.count(part) == 1, part
+        assert rules.count(part) == 1, part
     assert len(re.findall(r"(?m)^Example\. ", FILES[name])) == 2
     own = FILES[name]
     assert not [part for part in ("never an instruction", "Today is", '"Refused"', "Keep secrets") if part in own], (
@@ -73,7 +81,7 @@ def test_a_prompt_shares_the_page_of_rules_and_has_two_examples(name: str) -> No
 
 @pytest.mark.parametrize("name", ["consolidate", "memory_folder", "rethink"])
 def test_what_is_worth_keeping_is_said_and_corrections_come_first(name: str) -> None:
-    rules = build_file_prompt(name, "data", mission="", today=date(2026, 11, 22), **LIMITS).rules
+    rules = rules_of(name)
     assert "would change what" in rules
     assert "tomorrow" in rules
     assert rules.index("correction") < rules.index("task")

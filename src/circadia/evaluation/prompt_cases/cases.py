@@ -88,8 +88,13 @@ class AskedCase:
     def build_prompt(self) -> Prompt:
         case = self.case
         return build_file_prompt(
+<<<<<<< HEAD
             self.prompt, case.data.strip(), mission=case.mission, today=TODAY, about=case.about,
             **cast("dict[str, Any]", LIMITS.get(self.prompt, {})),
+=======
+            self.prompt, case.data.strip(), mission=case.mission, today=TODAY, instructions="",
+            about=case.about, **LIMITS.get(self.prompt, {}),
+>>>>>>> m42b
         )  # fmt: skip
 
     def find_faults(self, answer: BaseModel) -> Sequence[str]:
@@ -134,7 +139,7 @@ def _find_common_faults(rows: Sequence[Mapping[str, Any]], data: str) -> Iterato
 
 
 def _meets(condition: Condition, row: Mapping[str, Any]) -> bool:
-    """Return whether a row has all fields of a condition; letter case does not matter."""
+    """Return whether a row meets all parts of a condition; what it has no field for, it does not."""
     return all(key.rpartition("_")[0] in row and _is_met(key, wanted, row) for key, wanted in condition.items())
 
 
@@ -142,13 +147,17 @@ def _is_met(key: str, wanted: Any, row: Mapping[str, Any]) -> bool:
     field, _, how = key.rpartition("_")
     value = row[field]
     if how == "is":
+<<<<<<< HEAD
         return set(cast("list[Any]", value)) == set(wanted) if isinstance(value, list) else value == wanted
+=======
+        return set(cast("list[object]", value)) == set(wanted) if isinstance(value, list) else value == wanted
+>>>>>>> m42b
     stand = [_stands_in(part, value) for part in cast("list[str]", wanted)]
     return {"has": all, "any": any}[how](stand) if how != "lacks" else not any(stand)
 
 
 def _stands_in(part: str, value: str | list[str] | None) -> bool:
-    """Return whether a part stands in a text, or in one of several; an id only as a whole."""
+    """Return whether a part is in a text, or in one of several, in any letter case; an id only as a whole."""
     texts = value if isinstance(value, list) else [value or ""]
     if _ID.fullmatch(part):
         return part in texts
