@@ -3,7 +3,6 @@
 import re
 from datetime import date
 from importlib import resources
-from typing import Any
 
 import pytest
 
@@ -25,10 +24,6 @@ FILES = {
     for path in resources.files("circadia.sleeptime").joinpath("prompts").iterdir()
     if path.name.endswith(".md")
 }
-<<<<<<< HEAD
-LIMITS: Any = {"edits": 10, "questions": 5}
-=======
->>>>>>> m42b
 
 
 def names(case: AskedCase) -> str:
