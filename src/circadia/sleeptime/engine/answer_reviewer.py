@@ -121,7 +121,7 @@ class AnswerReviewer:
             return
         async with self._parts.store.begin_read() as tx:
             bank = await tx.banks.get(bank_id)
-            uncertain = [] if bank is None else await self._find_uncertain(tx, bank, review)
+            uncertain = () if bank is None else await self._find_uncertain(tx, bank, review)
             turns = await find_turns(tx, bank_id, min(answer.read_upto for answer in uncertain)) if uncertain else ()
         if bank is None or not uncertain:
             return
