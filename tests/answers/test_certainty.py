@@ -6,7 +6,7 @@ from circadia.answers.question_text import only_asks
 from circadia.ids import AnswerId
 from circadia.memory.embedding.bundled import WordTable
 from circadia.memory.episodes import NewEpisode
-from circadia.records.answer import DropReason, LookupOutcome
+from circadia.records.answer import DropReason, LookupOutcome, MatchKind
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
 from tests.answers.shop import Shop
@@ -72,6 +72,8 @@ async def test_an_answer_that_was_made_since_is_served_in_place_of_one_that_is_n
     for shop in shops:
         assert await shop.told(HOME) == "new"
         assert (await shop.ask(HOME)).outcome is LookupOutcome.HIT
+        explained = [each for each in await shop.explain(HOME) if each.match.kind is MatchKind.EXACT]
+        assert [bool(each.validity.newer) for each in explained] == [True, False], "both are explained"
 
 
 async def test_for_a_dropped_answer_nothing_is_read(world: World, shops: tuple[Shop, Shop]) -> None:

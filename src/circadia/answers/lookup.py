@@ -201,9 +201,10 @@ class AnswerLookup:
         index = await self._index(tx, bank, scope, None) if bank.answers else None
         if index is None or len(question) > MAX_CHARACTERS:
             return ()
-        exact = index.find_exact(question, conversation)
-        similar = index.find_similar(question, conversation, least=-1.0, count=_EXPLAIN_MATCHES)
-        matches = [*([exact] if exact is not None else []), *similar]
+        exact: dict[AnswerId, Match] = {}
+        while len(exact) < _RETRIES and (match := index.find_exact(question, conversation, without=exact)) is not None:
+            exact[match.answer] = match
+        matches = (*exact.values(), *index.find_similar(question, conversation, least=-1.0, count=_EXPLAIN_MATCHES))
         return [await self._check(tx, bank, scope, match) for match in matches]
 
     async def has_answer(self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, where: str | None) -> bool:
