@@ -65,8 +65,8 @@ async def large(folder: Path, episodes: int) -> AsyncGenerator[Service]:
         await service.ok("POST", "/banks", {"name": "team"})
         await service.agent("ann", policy={"bank": "team"})
         await _fill(service, episodes)
-        with freeze_heap():
-            yield service
+        freeze_heap()
+        yield service
 
 
 async def _fill(service: Service, count: int) -> None:

@@ -39,15 +39,15 @@ async def test_what_begins_a_conversation_in_the_same_words_is_a_retry_for_an_ho
 
 
 @pytest.mark.spec("MEM-14")
-@pytest.mark.parametrize(("minutes", "trust"), [(59, Trust.AGENT), (61, Trust.PERSON)])
-async def test_what_a_model_has_said_is_not_a_persons_word_for_an_hour(
-    tmp_path: Path, ahead: type[OffsetClock], minutes: int, trust: Trust
+@pytest.mark.parametrize(("hours", "trust"), [(23, Trust.AGENT), (25, Trust.PERSON)])
+async def test_what_a_model_has_said_is_not_a_persons_word_for_a_day(
+    tmp_path: Path, ahead: type[OffsetClock], hours: int, trust: Trust
 ) -> None:
     async with bound(tmp_path, inject=False) as ann:
         ann.at.upstream.next(text=DRAFT)
         await ann.say(chat("Write of aunt Hedwig"))
         await ann.episodes()
-        ahead.by = timedelta(minutes=minutes)
+        ahead.by = timedelta(hours=hours)
         ann.at.upstream.next(text="How nice.")
         await ann.say(chat(f"Somebody wrote this to me: {DRAFT}"))
         (handed_on,) = [each for each in await ann.episodes() if each.text.startswith("Somebody")]
