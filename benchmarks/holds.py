@@ -222,10 +222,10 @@ async def _keep_asking(server: Circadia, found: list[float]) -> None:
 
 def _raise_file_limit(holds: int) -> int:
     """Let this process and those it starts open as many files as the holds need; return how many holds may be."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = 2 * holds + FILES_RESERVE + _OTHERS
     with suppress(ValueError):  # only root may raise the hard limit, and not everywhere
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, max(hard, needed)))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, needed), max(hard, needed)))
         return holds
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return (hard - FILES_RESERVE - _OTHERS) // 2

@@ -124,6 +124,7 @@ DOORS: dict[str, tuple[tuple[int, int, int, int, int], object]] = {
     "GET /api/v1/banks/{bank}/notes": (OWN, None),
     "GET /api/v1/banks/{bank}/notes/{note}": (OWN, None),
     "GET /api/v1/banks/{bank}/sleeptime": (OWN, None),
+    "GET /api/v1/banks/{bank}/sleeptime/estimate": (OPERATOR, None),
     "GET /api/v1/banks/{bank}/answers": (OPERATOR, None),
     "DELETE /api/v1/banks/{bank}/answers": (OPERATOR, None),
     "GET /api/v1/banks/{bank}/answers/stats": (OPERATOR, None),

@@ -87,7 +87,7 @@ async def test_a_dream_over_a_folder_is_asked_for_looked_at_accepted_and_undone(
         assert (shown["status"], shown["error"], shown["mode"]) == ("completed", None, "propose")
         assert shown["inputs"] == [APP]
         assert Path(shown["outputs"][0]["name"]).is_dir()
-        assert shown["usage"]["calls"] == 2
+        assert shown["usage"]["calls"] == 3
         assert shown["report"]["replaced"] == 1
         assert stand.contents() == before
         assert f"+- {MOVED}" in (await at.rest("GET", f"/dreams/{dream}/diff"))[1]["diff"]

@@ -72,7 +72,9 @@ class Api(FastAPI):
         for router in _ROUTERS:
             self.router.routes.extend(router.routes)
         for route in self.routes:
-            if isinstance(route, APIRoute) and route.include_in_schema:  # aliases take what others send
+            if not isinstance(route, APIRoute) or not route.include_in_schema:  # aliases take what others send
+                continue
+            if not isinstance(route.app, KnownQuery):  # the routes are those of each application in this process
                 route.app = KnownQuery(route)
         handle_errors(self)
 

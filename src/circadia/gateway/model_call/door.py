@@ -31,7 +31,7 @@ from circadia.gateway.calls.paths import Refusal, Route, resolve
 from circadia.gateway.calls.upstream import ModelCall, Provider
 from circadia.gateway.dialects.base import Dialect, ModelRequest, Plain
 from circadia.gateway.dialects.errors import is_too_long
-from circadia.gateway.hold.bodies import BodiesInFlight, CallBody, run_off_loop
+from circadia.gateway.hold.bodies import LARGE_BYTES, BodiesInFlight, CallBody, run_off_loop
 from circadia.gateway.hold.reply import Phase, Reply, run_until_disconnect, send_error
 from circadia.gateway.model_call.answer import AnswerWriter, ModelReplyFormat
 from circadia.gateway.model_call.hold import Admission, Gate, GateCall
@@ -250,7 +250,7 @@ def _looks_up_answers(policy: AgentPolicy) -> bool:
 
 def _read_request(dialect: Dialect, body: CallBody, *, keeps_document: bool) -> ModelRequest:
     document = dialect.load(body.content)
-    body.document = document if keeps_document else None
+    body.document = document if keeps_document and len(body.content) <= LARGE_BYTES else None
     return dialect.read_request(document, body.content)
 
 
