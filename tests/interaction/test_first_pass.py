@@ -1,13 +1,16 @@
 """An imported history: what a pass over it takes is said beforehand, and one pass reads it, by REST and by command."""
 
+import io
 import json
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from circadia.testing.upstream import MockUpstream
-from tests.cli.terminal import run
+from tests.cli.terminal import Screen, run
 from tests.interaction.live import ADMIN, KEY, Live, live
 from tests.interaction.test_thinking_passes import TOLD, reply
 
@@ -72,3 +75,20 @@ async def test_a_script_agrees_beforehand(tmp_path: Path, monkeypatch: pytest.Mo
         assert " tokens" in next(line for line in shown.out.splitlines() if line.startswith("own budget"))
         again = await run(*words)
         assert (again.json["known"], again.json["passes"]) == (len(SAID), []), "nothing new, nothing asked"
+
+
+@pytest.mark.spec("SLEEP-87")
+@pytest.mark.parametrize(("answer", "passes"), [("y", 1), ("n", 0)])
+async def test_at_a_terminal_a_person_is_asked_once_with_the_price_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, passes: int
+) -> None:
+    async with MockUpstream(key=KEY, reply=reply) as provider, live(tmp_path, sleeptime=TIER, provider=provider) as at:
+        monkeypatch.setenv("CIRCADIA_URL", at.url)
+        monkeypatch.setenv("CIRCADIA_ADMIN_TOKEN", ADMIN)
+        monkeypatch.setattr(sys, "stdin", Screen(io.BytesIO(f"{answer}\n".encode()), "utf-8"))
+        words = ("banks", "import", str(history(tmp_path)), "--into", "me", "--format", "plain")
+        imported = await run(*words)
+        assert imported.status == 0, imported.err
+        assert imported.err.count("Read them in one pass now?") == 1
+        assert re.search(r"about [\d,]+ tokens, \$[\d.]+ at list prices; it stops at [\d,]+", imported.err)
+        assert len((await at.rest("GET", "/banks/me/passes"))[1]["passes"]) == passes
