@@ -34,6 +34,7 @@ from benchmarks import (
     idle_fleet,
     inbox,
     pass_overhead,
+    passages,
     proxy,
     pulses,
     recall,
@@ -45,6 +46,7 @@ from benchmarks import (
     startup,
     state,
     week,
+    week_page,
     world,
 )
 from benchmarks.processes import kills_children
@@ -61,8 +63,8 @@ def benchmarks(quick: bool, data: Path | None = None, *, chosen_on: bool = False
     questions, talks = (data, None) if data is not None and data.suffix == ".jsonl" else (None, data)
     every = (
         proxy, holds, state, admission, cluster, cluster_wakes, fleet_day, pulses, schedules, inbox, dashboard,
-        idle_fleet, remember, remember_peers, search, search_peers, context, recall, pass_overhead, dream_cost,
-        hot_path, answers_lookup, answers_pairs, answers_stale, dream_losses, grounding, startup,
+        idle_fleet, remember, remember_peers, search, search_peers, passages, context, recall, pass_overhead,
+        dream_cost, hot_path, answers_lookup, answers_pairs, answers_stale, dream_losses, grounding, startup,
     )  # fmt: skip
     sized: dict[str, Run] = {
         each.__name__.removeprefix("benchmarks."): partial(_run_sized, each, quick) for each in every
@@ -71,9 +73,6 @@ def benchmarks(quick: bool, data: Path | None = None, *, chosen_on: bool = False
         "recall": lambda folder: recall.run(folder, recall.Size(data=talks, chosen_on=chosen_on)),
         "dream_cost": lambda folder: dream_cost.run(folder, dream_cost.QUICK if quick else dream_cost.Size(data=talks)),
         "answers_pairs": lambda folder: answers_pairs.run(folder, answers_pairs.Size(data=questions)),
-        "answers_stale": lambda folder: answers_stale.run(
-            folder, answers_stale.QUICK if quick else answers_stale.Size(data=talks)
-        ),
         "grounding": grounding.run,
         "week": week.run,
     }
@@ -96,7 +95,7 @@ def main(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Conversations in LoCoMo's format, for `recall`, `dream_cost` and `answers_stale`; or labelled pairs "
+            help="Conversations in LoCoMo's format, for `recall` and `dream_cost`; or labelled pairs "
             "of questions, a `.jsonl` file, for `answers_pairs`.",
             exists=True,
             dir_okay=False,
@@ -110,7 +109,7 @@ def main(
     """Measure what Circadia costs; print tables and write JSON into benchmarks/results."""
     console = Console(width=None if sys.stdout.isatty() else 170)  # a log should keep the tables whole
     if write_doc:
-        console.print(f"wrote {doc.write()} and {beside.write()}")
+        console.print(f"wrote {doc.write()}, {beside.write()} and {week_page.write()}")
         return
     if names and names[0] == "world":
         if len(names) != 2:
@@ -125,7 +124,7 @@ def main(
         with tempfile.TemporaryDirectory(prefix="circadia-bench-") as folder:
             report = _measured(known[name](Path(folder)))
         show(report, console)
-        tiny = quick or (name in ("recall", "answers_pairs", "answers_stale") and data is None)
+        tiny = quick or (name in ("recall", "answers_pairs") and data is None)
         console.print("tiny sizes: nothing is written" if tiny else f"wrote {save(report)}")
 
 

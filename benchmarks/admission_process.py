@@ -9,8 +9,8 @@ import json
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +19,6 @@ import uvloop
 from benchmarks.disk import commit_milliseconds
 from circadia.agents.directory import find_agent
 from circadia.clock import SystemClock
-from circadia.errors import Conflict
 from circadia.ids import AgentId, RandomIds, SessionId, hash_token
 from circadia.records.agent import Agent, Cause
 from circadia.records.principal import Principal
@@ -31,6 +30,7 @@ from circadia.server.wake_wiring import build_wake_services
 from circadia.settings import Settings
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
+from circadia.stores.locks import agent_key
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sql_store import SqlStore
@@ -41,6 +41,8 @@ WRITERS: Final = 8
 TARGETS: Final = 20
 """Agents that a storm is for."""
 SENDERS: Final = 40
+LEASE: Final = timedelta(seconds=60)
+"""Longer than a claimed pulse waits for its agent's key."""
 TEXT: Final = "The build of the main branch fails since 14:02; please look at the log of step 3. " * 3
 _FREE: Final = {
     "cooldown_seconds": 0, "max_wakes_per_day": None, "max_wakes_per_pair_per_day": None,
@@ -59,7 +61,7 @@ class AdmissionServices:
     store: SqlStore
     home: Session
     ask: Callable[[Tx, Agent, Agent], Awaitable[Wake]]
-    run: Callable[[Tx], Awaitable[bool]]
+    run: Callable[[str], Awaitable[bool]]
     add: Callable[[Tx, str, dict[str, Any]], Awaitable[Agent]]
 
 
@@ -84,16 +86,20 @@ async def ready(where: str) -> AdmissionServices:
         assert sent.wake is not None
         return sent.wake
 
-    async def run(tx: Tx) -> bool:
-        """Let a pending pulse run at once; return whether there was one."""
+    async def run(owner: str) -> bool:
+        """Let a pending pulse run at once, as a worker does: claim it, then take it under its agent's key.
+
+        Return whether there was one.
+        """
         now = clock.now()
-        claimed = await tx.pulses.claim("benchmark", ["own"], now=now, until=now, limit=1)
-        if not claimed:
-            return False
-        taken = await tier.pulses.take(tx, claimed[0])
-        assert taken is not None
-        await tier.pulses.end(tx, await tier.pulses.mark_started(tx, taken.pulse), PulseStatus.SUCCEEDED)
-        return True
+        async with store.begin_write() as tx:
+            claimed = await tx.pulses.claim(owner, ["own"], now=now, until=now + LEASE, limit=1)
+        for pulse in claimed:
+            async with store.begin_write(agent_key(pulse.agent_id)) as tx:
+                taken = await tier.pulses.take(tx, pulse)
+                assert taken is not None
+                await tier.pulses.end(tx, await tier.pulses.mark_started(tx, taken.pulse), PulseStatus.SUCCEEDED)
+        return bool(claimed)
 
     async def add(tx: Tx, name: str, guardrails: dict[str, Any]) -> Agent:
         agent = Agent(
@@ -163,19 +169,16 @@ async def storm(where: str, number: int, asks: int) -> dict[str, int]:
     left = iter(range(asks))
     found: dict[str, int] = dict.fromkeys((each.value for each in Decision), 0)
 
-    async def writer() -> None:
+    async def writer(at: int) -> None:
         for each in left:
             sender, target = senders[(each + number) % SENDERS], targets[each % TARGETS]
             async with fleet.store.begin_write() as tx:
                 wake = await fleet.ask(tx, sender, target)
             found[wake.decision.value] += 1
-            running = wake.decision is Decision.ADMITTED
-            while running:  # another writer may have the same pulse: then this one looks again
-                with suppress(Conflict):
-                    async with fleet.store.begin_write() as tx:
-                        running = await fleet.run(tx)
+            while wake.decision is Decision.ADMITTED and await fleet.run(f"process {number}, writer {at}"):
+                pass
 
-    await asyncio.gather(*(writer() for _ in range(WRITERS)))
+    await asyncio.gather(*map(writer, range(WRITERS)))
     await fleet.store.close()
     return found
 

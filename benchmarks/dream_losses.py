@@ -57,6 +57,7 @@ class LossyModel:
         self._mind: ChatModel = RuleBasedModel(name="careless")
         self.name = self._mind.name
         self.upstream = self._mind.upstream
+        self.thinking_tokens = self._mind.thinking_tokens
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
         """Return its answer. Raises Unusable."""

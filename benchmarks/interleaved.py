@@ -1,6 +1,6 @@
 """Writes by one process' services and lookups by another's, in one order, with what must come of each lookup.
 
-Now and then a judge who is right settles what is in doubt, as a pass does.
+Now and then a judge who is right reads the new turns.
 
 What must come of it is worked out from the writes alone: each answer has a subject, and lists of what it rests on.
 """
@@ -67,11 +67,6 @@ class Outcomes:
     lived: float = 0.0
     """Writes that an answer lived through on average, until the lookups for it."""
     seconds: float = 0.0
-
-    @property
-    def survival(self) -> float:
-        """Return the percent of lookups for an answer that stood that found it."""
-        return 100 * self.found / max(self.expected, 1)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -146,7 +141,7 @@ class InterleavedOperations:
             subject.made_at = 0
         return made
 
-    async def run(self, operations: int, *, related: float = 1.0, judged: float = 1.0) -> Outcomes:
+    async def run(self, operations: int, *, related: float = 1.0, judged: float = 10.0) -> Outcomes:
         """Do so many, and return what came of them.
 
         `related` times as many writes as usual concern an answer; `judged` percent are looks of the judge.
@@ -218,19 +213,16 @@ class InterleavedOperations:
             await self._answer(self.draw.choice(void))
 
     async def _judge(self, _: _Subject) -> None:
-        """Settle what is in doubt by a judge who is right, as a pass does."""
+        """Have a judge who is right read the new turns: he marks what still stands, and drops the rest."""
         by_answer = {each.answer.id: each for each in self.subjects if each.answer is not None}
         async with self.writer.store.begin_read() as tx:
-            bank = await self._present(tx)
-            live = await tx.answers.find_live(bank.id, limit=len(self.subjects))
-            found = {each.id: await self.writer.lookup.validity(tx, bank, each) for each in live}
-        settled = {
-            answer_id: validity.heads
-            for answer_id, validity in found.items()
-            if validity.concerns and not validity.void and by_answer[answer_id].stands
-        }
+            live = await tx.answers.find_live(self.bank.id, limit=len(self.subjects))
+            newest = (await tx.episodes.find_all(self.bank.id, newest_first=True, limit=1))[0].number
+        right = [each.id for each in live if by_answer[each.id].stands]
+        wrong = [each.id for each in live if not by_answer[each.id].stands]
         async with self.writer.store.begin_write() as tx:
-            await tx.answers.mark_still_right(self.bank.id, settled)
+            await tx.answers.mark_still_right(self.bank.id, right, newest)
+            await tx.answers.drop(self.bank.id, wrong, DropReason.VOID, self.writer.clock.now())
 
     async def _answer(self, subject: _Subject) -> None:
         question = Question(terms=question_terms(subject.question))
@@ -242,7 +234,7 @@ class InterleavedOperations:
         answer = Answer(
             id=AnswerId(f"ans_{self.draw.getrandbits(64):016x}"), bank_id=self.bank.id, scope=SCOPE, confidence=1.0,
             phrasings=(subject.question,), text=f"{subject.name}: {self.draw.random()}", rests=rests, made_at=now,
-            expires_at=now + TTL,
+            read_upto=rests.heads.episodes, expires_at=now + TTL,
         )  # fmt: skip
         async with self.writer.store.begin_write() as tx:
             if subject.answer is not None:

@@ -7,16 +7,19 @@ own fault.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.report import Goal, Report
 from benchmarks.week_model import DAYS, MONDAY, PerfectModel, Question, Week, read_week
 from circadia.clock import system_milliseconds
 from circadia.evaluation.pass_harness import PassHarness, RecordingModel, open_pass_harness
 from circadia.ids import RandomIds
+from circadia.llm.prices import PriceList
+from circadia.llm.providers import PROVIDERS
+from circadia.llm.usage import Usage
 from circadia.memory.banks import BankService, NewBank
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.episodes import EpisodeService, NewEpisode
@@ -28,12 +31,33 @@ from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import ManualClock
 
 LANGUAGES: Final = ("en", "de")
+ERRORS: Final = 0.1
+"""Share of the claims about which the worse judge is wrong."""
 NIGHT: Final = timedelta(hours=2)
 """After midnight, when the pass of a day runs."""
 ASSISTANT: Final = "assistant"
+PEOPLE: Final = 2
 HITS: Final = 10
+HOW: Final[Mapping[str, Mapping[str, Any]]] = {
+    "": {}, f", the judge errs {ERRORS:.0%}": {"errors": ERRORS}, ", no pass": {"passes": False},
+}  # fmt: skip
 CONTEXT_TOKENS: Final = 1_000
 """Of the part of a context that fits a question: the default."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Day:
+    """What a day was, for a reader."""
+
+    said: list[tuple[str, str, str]]
+    """Speaker, trust, and text without the talk before it."""
+    kept: list[str] = field(default_factory=list[str])
+    """Notes."""
+    refused: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """Texts with the reason."""
+    over: list[str] = field(default_factory=list[str])
+    """Notes that ended."""
+    block: list[str] = field(default_factory=list[str])
 
 
 @dataclass(kw_only=True, slots=True)
@@ -55,16 +79,21 @@ class WeekResult:
     """Indirect questions that the context does not answer."""
     by_search: Sequence[str] = ()
     """Indirect ones that the best hits of a search over what was said alone do not answer."""
+    days: list[Day] = field(default_factory=list[Day])
+    seen: list[tuple[str, Sequence[str]]] = field(default_factory=list[tuple[str, Sequence[str]]])
+    """Each indirect question, with the lines of the block and the context that answer it, the best first."""
     asked: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
 
 
-async def live_week(folder: Path, language: str, *, passes: bool = True) -> WeekResult:
-    """Live a week in a database of its own."""
+async def live_week(
+    folder: Path, language: str, *, passes: bool = True, errors: float = 0.0, seed: int = 0
+) -> WeekResult:
+    """Live a week in a database of its own; `errors` is the share of the claims about which the judge is wrong."""
     week, clock = read_week(language), ManualClock(MONDAY)
-    store = await open_sqlite(folder / f"{language}{passes}.db")
-    model = RecordingModel(PerfectModel(week), clock)
+    store = await open_sqlite(folder / f"{language}{passes}{errors}{seed}.db")
+    model = RecordingModel(PerfectModel(week, errors, seed), clock)
     try:
         async with open_pass_harness(store, LocalSignals(), model, clock=clock, embedder=BundledEmbedder()) as running:
             living = _Living(running, week, clock)
@@ -81,6 +110,8 @@ class _Living:
         self._ids = RandomIds(system_milliseconds)
         self._result = WeekResult(notes=len(week.fact))
         self._changes: list[Change] = []
+        self._notes: dict[str, str] = {}
+        """Texts by id."""
         self._bank: Bank
 
     async def live(self, model: RecordingModel, *, passes: bool) -> WeekResult:
@@ -90,12 +121,17 @@ class _Living:
                 tx, NewBank(name="week"), by="benchmark"
             )
         for day in range(1, DAYS + 1):
+            self._result.days.append(
+                Day(said=[(turn.by, turn.trust, turn.text) for turn in self._week.turn if turn.day == day])
+            )
             await self._say(day, events)
             self._advance_to(MONDAY + timedelta(days=day) + NIGHT)
             if passes:
                 done = await self._running.run_pass(self._bank)
                 async with self._running.store.begin_read() as tx:
-                    self._changes += await tx.passes.find_changes(done.sleep_pass.id)
+                    changes = await tx.passes.find_changes(done.sleep_pass.id)
+                self._changes += changes
+                _tell_changes(self._result.days[-1], changes, self._notes)
             await self._look(day)
         await self._ask()
         self._count_notes()
@@ -131,6 +167,7 @@ class _Living:
     async def _look(self, day: int) -> None:
         lines = (await self._block()).split("\n")
         lines = [line for line in lines if line.strip()]
+        self._result.days[-1].block = lines
         self._result.lines[day] = len(lines)
         self._result.false_lines[day] = [line for line in lines if not self._week.line_is_true(line, day)]
 
@@ -153,7 +190,11 @@ class _Living:
                     tx, bank, question, stable_tokens=CONTEXT_TOKENS, fitting_tokens=CONTEXT_TOKENS
                 )
                 hits = await memory.retrieval.find(tx, bank, replace(question, limit=HITS))
-            if not _answers(f"{context.stable}\n{context.fitting}".split("\n"), each):
+            lines = f"{context.stable}\n{context.fitting}".split("\n")
+            holding = {line: sum(held in line for held in each.holds) for line in lines}
+            telling = sorted((line for line in holding if holding[line]), key=lambda line: -holding[line])
+            self._result.seen.append((each.ask, telling))
+            if not _answers(lines, each):
                 by_context.append(each.ask)
             if not _answers([str(getattr(hit.item, "text", "")) for hit in hits], each):
                 by_search.append(each.ask)
@@ -175,6 +216,18 @@ class _Living:
         self._result.lost = [fact.id for fact in self._week.fact if fact.id not in kept]
 
 
+def _tell_changes(day: Day, changes: Sequence[Change], notes: dict[str, str]) -> None:
+    for change in changes:
+        text = str((change.after or {}).get("text", ""))
+        if change.state is ChangeState.REFUSED:
+            day.refused += [(text, change.why)] if text else []
+        elif change.kind is ChangeKind.ADD_NOTE:
+            notes[change.target] = text
+            day.kept.append(text)
+        elif change.kind is ChangeKind.RETIRE_NOTE:
+            day.over.append(notes[change.target])
+
+
 def _answers(lines: Sequence[str], question: Question) -> bool:
     text = "\n".join(lines)
     if not all(each in text for each in question.holds):
@@ -187,22 +240,26 @@ def _answers(lines: Sequence[str], question: Question) -> bool:
 
 async def run(folder: Path) -> Report:
     """Measure, in a folder of its own."""
-    found = {(language, passes): await live_week(folder, language, passes=passes)
-             for language in LANGUAGES for passes in (True, False)}  # fmt: skip
-    return build_report(found)
+    return build_report(
+        {
+            f"{language}{how}": await live_week(folder, language, **given)
+            for language in LANGUAGES
+            for how, given in HOW.items()
+        }
+    )
 
 
-def build_report(found: Mapping[tuple[str, bool], WeekResult]) -> Report:
-    """Return the table of the weeks, with passes and without."""
+def build_report(found: Mapping[str, WeekResult]) -> Report:
+    """Return the table of the weeks, by what each is called."""
     return Report(
         name="week",
         title="A week of two people and their coding assistant, with a model that is never wrong",
-        columns=["what", *(f"{language}, {'passes' if passes else 'no pass'}" for language, passes in found)],
+        columns=["what", *found],
         rows=[list(row) for row in _rows(list(found.values()))],
         goals=[
             goal
-            for (language, passes), each in found.items()
-            if passes
+            for language, each in found.items()
+            if language in LANGUAGES
             for goal in (
                 Goal(what=f"{language}: true notes refused", limit=1, unit="notes", found=len(each.refused)),
                 Goal(what=f"{language}: false lines on the last day", limit=0, unit="lines",
@@ -214,11 +271,12 @@ def build_report(found: Mapping[tuple[str, bool], WeekResult]) -> Report:
             )
         ],
         notes=["The model is a script that knows the week: what is refused or false is the tier's own fault."],
-        figures={f"{language}, {'passes' if passes else 'no pass'}": {
+        figures={name: {
             "refused": [*each.refused], "lost": [*each.lost], "by_block": [*each.by_block],
             "by_context": [*each.by_context], "by_search": [*each.by_search],
             "false": {str(day): [*lines] for day, lines in each.false_lines.items()},
-        } for (language, passes), each in found.items()},
+            "days": [asdict(day) for day in each.days], "seen": [*each.seen],
+        } for name, each in found.items()},
     )  # fmt: skip
 
 
@@ -235,3 +293,12 @@ def _rows(found: Sequence[WeekResult]) -> Iterator[Sequence[str]]:
     yield [f"indirect ones that the {HITS} best hits answer", *(f"{12 - len(each.by_search)} of 12" for each in found)]
     yield ["questions to the model", *(str(each.asked) for each in found)]
     yield ["tokens in, out", *(f"{each.input_tokens}, {each.output_tokens}" for each in found)]
+    model = PROVIDERS["openai"].cheap
+    yield [f"a person's day in US dollars, at the price of {model}", *(f"{_price(each, model):.6f}" for each in found)]
+
+
+def _price(week: WeekResult, model: str) -> float:
+    """Return what a day of one of the two people costs, in US dollars."""
+    prices = PriceList(base_url="https://api.openai.com/v1", api="openai")
+    used = Usage(input_tokens=week.input_tokens, output_tokens=week.output_tokens)
+    return (prices.price(model, used, MONDAY) or 0) / 1e9 / DAYS / PEOPLE

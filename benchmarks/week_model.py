@@ -1,9 +1,10 @@
 """The week of the benchmark `week`, and the model that knows it and is never wrong."""
 
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
@@ -86,6 +87,8 @@ class Question:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Week:
     reply: str
+    as_said: str
+    """What a text gets at its end when it is given back, if the week has no other words for it."""
     filler: Sequence[str]
     turn: Sequence[Turn]
     fact: Sequence[Fact]
@@ -102,7 +105,7 @@ class Week:
 
     def line_is_true(self, line: str, day: int) -> bool:
         """Return whether a line of a block is true at the end of a day: no fact has ended it, nor the calendar."""
-        fact = next((each for each in self.fact if any(mine and mine in line for mine in each.lines)), None)
+        fact = next((each for each in self.fact if _line_of(each, [line])), None)
         if fact is None or day > fact.until:
             return False
         ended = [each for each in self.fact if each.replaces == fact.id]
@@ -120,20 +123,26 @@ class Week:
 def read_week(language: str) -> Week:
     data: dict[str, Any] = tomllib.loads((FOLDER / f"{language}.toml").read_text("utf-8"))
     return Week(
-        reply=data["reply"], filler=data["filler"],
+        reply=data["reply"], as_said=data["as_said"], filler=data["filler"],
         turn=[Turn(**each) for each in data["turn"]], fact=[Fact(**each) for each in data["fact"]],
         direct=[Question(**each) for each in data["direct"]], indirect=[Question(**each) for each in data["indirect"]],
     )  # fmt: skip
 
 
 class PerfectModel:
-    """Answers each operation by what is true, of what its prompt shows and asks for."""
+    """Answers each operation by what is true, of what its prompt shows and asks for.
+
+    With `errors` that share of its verdicts is wrong, the same ones in each run with a seed.
+    """
 
     name = "perfect"
     upstream = "scripted"
+    thinking_tokens = 0
 
-    def __init__(self, week: Week) -> None:
+    def __init__(self, week: Week, errors: float = 0.0, seed: int = 0) -> None:
         self._week = week
+        self._seed = seed
+        self._errors = errors
         self._by_id = {fact.id: fact for fact in week.fact}
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
@@ -171,9 +180,9 @@ class PerfectModel:
             shown = not fact.replaces or bool(self._saying(self._by_id[fact.replaces], rows))
             text = fact.text if shown or not fact.alone else fact.alone
             if refused:
-                if fact.text not in refused or not fact.again:
+                if text not in refused:
                     continue
-                text = fact.again[0]
+                text = self._reword(text, fact.again[:1])
             ids = [row.key for row in now]
             old = self._saying(self._by_id[fact.replaces], rows) if fact.replaces else []
             ids += [row.key for row in old if row.key not in ids]
@@ -212,28 +221,29 @@ class PerfectModel:
         lines = dict.fromkeys(block)
         edits: list[BlockEdit] = []
         for fact in self._week.fact:
-            if day is not None and day > fact.until and fact.line in lines:
-                edits.append(BlockEdit(label=label, old_text=fact.line, new_text="", ids=[]))
-                del lines[fact.line]
+            if day is not None and day > fact.until and (line := _line_of(fact, lines)):
+                edits.append(BlockEdit(label=label, old_text=line, new_text="", ids=[]))
+                del lines[line]
         for row in parse_rows(prompt.data):
             fact = None if row.speaker else self._fact_of_note(row.text)
             if fact is None or (day is not None and day > fact.until) or self._is_ended(fact, prompt.data):
                 continue
             new = fact.line
             if refused:
-                if new not in refused or len(fact.again) < 2:
+                if not new or new not in refused:
                     continue
-                new = fact.again[1]
-            old = (
-                next((line for line in self._by_id[fact.replaces].lines if line in lines), "") if fact.replaces else ""
-            )
+                new = self._reword(new, fact.again[1:])
+            old = _line_of(self._by_id[fact.replaces], lines) if fact.replaces else ""
             if old and old != new:
                 edits.append(BlockEdit(label=label, old_text=old, new_text=new, ids=[row.key]))
                 del lines[old]
-            elif new and lines.keys().isdisjoint(fact.lines):
+            elif new and not _line_of(fact, lines):
                 edits.append(BlockEdit(label=label, new_text=new, ids=[row.key]))
             lines[new] = None
         return RethinkAnswer(edits=edits[:10])
+
+    def _reword(self, text: str, others: Sequence[str]) -> str:
+        return others[0] if others else f"{text.rstrip('.')}, {self._week.as_said}."
 
     def _is_ended(self, fact: Fact, data: str) -> bool:
         """Return whether a shown note or line tells what replaces the fact."""
@@ -257,7 +267,8 @@ class PerfectModel:
             ids, _, text = rest[rest.find("[") + 1 :].partition("] ")
             cited = [rows[each] for each in ids.split(" ends ")[0].split(" beside ")[0].split() if each in rows]
             said = self._is_gone(text, cited, day) if rest.startswith("(gone)") else self._is_said(text, cited)
-            verdicts.append(ClaimVerdict(id=key, verdict="said" if said else "not_said"))
+            right = _draw(f"{self._seed} {day} {text}") >= self._errors
+            verdicts.append(ClaimVerdict(id=key, verdict="said" if said == right else "not_said"))
         return ClaimVerdicts(verdicts=verdicts)
 
     def _is_said(self, text: str, cited: Sequence[PromptRow]) -> bool:
@@ -269,11 +280,21 @@ class PerfectModel:
         return bool(told) and all(any(fact.said in row.text for row in cited) for fact in told)
 
     def _is_gone(self, text: str, cited: Sequence[PromptRow], day: int | None) -> bool:
-        fact = next((fact for fact in self._week.fact if text in fact.lines), None)
+        fact = next((fact for fact in self._week.fact if _line_of(fact, [text])), None)
         if fact is None:
             return False
         later = [each.said for each in self._week.fact if each.replaces == fact.id]
         return (day is not None and day > fact.until) or any(said in row.text for said in later for row in cited)
+
+
+def _line_of(fact: Fact, lines: Iterable[str]) -> str:
+    """Return the line that tells a fact; empty if none does."""
+    return next((line for line in lines if any(mine.rstrip(".") in line for mine in fact.lines)), "")
+
+
+def _draw(text: str) -> float:
+    """Return a number from 0 to 1 that a text always has."""
+    return int.from_bytes(sha256(text.encode()).digest()[:4]) / (1 << 32)
 
 
 def _section(data: str, name: str) -> str:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from circadia.cli.terminal.lazy_imports import quick_imports
 
@@ -17,9 +19,12 @@ pytest_plugins = [
 TESTS = Path(__file__).parent
 SLOW_TIMEOUT_SECONDS = 30 * 60
 
-FIRST = ("cli/test_demo_team.py", "benchmarks", "durability", "distribution", "cli", "clients")
+FIRST = ("cli/test_demo_team.py", "benchmarks", "durability", "distribution", "dashboard", "cli", "clients")
 """What starts programs and takes longest, the longest single test first: at the end of a run it would keep one worker
 busy while the others have nothing to do."""
+ALONE = "tests/dashboard/"
+"""Its tests run in one worker, one after the other: a browser and a server keep two cores busy, and two of each would
+miss the times that a page has."""
 
 # The tests run on all cores at once, beside servers that they start: an example may take as long as a test, and making
 # examples may be slow. Each run has the same ones: a change fails for what it does. `make test-slow` looks for others.
@@ -49,6 +54,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_SECONDS))
+
+
+class OneWorkerScheduling(LoadFileScheduling):
+    """Gives each worker whole files, and the tests of `ALONE` to one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return ALONE if nodeid.startswith(ALONE) else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneWorkerScheduling:
+    return OneWorkerScheduling(config, log)
 
 
 def _place(item: pytest.Item) -> int:

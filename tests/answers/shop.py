@@ -62,7 +62,8 @@ class Shop:
         now = self.world.clock.now()
         given: dict[str, Any] = {
             "id": AnswerId(f"ans_{self.made:05}"), "bank_id": bank.id, "scope": SCOPE, "confidence": 0.9, "text": text,
-            "phrasings": (question, *more), "rests": rests, "made_at": now, "expires_at": now + DAY, **values,
+            "phrasings": (question, *more), "rests": rests, "made_at": now,
+            "read_upto": rests.heads.episodes, "expires_at": now + DAY, **values,
         }  # fmt: skip
         answer = Answer(**given)
         async with self.world.store.begin_write() as tx:
@@ -98,6 +99,12 @@ class Shop:
             present = await tx.banks.get(self.world.bank.id)
             assert present is not None
             return await self.lookup.explain(tx, present, SCOPE, question)
+
+    async def read(self, answer: Answer) -> None:
+        """Have a judge who finds the answer right read what was said."""
+        async with self.world.store.begin_write() as tx:
+            newest = await tx.episodes.find_all(answer.bank_id, newest_first=True, limit=1)
+            await tx.answers.mark_still_right(answer.bank_id, [answer.id], newest[0].number)
 
     async def why_not(self, answer: Answer) -> str:
         async with self.world.store.begin_read() as tx:

@@ -58,7 +58,8 @@ async def ready(service: Service, name: str = "helper", **more: Any) -> Answer:
         )  # fmt: skip
         made = Answer(
             id=AnswerId(f"ans_{name}"), bank_id=bank.id, scope=scope, phrasings=(QUESTION,), confidence=0.9,
-            text="At 9.", rests=rests, made_at=now, expires_at=now + timedelta(hours=24), tokens=120, seconds=1.5,
+            text="At 9.", rests=rests, made_at=now,
+            read_upto=rests.heads.episodes, expires_at=now + timedelta(hours=24), tokens=120, seconds=1.5,
             nanousd=2_000,
         )  # fmt: skip
         made = replace(made, **more)

@@ -30,8 +30,11 @@ async def test_status_tells_what_operations_bring_and_cost(service: Service) -> 
     line = Call(
         id=CallId("c1"), at=now, agent_id=AgentId(""), session="", agent="", tier="sleep", upstream="openai",
         endpoint="chat", model="small", status=CallStatus.DONE, input_tokens=100, cost_nanousd=4_000,
+        reasoning_tokens=30,
     )  # fmt: skip
-    asked = SleepCall(id=line.id, pass_id=PassId("p"), bank_id=bank, operation="reflect", key="k", at=now)
+    asked = SleepCall(
+        id=line.id, pass_id=PassId("p"), bank_id=bank, operation="reflect", key="k", at=now, thinking_nanousd=1_000
+    )
     async with service.parts.store.begin_write() as tx:
         await tx.benefits.add([gain])
         await tx.calls.add([line])
@@ -39,7 +42,7 @@ async def test_status_tells_what_operations_bring_and_cost(service: Service) -> 
     (found,) = (await service.ok("GET", "/banks/team/sleeptime"))["balances"]
     assert found == {
         "operation": "reflect", "uses": 2, "saved_tokens": 300, "saved_seconds": 0.25, "saved_usd": 1e-6, "calls": 1,
-        "spent_tokens": 100, "spent_usd": 4e-6,
+        "spent_tokens": 100, "spent_usd": 4e-6, "thinking_tokens": 30, "thinking_usd": 1e-6,
     }  # fmt: skip
 
 

@@ -75,7 +75,7 @@ async def test_a_person_dreams_looks_accepts_and_takes_it_back(stand: DreamStand
     assert MOVED in stand.read("database.md")
     log = (await run("dream", "log", "memory", "--json")).json
     assert [each["title"] for each in log["dreams"]] == ["Dream: 0 added, 1 replaced, 0 retired"]
-    assert any("2 calls" in line for line in log["diary"])
+    assert any("3 calls" in line for line in log["diary"])
     assert datetime.fromisoformat(log["dreams"][0]["at"]).tzinfo is not None
     undone = (await run("dream", "undo", "memory", "--json")).json
     assert (undone["files"], undone["left_out"]) == (["database.md"], [])

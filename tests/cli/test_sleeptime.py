@@ -144,6 +144,17 @@ async def test_status_says_what_the_preset_of_a_bank_means(operator: CircadiaPro
     assert not {"idle", "asleep", "cadence", "lag"} & {line[0] for line in lines if line}
 
 
+@pytest.mark.spec("SLEEP-88")
+async def test_a_bank_without_a_model_and_texts_without_a_vector_are_told(operator: CircadiaProcess) -> None:
+    await made("plain", "The release is on Friday.")
+    lines = (await told("status", "plain")).splitlines()
+    assert [line.split()[:4] for line in lines if line.startswith("model")] == [["model", "none:", "passes", "ask"]]
+    assert [line.split()[2:] for line in lines if line.startswith("embedding")] == [["texts", "wait"]]
+    assert "model: none: passes ask no model" in await told()
+    listed = (await run("banks")).out
+    assert "no model" in next(line for line in listed.splitlines() if line.startswith("plain"))
+
+
 @pytest.mark.spec("SLEEP-61")
 async def test_pause_closes_the_gate_and_resume_opens_it(operator: CircadiaProcess) -> None:
     await made("paused", "The release is on Friday.")

@@ -11,6 +11,7 @@ import pytest
 from circadia.ids import AgentId, SessionId
 from circadia.stores.locks import agent_key, session_key
 from circadia.stores.postgres import open_postgres
+from circadia.stores.sql.driver_errors import BUSY
 from circadia.stores.sql_store import SqlStore
 from tests.cluster.random_requests import RARE, REQUESTS
 from tests.cluster.scene import PauseWatcher, Scene, two_servers
@@ -20,9 +21,10 @@ SEED_VARIABLE = "CIRCADIA_CHAOS_SEED"
 BURSTS = 120
 BURSTS_OF_SLOW_TEST = 2000
 MOST_AT_ONCE = 8
-CUTS, CUT_AFTER_SECONDS = ("idle-in-transaction timeout", "closed in the middle of operation"), 1.0
-"""A process that stands still in a transaction is cut off after 2 s (CLU-24), even if only the machine is busy. What it
-hears of that, by PostgreSQL or by asyncpg, depends on what it does in that moment."""
+PAUSES = {"idle-in-transaction timeout": 1.0, "closed in the middle of operation": 1.0, BUSY: 0.2}
+"""What may fail if the machine stands still for so many seconds. A process that stands still in a transaction is cut
+off after 2 s (CLU-24); what it hears of that, by PostgreSQL or by asyncpg, depends on what it does in that moment. Who
+takes a key out of order, since agents joined while it waited, waits for it for 0.2 s."""
 _IDLE_IN_TRANSACTION = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "
     "AND state LIKE 'idle in transaction%' AND state_change < clock_timestamp() - interval '1 second'"
@@ -40,7 +42,7 @@ async def test_a_lock_out_of_order_is_seen_with_its_stack(postgres_url: str, lat
     ((stack, keys),) = late_locks.items()
     assert "agt_1" in keys
     assert "ses_1" in keys
-    assert "database.py" in stack
+    assert "tx.py" in stack
 
 
 @pytest.mark.spec("CLU-01")
@@ -71,6 +73,6 @@ async def test_random_requests_at_two_servers_neither_deadlock_nor_fail(
             await store.close()
     print(*sorted(map(str, scene.answers.items())), sep="\n", file=sys.stderr)
     assert not late_locks, "\n\n".join(f"{keys}\n{stack}" for stack, keys in late_locks.items())
-    is_cut = [pause >= CUT_AFTER_SECONDS and any(cut in failure for cut in CUTS) for failure in scene.failures]
+    is_cut = [any(pause >= seconds and cut in failure for cut, seconds in PAUSES.items()) for failure in scene.failures]
     assert all(is_cut), (pause, scene.failures)
     assert (deadlocks, idle) == (0, 0)

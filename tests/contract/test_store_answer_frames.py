@@ -26,7 +26,7 @@ async def frames(tx: Tx, bank: BankId) -> Sequence[AnswerFrame | None]:
 @pytest.mark.spec("ANS-06")
 async def test_a_frame_is_kept_as_its_last_call_came_and_its_questions_add_up(store: Store) -> None:
     team, other = await banks_of(store, "team", "other")
-    later = frame(team, seconds=9, asked=2, body="{}", headers=())
+    later = frame(team, seconds=9, asked=2, body="{}", headers=(), why_not="it is too long")
     async with store.begin_write() as tx:
         await tx.answer_frames.save_frames([])
         await tx.answer_frames.save_frames(
@@ -42,7 +42,10 @@ async def test_a_frame_is_kept_as_its_last_call_came_and_its_questions_add_up(st
     async with store.begin_write() as tx:
         await expire(tx, at(5), RetentionKind.ANSWER_FRAMES)
     async with store.begin_read() as tx:
-        assert [each.at for each in await tx.answer_frames.find_recent_scopes(team)] == [at(9), at(5)]
+        found = await tx.answer_frames.find_recent_scopes(team)
+        assert [(each.at, each.asked, each.why_not, each.is_open) for each in found] == [
+            (at(9), 3, "it is too long", False), (at(5), 1, "", True),
+        ]  # fmt: skip
 
 
 @pytest.mark.spec("ANS-06")
@@ -60,15 +63,13 @@ async def test_of_an_agent_and_end_user_the_frames_of_the_last_calls_are_kept(st
     async with store.begin_write() as tx:
         await tx.answer_frames.save_frames([again])
     async with store.begin_read() as tx:
-        assert await tx.answer_frames.find_recent_scopes(team, limit=2) == [
-            (again.scope, at(100)),
-            (made[-1].scope, made[-1].at),
-        ]
-        scopes = await tx.answer_frames.find_scopes(team, ADA.agent_id, ADA.end_user)
-        assert {each.frame for each in scopes} == {"f0", *(f"f{number}" for number in range(4, FRAMES + 3))}
-        assert await tx.answer_frames.find_scopes(team, ADA.agent_id, "eve") == [eve]
+        recent = await tx.answer_frames.find_recent_scopes(team, limit=2)
+        assert [(each.scope, each.at) for each in recent] == [(again.scope, at(100)), (made[-1].scope, made[-1].at)]
+        found = await tx.answer_frames.find_scopes(team, ADA.agent_id, ADA.end_user)
+        assert {each.scope.frame for each in found} == {"f0", *(f"f{number}" for number in range(4, FRAMES + 3))}
+        assert [each.scope for each in await tx.answer_frames.find_scopes(team, ADA.agent_id, "eve")] == [eve]
         assert await tx.answer_frames.find_scopes(team, ADA.agent_id, "nobody") == []
-        assert await tx.answer_frames.find_scopes(other, ADA.agent_id, ADA.end_user) == [ADA]
+        assert [each.scope for each in await tx.answer_frames.find_scopes(other, ADA.agent_id, ADA.end_user)] == [ADA]
         assert await tx.answer_frames.get_frame(team, made[1].scope) is None
         assert await tx.answer_frames.get_frame(other, BOB) is None
     async with store.begin_write() as tx:

@@ -10,12 +10,14 @@ import pytest
 
 from circadia.ids import AgentId, AnswerId, BankId, PassId
 from circadia.records.answer import Answer, AnswerBasis, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, DropReason
+from circadia.records.episode import EpisodeKind
 from circadia.records.index_entry import BankHeads
 from circadia.records.retention import RetentionKind
 from circadia.stores.base import AnswerEntry, Store
 from tests.contract.conftest import Opener
 from tests.contract.rows import at, expire
 from tests.contract.sleep_rows import banks_of
+from tests.contract.test_store_memory import episode
 
 ADA = AnswerScope(agent_id=AgentId("agt_ada"), end_user="ann", frame="f1")
 BOB = AnswerScope(agent_id=AgentId("agt_bob"), frame="f1")
@@ -111,23 +113,49 @@ async def test_an_answer_is_kept_as_it_was_given_and_each_change_is_told_by_its_
     assert (await counted(store, team), await counted(store, other)) == (3, 1)
 
 
-@pytest.mark.spec("ANS-04")
-async def test_up_to_which_rows_a_judge_has_looked_is_kept_and_counts_as_no_change(store: Store) -> None:
+@pytest.mark.spec("ANS-20")
+async def test_up_to_which_turn_a_judge_has_read_is_kept_and_counts_as_no_change(store: Store) -> None:
     team, other = await banks_of(store, "team", "other")
-    one, two = answer("a1", team), answer("a2", team, settled=BankHeads(3, 1))
+    one, two = answer("a1", team), answer("a2", team, read_upto=3)
     await put(store, one, two)
     async with store.begin_write() as tx:
         await tx.answers.drop(team, [two.id], DropReason.VOID, at(5))
-        await tx.answers.mark_still_right(other, {one.id: BankHeads(7, 7)})
-        await tx.answers.mark_still_right(
-            team, {one.id: BankHeads(5, 2), two.id: BankHeads(9, 9), AnswerId("none"): BankHeads(9, 9)}
-        )
-        await tx.answers.mark_still_right(team, {})
+        await tx.answers.mark_still_right(other, [one.id], 2**41)
+        await tx.answers.mark_still_right(team, [one.id, two.id, AnswerId("none")], 2**40)
+        await tx.answers.mark_still_right(team, [], 2**41)
     before = await counted(store, team)
     async with store.begin_read() as tx:
         found = [await tx.answers.get(team, each.id) for each in (one, two)]
-    assert [each and each.settled for each in found] == [BankHeads(5, 2), BankHeads(3, 1)]
+    assert [each and each.read_upto for each in found] == [2**40, 3]
     assert before == 3, "two were put, and one was dropped"
+
+
+@pytest.mark.spec("ANS-20")
+async def test_banks_and_answers_with_a_turn_that_nobody_has_read_are_found(store: Store) -> None:
+    team, other = await banks_of(store, "team", "other")
+    await add_turns(store, team, EpisodeKind.TURN, EpisodeKind.FACT, EpisodeKind.READY, EpisodeKind.TOOL)
+    await add_turns(store, other, EpisodeKind.READY, EpisodeKind.TOOL)
+    async with store.begin_read() as tx:
+        _, fact, _, _ = [each.number for each in await tx.episodes.find_all(team)]
+    old, read = answer("a1", team), answer("a2", team, read_upto=fact)
+    await put(store, old, read, answer("b1", other))
+    now = at(1)
+    async with store.begin_read() as tx:
+        assert await tx.answers.find_banks_to_review(now, after=BankId(""), limit=9) == [team]
+        assert await tx.answers.find_banks_to_review(now, after=team, limit=9) == []
+        assert await tx.answers.find_banks_to_review(at(3600), after=BankId(""), limit=9) == [], "all have expired"
+        assert [each.id for each in await tx.answers.find_live(team, behind=fact)] == ["a1"]
+        assert [each.id for each in await tx.answers.find_live(team, agent_id=ADA.agent_id, behind=fact)] == ["a1"]
+        assert await tx.answers.find_live(team, agent_id=BOB.agent_id, behind=fact) == []
+    async with store.begin_write() as tx:
+        await tx.answers.mark_still_right(team, [old.id], fact)
+        assert await tx.answers.find_banks_to_review(now, after=BankId(""), limit=9) == []
+
+
+async def add_turns(store: Store, bank: BankId, *kinds: EpisodeKind) -> None:
+    async with store.begin_write() as tx:
+        for number, kind in enumerate(kinds):
+            await tx.episodes.add(episode(f"{bank}{number}", bank=bank, kind=kind))
 
 
 @pytest.mark.spec("ANS-04")

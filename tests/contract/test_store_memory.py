@@ -9,7 +9,7 @@ from circadia.errors import Conflict
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.bank import Bank, BankPolicy, CaptureMode, Trust
 from circadia.records.block import Block, BlockSpan
-from circadia.records.episode import Demotion, Episode, EpisodeKind
+from circadia.records.episode import Demotion, Episode, EpisodeKind, Passage, encode_passages
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind
 from circadia.stores.base import Store
@@ -287,3 +287,37 @@ async def test_so_much_of_a_text_is_read_as_is_asked_for_in_whole_characters(ban
     }
     assert {each.text for each in some.values()} == {"🐝" * 3}
     assert (cut.text, other) == ("é" * 4, {})
+
+
+@pytest.mark.spec("MEM-30")
+async def test_long_texts_without_passages_are_found_and_a_passage_is_read_alone(banks: Store) -> None:
+    long_text = "é" * 400 + "🐝" * 400
+    async with banks.begin_write() as tx:
+        for key, text in (("e0", "x" * 600), ("e1", long_text), ("e2", long_text), ("e3", "short")):
+            await tx.episodes.add(episode(key, text=text))
+    async with banks.begin_read() as tx:
+        first, second = await tx.episodes.find_unsplit(after=0, limit=9)
+        assert [first.id, second.id] == ["e1", "e2"]
+        assert [row.id for row in await tx.episodes.find_unsplit(after=first.number, limit=9)] == ["e2"]
+        assert len(await tx.episodes.find_unsplit(after=0, limit=1)) == 1
+    passages = [Passage(0, 400, 1, Trust.PERSON), Passage(400, 800, 2, Trust.EXTERNAL)]
+    async with banks.begin_write() as tx:
+        await tx.episodes.save_vectors({row.number: b"12" for row in (first, second)}, "new")
+        await tx.episodes.save_passages({first.number: (b"abcd" * 3, encode_passages(passages))})
+        await tx.episodes.save_passages({})
+    async with banks.begin_read() as tx:
+        assert [row.id for row in await tx.episodes.find_unsplit(after=0, limit=9)] == ["e2"]
+        lacking = await tx.episodes.find_lacking_vector("new", limit=9)
+        assert [row.id for row in lacking] == ["e0", "e2", "e3"], "and without vectors those that have none"
+        assert not await tx.episodes.has_outdated_vector(BANK.id, "new", after=second.number)
+        assert await tx.episodes.has_outdated_vector(BANK.id, "new", after=first.number)
+        places = [(first.number, 1), (first.number, 2), (first.number, 3), (second.number, 1), (99_999, 1)]
+        found = await tx.episodes.passage_excerpts(BANK.id, places)
+        assert {place: (each.text, each.trust, each.start, each.passages) for place, each in found.items()} == {
+            (first.number, 1): ("é" * 400, "person", 0, 2),
+            (first.number, 2): ("🐝" * 400, "external", 400, 2),
+        }
+        assert await tx.episodes.passage_excerpts(OTHER.id, places) == {}
+        entries = {row.number: row for row in await tx.episodes.index_entries(BANK.id, after=0, limit=9)}
+        assert entries[first.number].text == long_text
+        assert (entries[first.number].terms, entries[second.number].passages) == (b"abcd" * 3, None)

@@ -65,7 +65,7 @@ async def test_a_pass_is_kept_as_it_was_given(store: Store) -> None:
         "p1", bank, trigger=Trigger.HAND, by="ann", instructions="dates first", operations=("dates", "reflect"),
         dry_run=True, review=True, status=PassStatus.RUNNING, attempt=2, epoch=3, owner="exe", lease_until=at(9),
         not_before=at(2), started_at=at(4), run_seconds=1.25, after=7, upto=2**40, generation_before=3,
-        generation_after=4, counts={"add_note": 2}, detail="d",
+        generation_after=4, counts={"add_note": 2}, detail="d", budget_tokens=2**40,
     )  # fmt: skip
     await kept(store, full)
     async with store.begin_read() as tx:
@@ -243,6 +243,40 @@ async def test_an_answer_is_found_by_its_question_and_counts_with_what_is_reserv
         assert await tx.sleep_calls.find_unanswered(team, "k") == []
         assert await tx.sleep_calls.get_answered(team, "k") is None
         assert await tx.sleep_calls.get_answered(other, "k") is not None
+
+
+@pytest.mark.spec("SLEEP-81", "SLEEP-87")
+async def test_thinking_is_counted_and_a_pass_with_its_own_budget_counts_against_no_other(store: Store) -> None:
+    (team,) = await banks_of(store, "team")
+    spent = {"input_tokens": 5, "output_tokens": 20, "reasoning_tokens": 15, "cost_nanousd": 70}
+    async with store.begin_write() as tx:
+        await tx.calls.add([replace(call(key, by=agent("tier")), **spent) for key in ("c1", "c2")])
+        await tx.sleep_calls.add(asked("c1", team))
+        await tx.sleep_calls.add(asked("c2", team, own_budget=True))
+        await tx.sleep_calls.save_outcome(asked("c1", team, answer="{}", thinking_nanousd=40))
+        await tx.sleep_calls.save_outcome(asked("c2", team, error="cut", thinking_nanousd=2))
+        one = SleepCost(calls=1, tokens=25, nanousd=70, seconds=0.0, thinking_tokens=15, thinking_nanousd=40)
+        both = replace(one, calls=2, tokens=50, nanousd=140, thinking_tokens=30, thinking_nanousd=42)
+        assert await tx.sleep_calls.sum_cost(bank_id=team, shared=True) == one
+        assert await tx.sleep_calls.sum_cost(shared=True) == one
+        assert await tx.sleep_calls.sum_cost(bank_id=team) == both
+        assert await tx.sleep_calls.sum_cost_by_operation(team, since=at(0)) == {"consolidate": both}
+        assert (await tx.sleep_calls.find_by_pass(PassId("p1")))[1].own_budget
+
+
+@pytest.mark.spec("SLEEP-87", "SLEEP-88")
+async def test_texts_are_measured_in_bytes_and_those_without_a_vector_are_counted(store: Store) -> None:
+    team, other = await banks_of(store, "team", "other")
+    numbers = [await said(store, team, text) for text in ("one", "猫が好き", "back\\slash")]
+    await said(store, other, "elsewhere")
+    async with store.begin_write() as tx:
+        assert await tx.sleep_states.measure_texts(team, numbers[0], numbers[-1]) == (3, 3 + 12 + 10)
+        assert await tx.sleep_states.measure_texts(team, numbers[1], numbers[1]) == (1, 12)
+        assert await tx.sleep_states.measure_texts(team, numbers[-1] + 1, 0) == (0, 0)
+        assert await tx.episodes.count_without_vector(team) == 3
+        await tx.episodes.save_vectors({numbers[0]: b"v"}, "fake@1/8")
+        assert await tx.episodes.count_without_vector(team) == 2
+        assert await tx.notes.count_without_vector(team) == 0
 
 
 @pytest.mark.spec("MEM-03")

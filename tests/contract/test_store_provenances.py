@@ -38,3 +38,16 @@ async def test_rows_of_a_scope_are_found_in_order_until_they_expire(store: Store
         await tx.provenances.delete_expired(at(10), limit=9)
     async with store.begin_read() as tx:
         assert await tx.provenances.find_recent("one", after=0, now=at(1), limit=10) == [found[1]], "it is deleted"
+
+
+@pytest.mark.spec("MEM-14")
+async def test_what_was_said_in_a_conversation_of_a_scope_expires_later(store: Store) -> None:
+    here, there = replace(ROW, conversation="talk"), replace(ROW, conversation="other", whole=1)
+    elsewhere = replace(ROW, conversation="talk", scope="two")
+    async with store.begin_write() as tx:
+        await tx.provenances.add([here, there, elsewhere])
+        await tx.provenances.renew("one", "talk", at(20))
+    async with store.begin_read() as tx:
+        left = await tx.provenances.find_recent("one", after=0, now=at(10), limit=10)
+        assert [replace(each, number=0) for each in left] == [replace(here, expires_at=at(20))]
+        assert await tx.provenances.find_recent("two", after=0, now=at(10), limit=10) == []

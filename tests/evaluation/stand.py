@@ -58,6 +58,7 @@ class Recording:
 
     name = "recording"
     upstream = "tests"
+    thinking_tokens = 0
 
     def __init__(self) -> None:
         self.asked: list[tuple[Prompt, str]] = []

@@ -73,7 +73,7 @@ SAID = {
 class Reader:
     """Answers what its prompt says, and `unknown` else; it looks up what it lacks, where it may."""
 
-    name, upstream = "reader", "scripted"
+    name, upstream, thinking_tokens = "reader", "scripted", 0
 
     def __init__(self, before: Callable[[int], None] = lambda number: None) -> None:
         self.asked = 0

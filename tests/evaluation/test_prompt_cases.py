@@ -7,9 +7,9 @@ from importlib import resources
 import pytest
 
 from circadia.evaluation.prompt_cases.cases import ANSWERS, AskedCase, load_cases
-from circadia.sleeptime.answers.doubts import AnswerVerdict
 from circadia.sleeptime.answers.prediction import QuestionVerdict
 from circadia.sleeptime.answers.sampling import SameAnswerVerdict
+from circadia.sleeptime.answers.still_right import AnswerVerdict
 from circadia.sleeptime.operations.contradictions import Contradiction
 from circadia.sleeptime.operations.reflect import BeliefCheck
 from circadia.sleeptime.proposals.prompts import build_file_prompt, prompt_version

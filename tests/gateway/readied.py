@@ -35,7 +35,9 @@ class CallResult:
 
 @dataclass
 class ReadyAnswerServer(BoundAgentServer):
-    """A server with an agent that may have ready answers."""
+    """A server with an agent that may have ready answers, and with a judge who finds each right after each call."""
+
+    judges: bool = True
 
     async def ask(
         self, body: object, *, path: str = CHAT, headers: Mapping[str, str] | None = None, token: str | None = None,
@@ -51,6 +53,8 @@ class ReadyAnswerServer(BoundAgentServer):
             )  # fmt: skip
         if waits:
             await self.at.server.exchanges.flush()
+            if self.judges:
+                await self.read()
         return got
 
     async def frame(
@@ -90,7 +94,7 @@ class ReadyAnswerServer(BoundAgentServer):
                 rests=AnswerBasis(
                     blocks=blocks, shown=list(blocks), heads=heads, generation=bank.generation, **(shown or {})
                 ),
-                expires_at=now + timedelta(days=1), tokens=120, nanousd=5_000, seconds=1.5,
+                read_upto=heads.episodes, expires_at=now + timedelta(days=1), tokens=120, nanousd=5_000, seconds=1.5,
             )  # fmt: skip
             assert await tx.answers.put([new]) == [new.id]
         # It waits until all is loaded that takes longer than a call waits.
@@ -98,6 +102,16 @@ class ReadyAnswerServer(BoundAgentServer):
         status, told = await self.at.rest("POST", f"/banks/{bank.name}/answers/test", asked)
         assert (status, told["outcome"]) == (200, "hit"), told
         return new
+
+    async def read(self) -> None:
+        """Have a judge who finds every answer right read all that was said."""
+        bank = await self.bank("memory")
+        if bank is None or not bank.answers:
+            return
+        async with self.store.begin_write() as tx:
+            live = await tx.answers.find_live(bank.id)
+            heads = (await fetch_bank_state(tx, bank)).heads
+            await tx.answers.mark_still_right(bank.id, [each.id for each in live], heads.episodes)
 
     async def uses(self) -> Sequence[AnswerUse]:
         await self.at.server.answers.flush()

@@ -34,6 +34,12 @@ def model(request: dict[str, Any]) -> str:
     return '{"same": true}' if '"same"' in schema else "It is green."
 
 
+async def asked_twice(ann: ReadyAnswerServer) -> None:
+    """Have two different questions come in one frame."""
+    for text in (OTHER, "And which in the barn?"):
+        await ann.frame(chat(text))
+
+
 async def passed(ann: ReadyAnswerServer) -> Any:
     asked = {"operations": ["precompute"], "full": True, "wait_seconds": 60}
     run = (await ann.at.rest("POST", "/banks/memory/passes", asked))[1]
@@ -56,7 +62,7 @@ async def test_so_many_questions_are_answered_ahead_for_so_long(
     async with MockUpstream(key=KEY, reply=model) as provider:
         sections = {"provider": provider, "sleeptime": QUIET, "answers": answers}
         async with readied(tmp_path, sections=sections) as ann:
-            await ann.frame(chat(OTHER))
+            await asked_twice(ann)
             async with ann.store.begin_write() as tx:
                 day = AnswerDay(bank_id=(await ann.held()).id, day=SystemClock().now().date(), wasted=wasted)
                 await tx.answer_uses.add_counts([day])
@@ -73,7 +79,7 @@ async def test_such_a_share_of_uses_is_answered_afresh(tmp_path: Path, share: fl
     async with MockUpstream(key=KEY, reply=model) as provider:
         sections = {"provider": provider, "sleeptime": QUIET, "answers": {"sample_share": share}}
         async with readied(tmp_path, sections=sections) as ann:
-            await ann.frame(chat(OTHER))
+            await asked_twice(ann)
             await passed(ann)
             assert (await ann.ask(chat(EXPECTED[0]))).outcome == "hit"
             await ann.uses()

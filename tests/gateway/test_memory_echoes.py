@@ -4,6 +4,7 @@ import html
 import json
 import unicodedata
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -11,7 +12,9 @@ from urllib.parse import quote
 
 import pytest
 
+from circadia.clock import SystemClock
 from circadia.records.bank import Trust
+from circadia.testing.clock import ManualClock
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, asking, bound, chat, token_of
 from tests.interaction.live import live
 
@@ -90,6 +93,32 @@ async def test_a_tools_result_that_is_passed_on_as_a_users_turn_is_a_tools_resul
         ann.at.upstream.next(text="She lives by the harbour")
         await ann.say(chat(LOOKED_UP))
         assert await ann.texts() == [("ann", "She is my aunt"), ("ann", "She lives by the harbour")]
+
+
+@pytest.mark.spec("MEM-14")
+async def test_a_tools_text_keeps_its_speaker_while_its_conversation_goes_on_and_a_day(tmp_path: Path) -> None:
+    call = calling("look_up", name="Hedwig")["choices"][0]["message"]
+    result = {"role": "tool", "tool_call_id": "call_1", "content": LOOKED_UP}
+    history: list[object] = [{"role": "user", "content": "Who is Hedwig?"}, call, result]
+
+    async def pass_on(hours: float, *, go_on: bool) -> Trust:
+        """Pass the text on in a conversation of its own, so much later; before, perhaps, go on with the first."""
+        clock = ManualClock(SystemClock().now() + timedelta(hours=hours))
+        async with bound(tmp_path, inject=False, sections={"clock": clock}) as ann:
+            if go_on:
+                ann.at.upstream.next(text="ok")
+                await ann.say({"model": "mock-1", "messages": history})
+                history.extend([{"role": "assistant", "content": "ok"}, {"role": "user", "content": f"And {hours}?"}])
+            await ann.say(chat(f"Mail of {hours}: {LOOKED_UP}"))
+            said = [each for each in await ann.episodes() if f"Mail of {hours}" in each.text]
+        return said[0].trust if said else Trust.TOOL
+
+    assert await pass_on(0, go_on=True) is Trust.TOOL
+    assert await pass_on(70 / 60, go_on=False) is Trust.TOOL
+    for hours in (13, 26, 39, 52):
+        assert await pass_on(hours, go_on=True) is Trust.TOOL
+    assert await pass_on(52 + 23, go_on=False) is Trust.TOOL
+    assert await pass_on(52 + 25, go_on=False) is Trust.PERSON
 
 
 @pytest.mark.spec("MEM-14")

@@ -177,6 +177,8 @@ async def test_what_no_ready_answer_can_know_of_is_not_served(tmp_path: Path) ->
             await response.read()
         assert SAID in fenced(ann.sent)
         assert ann.sends == 9
+        await ann.at.server.exchanges.flush()
+        await ann.read()
         assert (await ann.ask(chat(ASKED), headers={"cache-control": "max-age=0"})).outcome == "hit"
 
 
@@ -275,10 +277,12 @@ async def test_no_fault_of_ready_answers_keeps_a_call_from_its_model(tmp_path: P
     async with readied(tmp_path) as ann:
         await ann.put(await ann.frame(chat(OTHER)))
         await asyncio.to_thread(rename, tmp_path, "answers", "gone")
+        ann.judges = False
         got = await ann.ask(chat(ASKED))
         assert (got.status, got.outcome) == (200, None)
         assert ann.sent["messages"] == chat(ASKED)["messages"]
         await asyncio.to_thread(rename, tmp_path, "gone", "answers")
+        await ann.read()
         await asyncio.to_thread(rename, tmp_path, "answer_days", "gone")
         assert (await ann.ask(chat(ASKED))).outcome == "hit"
         with pytest.raises(StorageUnavailable):
@@ -350,4 +354,4 @@ async def test_questions_that_follow_at_once_are_served_since_what_was_said_is_w
         quick = [await ann.ask(question(), waits=False) for _ in range(4)]
         assert [(each.outcome, each.answer_id) for each in quick] == [("hit", made.id)] * 4
         await ann.ask(question("Ann likes to drink coffee in the morning now."), waits=False)
-        assert (await ann.ask(question(), waits=False)).outcome == "miss", "what was said just now is known"
+        assert (await ann.ask(question(), waits=False)).outcome == "hint", "what was said just now is known"

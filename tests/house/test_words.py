@@ -2,6 +2,7 @@
 
 import ast
 import re
+from pathlib import Path
 
 from tests.house.tree import DOCS, SOURCE, coded, committed, parts, python_files, shown, syntax
 
@@ -25,9 +26,9 @@ ENDING = re.compile("(?:View|List|Page|Outcome|Detail|Stats|Created|Result|Statu
 INDEX_HOSTS = (".".join(["pypi", "org"]), ".".join(["pythonhosted", "org"]), ".".join(["registry", "npmjs", "org"]))
 
 
-def rows(heading: str) -> list[list[str]]:
+def rows(heading: str, page: Path = GLOSSARY) -> list[list[str]]:
     """Return the cells of the table below the heading, without its head."""
-    text = next(part.text for part in parts(GLOSSARY) if part.heading == heading)
+    text = next(part.text for part in parts(page) if part.heading == heading)
     lines = [line for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
@@ -107,3 +108,7 @@ def test_no_committed_file_names_a_place_outside_the_repository() -> None:
 def test_no_committed_file_holds_a_key() -> None:
     key = re.compile(rb"\b(?:sk-(?:ant-|proj-)?[A-Za-z0-9_-]{32,}|AKIA[0-9A-Z]{16}|ghp_[A-Za-z0-9]{36})")
     assert not [shown(path) for path in committed() if key.search(path.read_bytes())]
+
+
+def test_who_uses_memory_learns_20_words_at_most() -> None:
+    assert 10 < len(rows("The words", DOCS / "concepts" / "memory.md")) <= 20

@@ -67,6 +67,7 @@ SLOWER: Final = {
     "show_bank": "counts the episodes of the bank",
     "list_banks": "counts the episodes of the banks",
     "show_sleeptime": "counts the backlog of the bank",
+    "estimate_pass": "measures the backlog of the bank",
 }
 """Operations that cost more the more is stored, and why."""
 

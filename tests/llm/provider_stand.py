@@ -99,6 +99,20 @@ def message(*blocks: Mapping[str, Any], stop: str = "end_turn", usage: Mapping[s
     )  # fmt: skip
 
 
+def cut_while_thinking(api: Api, thought: int) -> bytes:
+    """Return what a provider answers if the whole limit went into thinking: 50 tokens read and these written."""
+    if api == "openai":
+        usage = {
+            "prompt_tokens": 50, "completion_tokens": thought, "total_tokens": 50 + thought,
+            "completion_tokens_details": {"reasoning_tokens": thought},
+        }  # fmt: skip
+        return completion({"content": ""}, finish="length", usage=usage)
+    usage = {
+        "input_tokens": 50, "output_tokens": thought, "output_tokens_details": {"thinking_tokens": thought},
+    }  # fmt: skip
+    return message({"type": "thinking", "thinking": SECRET, "signature": "s"}, stop="max_tokens", usage=usage)
+
+
 def answering(stand: Stand, text: str, *, cut: bool = False, refused: bool = False) -> bytes:
     """Return an answer of 50 tokens read and 20 written in the provider's shape."""
     if stand.api == "openai":

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from circadia.clock import SystemClock
 from circadia.llm import local, local_weights
@@ -143,12 +143,17 @@ async def test_reasoning_is_capped_as_far_as_the_model_lets_one(
         assert {name: body.get(name) for name in wanted} == wanted
 
 
-async def test_thinking_that_is_counted_in_tokens_leaves_some_for_the_answer() -> None:
-    async with standing("anthropic", model="claude-haiku-4-5", reasoning="low") as stand:
-        await stand.mind.ask(PROMPT, Word, most_tokens=4000)
+@pytest.mark.spec("SLEEP-81")
+@pytest.mark.parametrize(("reasoning", "thinking"), [("low", 2_000), ("medium", 8_000), ("high", 16_000)])
+async def test_thinking_that_is_counted_in_tokens_has_the_room_of_its_effort(
+    reasoning: Reasoning, thinking: int
+) -> None:
+    async with standing("anthropic", model="claude-haiku-4-5", reasoning=reasoning) as stand:
+        assert stand.mind.thinking_tokens == thinking
+        await stand.mind.ask(PROMPT, Word, most_tokens=thinking + 120)
         body = stand.up.requests[0].json()
-        assert body["thinking"] == {"type": "enabled", "budget_tokens": 2048}
-        assert body["max_tokens"] == 4000
+        assert body["thinking"] == {"type": "enabled", "budget_tokens": thinking}
+        assert body["max_tokens"] == thinking + 120
 
 
 async def test_a_model_that_knows_no_schema_is_given_it_as_a_tool() -> None:
@@ -248,12 +253,39 @@ async def test_the_real_small_model_keeps_to_a_schema_and_to_its_limit(tmp_path:
                 await mind.ask(PROMPT, Colour, most_tokens=3)
 
 
-@pytest.mark.spec("SLEEP-13")
-async def test_an_answer_in_one_fence_is_one_whatever_courtesy_stands_around_it(stand: Stand) -> None:
+@pytest.mark.spec("SLEEP-13", "SLEEP-83")
+async def test_an_answer_is_read_with_words_a_fence_or_thinking_around_it(stand: Stand) -> None:
     for text in (
         f"Here you are:\n```json\n{GOOD}\n```\nAnything else?", f"```JSON\n{GOOD}\n```", f"\ufeff{GOOD}",
+        f"Here you are {{as asked}}: {GOOD} Anything else?", f"答えは次のとおりです。{GOOD}", f"[{GOOD}]",
+        f'<think>Is it {{"word": … ?</think>\n{GOOD}', f'It may be {{"word": "two"}}.\n</think>\n\n{GOOD}',
     ):  # fmt: skip
         stand.up.next(body=answering(stand, text))
-        assert (await stand.ask())[0].word == "one"
-    stand.up.next(body=answering(stand, f"Either\n```json\n{GOOD}\n```\nor\n```json\n{GOOD}\n```"))
-    assert (await stand.fails()).cause == "the answer was prose instead of JSON"
+        assert (await stand.ask())[0].word == "one", text
+    for text in (f"Either\n```json\n{GOOD}\n```\nor\n```json\n{GOOD}\n```", f'Look: {{"word": "x}} or {GOOD}'):
+        stand.up.next(body=answering(stand, text))
+        assert (await stand.fails()).cause == "the answer was prose instead of JSON"
+
+
+@pytest.mark.spec("SLEEP-83")
+@pytest.mark.parametrize(
+    "rows", ['["two",{"a":1},"four"]', '["two",3,"four"]', '["two","four",5]', '["two","four",5,"more","than","asked"]']
+)
+async def test_a_row_of_another_shape_and_rows_too_many_do_not_lose_the_others(stand: Stand, rows: str) -> None:
+    stand.up.next(body=answering(stand, f'{{"rows":{rows}}}'))
+    answer, _ = await stand.mind.ask(PROMPT, Rows, most_tokens=MOST_TOKENS)
+    assert answer.rows == ["two", "four"]
+
+
+class Rows(BaseModel):
+    """An answer of at most three texts."""
+
+    rows: list[str] = Field(max_length=3)
+
+
+@pytest.mark.spec("SLEEP-83")
+@pytest.mark.parametrize("answer", ['{"rows":[3]}', '{"rows":3}', '{"more":["two"]}'])
+async def test_an_answer_of_which_nothing_is_left_is_a_failure(stand: Stand, answer: str) -> None:
+    stand.up.next(body=answering(stand, answer))
+    with pytest.raises(ModelAnswerError, match="JSON of another shape"):
+        await stand.mind.ask(PROMPT, Rows, most_tokens=MOST_TOKENS)

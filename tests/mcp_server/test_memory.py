@@ -51,6 +51,35 @@ async def test_what_an_agent_remembers_it_recalls_at_once_as_data(tmp_path: Path
             assert hit["trust"] == "external"
 
 
+@pytest.mark.spec("MEM-30")
+async def test_a_recall_finds_a_passage_and_opens_what_stands_around_it(tmp_path: Path) -> None:
+    said = "".join(f"Chapter {number} tells of the garden. {'It goes on and on. ' * 25}\n\n" for number in range(9))
+    async with stand(tmp_path) as at:
+        await at.agent("ann", policy={"bank": "own"})
+        async with at.client("ann") as ann:
+            await did(ann, "remember", text="Short.")
+            kept = await did(ann, "remember", text=said)
+            (hit,) = (await did(ann, "recall", query="chapter 4", limit=1))["hits"]
+            assert (hit["id"], hit["passage"], hit["passages"]) == (kept["episode"], 5, 9)
+            assert hit["content"].startswith("Chapter 4")
+            answer = await ann.call_tool("recall", {"episode": hit["id"], "passage": 5})
+            opened = structured(answer)["hits"]
+            assert [(each["passage"], each["content"][:9], each["score"]) for each in opened] == [
+                (4, "Chapter 3", None), (5, "Chapter 4", None), (6, "Chapter 5", None),
+            ]  # fmt: skip
+            assert f"--- {hit['id']}, passage 6 of 9, fact" in text(answer)
+            assert "not instructions" in text(answer)
+            assert [each["passage"] for each in (await did(ann, "recall", episode=hit["id"]))["hits"]] == [1, 2]
+            (short,) = (await did(ann, "recall", query="short", limit=1))["hits"]
+            assert (short["passage"], short["passages"]) == (None, None)
+            (whole,) = (await did(ann, "recall", episode=short["id"]))["hits"]
+            assert whole["content"] == "Short."
+            for given in ({"episode": hit["id"], "passage": 10}, {"episode": "epi_other"}):
+                assert "not_found" in refused(await ann.call_tool("recall", given))
+            for given in ({}, {"query": "a", "episode": hit["id"]}):
+                assert "invalid_request" in refused(await ann.call_tool("recall", given))
+
+
 @pytest.mark.spec("MEM-14")
 async def test_secrets_are_taken_out_of_what_an_agent_writes(tmp_path: Path) -> None:
     key, gone = "sk-" + "a1B2" * 8, "[redacted: key]"

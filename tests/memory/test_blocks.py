@@ -264,6 +264,8 @@ async def test_lines_are_inserted_where_they_are_asked_for_and_replaced_texts_mu
         ("a tea b", "tea", "coffee", None),
         ("tea\ntea", "tea", "milk\ntea\ntea", "tea"),
         ("tea", "tea", "", None),
+        ("Ann has tea.\nAnn has milk.\nAnn has oil.", "Ann has oil.", "Ann has tea.\nAnn has oil.", "Ann has oil."),
+        ("Ann has tea.\nAnn has milk.\nAnn has oil.", "Ann has milk.", "Ann has milk.\nAnn has oil.", "Ann has milk."),
     ],
 )
 def test_a_part_keeps_what_it_rests_on_over_an_edit(before: str, part: str, after: str, kept: str | None) -> None:
@@ -323,3 +325,21 @@ def test_after_any_edit_parts_lie_in_the_text_without_overlap_and_untouched_ones
     assert owned >= sum(len(text) for text, episode in parts if episode), "an insertion between parts loses none"
     assert carry_spans(before, before.value) == before.spans
     rests_on(block(inserted, *carry_spans(before, inserted)))
+
+
+LINES = st.lists(st.text("ab", min_size=1, max_size=3), min_size=1, max_size=6, unique=True)
+
+
+@pytest.mark.spec("MEM-03")
+@given(lines=LINES, at=st.integers(0, 5))
+def test_a_line_that_goes_takes_nothing_from_what_the_others_rest_on(lines: list[str], at: int) -> None:
+    at %= len(lines)
+    value = "\n".join(lines)
+    starts = [len("\n".join(lines[:number])) + bool(number) for number in range(len(lines))]
+    spans = [
+        BlockSpan(start=start, end=start + len(line), episodes=(EpisodeId(f"e{number}"),))
+        for number, (start, line) in enumerate(zip(starts, lines, strict=True))
+    ]
+    after = "\n".join(line for number, line in enumerate(lines) if number != at)
+    left = {each.episodes[0]: after[each.start : each.end] for each in carry_spans(block(value, *spans), after)}
+    assert left == {f"e{number}": line for number, line in enumerate(lines) if number != at}

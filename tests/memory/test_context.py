@@ -87,23 +87,16 @@ async def test_both_parts_keep_their_budgets_and_say_what_had_no_room(world: Wor
 
 
 @pytest.mark.spec("MEM-13")
-async def test_what_stands_in_the_prompt_already_is_not_repeated_and_long_texts_are_cut(world: World) -> None:
-    await world.remember(TEXT)
-    await world.remember("bees " + "x" * 5000)
+async def test_what_stands_in_the_prompt_already_is_not_repeated_and_long_notes_are_cut(world: World) -> None:
+    said = await world.remember(TEXT)
+    note = "bees " + "x" * 5000
+    await world.note(note, [said.episode.id])
     found = await context(world, "bees", known=(TEXT,))
     assert TEXT not in found.fitting
-    assert "[…]" in found.fitting
+    assert f"{note[:LONGEST]} […]" in found.fitting
     assert len(found.fitting) < 2000
-
-
-@pytest.mark.spec("MEM-13")
-async def test_a_long_text_is_known_by_as_much_of_it_as_tells_how_it_is_shown(world: World) -> None:
-    said = TEXT + " and more" * 500
-    await world.remember(said)
-    shown = (await context(world, "bees", fitting=3000)).fitting
-    assert f"{said[:LONGEST]} […]" in shown
-    assert (await context(world, "bees", fitting=3000, known=(said,))).fitting == ""
-    assert (await context(world, "bees", fitting=3000, known=(said[:LONGEST],))).fitting == shown
+    assert (await context(world, "bees", fitting=3000, known=(TEXT, note))).fitting == ""
+    assert f"{note[:LONGEST]} […]" in (await context(world, "bees", known=(note[:LONGEST],))).fitting
 
 
 @pytest.mark.spec("MEM-13")
@@ -203,4 +196,4 @@ async def test_texts_that_the_index_has_are_not_read_again_and_are_gone_with_wha
     async with world.store.begin_write() as tx:
         await forget(tx, world.bank, [made[0].episode.id])
     left = await context(other, "bees", fitting=3_000)
-    assert {hit.item.text for hit in left.hits} == {texts[1][: LONGEST + 1], texts[2]}, "the note rested on it"
+    assert {hit.item.text for hit in left.hits} == {"bees ☂", texts[2]}, "the note rested on it"

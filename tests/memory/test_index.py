@@ -1,6 +1,7 @@
 """The index gives what the formula says, however its rows came in."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,9 @@ from circadia.memory.search import postings
 from circadia.memory.search.index import BankIndex, Question, ScoredRow
 from circadia.memory.search.terms import question_terms, stored_terms, words
 from circadia.memory.search.vectors import stored_vector
-from circadia.records.index_entry import BankHeads, IndexEntry, Layer
+from circadia.records.bank import Trust
+from circadia.records.episode import Passage, encode_passages
+from circadia.records.index_entry import IndexEntry, Layer
 from tests.memory.interrupted import Interrupted
 from tests.memory.world import EMBEDDER, vector
 
@@ -73,7 +76,7 @@ rows_of = st.builds(
     text=st.tuples(texts, st.sampled_from(["", "?"])).map("".join),
     speaker=st.sampled_from(SPEAKERS),
     conversation=st.sampled_from([None, "s1", "s2"]),
-    kind=st.sampled_from(["turn", "fact"]),
+    kind=st.sampled_from(["turn", "fact", "ready"]),
     trust=st.sampled_from(["person", "tool"]),
     at=st.integers(0, 1000).map(float),
     importance=st.sampled_from([None, 0.0, 0.5, 1.0]),
@@ -280,10 +283,71 @@ def test_what_was_removed_is_as_if_it_had_never_been_there(
     for question in asked:
         found = index.find(question, series=series)
         assert by_place(found) == pytest.approx(by_place(without.find(question)), abs=1e-6)
-        made, seen = BankHeads(len(rows) // 2, len(rows) // 2), BankHeads(len(rows), len(rows))
-        assert index.find_later_rows(made, seen, question) == without.find_later_rows(made, seen, question)
+    assert index.newest_turn == without.newest_turn
     here = [ScoredRow(layer, number, 1.0, {}) for layer in Layer for number in range(1, len(rows) + 1)]
     assert index.excerpts(here) == without.excerpts(here)
+
+
+def split_at_words(row: Row, number: int) -> IndexEntry:
+    """Return a row with a passage for each word; every second one has another trust."""
+    entry, terms, passages = row.entry(number), b"", list[Passage]()
+    for match in re.finditer(r"\S+", row.text):
+        trust = Trust.EXTERNAL if len(passages) % 2 else Trust(row.trust)
+        passages.append(Passage(match.start(), match.end(), len(terms) // 4, trust))
+        terms += stored_terms(match[0])
+    if not passages or row.layer is Layer.NOTES:
+        return entry
+    vectors = b"".join(stored_vector(vector(row.text[start:end])) for start, end, _, _ in passages)
+    vectors = entry.vector and vectors
+    return entry._replace(terms=terms, vector=vectors, passages=encode_passages(passages))
+
+
+@pytest.mark.spec("MEM-30", "MEM-21")
+@given(
+    rows=st.lists(rows_of, min_size=1, max_size=12),
+    later=st.lists(rows_of, max_size=6),
+    gone=st.sets(st.integers(1, 12), max_size=8),
+    asked=st.lists(questions(), min_size=1, max_size=3),
+)
+@settings(max_examples=60, deadline=None)
+def test_passages_of_removed_turns_leave_nothing_behind_and_late_vectors_find_the_same(
+    rows: list[Row], later: list[Row], gone: set[int], asked: list[Question]
+) -> None:
+    index, without, gone = BankIndex(), BankIndex(), {number for number in gone if number <= len(rows)}
+    for layer in Layer:
+        every = [split_at_words(row, at) for at, row in enumerate([*rows, *later], 1) if row.layer is layer]
+        index.add(layer, [each._replace(vector=None, embedder=None) for each in every if each.number <= len(rows)])
+        vectors = {each.number: (each.vector, EMBEDDER) for each in every if each.vector is not None}
+        index.add_vectors(layer, vectors)
+        index.remove(layer, sorted(gone))
+        index.add(layer, [each for each in every if each.number > len(rows)])
+        without.add(layer, [each for each in every if each.number not in gone])
+    for question in asked:
+        found, expected = index.find(question), without.find(question)
+        scores = {(each.layer, each.number, each.passage): each.score for each in expected}
+        assert {(each.layer, each.number, each.passage): each.score for each in found} == pytest.approx(
+            scores, abs=1e-6
+        )
+        assert index.excerpts(expected) == without.excerpts(expected)
+        assert all(item is not None and item.passage == row.passage for item, row in zip(
+            index.excerpts(found), found, strict=True
+        ))  # fmt: skip
+        counts = Counter((each.layer, each.number) for each in found[: min(question.limit, 3)])
+        assert not counts or max(counts.values()) <= 3
+
+
+@pytest.mark.spec("MEM-30")
+def test_a_turn_shares_the_score_of_its_best_passage_with_the_turns_around_it() -> None:
+    turns = [replace(ROW, text=text) for text in ("elk", "ant bee cow", "dog")]
+    index, whole = BankIndex(), BankIndex()
+    index.add(Layer.EPISODES, [split_at_words(row, at) for at, row in enumerate(turns, 1)])
+    whole.add(Layer.EPISODES, [row.entry(at) for at, row in enumerate(turns, 1)])
+    for asked in ("ant", "bee", "cow"):
+        question = Question(terms=question_terms(asked))
+        around = {(row.number, row.passage): row.parts.get("around", 0.0) for row in index.find(question)}
+        assert around[1, 1] == pytest.approx(0.7 * AFTER)
+        assert around[3, 1] == pytest.approx(0.7 * BEFORE)
+        assert around[2, ["ant", "bee", "cow"].index(asked) + 1] == 0, "its own passages are no neighbours"
 
 
 ROW = Row(

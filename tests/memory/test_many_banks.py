@@ -21,10 +21,11 @@ from circadia.stores.base import Store
 from circadia.stores.sql import banks as sql_banks
 from circadia.stores.sql import searchable
 from tests.memory.steps import least_steps
-from tests.memory.world import EMBEDDER, World, span, vector
+from tests.memory.world import World, span, vector
 
 SAID = "We met Bob{at} near the harbour in town{at}, and he told us all about his plans; he will be back in May."
 DIMENSIONS = 256
+EMBEDDER = f"test@1/{DIMENSIONS}"
 
 
 async def said(world: World, bank: Bank, count: int = 20) -> None:

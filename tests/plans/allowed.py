@@ -33,6 +33,7 @@ ALLOWED: Final[Mapping[str, str]] = {
     r"^SELECT count\(\*\) AS count_1 FROM (threads|participants JOIN threads)": "open threads, up to an agent's limit",
     r"^SELECT coalesce\(sum\(benefits\.saved_tokens\)": "what memory has saved, for metrics and the overview",
     r"^SELECT \(SELECT count\(\*\) AS count_1 FROM episodes .*stale": "a bank's stale share, once in a pass",
+    r"^SELECT .* FROM episodes WHERE episodes\.passages IS NULL ": "long texts of an older release, once an hour",
     # All of one thing, by an index of it.
     r"^SELECT .* FROM agents JOIN sessions .* agents\.session_id = ": "agents of a session that is closed or listed",
     r"^SELECT .* FROM threads (JOIN participants .*)?WHERE threads\.session_id = ": "threads of a session or agent",

@@ -1,6 +1,7 @@
 """A bank with agents whose questions are answered ahead by a mock provider, and a tier's model that a test scripts."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from circadia.answers.freshness import fetch_bank_state
 from circadia.answers.lookup import AnswerLookup
 from circadia.answers.question_drafts import AnswerServices
 from circadia.answers.services import LookupResult
@@ -19,7 +21,7 @@ from circadia.gateway.dialects.frames import VolatileSpans
 from circadia.gateway.dialects.registry import build_dialects
 from circadia.gateway.wire.base import Origin
 from circadia.gateway.wire.pool import ConnectionPool
-from circadia.ids import AgentId, PassId, SessionId
+from circadia.ids import AgentId, AnswerId, PassId, SessionId
 from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
 from circadia.llm.prices import PriceList
 from circadia.memory.banks import NewBank
@@ -27,7 +29,7 @@ from circadia.memory.blocks import BlockAuthor, BlockUpdate
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.episodes import NewEpisode
 from circadia.records.agent import Agent, AgentPolicy
-from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerScope, AnswerUse
+from circadia.records.answer import Answer, AnswerBasis, AnswerDay, AnswerFrame, AnswerScope, AnswerUse
 from circadia.records.bank import Bank, Trust
 from circadia.records.session import Session, SessionStatus
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
@@ -37,7 +39,9 @@ from circadia.settings.answers import AnswersSettings
 from circadia.settings.sleeptime import SleeptimeSettings
 from circadia.sleeptime.answers.prediction import PredictedQuestion, Predictions, QuestionVerdicts
 from circadia.sleeptime.answers.sampling import SameAnswerVerdict
+from circadia.sleeptime.answers.still_right import AnswerVerdict, AnswerVerdicts
 from circadia.sleeptime.budget.model_calls import Limit, PassModelClient, PassPreempted, PendingQuestions
+from circadia.sleeptime.engine.answer_reviewer import AnswerReviewer
 from circadia.sleeptime.engine.pass_outcome import PassOutcome
 from circadia.sleeptime.engine.pass_runner import PassRunner, SleepParts
 from circadia.sleeptime.engine.services import SleeptimeService
@@ -45,7 +49,7 @@ from circadia.sleeptime.operations.precompute import Precompute
 from circadia.sleeptime.publish.effects import Effects
 from circadia.sleeptime.publish.publisher import Publisher
 from circadia.sleeptime.triggers.pass_lifecycle import PassLifecycle
-from circadia.stores.base import Store
+from circadia.stores.base import Store, Tx
 from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing.clock import START, ManualClock
@@ -81,13 +85,17 @@ def tier_mind(
 ) -> ScriptedChatModel:  # fmt: skip
     """Return a tier's model that expects these one after the other, then nothing.
 
-    It finds answers alike or not, and says of questions what `verdicts` says of the prompt's data.
+    It finds answers alike or not, still right after newer turns, and says of questions what `verdicts` says of the
+    prompt's data.
     """
     left = list(answers)
 
     def script(prompt: Prompt, output: type[BaseModel]) -> BaseModel | ModelAnswerError:
         if output is QuestionVerdicts:
             return verdicts(prompt.data)
+        if output is AnswerVerdicts:
+            keys = re.findall(r"(?m)^## Answer (a\d+)$", prompt.data)
+            return AnswerVerdicts(verdicts=[AnswerVerdict(id=key, right=True) for key in keys])
         if output is SameAnswerVerdict:
             return (
                 alike
@@ -109,9 +117,11 @@ class Hall:
         self.up = up
         self.clock = ManualClock(start)
         self.ids = CountedIds()
+        self.signals = LocalSignals()
         self.memory = build_memory_services(
-            Settings.model_validate({}), self.clock, self.ids, EventLog(self.clock, LocalSignals()), embedder
+            Settings.model_validate({}), self.clock, self.ids, EventLog(self.clock, self.signals), embedder
         )
+        self.tier: Mapping[str, Any] = {}
         self.words = embedder
         self.settings = AnswersSettings.model_validate({})
         self.provider = provider
@@ -140,9 +150,7 @@ class Hall:
                 )
             )
         await self.agent("guide")
-        async with self.store.begin_write() as tx:
-            edit = BlockUpdate(value="Ann lives in Porto.\nAnn's cat is called Tom.\nAnn works for a company, Acme.")
-            await self.memory.blocks.write(tx, self.bank, "ann", edit, writer=BlockAuthor.PERSON, by="op")
+        await self.write_block("Ann lives in Porto.\nAnn's cat is called Tom.\nAnn works for a company, Acme.")
 
     async def agent(self, name: str, **policy: Any) -> Agent:
         """Make an agent, or change its policy."""
@@ -172,9 +180,19 @@ class Hall:
         """Remember turns, a minute apart."""
         for text in texts:
             self.clock.advance(60)
-            new = NewEpisode(text=text, speaker=speaker, trust=trust, **more)
+            new = self.turn(text, speaker=speaker, trust=trust, **more)
             async with self.store.begin_write() as tx:
                 await self.memory.episodes.remember(tx, self.bank, new)
+
+    def turn(self, text: str, *, speaker: str = "user", trust: Trust = Trust.PERSON, **more: Any) -> NewEpisode:
+        """Return what somebody says now."""
+        return NewEpisode(text=text, speaker=speaker, trust=trust, **more)
+
+    async def write_block(self, value: str) -> None:
+        """Write the block that stands in each prompt."""
+        async with self.store.begin_write() as tx:
+            edit = BlockUpdate(value=value)
+            await self.memory.blocks.write(tx, self.bank, "ann", edit, writer=BlockAuthor.PERSON, by="op")
 
     async def seen(self, agent: str = "guide", user: str = "", model: str = "mock-1", **body: Any) -> AnswerFrame:
         """Have a call of the agent seen, as the gateway does."""
@@ -245,12 +263,12 @@ class Hall:
 
     def parts(self, **more: Any) -> SleepParts:
         """Return what passes over the bank run with."""
-        signals, settings = LocalSignals(), SleeptimeSettings.model_validate({})
-        rows = PassLifecycle(self.clock, self.ids, EventLog(self.clock, signals))
+        settings = SleeptimeSettings.model_validate(self.tier)
+        rows = PassLifecycle(self.clock, self.ids, EventLog(self.clock, self.signals))
         publisher = Publisher(self.clock, Effects(self.clock, self.memory))
         tier = SleeptimeService(self.clock, self.memory.events, settings, rows, publisher)
         return SleepParts(
-            store=self.store, signals=signals, ids=self.ids, sleeptime=tier, operations=lambda _, __, ___: [],
+            store=self.store, signals=self.signals, ids=self.ids, sleeptime=tier, operations=lambda _, __, ___: [],
             retrieval=self.memory.retrieval, **more,
         )  # fmt: skip
 
@@ -260,6 +278,31 @@ class Hall:
             drafter=GatewayAnswerDrafter(self.clock, self.store, self.memory, self.lookup, {"mock": self.provider}),
             validator=self._answer_lookup(), settings=self.settings, clock=self.clock, ids=self.ids,
         )  # fmt: skip
+
+    def reviewer(self, mind: ChatModel) -> AnswerReviewer:
+        """Return what a new process would have newer turns read with."""
+        parts = self.parts(answer_services=self.readying(), model=mind, words=self.words)
+        return AnswerReviewer(self.clock, parts, alone=True, leads=lambda: True)
+
+    async def put(self, frame: AnswerFrame, question: str, text: str) -> Answer:
+        """Make an answer ready that has nothing in its prompt."""
+        now = self.clock.now()
+        async with self.store.begin_write() as tx:
+            state = await fetch_bank_state(tx, await self.present(tx))
+            blocks = {each.label: each.version for each in await tx.blocks.find_all(self.bank.id)}
+            new = Answer(
+                id=AnswerId(self.ids.new("ans")), bank_id=self.bank.id, scope=frame.scope, phrasings=(question,),
+                confidence=0.9, text=text,
+                rests=AnswerBasis(blocks=blocks, heads=state.heads, generation=state.generation),
+                read_upto=state.heads.episodes, made_at=now, expires_at=now + timedelta(days=1),
+            )  # fmt: skip
+            assert await tx.answers.put([new])
+        return new
+
+    async def present(self, tx: Tx) -> Bank:
+        found = await tx.banks.get(self.bank.id)
+        assert found is not None
+        return found
 
     async def ready(self) -> Sequence[Answer]:
         """Return what is ready, in the order in which it was made."""

@@ -6,10 +6,11 @@ import pytest
 
 from circadia.ids import BankId
 from circadia.records.answer import AnswerDay
+from circadia.records.sleep_pass import Trigger
 from circadia.settings.answers import AnswersSettings
 from circadia.sleeptime.operations.precompute import count_affordable_questions
 from circadia.testing.clock import START
-from tests.sleeptime.answers_stand import CAT, HOME, JOB, Hall, expecting, tier_mind
+from tests.sleeptime.answers_stand import CAT, HOME, JOB, Hall, expecting, predictions, tier_mind
 
 pytestmark = pytest.mark.spec("ANS-08")
 
@@ -50,3 +51,30 @@ async def test_it_falls_while_nobody_asks_what_was_expected_and_recovers_once_so
     assert made[6:] == sorted(made[6:])
     assert made[-1] == 3
     assert (await one.day()).wasted_tokens >= 0
+
+
+@pytest.mark.spec("SLEEP-86")
+async def test_nothing_is_answered_ahead_for_whom_no_answer_was_used_for_two_weeks_until_asked_or_used(
+    one: Hall,
+) -> None:
+    await one.said("I moved last year.")
+
+    async def asked(trigger: Trigger = Trigger.IDLE) -> bool:
+        """Run a pass a day later; return whether it has foreseen questions."""
+        one.clock.advance(timedelta(days=1).total_seconds())
+        await one.seen()
+        mind = tier_mind(expecting(HOME))
+        await one.run(mind, trigger=trigger)
+        return bool(predictions(mind))
+
+    assert [await asked() for _ in range(16)] == [True] * 14 + [False] * 2
+    assert await asked(Trigger.HAND)
+    assert not await asked()
+    assert await asked(Trigger.HAND)
+    (answer,) = await one.ready()
+    await one.used(answer, HOME)
+    assert [await asked() for _ in range(15)] == [True] * 13 + [False] * 2
+    await one.seen(user="eve")
+    mind = tier_mind(expecting(HOME))
+    await one.run(mind)
+    assert predictions(mind), "it says nothing of another end user"

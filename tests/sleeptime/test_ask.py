@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
+from typing import TypeVar
 
 import pytest
 from pydantic import BaseModel
 
 from circadia.ids import BankId, PassId
-from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
+from circadia.llm.chat_model import ChatModel, Cut, ModelAnswerError, Prompt
 from circadia.llm.schemas import answer_schema_json
 from circadia.llm.usage import Usage
 from circadia.records.call import UsageGroup
@@ -20,6 +22,8 @@ from circadia.testing.scripted_model import ScriptedChatModel
 from tests.contract.sleep_rows import banks_of, sleep_pass
 from tests.full_disk import FullDiskStore
 from tests.wake.fleet import CountedIds
+
+T = TypeVar("T", bound=BaseModel)
 
 PASS = sleep_pass("p1", BankId("bnk_team"))
 PROMPT = Prompt(rules="Say what it is.", data="a" * 285)
@@ -92,6 +96,60 @@ async def test_a_failure_counts_and_is_asked_again(store: Store) -> None:
     assert await desk.ask() == "ok"
     spent = await desk.spent()
     assert (spent.calls, spent.tokens) == (3, 7 + RESERVED + 110), "a charge that is not known counts as reserved"
+
+
+class Thinker(ScriptedChatModel):
+    """A model that needs this room for its answer, and gets it or is cut off."""
+
+    def __init__(self, needs: int, *, thinking_tokens: int = 0, cut: Cut = "thinking") -> None:
+        super().__init__([], thinking_tokens=thinking_tokens)
+        self.rooms: list[int] = []
+        self._needs = needs
+        self._cut: Cut = cut
+
+    async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
+        self.rooms.append(most_tokens)
+        written = min(most_tokens, self._needs)
+        used = Usage(input_tokens=100, output_tokens=written, reasoning_tokens=written - 10)
+        if most_tokens < self._needs:
+            raise ModelAnswerError("cut off", used=used, cut=self._cut)
+        return output.model_validate({"word": "ok"}), used
+
+
+@pytest.mark.spec("SLEEP-81")
+async def test_thinking_has_room_beside_the_answer_and_is_reserved(store: Store) -> None:
+    mind = Thinker(2_050, thinking_tokens=2_000)
+    reserved = RESERVED + 2_000
+    over = Limit(scope=Scope.PASS, unit=Unit.TOKENS, most=reserved - 1)
+    with pytest.raises(OverBudget):
+        await Desk(store, mind, over).ask()
+    assert await Desk(store, mind, replace(over, most=reserved)).ask() == "ok"
+    assert mind.rooms == [2_050]
+
+
+@pytest.mark.spec("SLEEP-81")
+@pytest.mark.parametrize(
+    ("thinking", "cut", "rooms"),
+    [
+        (0, "answer", [50, 100]), (2_000, "answer", [2_050, 4_100]), (8_000, "thinking", [8_050, 16_100]),
+        (0, "thinking", [50, 4_100]),  # it thinks though it should not
+    ],
+)  # fmt: skip
+async def test_a_cut_answer_is_asked_for_once_more_with_twice_the_room(
+    store: Store, thinking: int, cut: Cut, rooms: list[int]
+) -> None:
+    mind = Thinker(rooms[1], thinking_tokens=thinking, cut=cut)
+    desk = Desk(store, mind)
+    assert await desk.ask() == "ok"
+    assert mind.rooms == rooms
+    assert await desk.ask("p2") == "ok", "it is found again, and not paid for twice"
+    spent = await desk.spent()
+    assert (spent.calls, spent.tokens) == (2, 200 + sum(rooms)), "both are paid for"
+    assert (spent.thinking_tokens, spent.thinking_nanousd) == (sum(rooms) - 20, sum(rooms) - 20)
+    mind = Thinker(rooms[1] + 1, thinking_tokens=thinking, cut=cut)
+    with pytest.raises(ModelAnswerError, match="cut off"):
+        await Desk(store, mind, process="p3").ask("p3", "rethink")
+    assert mind.rooms == rooms, "and no third time"
 
 
 @pytest.mark.spec("SLEEP-10", "SLEEP-40")

@@ -8,7 +8,7 @@ from circadia.gateway.answers.judging import judge_prompt
 from circadia.llm.chat_model import Prompt
 from circadia.memory.banks import BankService
 from circadia.records.bank import Bank, BankPolicy
-from circadia.sleeptime.answers.doubts import AnswerVerdict, AnswerVerdicts
+from circadia.sleeptime.answers.still_right import AnswerVerdict, AnswerVerdicts
 from circadia.sleeptime.operations.compress import Compress
 from circadia.sleeptime.operations.consolidate import Consolidate
 from circadia.sleeptime.operations.contradictions import Contradictions

@@ -76,6 +76,8 @@ ASKED: Sequence[Callable[[Tx], Awaitable[object]]] = (
     lambda tx: tx.answers.find_changed(BANK, after=1),
     lambda tx: tx.answers.find_live(BANK, after=ONE),
     lambda tx: tx.answers.find_live(BANK, agent_id=AGENT),
+    lambda tx: tx.answers.find_live(BANK, agent_id=AGENT, behind=7),
+    lambda tx: tx.answers.fetch_use_span(BANK, AGENT, ""),
     lambda tx: tx.answers.count_live(BANK, at(0)),
     lambda tx: tx.answers.drop(BANK, [ONE], DropReason.VOID, at(0)),
     lambda tx: tx.answer_uses.find_uses(BANK),
@@ -101,6 +103,13 @@ async def test_every_question_is_answered_by_an_index_in_its_order(traced: Trace
     for number, ask in enumerate(ASKED):
         steps = await traced.plan(ask)
         assert all(step.startswith("SEARCH") for step in steps), (number, steps)
+
+
+@pytest.mark.spec("ANS-20")
+async def test_banks_to_review_are_looked_for_among_the_live_answers_alone(traced: Traced) -> None:
+    steps = await traced.plan(lambda tx: tx.answers.find_banks_to_review(at(0), after=BankId(""), limit=9))
+    assert steps[0] == "SEARCH answers USING INDEX answers_expiring (expires_at>?)"
+    assert "SEARCH episodes USING INDEX episodes_bank (bank_id=? AND number>?)" in steps
 
 
 @pytest.mark.spec("ANS-05")

@@ -4,7 +4,7 @@ import pytest
 from pydantic import BaseModel
 
 from circadia.llm.chat_model import ModelAnswerError, Prompt
-from circadia.sleeptime.answers.doubts import AnswerVerdict, AnswerVerdicts
+from circadia.sleeptime.answers.still_right import AnswerVerdict, AnswerVerdicts
 from circadia.sleeptime.operations.consolidate import ConsolidationAnswer
 from circadia.testing.rule_based_model import RuleBasedModel
 from circadia.testing.stated_facts import find_facts
@@ -56,7 +56,7 @@ async def test_it_answers_the_same_each_time_and_counts_what_it_read() -> None:
 async def test_an_answer_is_right_unless_a_new_line_states_another_fact_or_shares_a_word(
     said: str, right: bool
 ) -> None:
-    data = f"## Said since\n[2025-05-04]\ne1 {said}\n## Answer a1, beside e1\n| Where do I live?\n| You live in Porto."
+    data = f"## Said since\n[2025-05-04]\ne1 {said}\n## Answer a1\n| Where do I live?\n| You live in Porto."
     found, _ = await RuleBasedModel().ask(Prompt(rules="r", data=data), AnswerVerdicts, most_tokens=100)
     assert found == AnswerVerdicts(verdicts=[AnswerVerdict(id="a1", right=right)])
 

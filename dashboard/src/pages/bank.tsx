@@ -1,4 +1,4 @@
-import { Stack, Tabs } from "@mantine/core";
+import { Stack, Tabs, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useParams, useSearchParams } from "wouter";
 
@@ -38,6 +38,7 @@ export default function BankPage() {
         <Stack>
           <PageTitle about={formatNumberOf(bank.episodes, "episode")}>{bank.name}</PageTitle>
           {bank.description && <ForeignText text={bank.description} />}
+          {bank.model === null && <Text size="sm">Passes over this bank ask no model.</Text>}
           <Tabs
             value={params.get("tab") ?? "search"}
             onChange={(tab) => setParams(tab === null || tab === "search" ? {} : { tab }, { replace: true })}

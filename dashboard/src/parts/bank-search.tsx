@@ -75,7 +75,7 @@ function Hits({ bank, question, filter }: { bank: string; question: string; filt
           </Text>
           <Stack component="ol" gap="xs" m={0} p={0} style={{ listStyle: "none" }} aria-label="Hits">
             {hits.map((hit) => (
-              <Hit key={hit.id} bank={bank} question={question} hit={hit} />
+              <Hit key={`${hit.id}/${hit.passage}`} bank={bank} question={question} hit={hit} />
             ))}
           </Stack>
         </>
@@ -92,6 +92,7 @@ function Hit({ bank, question, hit }: { bank: string; question: string; hit: Hit
       <Group gap="md" mt={4}>
         <Text size="xs" maw="100%">
           {hit.kind} from {hit.speaker === null ? "passes" : <Name text={hit.speaker} />}, trust: {hit.trust}
+          {hit.passage !== null && `, passage ${hit.passage} of ${hit.passages}`}
         </Text>
         <Text size="xs">
           <DateTime at={hit.at} />

@@ -4,9 +4,9 @@ An answer is never validated inside the writing transaction. Validation may take
 other writers would wait; and uncommitted rows must not get into an index.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from datetime import datetime
+from typing import Final
 
 from circadia.answers.freshness import fetch_bank_state
 from circadia.answers.question_drafts import AnswerServices
@@ -19,25 +19,19 @@ from circadia.stores.base import Store, Tx
 
 PAGE: Final = 100
 """Answers checked in one transaction."""
-NEW: Final = timedelta(hours=1)
-"""Age up to which an unused answer is worth asking a judge about."""
 _BYTES: Final = 1_000_000
 TRIES: Final = 5
 """Attempts while the bank keeps changing in between; then nothing is written."""
 
 
-class CleanupResult(NamedTuple):
-    dropped: int
-    uncertain: Mapping[AnswerId, Validity]
-    """Used or new answers that a later row may have changed."""
-
-
 async def clean_up(
     bank: Bank, store: Store, answer_services: AnswerServices, yield_to_calls: Callable[[], Awaitable[None]]
-) -> CleanupResult:
-    """Drop expired and void answers page by page, then those over the limits; `yield_to_calls` before each page."""
+) -> int:
+    """Drop expired and void answers page by page, then those over the limits, and return how many.
+
+    It calls `yield_to_calls` before each page.
+    """
     dropped = 0
-    uncertain: dict[AnswerId, Validity] = {}
     after: AnswerId | None = None
     while True:
         await yield_to_calls()
@@ -49,7 +43,6 @@ async def clean_up(
             live = [] if present is None else [answer for answer in page if answer.id not in expired]
             checked = [(answer, await _check_validity(tx, bank, answer, answer_services)) for answer in live]
         void = [answer.id for answer, validity in checked if validity.void]
-        uncertain |= {answer.id: validity for answer, validity in checked if _is_worth_asking(answer, validity, now)}
         if expired or void:
             async with store.begin_write() as tx:
                 dropped += len(await drop_ready_answers(tx, bank.id, expired, DropReason.EXPIRED, now))
@@ -59,7 +52,7 @@ async def clean_up(
         after = page[-1].id
     async with store.begin_write() as tx:
         dropped += len(await drop_excess_answers(tx, bank.id, answer_services.settings, answer_services.clock.now()))
-    return CleanupResult(dropped, uncertain)
+    return dropped
 
 
 async def forget_expired(store: Store, now: datetime) -> None:
@@ -102,10 +95,6 @@ async def drop_ready_answers(
     return dropped_answers
 
 
-def _is_worth_asking(answer: Answer, validity: Validity, now: datetime) -> bool:
-    return not validity.void and bool(validity.concerns) and (answer.uses > 0 or answer.made_at > now - NEW)
-
-
 async def _check_validity(tx: Tx, bank: Bank, answer: Answer, answer_services: AnswerServices) -> Validity:
     agent = await tx.agents.get(answer.scope.agent_id)
     if agent is None or agent.deleted_at is not None:
@@ -120,11 +109,11 @@ async def write_if_unchanged(
     found: Callable[[Tx, Bank], Awaitable[Answer | None]],
     write: Callable[[Tx, Bank, Answer], Awaitable[bool]],
     *,
-    in_doubt: bool = False,
+    uncertain: bool = False,
 ) -> bool:
     """Write about the answer that `found` returns if it is valid at the write; return the result of `write`.
 
-    With `in_doubt`, an answer in doubt counts as valid.
+    With `uncertain`, an answer counts as valid although a newer turn is not read for it.
     """
     for _ in range(TRIES):
         async with store.begin_read() as tx:
@@ -133,7 +122,7 @@ async def write_if_unchanged(
             if bank is None or answer is None:
                 return False
             validity = await validator.validity(tx, bank, answer)
-            if validity.void or (validity.doubt and not in_doubt):
+            if validity.void or (validity.newer and not uncertain):
                 return False
             before = await fetch_bank_state(tx, bank)
         async with store.begin_write() as tx:

@@ -40,8 +40,6 @@ INLINE_ADDITIONS: Final = 64
 CALL_WAIT_SECONDS: Final = 0.2
 """How long a call waits for an index to load before it is a miss (ANS-03)."""
 _RELOAD_SECONDS: Final = 60.0
-ROWS_READ: Final = 192
-"""New rows of a bank that one call reads to validate an answer; with more, the answer is not served yet."""
 LEAST_SIMILARITY: Final = 0.2
 """Cosine below which no judge is asked; few reworded questions are below (`python -m benchmarks answers_pairs`)."""
 HINT_SHARED_LETTERS: Final = 0.2
@@ -50,9 +48,6 @@ _EXPLAIN_MATCHES: Final = 8
 
 
 class WordVectorSource(Protocol):
-    name: str
-    """Name of the row vectors of the same kind."""
-
     async def word_vectors(self) -> TextVectors:
         """Return the loaded table. Raises UpstreamFailed: loading failed."""
         ...
@@ -110,12 +105,6 @@ class _BankIndex:
                 del self.scopes[scope_key]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _LoadedVectors:
-    vectors: TextVectors
-    freshness: AnswerFreshness
-
-
 class AnswerLookup:
     """An `AnswerFinder` and `AnswerValidator` that caches the indexes of recently used banks."""
 
@@ -128,14 +117,14 @@ class AnswerLookup:
         self._words = words
         self._hint_similarity = settings.hint_similarity
         self.indexes: Final[Lru[BankId, _BankIndex]] = Lru(max_bytes)
-        self._loading: asyncio.Future[_LoadedVectors] | None = None
+        self._freshness = AnswerFreshness(retrieval)
+        self._loading: asyncio.Future[TextVectors] | None = None
         self._paused_until = 0.0
 
     def forget(self) -> None:
         """Drop all indexes, and what was found out about answers."""
         self.indexes.clear()
-        if self._loading is not None and self._loading.done() and not self._loading.exception():
-            self._loading.result().freshness.forget()
+        self._freshness.forget()
 
     async def find(
         self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, conversation: str | None = None,
@@ -162,8 +151,8 @@ class AnswerLookup:
         self, tx: Tx, bank: Bank, scope: AnswerScope, index: AnswerIndex, question: str, conversation: str | None,
         seen: set[AnswerId],
     ) -> LookupResult | None:  # fmt: skip
-        """Return the answer for the same text, preferably without doubt; rejected ids are added to `seen`."""
-        doubtful: LookupResult | None = None
+        """Return the answer for the same text, preferably a certain one; rejected ids are added to `seen`."""
+        uncertain: LookupResult | None = None
         for _ in range(_RETRIES):
             match = index.find_exact(question, conversation, without=seen)
             if match is None:
@@ -172,9 +161,9 @@ class AnswerLookup:
             if result is not None:
                 if result.outcome is LookupOutcome.HIT:
                     return result
-                doubtful = doubtful or result
+                uncertain = uncertain or result
             seen.add(match.answer)
-        return doubtful
+        return uncertain
 
     async def _find_similar(
         self, tx: Tx, bank: Bank, scope: AnswerScope, matches: Sequence[Match], verdicts: KnownVerdicts
@@ -194,12 +183,13 @@ class AnswerLookup:
         return LookupResult(outcome=LookupOutcome.MISS, candidates=candidates)
 
     async def _check_served(self, tx: Tx, bank: Bank, scope: AnswerScope, match: Match) -> LookupResult | None:
-        """Return the answer of a match, as a hint while it is in doubt; none if it may not be given."""
-        checked = await self._check(tx, bank, scope, match, rows_read=ROWS_READ)
-        if checked.answer is None or checked.why_void:
+        """Return the answer of a match, as a hint while it is uncertain; none if it may not be given."""
+        checked = await self._check(tx, bank, scope, match)
+        if checked.answer is None or checked.validity.void:
             return None
-        outcome = LookupOutcome.HINT if checked.doubt else LookupOutcome.HIT
-        return LookupResult(outcome=outcome, answer=checked.answer, match=match, doubt=checked.doubt)
+        newer = checked.validity.newer
+        outcome = LookupOutcome.HINT if newer else LookupOutcome.HIT
+        return LookupResult(outcome=outcome, answer=checked.answer, match=match, newer=newer)
 
     def is_hint(self, match: Match) -> bool:
         return match.similarity >= self._hint_similarity and match.shared_letters >= HINT_SHARED_LETTERS
@@ -214,36 +204,33 @@ class AnswerLookup:
         exact = index.find_exact(question, conversation)
         similar = index.find_similar(question, conversation, least=-1.0, count=_EXPLAIN_MATCHES)
         matches = [*([exact] if exact is not None else []), *similar]
-        return [await self._check(tx, bank, scope, match, rows_read=None) for match in matches]
+        return [await self._check(tx, bank, scope, match) for match in matches]
 
     async def has_answer(self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, where: str | None) -> bool:
         index = await self._index(tx, bank, scope, None) if bank.answers else None
         return index is not None and await self._find_exact(tx, bank, scope, index, question, where, set()) is not None
 
     async def validity(self, tx: Tx, bank: Bank, answer: Answer) -> Validity:
-        return await (await self._load_vectors()).freshness.check(tx, bank, answer, most=None)
+        return await self._freshness.check(tx, bank, answer)
 
     async def fetch_rests(self, tx: Tx, bank: Bank, context: Context) -> AnswerBasis:
         return await fetch_rests(tx, bank, (await self._retrieval.read_bank(tx, bank, None)).blocks, context)
 
-    async def _check(
-        self, tx: Tx, bank: Bank, scope: AnswerScope, match: Match, *, rows_read: int | None
-    ) -> CheckedMatch:
+    async def _check(self, tx: Tx, bank: Bank, scope: AnswerScope, match: Match) -> CheckedMatch:
         answer = await tx.answers.get(bank.id, match.answer)
         if answer is None or answer.dropped:
             cached = self.indexes.get(bank.id)
             if cached is not None and bank.answers >= cached.revision:
                 cached.remove(match.answer)  # else the transaction is older than the answer
             why = "there is none" if answer is None else f"it was dropped: {answer.dropped}"
-            return CheckedMatch(match=match, answer=None, why_void=why)
+            return CheckedMatch(match=match, answer=None, validity=Validity(why))
         if answer.scope != scope or match.phrasing not in answer.phrasings:
-            return CheckedMatch(match=match, answer=None, why_void="it answers another question by now")
+            return CheckedMatch(match=match, answer=None, validity=Validity("it answers another question by now"))
         now = self._clock.now()
         if not answer.made_at <= now < answer.expires_at:
             why = f"it holds from {answer.made_at} to {answer.expires_at}, and now is {now}"
-            return CheckedMatch(match=match, answer=answer, why_void=why)
-        validity = await (await self._load_vectors()).freshness.check(tx, bank, answer, most=rows_read)
-        return CheckedMatch(match=match, answer=answer, why_void=validity.void, doubt=validity.doubt)
+            return CheckedMatch(match=match, answer=answer, validity=Validity(why))
+        return CheckedMatch(match=match, answer=answer, validity=await self._freshness.check(tx, bank, answer))
 
     async def _index(self, tx: Tx, bank: Bank, scope: AnswerScope, seconds: float | None) -> AnswerIndex | None:
         """Return the current index of a scope; none if it has no answer. Raises UpstreamFailed, TimeoutError."""
@@ -268,13 +255,13 @@ class AnswerLookup:
                 raise TimeoutError
             loading = own.loading
             if loading is None:
-                loading = own.loading = asyncio.create_task(_load_index(own, AnswerIndex(loaded.vectors)))
+                loading = own.loading = asyncio.create_task(_load_index(own, AnswerIndex(loaded)))
             _, late = await asyncio.wait((loading,), timeout=None if end is None else max(end - loop.time(), 0))
             if late:
                 raise TimeoutError
         return None
 
-    async def _wait_for_vectors(self, seconds: float | None) -> _LoadedVectors | None:
+    async def _wait_for_vectors(self, seconds: float | None) -> TextVectors | None:
         """Return what is loaded on first use; none after `seconds`. Raises UpstreamFailed."""
         if self._loading is None or (
             self._loading.done() and self._loading.exception() and self._clock.monotonic() >= self._paused_until
@@ -284,19 +271,13 @@ class AnswerLookup:
             await asyncio.wait((self._loading,), timeout=None if seconds is None else max(seconds, 0))
         return self._loading.result() if self._loading.done() else None
 
-    async def _load_vectors(self) -> _LoadedVectors:
-        while (loaded := await self._wait_for_vectors(None)) is None:
-            pass
-        return loaded
-
-    async def _load_words(self) -> _LoadedVectors:
+    async def _load_words(self) -> TextVectors:
         self._paused_until = self._clock.monotonic() + _RELOAD_SECONDS
         try:
-            vectors = await self._words.word_vectors()
+            return await self._words.word_vectors()
         except UpstreamFailed as error:
             _logger.warning("ready answers are unavailable for now: %s", error)
             raise
-        return _LoadedVectors(vectors=vectors, freshness=AnswerFreshness(self._retrieval, vectors, self._words.name))
 
 
 async def _load_index(scope: _ScopeIndex, empty: AnswerIndex) -> None:

@@ -8,12 +8,25 @@ from circadia.ids import AnswerId
 from circadia.memory.context import Context
 from circadia.records.answer import Answer, AnswerBasis, AnswerScope, AnswerUse, LookupOutcome, MatchKind
 from circadia.records.bank import Bank
-from circadia.records.index_entry import BankHeads, Layer
 from circadia.settings.answers import AnswersSettings
 from circadia.stores.base import Tx
 
 LAST: Final = 50
 """Judged uses that count; older ones say little about today's answers."""
+
+
+class Validity(NamedTuple):
+    void: str = ""
+    """Why the answer may not even be a hint; empty if it may."""
+    newer: int = 0
+    """Number of the bank's newest turn, if it is not read for the answer yet; then it is only a hint."""
+
+    @property
+    def why_not(self) -> str:
+        """Return why the answer may not be served; empty if it may."""
+        return self.void or (
+            f"number {self.newer} of the episodes, which came later, is not read yet" if self.newer else ""
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,8 +60,8 @@ class LookupResult:
     match: Match | None = None
     candidates: Sequence[Match] = ()
     """Similar questions for a judge, the nearest first."""
-    doubt: str = ""
-    """Why the answer may have changed; then it is a hint at most."""
+    newer: int = 0
+    """Number of the bank's newest turn, if it is not read for the answer yet; then it is a hint at most."""
     loading: bool = False
     """Whether the index is still loading, so that a miss may be wrong."""
 
@@ -60,43 +73,7 @@ MISS: Final = LookupResult(outcome=LookupOutcome.MISS)
 class CheckedMatch:
     match: Match
     answer: Answer | None
-    why_void: str = ""
-    """Why the answer is void; empty if it is not."""
-    doubt: str = ""
-
-
-class Concern(NamedTuple):
-    """A later row that may change an answer."""
-
-    doubtful: bool
-    """Whether the row puts the answer in doubt; else the answer is served until a judge has looked."""
-    weight: float
-    """Likelihood of a change; see `memory/search/later_rows.py`."""
-    layer: Layer
-    number: int
-
-
-class Validity(NamedTuple):
-    void: str = ""
-    """Why the answer may not even be a hint; empty if it may."""
-    concerns: Sequence[Concern] = ()
-    """Later rows to ask a judge about: those that cause doubt first, then the likeliest."""
-    heads: BankHeads = BankHeads(0, 0)
-    """Highest row numbers that were checked."""
-
-    @property
-    def doubt(self) -> str:
-        """Return why the answer may only be a hint; empty if it may be served."""
-        concern = next((concern for concern in self.concerns if concern.doubtful), None)
-        return (
-            ""
-            if concern is None
-            else f"number {concern.number} of the {concern.layer}, which came later, may change it"
-        )
-
-    @property
-    def why_not(self) -> str:
-        return self.void or self.doubt
+    validity: Validity
 
 
 class AnswerFinder(Protocol):

@@ -18,7 +18,7 @@ from circadia.clock import TimeSlice
 from circadia.errors import NotFound
 from circadia.ids import AgentId, AnswerId
 from circadia.records.agent import Agent, Name
-from circadia.records.answer import Answer, AnswerScope, DropReason, LookupOutcome, MatchKind
+from circadia.records.answer import Answer, DropReason, LookupOutcome, MatchKind
 from circadia.records.bank import Bank
 from circadia.schemas.answers import (
     AnswerPage,
@@ -30,7 +30,7 @@ from circadia.schemas.answers import (
     TestedMatch,
     TestView,
 )
-from circadia.stores.base import Tx
+from circadia.stores.base import RecentScope, Tx
 
 router = noun_router("answers")
 
@@ -155,8 +155,8 @@ async def try_answers(bank: str, body: TestBody, who: Who, context: Context, use
         end_user = (
             (body.end_user or user or "") if found_bank.end_user is None else (body.end_user or found_bank.end_user)
         )
-        scopes = await tx.answer_frames.find_scopes(found_bank.id, agent.id, end_user)
-        return await _test(tx, context, found_bank, agent, scopes, body.question)
+        frames = await tx.answer_frames.find_scopes(found_bank.id, agent.id, end_user)
+        return await _test(tx, context, found_bank, agent, frames, body.question)
 
 
 async def _answer_views(tx: Tx, context: ApiContext, bank: Bank, answers: Sequence[Answer]) -> list[AnswerView]:
@@ -201,7 +201,7 @@ def _answer_view(answer: Answer, agent: str, why_not: str) -> AnswerView:
 async def _judge_waits(tx: Tx, context: ApiContext, bank: Bank) -> list[JudgeUsageView]:
     if context.judge is None:
         return []
-    agents = {scope.agent_id for scope, _ in await tx.answer_frames.find_recent_scopes(bank.id)}
+    agents = {recent.scope.agent_id for recent in await tx.answer_frames.find_recent_scopes(bank.id)}
     known = [agent for agent_id in agents if (agent := await tx.agents.get(agent_id)) is not None]
     return [
         JudgeUsageView.of(context.judge.stats(agent.id), agent=agent.reference)
@@ -210,7 +210,7 @@ async def _judge_waits(tx: Tx, context: ApiContext, bank: Bank) -> list[JudgeUsa
 
 
 async def _test(
-    tx: Tx, context: ApiContext, bank: Bank, agent: Agent, scopes: Sequence[AnswerScope], question: str
+    tx: Tx, context: ApiContext, bank: Bank, agent: Agent, frames: Sequence[RecentScope], question: str
 ) -> TestView:
     """Search each frame; return the best result."""
     uses = await tx.answer_uses.find_uses(
@@ -222,8 +222,8 @@ async def _test(
     )
     judge = context.judge
     by_scope: list[list[tuple[CheckedMatch, LookupOutcome, str]]] = []
-    for scope in scopes:
-        checked = await context.lookup.explain(tx, bank, scope, question)
+    for frame in frames:
+        checked = await context.lookup.explain(tx, bank, frame.scope, question)
         matches = [match.match for match in checked]
         verdicts = await (no_verdicts(matches) if judge is None else judge.find_verdicts(tx, bank, question, matches))
         by_scope.append([
@@ -244,11 +244,29 @@ async def _test(
         mode=agent.policy.answer_mode,
         trusted=are_answers_trusted(uses, context.settings.answers),
         outcome=outcome,
-        steps=list(_steps(outcome, matches, is_open=is_open, judged=judge is not None)),
-        frames=len(scopes),
+        steps=[*_frame_steps(frames), *_steps(outcome, matches, is_open=is_open, judged=judge is not None)],
+        frames=len(frames),
         matches=matches,
         answer=None if answer is None else (await _answer_views(tx, context, bank, [answer]))[0],
     )
+
+
+def _frame_steps(frames: Sequence[RecentScope]) -> Iterator[str]:
+    """Yield why nothing is asked ahead in these frames of an agent and end user, if nothing is."""
+    last = max(frames, key=lambda frame: frame.at, default=None)
+    if last is None:
+        yield "frame: no call of this agent for this end user is known"
+    elif any(frame.is_open for frame in frames):
+        return
+    elif last.why_not:
+        yield f"frame: nothing is asked ahead: {last.why_not}"
+    elif len(frames) == 1:
+        yield "frame: only one question came in it so far; answers are made after a second, different one"
+    else:
+        yield (
+            "frame: no two different questions came with the same prompt, tools, settings and headers; what changes "
+            "with each call may be declared in `answers.volatile`"
+        )
 
 
 def _steps(outcome: LookupOutcome, matches: Sequence[TestedMatch], *, is_open: bool, judged: bool) -> Iterator[str]:
@@ -267,8 +285,8 @@ def _steps(outcome: LookupOutcome, matches: Sequence[TestedMatch], *, is_open: b
 def _outcome(found: CheckedMatch, context: ApiContext, verdict: bool | None) -> tuple[LookupOutcome, str]:
     """Return the outcome of a match alone, and why."""
     match, named = found.match, f"{found.match.phrasing!r}"
-    if found.answer is None or found.why_void:
-        return LookupOutcome.MISS, f"{named}, but {found.why_void}"
+    if found.answer is None or found.validity.void:
+        return LookupOutcome.MISS, f"{named}, but {found.validity.void}"
     if match.kind is MatchKind.SIMILAR:
         if match.conflict:
             return LookupOutcome.MISS, f"{named}, but they differ: {match.conflict}"
@@ -282,15 +300,15 @@ def _outcome(found: CheckedMatch, context: ApiContext, verdict: bool | None) -> 
                 return LookupOutcome.MISS, f"{near}, too little for a judge"
             return LookupOutcome.MISS, f"{near}, too little for a hint"
         named = f"{named}, of which the judge said yes before"
-    if found.doubt:
-        return LookupOutcome.HINT, f"{named}, but its answer is in doubt: {found.doubt}"
+    if found.validity.newer:
+        return LookupOutcome.HINT, f"{named}, but its answer is not certain: {found.validity.why_not}"
     return LookupOutcome.HIT, named
 
 
 def _is_open(found: CheckedMatch, why: str) -> bool:
     """Return whether a judge may decide on a similar question."""
     match = found.match
-    is_valid = found.answer is not None and not (found.why_void or found.doubt or match.conflict)
+    is_valid = found.answer is not None and not (found.validity.why_not or match.conflict)
     is_valid = is_valid and match.kind is MatchKind.SIMILAR
     return is_valid and match.similarity >= LEAST_SIMILARITY and "judge said" not in why
 

@@ -13,7 +13,7 @@ from starlette.responses import StreamingResponse
 
 from circadia.agents.access import require_operator
 from circadia.api.bodies import TAGGED, Body, IfMatch, Instant, drop_defaults, entity_tag, require_match, set_etag
-from circadia.api.context import Context, Limit, Who, noun_router
+from circadia.api.context import ApiContext, Context, Limit, Who, noun_router
 from circadia.errors import InvalidRequest, StorageUnavailable
 from circadia.memory.banks import NewBank
 from circadia.memory.forgetting import forget
@@ -122,8 +122,8 @@ class ForgetBody(Body):
     dry_run: StrictBool = Field(False, description="Count without deleting.")
 
 
-async def bank_view(tx: Tx, bank: Bank) -> BankView:
-    return BankView.of(bank, episodes=await tx.episodes.count(bank.id))
+async def bank_view(context: ApiContext, tx: Tx, bank: Bank) -> BankView:
+    return BankView.of(bank, episodes=await tx.episodes.count(bank.id), model=context.sleeptime.model_name)
 
 
 def _tag(bank: Bank) -> str:
@@ -138,7 +138,7 @@ async def create_bank(body: BankBody, who: Who, context: Context) -> BankView:
     policy = body.policy.apply_to(BankPolicy()) if body.policy else BankPolicy()
     async with context.store.begin_write() as tx:
         new = NewBank(name=body.name, description=body.description, policy=policy)
-        return await bank_view(tx, await context.memory.banks.create(tx, new, by=who.name))
+        return await bank_view(context, tx, await context.memory.banks.create(tx, new, by=who.name))
 
 
 @router.get("/banks")
@@ -152,7 +152,7 @@ async def list_banks(
     """List banks: all for the operator, and for an agent those that it may access."""
     async with context.store.begin_read() as tx:
         banks = await context.memory.banks.list_banks(tx, who, template=template, after=after, limit=limit + 1)
-        page = [await bank_view(tx, bank) for bank in banks[:limit]]
+        page = [await bank_view(context, tx, bank) for bank in banks[:limit]]
     return BankList(banks=page, after=page[-1].name if len(banks) > limit else None)
 
 
@@ -162,7 +162,7 @@ async def show_bank(bank: str, response: Response, who: Who, context: Context, u
     async with context.store.begin_read() as tx:
         found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
         set_etag(response, _tag(found_bank))
-        return await bank_view(tx, found_bank)
+        return await bank_view(context, tx, found_bank)
 
 
 @router.patch("/banks/{bank}", responses=TAGGED)
@@ -185,7 +185,7 @@ async def change_bank(
             tx, found_bank, by=who.name, name=body.name, description=body.description, policy=policy
         )
         set_etag(response, _tag(changed))
-        return await bank_view(tx, changed)
+        return await bank_view(context, tx, changed)
 
 
 @router.delete("/banks/{bank}", status_code=204)

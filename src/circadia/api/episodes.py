@@ -177,10 +177,15 @@ Asked = Annotated[str, Query(max_length=MAX_CHARACTERS, description="Search text
 
 
 def hit_view(found: SearchHit) -> HitView:
-    item = found.item
+    item, passage = found.item, found.passage
     return HitView.of(
         item,
         layer=found.scored.layer,
+        text=found.text,
+        trust=found.trust,
+        passage=found.scored.passage or None,
+        passages=found.passages or None,
+        start=None if passage is None else passage.start,
         speaker=item.speaker if isinstance(item, Episode) else None,
         conversation=item.conversation if isinstance(item, Episode) else None,
         score=round(found.scored.score, 4),

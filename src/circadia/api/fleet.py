@@ -13,6 +13,7 @@ from circadia.api.bodies import Body, Instant
 from circadia.api.context import AgentFilter, Context, LongLimit, NextPage, SessionFilter, Who, noun_router
 from circadia.gateway.model_call.hold import HoldView
 from circadia.ids import HoldId
+from circadia.memory.embedding.background import EMBEDDER_DOWN
 from circadia.records.call import UsageGroup
 from circadia.records.member import Member, MemberHolds, Role, find_conflicts
 from circadia.records.overview import Overview
@@ -74,6 +75,7 @@ async def show_overview(who: Who, context: Context) -> OverviewView:
         recent = await tx.calls.sum_by_group("upstream", since=now - FAILING_WINDOW)
         alerts = await tx.alerts.find_recent(since=now - _ALERTS, limit=_MAX_ALERTS)
         red_banks = len(await tx.alerts.find_alert_times(RED_BANK))
+        embedder_down = context.memory.embedding is not None and bool(await tx.alerts.find_alert_times(EMBEDDER_DOWN))
         unclaimed = await tx.pulses.find_unclaimed(now, before=now - _CLAIMED_WITHIN, limit=_MAX_UNCLAIMED)
         overdue = (await tx.due_work.find(now, fleet_rule=FLEET)).overdue_pulses
     _, held_here = context.holds.list_holds(limit=1)
@@ -82,14 +84,16 @@ async def show_overview(who: Who, context: Context) -> OverviewView:
         held=counts.held + held_here,
         usage_today=[group_usage(tier) for tier in tiers],
         saved_usd_today=counts.saved_nanousd_today / _NANO,
-        alerts=[AlertView.of(alert) for alert in alerts if alert.cause != RED_BANK],
-        problems=list(_find_problems(counts, members, recent, red_banks, unclaimed, overdue=overdue)),
+        alerts=[AlertView.of(alert) for alert in alerts if alert.cause not in (RED_BANK, EMBEDDER_DOWN)],
+        problems=list(
+            _find_problems(counts, members, recent, red_banks, unclaimed, overdue=overdue, embedder_down=embedder_down)
+        ),
     )
 
 
 def _find_problems(
     counts: Overview, members: Sequence[Member], recent: Sequence[UsageGroup], red_banks: int,
-    unclaimed: Sequence[Pulse], *, overdue: bool,
+    unclaimed: Sequence[Pulse], *, overdue: bool, embedder_down: bool,
 ) -> Iterator[str]:  # fmt: skip
     if members and all(member.role is Role.GATEWAY for member in members):
         yield "No worker runs, so pulses, passes and schedules wait. Start one: circadia serve --role worker"
@@ -105,6 +109,8 @@ def _find_problems(
             )
     if red_banks:
         yield f"Banks whose passes fall behind: {red_banks}. See why: circadia passes status"
+    if embedder_down:
+        yield "The embedder fails, so new texts are found by words alone. See why: circadia events --type alert"
     if counts.dead_letters:
         yield f"Messages that could not be delivered: {counts.dead_letters}. Requeue or handle them: circadia messages"
 

@@ -14,6 +14,7 @@ from circadia.api.context import AfterNumber, ApiContext, Context, Limit, Who, f
 from circadia.clock import wait_for_event
 from circadia.errors import InvalidRequest, NotFound
 from circadia.ids import PassId
+from circadia.memory.embedding.background import EMBEDDER_DOWN
 from circadia.memory.episodes import is_text
 from circadia.records.bank import Bank
 from circadia.records.change import Change, ChangeState
@@ -24,18 +25,20 @@ from circadia.schemas.passes import (
     BalanceView,
     ChangeList,
     ChangeView,
+    EmbeddingView,
     PassChangeResult,
     PassCostLine,
     PassCostView,
     PassDecisionView,
     PassDetail,
+    PassEstimateView,
     PassList,
     PassPage,
     PassView,
     SleeptimeStatusView,
 )
+from circadia.settings.sleeptime import MAX_COUNT
 from circadia.sleeptime.budget.savings import Balance
-from circadia.sleeptime.engine.services import SleeptimeStatus
 from circadia.sleeptime.triggers.pass_lifecycle import TOPIC, NewPass
 from circadia.stores.base import Tx
 
@@ -51,11 +54,18 @@ def _balance_view(each: Balance) -> BalanceView:
         calls=each.spent.calls,
         spent_tokens=each.spent.tokens,
         spent_usd=each.spent.nanousd / NANOUSD,
+        thinking_tokens=each.spent.thinking_tokens,
+        thinking_usd=each.spent.thinking_nanousd / NANOUSD,
     )
 
 
 def pass_cost_view(spent: SleepCost) -> PassCostView:
-    return PassCostView.of(spent, usd=spent.nanousd / NANOUSD, seconds=round(spent.seconds, 3))
+    return PassCostView.of(
+        spent,
+        usd=spent.nanousd / NANOUSD,
+        seconds=round(spent.seconds, 3),
+        thinking_usd=spent.thinking_nanousd / NANOUSD,
+    )
 
 
 async def pass_view(tx: Tx, bank: str, run: Pass) -> PassView:
@@ -85,11 +95,13 @@ async def pass_detail(tx: Tx, bank: str, run: Pass) -> PassDetail:
     return PassDetail.of(view, ledger=lines, errors=list(dict.fromkeys(failed)))
 
 
-async def sleeptime_status_view(tx: Tx, status: SleeptimeStatus) -> SleeptimeStatusView:
-    state, name = status.state, status.bank.name
+async def sleeptime_status_view(context: ApiContext, tx: Tx, bank: Bank) -> SleeptimeStatusView:
+    status = await context.sleeptime.fetch_status(tx, bank)
+    state, name = status.state, bank.name
     return SleeptimeStatusView.of(
         state,
         bank=name,
+        model=context.sleeptime.model_name,
         policy=status.policy.model_dump(mode="json"),
         begins=status.begins,
         backlog=status.backlog,
@@ -98,8 +110,20 @@ async def sleeptime_status_view(tx: Tx, status: SleeptimeStatus) -> SleeptimeSta
         spent=pass_cost_view(status.spent),
         lag_seconds=round(status.lag_seconds, 3),
         balances=[_balance_view(balance) for balance in status.balances],
+        embedding=None if context.memory.embedding is None else await _embedding_view(tx, bank),
         red=status.red,
     )
+
+
+async def estimate_view(context: ApiContext, tx: Tx, bank: Bank) -> PassEstimateView:
+    estimate = await context.sleeptime.estimate_pass(tx, bank)
+    usd = None if estimate.nanousd is None else estimate.nanousd / NANOUSD
+    return PassEstimateView.of(estimate, bank=bank.name, model=context.sleeptime.model_name, usd=usd)
+
+
+async def _embedding_view(tx: Tx, bank: Bank) -> EmbeddingView:
+    waiting = await tx.episodes.count_without_vector(bank.id) + await tx.notes.count_without_vector(bank.id)
+    return EmbeddingView(waiting=waiting, failing_since=(await tx.alerts.find_alert_times(EMBEDDER_DOWN)).get(""))
 
 
 router = noun_router("passes")
@@ -134,6 +158,13 @@ class PassBody(Body):
         False,
         description="The next answer depends on this pass: it begins before others and yields to no turn and no wake.",
     )
+    budget_tokens: StrictInt | None = Field(
+        None,
+        ge=1,
+        le=MAX_COUNT,
+        description="Its own budget in input and output tokens, in place of the limits of the bank and of all banks. "
+        "It takes the place of an open pass that nobody asked for, and runs to the end.",
+    )
     wait_seconds: StrictFloat | StrictInt = Field(
         0, ge=0, le=MAX_SECONDS, description="Longest time to wait for the end of the pass before the answer."
     )
@@ -167,7 +198,7 @@ async def run_pass(bank: str, who: Who, context: Context, body: PassBody | None 
             trigger=Trigger.NEEDED if request.needed else Trigger.HAND,
             by=who.name,
             operations=tuple(dict.fromkeys(request.operations)),
-            **request.model_dump(include={"instructions", "dry_run", "review", "full"}),
+            **request.model_dump(include={"instructions", "dry_run", "review", "full", "budget_tokens"}),
         )
         run = await context.sleeptime.request_pass(tx, found_bank, new)
     if request.wait_seconds:

@@ -8,11 +8,11 @@ from fastapi import Query
 from circadia.agents.access import require_operator
 from circadia.api.banks import User
 from circadia.api.context import AfterNumber, Context, Limit, Who, fetch_page, noun_router
-from circadia.api.passes import pass_cost_view, sleeptime_status_view
+from circadia.api.passes import estimate_view, pass_cost_view, sleeptime_status_view
 from circadia.records.note import NoteState
 from circadia.records.sleep_pass import PassStatus
 from circadia.schemas.banks import EpisodeView
-from circadia.schemas.passes import NoteDetail, NotePage, NoteView, SleeptimeStatusView, SleeptimeView
+from circadia.schemas.passes import NoteDetail, NotePage, NoteView, PassEstimateView, SleeptimeStatusView, SleeptimeView
 
 router = noun_router("sleeptime")
 
@@ -35,11 +35,7 @@ async def show_sleeptime_of_all(
         ]
         bank_ids = list(dict.fromkeys([*running, *await tx.sleep_states.find_banks_with_backlog()]))
         banks = [await tx.banks.get(bank_id) for bank_id in bank_ids[:limit]]
-        statuses = [
-            await sleeptime_status_view(tx, await context.sleeptime.fetch_status(tx, bank))
-            for bank in banks
-            if bank is not None
-        ]
+        statuses = [await sleeptime_status_view(context, tx, bank) for bank in banks if bank is not None]
         spent = await tx.sleep_calls.sum_cost(since=context.clock.now() - DAY)
         counts = await tx.passes.count_by_status()
     return SleeptimeView(
@@ -60,7 +56,15 @@ async def show_sleeptime(bank: str, who: Who, context: Context, user: User = Non
     """
     async with context.store.begin_read() as tx:
         found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
-        return await sleeptime_status_view(tx, await context.sleeptime.fetch_status(tx, found_bank))
+        return await sleeptime_status_view(context, tx, found_bank)
+
+
+@router.get("/banks/{bank}/sleeptime/estimate")
+async def estimate_pass(bank: str, who: Who, context: Context, user: User = None) -> PassEstimateView:
+    """Estimate what a pass over all that waits in a bank takes, such as an imported history. Operator only."""
+    require_operator(who)
+    async with context.store.begin_read() as tx:
+        return await estimate_view(context, tx, await context.memory.banks.get(tx, bank, user))
 
 
 @router.post("/banks/{bank}/sleeptime/pause")
@@ -70,7 +74,7 @@ async def pause_sleeptime(bank: str, who: Who, context: Context, user: User = No
     async with context.store.begin_write() as tx:
         found_bank = await context.memory.banks.get(tx, bank, user)
         await context.sleeptime.pause(tx, found_bank, by=who.name)
-        return await sleeptime_status_view(tx, await context.sleeptime.fetch_status(tx, found_bank))
+        return await sleeptime_status_view(context, tx, found_bank)
 
 
 @router.post("/banks/{bank}/sleeptime/resume")
@@ -80,7 +84,7 @@ async def resume_sleeptime(bank: str, who: Who, context: Context, user: User = N
     async with context.store.begin_write() as tx:
         found_bank = await context.memory.banks.get(tx, bank, user)
         await context.sleeptime.resume(tx, found_bank, by=who.name)
-        return await sleeptime_status_view(tx, await context.sleeptime.fetch_status(tx, found_bank))
+        return await sleeptime_status_view(context, tx, found_bank)
 
 
 @router.get("/banks/{bank}/notes")

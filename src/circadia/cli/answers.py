@@ -152,9 +152,7 @@ def _show_test(result: TestView) -> None:
     outcome = Text(result.outcome, _COLOURS.get(result.outcome, ""))
     console().print(Text.assemble(outcome, f" for {display_text(result.agent)} in mode {result.mode}"))
     if not result.frames:
-        note("no call of this agent for this end user is known, so no answer is ready for it")
-        note("the gateway notes such calls while passes have a model: the setting `sleeptime.model`")
-        return
+        note("the gateway notes calls while passes have a model: the setting `sleeptime.model`")
     if not result.trusted:
         note("too many sampled answers were wrong; none is served until they are right again")
     for step in result.steps:

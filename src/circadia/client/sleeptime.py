@@ -18,6 +18,7 @@ from circadia.schemas.passes import (
     NotePage,
     PassChangeResult,
     PassDetail,
+    PassEstimateView,
     PassList,
     PassPage,
     PassView,
@@ -41,17 +42,19 @@ class SleeptimeCalls:
         review: bool = False,
         full: bool = False,
         needed: bool = False,
+        budget_tokens: int | None = None,
         wait_seconds: float = 0,
         user: str | None = None,
     ) -> PassView:
         """Request a pass over the backlog; with `wait_seconds`, wait for its end.
 
         `wait_seconds` must be less than the client's `timeout`. A `needed` pass has priority over everything else; a
-        `full` one reviews the whole bank again.
+        `full` one reviews the whole bank again. One with `budget_tokens` spends at most these, whatever the bank's own
+        limits are, and runs to the end.
         """
         body = {
             "dry_run": dry_run, "instructions": instructions, "operations": operations, "review": review,
-            "full": full, "needed": needed, "wait_seconds": wait_seconds,
+            "full": full, "needed": needed, "budget_tokens": budget_tokens, "wait_seconds": wait_seconds,
         }  # fmt: skip
         return await self._http.fetch(PassView, "POST", "banks", bank, "passes", body=body, query={"user": user})
 
@@ -120,6 +123,12 @@ class SleeptimeCalls:
     async def show_sleeptime(self, bank: str, *, user: str | None = None) -> SleeptimeStatusView:
         """Return the sleep-time status of a bank, and why a pass would begin now or not."""
         return await self._http.fetch(SleeptimeStatusView, "GET", "banks", bank, "sleeptime", query={"user": user})
+
+    async def estimate_pass(self, bank: str, *, user: str | None = None) -> PassEstimateView:
+        """Return about what a pass over all that waits in a bank takes."""
+        return await self._http.fetch(
+            PassEstimateView, "GET", "banks", bank, "sleeptime", "estimate", query={"user": user}
+        )
 
     async def pause_sleeptime(self, bank: str, *, user: str | None = None) -> SleeptimeStatusView:
         """Stop new passes over a bank."""

@@ -66,7 +66,8 @@ class Asker:
         spent = EvaluationUsage()
         for tried in range(1, TRIES + 1):
             try:
-                answer, used = await self.model.ask(prompt, output, most_tokens=most_tokens)
+                room = most_tokens + self.model.thinking_tokens
+                answer, used = await self.model.ask(prompt, output, most_tokens=room)
             except ModelAnswerError as error:
                 self._answered = self._answered or bool(error.used is not None and error.used.output_tokens)
                 spent += self._count_usage(prompt, "", error.used, failed=1)

@@ -47,6 +47,7 @@ class RecordingModel:
         self._clock = clock or SystemClock()
         self.name = self._model.name
         self.upstream = self._model.upstream
+        self.thinking_tokens = self._model.thinking_tokens
         self.prompts: list[str] = []
         """What a model would read: rules, data, and the answer's schema."""
         self.used: list[Usage] = []

@@ -72,6 +72,7 @@ class ScriptedEvalModel:
     def __init__(self) -> None:
         self.name = "scripted"
         self.upstream = "scripted"
+        self.thinking_tokens = 0
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
         """Return the answer. Raises ModelAnswerError: the prompt is not an evaluation's."""

@@ -1,13 +1,16 @@
 """The interface to the sleep tier's models: a prompt with a schema in, an answer and its usage out (SLEEP-41)."""
 
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from pydantic import BaseModel
 
 from circadia.llm.usage import Usage
 
 T = TypeVar("T", bound=BaseModel)
+
+Cut = Literal["answer", "thinking"]
+"""What a model was at when it reached the limit of its output."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,17 +32,25 @@ class ModelAnswerError(Exception):
     """
 
     def __init__(
-        self, cause: str, *, used: Usage | None = None, passing: bool = False, retry_after_seconds: float | None = None
+        self,
+        cause: str,
+        *,
+        used: Usage | None = None,
+        passing: bool = False,
+        retry_after_seconds: float | None = None,
+        cut: Cut | None = None,
     ) -> None:
         """`cause` is for people and quotes nothing from a conversation; `used` is none where it is unknown.
 
-        `passing` means that the provider is at fault (429, 5xx, no connection), not the question.
+        `passing` means that the provider is at fault (429, 5xx, no connection), not the question; `cut` says what
+        the output's limit cut off.
         """
         super().__init__(cause)
         self.cause = cause
         self.used = used
         self.passing = passing
         self.retry_after_seconds = retry_after_seconds
+        self.cut = cut
 
 
 class ChatModel(Protocol):
@@ -47,6 +58,8 @@ class ChatModel(Protocol):
     """The provider's name of the model."""
     upstream: str
     """Name of the upstream in the configuration."""
+    thinking_tokens: int
+    """Output tokens that it needs for thinking, beside those of an answer."""
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
         """Return the answer and its usage. `most_tokens` limits the output, reasoning included.

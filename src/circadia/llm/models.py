@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import importlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -16,6 +16,8 @@ from circadia.llm.providers import Api, api_root
 from circadia.settings import KeyHeader
 
 Reasoning = Literal["off", "low", "medium", "high"]
+THINKING_TOKENS: Final[Mapping[Reasoning, int]] = {"off": 0, "low": 2_000, "medium": 8_000, "high": 16_000}
+"""Output tokens for thinking, beside those of an answer, by effort (SLEEP-81)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +37,10 @@ class ModelSpec:
     """The forward proxy on the way to it."""
     reasoning: Reasoning = "off"
     """How much a thinking model may think, if the provider lets one choose; `off` is the least that it accepts."""
+
+    @property
+    def thinking_tokens(self) -> int:
+        return THINKING_TOKENS[self.reasoning]
 
     def __repr__(self) -> str:
         return f"ModelSpec(upstream={self.upstream!r}, base_url={self.base_url!r}, model={self.model!r})"

@@ -5,9 +5,12 @@ without quoting a provider's error, which can hold conversation text or a key.
 """
 
 import asyncio
+import json
+import logging
 import re
 import ssl
-from typing import Final, TypeVar
+from collections.abc import Sequence
+from typing import Final, TypeVar, cast
 
 import httpx2
 from pydantic import BaseModel, ValidationError
@@ -28,8 +31,7 @@ from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, Thinking
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.profiles import ModelProfile, merge_profile
-from pydantic_ai.profiles.anthropic import ANTHROPIC_THINKING_BUDGET_MAP
-from pydantic_ai.settings import ModelSettings, ThinkingLevel
+from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
@@ -40,6 +42,8 @@ from circadia.llm.prices import PriceList
 from circadia.llm.schemas import answer_schema
 from circadia.llm.usage import Usage
 from circadia.settings import build_key_header
+
+_logger = logging.getLogger(__name__)
 
 MAX_RESPONSE_BYTES: Final = 4_000_000
 """Size of an unpacked response: many times the longest expected answer, reasoning included."""
@@ -79,7 +83,11 @@ T = TypeVar("T", bound=BaseModel)
 PLACEHOLDER: Final = "unused"
 """The key that an SDK gets: requests are signed as they go out, so its errors and logs cannot hold the real one."""
 _TOOL: Final = "answer"
-_FENCED: Final = re.compile(r"```(?:json)?\s*\n(.*?)\n\s*```", re.DOTALL | re.IGNORECASE)
+_OBJECT: Final = re.compile(r'\{\s*["}]')
+"""The beginning of a JSON object."""
+_DECODER: Final = json.JSONDecoder()
+_THINKING_END: Final = "</think>"
+"""Behind it is the answer, if the provider does not separate the two."""
 _MALFORMED_ANSWER_ERRORS: Final = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
 """What the library raises over an answer that lacks an expected part, such as a choice or the usage."""
 _MAX_CREDIBLE_TOKENS: Final = 10**12
@@ -134,6 +142,7 @@ class ProviderModel:
     def __init__(self, at: ModelSpec, model: Model, prices: PriceList, clock: Clock) -> None:
         self.name = at.model
         self.upstream = at.upstream
+        self.thinking_tokens = at.thinking_tokens
         self._at = at
         self._model = model
         self._prices = prices
@@ -142,13 +151,12 @@ class ProviderModel:
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
         """Return the answer and its usage. Raises ModelAnswerError."""
         question = ModelRequest(parts=[UserPromptPart(prompt.data)], instructions=prompt.rules)
-        settings = ModelSettings(max_tokens=most_tokens, max_retries=0, thinking=self._thinking_level(most_tokens))
         try:
             async with asyncio.timeout(self._at.timeout_seconds):
                 answer = await model_request(
                     self._model,
                     [question],
-                    model_settings=settings,
+                    model_settings=self._build_settings(most_tokens),
                     model_request_parameters=_build_parameters(output),
                     instrument=False,
                 )
@@ -169,16 +177,18 @@ class ProviderModel:
     def worst_price(self, input_tokens: int, output_tokens: int) -> int | None:
         return self._prices.worst_price(self.name, input_tokens, output_tokens, self._clock.now())
 
-    def _thinking_level(self, most_tokens: int) -> ThinkingLevel:
-        """Return how much the model may think. One with a token budget for thinking needs some left for its answer."""
-        if self._at.reasoning == "off":
-            return False
-        budgeted = self._at.api == "anthropic" and not self._model.profile.get(
+    def _build_settings(self, most_tokens: int) -> ModelSettings:
+        """Return the limits of an answer and of the thinking before it."""
+        settings = ModelSettings(max_tokens=most_tokens, max_retries=0)
+        by_effort = self._at.api != "anthropic" or self._model.profile.get(
             "anthropic_supports_adaptive_thinking", False
         )
-        if budgeted and ANTHROPIC_THINKING_BUDGET_MAP[self._at.reasoning] >= most_tokens:
-            return False
-        return self._at.reasoning
+        if self._at.reasoning == "off" or (not by_effort and most_tokens <= self.thinking_tokens):
+            return {**settings, "thinking": False}
+        if by_effort:
+            return {**settings, "thinking": self._at.reasoning}
+        budget = {"type": "enabled", "budget_tokens": self.thinking_tokens}
+        return cast("ModelSettings", {**settings, "anthropic_thinking": budget})
 
 
 def _build_parameters(output: type[BaseModel]) -> ModelRequestParameters:
@@ -195,22 +205,76 @@ def _build_parameters(output: type[BaseModel]) -> ModelRequestParameters:
 
 def _parse_answer(answer: ModelResponse, output: type[T], used: Usage | None, most_tokens: int) -> T:
     """Return the parsed answer. Raises ModelAnswerError."""
-    if answer.finish_reason == "length":
-        raise ModelAnswerError(f"the answer was cut off at {most_tokens} tokens", used=used)
-    if answer.finish_reason == "content_filter":
-        raise ModelAnswerError("the model refused to answer", used=used)
     called = [part for part in answer.parts if isinstance(part, ToolCallPart) and part.tool_name == _TOOL]
     texts = [part.content for part in answer.parts if isinstance(part, TextPart)]
     text = (called[0].args_as_json_str() if called else "".join(texts)).strip("\ufeff \t\r\n")
+    thought = any(isinstance(part, ThinkingPart) for part in answer.parts) or (used and used.reasoning_tokens)
+    if answer.finish_reason == "length":
+        cut = "thinking" if thought or not text else "answer"
+        raise ModelAnswerError(f"the answer was cut off at {most_tokens} tokens", used=used, cut=cut)
+    if answer.finish_reason == "content_filter":
+        raise ModelAnswerError("the model refused to answer", used=used)
     if not text:
-        thought = any(isinstance(part, ThinkingPart) for part in answer.parts) or (used and used.reasoning_tokens)
         raise ModelAnswerError("the answer was empty" + (" after reasoning" if thought else ""), used=used)
-    if len(fenced := _FENCED.findall(text)) == 1:  # around it are words of courtesy only
-        text = fenced[0].strip()
+    try:
+        return _validate_answer(_find_object(text), output)
+    except ValidationError as error:
+        raise ModelAnswerError(_describe_misfit(text, error), used=used) from None
+
+
+def _find_object(text: str) -> str:
+    """Return the only JSON object in a text, whatever words, fence or thinking are around it; else the text."""
+    for part in (text, text.rpartition(_THINKING_END)[2]):
+        found = _find_objects(part)
+        if len(found) == 1:
+            return found[0]
+    return text
+
+
+def _find_objects(text: str) -> Sequence[str]:
+    """Return the JSON objects in a text, none if one of them is broken."""
+    found: list[str] = []
+    end = 0
+    for match in _OBJECT.finditer(text):
+        if match.start() >= end:
+            try:
+                _, end = _DECODER.raw_decode(text, match.start())
+            except (ValueError, RecursionError):
+                return ()
+            found.append(text[match.start() : end])
+    return found
+
+
+def _validate_answer(text: str, output: type[T]) -> T:
+    """Return the answer without the rows of another shape (SLEEP-83). Raises ValidationError: nothing is left of it."""
     try:
         return output.model_validate_json(text)
     except ValidationError as error:
-        raise ModelAnswerError(_describe_misfit(text, error), used=used) from None
+        rest = _drop_bad_rows(text, error)
+        if rest is None:
+            raise
+    return _validate_answer(rest, output)
+
+
+def _drop_bad_rows(text: str, error: ValidationError) -> str | None:
+    """Return a JSON object without its invalid rows; None if nothing would be left of a list, or more is invalid."""
+    bad: dict[str, set[int]] = {}
+    for fault in error.errors(include_url=False):
+        match fault["loc"]:
+            case (str(field), int(row), *_):
+                bad.setdefault(field, set()).add(row)
+            case (str(field),) if fault["type"] == "too_long":
+                bad.setdefault(field, set()).update(range(fault.get("ctx", {})["max_length"], len(fault["input"])))
+            case _:
+                return None
+    answer: dict[str, list[object]] = json.loads(text)
+    for field, numbers in bad.items():
+        rows = answer[field]
+        answer[field] = [row for number, row in enumerate(rows) if number not in numbers]
+        if not answer[field]:
+            return None
+        _logger.warning("%d of %d rows of a model's answer have another shape or are too many", len(numbers), len(rows))
+    return json.dumps(answer)
 
 
 def _describe_misfit(said: str, error: ValidationError) -> str:

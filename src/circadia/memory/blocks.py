@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from difflib import SequenceMatcher
 from enum import StrEnum
+from itertools import accumulate
 from typing import Final, TypeVar
 
 from circadia.clock import Clock
@@ -238,32 +240,60 @@ class BlockService:
 def carry_spans(before: Block, value: str) -> Sequence[BlockSpan]:
     """Return a version's spans at their places in the new value, without those whose text is gone.
 
-    A span that was changed inside keeps its episodes if at least half of it is unchanged.
+    A span of lines that are still there goes with them. Another that was changed inside keeps its episodes if at least
+    half of it is unchanged.
     """
     old = before.value
     head = _common_prefix_length(old, value)
     tail = _common_prefix_length(old[head:][::-1], value[head:][::-1])
     grown = len(value) - len(old)
-    spans: list[BlockSpan] = []
+    ordered = sorted(before.spans, key=lambda span: span.start)
+    places = _place_whole_lines(ordered, _find_common_lines(old, value))
     end = 0
-    for span in sorted(before.spans, key=lambda span: span.start):
-        changed = min(span.end, len(old) - tail) - max(span.start, head)
-        if span.end <= head:
-            start, end = span.start, span.end
-        elif span.start >= len(old) - tail:
-            start, end = span.start + grown, span.end + grown
-        elif span.start <= head and span.end >= len(old) - tail and 2 * changed <= span.end - span.start:
-            start, end = span.start, span.end + grown
-        else:
-            start = value.find(old[span.start : span.end], max(end, head), len(value) - tail)
-            if start < 0:
+    for at, span in enumerate(ordered):
+        length = span.end - span.start
+        if at not in places:
+            changed = min(span.end, len(old) - tail) - max(span.start, head)
+            last = min((start for number, (start, _) in places.items() if number > at), default=len(value))
+            if span.end <= head:
+                place = (span.start, span.end)
+            elif span.start >= len(old) - tail:
+                place = (span.start + grown, span.end + grown)
+            elif span.start <= head and span.end >= len(old) - tail and 2 * changed <= length:
+                place = (span.start, span.end + grown)
+            else:
+                start = value.find(old[span.start : span.end], max(end, head), min(len(value) - tail, last))
+                place = (start, start + length)
+            if not end <= place[0] < place[1] <= last:
                 continue
-            end = start + span.end - span.start
-        spans.append(replace(span, start=start, end=end))
-    return tuple(span for span in spans if span.start < span.end)
+            places[at] = place
+        end = places[at][1]
+    return tuple(replace(ordered[at], start=start, end=last) for at, (start, last) in sorted(places.items()))
 
 
-def _common_prefix_length(one: str, other: str) -> int:
+def _place_whole_lines(spans: Sequence[BlockSpan], runs: Sequence[tuple[int, int, int]]) -> dict[int, tuple[int, int]]:
+    """Return the places of the spans that lie in lines which stay, by their numbers."""
+    places: dict[int, tuple[int, int]] = {}
+    for at, span in enumerate(spans):
+        shift = next((shift for first, last, shift in runs if first <= span.start and span.end <= last), None)
+        if shift is not None and span.start < span.end:
+            places[at] = (span.start + shift, span.end + shift)
+    return places
+
+
+def _find_common_lines(old: str, new: str) -> Sequence[tuple[int, int, int]]:
+    """Return each run of lines that both texts have, as start and end in the old one, and its shift in the new one."""
+    olds, news = old.split("\n"), new.split("\n")
+    starts = [[0, *accumulate(len(line) + 1 for line in lines)] for lines in (olds, news)]
+    first = _common_prefix_length(olds, news)
+    last = _common_prefix_length(olds[first:][::-1], news[first:][::-1])
+    middle = SequenceMatcher(None, olds[first : len(olds) - last], news[first : len(news) - last], autojunk=False)
+    runs = [(0, 0, first), *((first + i, first + j, size) for i, j, size in middle.get_matching_blocks())]
+    runs.append((len(olds) - last, len(news) - last, last))
+    return [(starts[0][i], starts[0][i + size] - 1, starts[1][j] - starts[0][i]) for i, j, size in runs if size]
+
+
+def _common_prefix_length(one: Sequence[str], other: Sequence[str]) -> int:
     differences = (at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
     return next(differences, min(len(one), len(other)))
 

@@ -18,6 +18,7 @@ from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.search.terms import stored_terms
 from circadia.records.bank import Bank
 from circadia.records.block import Block
+from circadia.records.episode import PASSAGE
 from circadia.records.index_entry import TEXT, Excerpt, Layer
 from circadia.stores.base import Tx
 
@@ -34,7 +35,7 @@ CACHED_LINES: Final = 10_000
 MAX_KNOWN: Final = DEPTH - MAX_HITS
 """Most extra hits that are searched for because the conversation may contain them already."""
 LONGEST: Final = TEXT - 1
-"""Characters of an episode or note in a context; the rest is cut off and marked."""
+"""Characters of a note in a context, or of an episode that is not split yet; the rest is cut off and marked."""
 SHORTEST: Final = 8
 """Tokens of the shortest line: a day, a speaker and a word."""
 SHOWN_OF_SUPERSEDED: Final = 100
@@ -90,8 +91,8 @@ class ContextBuilder:
     def __init__(self, retrieval: Retrieval) -> None:
         self._retrieval = retrieval
         self._parts: BoundedDict[BankId, tuple[Sequence[Block], Sequence[_RenderedBlock]]] = BoundedDict(CACHED_BANKS)
-        self._lines: BoundedDict[tuple[BankId, int, Layer, int], _RenderedLine] = BoundedDict(CACHED_LINES)
-        """By bank, generation, layer and number."""
+        self._lines: BoundedDict[tuple[BankId, int, Layer, int, int], _RenderedLine] = BoundedDict(CACHED_LINES)
+        """By bank, generation, layer, number and passage."""
         self.age = 0
         """Number of calls of `forget`."""
 
@@ -127,8 +128,8 @@ class ContextBuilder:
                 budget -= part.cost
                 blocks.append(part.block)
                 lines.append(part.text)
-        hits = await self._choose_lines(tx, bank, search_result.scored, budget, frozenset(map(beginning, known)))
-        hits.sort(key=lambda pair: (pair[0].item.at, pair[0].item.number))
+        hits = await self._choose_lines(tx, bank, search_result.scored, budget, _KnownTexts(known))
+        hits.sort(key=lambda pair: (pair[0].item.at, pair[0].item.number, pair[0].item.passage))
         lines += [line.text for line, _ in hits]
         fitting = fence_memory("\n".join(lines)) if lines else ""
         return Context(
@@ -137,15 +138,19 @@ class ContextBuilder:
         )  # fmt: skip
 
     async def render_rows(
-        self, tx: Tx, bank: Bank, keys: Sequence[tuple[Layer, int]]
-    ) -> Mapping[tuple[Layer, int], tuple[str, Hit]]:
-        """Return the line of each episode or note, as `build` writes it, and the hit; without those deleted since.
+        self, tx: Tx, bank: Bank, keys: Sequence[tuple[Layer, int, int]]
+    ) -> Mapping[tuple[Layer, int, int], tuple[str, Hit]]:
+        """Return the line of each passage or note, as `build` writes it, and the hit; without those deleted since.
 
         A row that was superseded is there: only forgetting deletes one.
         """
-        scored = [ScoredRow(layer, number, 0.0, UNEXPLAINED) for layer, number in keys]
+        scored = [ScoredRow(layer, number, 0.0, UNEXPLAINED, passage) for layer, number, passage in keys]
         lines = zip(scored, await self._render_lines(tx, bank, scored), strict=True)
-        return {(row.layer, row.number): (line.text, Hit(item=line.item, scored=row)) for row, line in lines if line}
+        return {
+            (row.layer, row.number, row.passage): (line.text, Hit(item=line.item, scored=row))
+            for row, line in lines
+            if line
+        }
 
     async def read_blocks(self, tx: Tx, bank: Bank, keys: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], Block]:
         """Return these versions of blocks, old ones too, but for those of which forgetting left nothing."""
@@ -166,14 +171,14 @@ class ContextBuilder:
         return parts
 
     async def _choose_lines(
-        self, tx: Tx, bank: Bank, scored: Sequence[ScoredRow], budget: int, known: frozenset[str]
+        self, tx: Tx, bank: Bank, scored: Sequence[ScoredRow], budget: int, known: "_KnownTexts"
     ) -> list[tuple[_RenderedLine, ScoredRow]]:
         chosen_lines: list[tuple[_RenderedLine, ScoredRow]] = []
         looked = 0
         for start in range(0, len(scored), HITS_PER_READ):
             some = scored[start : start + HITS_PER_READ]
             for line, row in zip(await self._render_lines(tx, bank, some), some, strict=True):
-                if line is None or line.item.text in known:
+                if line is None or line.item in known:
                     continue
                 looked += 1
                 if line.cost <= budget:
@@ -185,7 +190,7 @@ class ContextBuilder:
 
     async def _render_lines(self, tx: Tx, bank: Bank, scored: Sequence[ScoredRow]) -> Sequence[_RenderedLine | None]:
         """Return a line for each row; None for a row that has been deleted since."""
-        keys = [(bank.id, bank.generation, row.layer, row.number) for row in scored]
+        keys = [(bank.id, bank.generation, row.layer, row.number, row.passage) for row in scored]
         lines = {key: line for key in keys if (line := self._lines.get(key)) is not None}
         if len(lines) < len(keys):
             lacking = [row for key, row in zip(keys, scored, strict=True) if key not in lines]
@@ -194,9 +199,22 @@ class ContextBuilder:
                     continue
                 text = _render_line(item)
                 line = _RenderedLine(item=item, text=text, cost=estimate_tokens(text) + 1)
-                key = (bank.id, bank.generation, row.layer, row.number)
+                key = (bank.id, bank.generation, row.layer, row.number, row.passage)
                 lines[key] = self._lines[key] = line
         return [lines.get(key) for key in keys]
+
+
+class _KnownTexts:
+    """The texts that a conversation has already, some of them long ones of which passages may be found."""
+
+    def __init__(self, texts: Collection[str]) -> None:
+        self._beginnings = frozenset(map(beginning, texts))
+        self._long = [text for text in texts if len(text) > PASSAGE]
+
+    def __contains__(self, item: Excerpt) -> bool:
+        if item.text in self._beginnings:
+            return True
+        return item.passage > 0 and any(text.startswith(item.text, item.start) for text in self._long)
 
 
 def render_stable_part(blocks: Iterable[Block]) -> str:
@@ -290,7 +308,8 @@ def block_terms(block: Block) -> frozenset[int]:
 
 
 def _render_line(item: Excerpt) -> str:
-    who = f"{item.kind if item.speaker is None else _one_line(item.speaker)} ({item.trust})"
+    place = f", part {item.passage} of {item.passages}" if item.passage else ""
+    who = f"{item.kind if item.speaker is None else _one_line(item.speaker)} ({item.trust}{place})"
     text = item.text if len(item.text) <= LONGEST else f"{item.text[:LONGEST]} […]"
     # Indented, so that no line of a text looks like a new entry with its own label.
     return f"- {item.at.date().isoformat()} {who}: " + f"\n{_IN}".join(text.splitlines())

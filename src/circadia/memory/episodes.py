@@ -15,14 +15,14 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, InvalidRequest, NotFound, TooLarge
 from circadia.ids import EpisodeId, IdSource
 from circadia.memory.redaction import redact
-from circadia.memory.search.terms import stored_terms
+from circadia.memory.search.passages import index_text
 from circadia.records.bank import Bank, Trust
 from circadia.records.episode import Demotion, Episode, EpisodeKind
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 
 MAX_CHARACTERS: Final = 100_000
-"""Characters of an episode; longer texts belong in files, and embedders read only a few hundred words."""
+"""Characters of an episode; longer texts belong in files."""
 MAX_NAME: Final = 200
 """Characters of a speaker, conversation or key."""
 MAX_METADATA: Final = 16_384
@@ -87,10 +87,11 @@ class EpisodeService:
         _require_valid(new, now)
         if new.trust is not Trust.PERSON:
             new = replace(new, text=redact(new.text))
-        episode = _build_episode(bank, new, EpisodeId(self._ids.new("epi")), _digest(new), now)
-        duplicate = await self._find_duplicate(tx, bank, new, episode.digest, now)
+        digest = _digest(new)
+        duplicate = await self._find_duplicate(tx, bank, new, digest, now)
         if duplicate is not None:
             return StoredEpisode(episode=duplicate, new=False)
+        episode = await _build_episode(bank, new, EpisodeId(self._ids.new("epi")), digest, now)
         await tx.episodes.add(episode)
         await self.touch(tx, bank)
         return StoredEpisode(episode=episode, new=True)
@@ -105,7 +106,7 @@ class EpisodeService:
         """
         now = self._clock.now()
         _require_valid(new, now)
-        new_episode = _build_episode(bank, new, episode_id or EpisodeId(self._ids.new("epi")), _digest(new), now)
+        new_episode = await _build_episode(bank, new, episode_id or EpisodeId(self._ids.new("epi")), _digest(new), now)
         episode = replace(new_episode, repeats=repeats, stale=tuple(stale))
         await tx.episodes.add(episode)
         return episode
@@ -160,7 +161,11 @@ class EpisodeService:
 
 def searched_text(at: datetime, speaker: str, text: str) -> str:
     """Return what is searched and embedded of an episode: the day, the speaker and the text."""
-    return f"{at.day} {at:%B %Y} {shown_name(speaker)}: {text}"
+    return f"{search_heading(at, speaker)}{text}"
+
+
+def search_heading(at: datetime, speaker: str) -> str:
+    return f"{at.day} {at:%B %Y} {shown_name(speaker)}: "
 
 
 @lru_cache(maxsize=4096)
@@ -172,11 +177,12 @@ def shown_name(speaker: str) -> str:
     return _KEY.sub(r"\1", speaker).strip("_")
 
 
-def _build_episode(bank: Bank, new: NewEpisode, episode_id: EpisodeId, digest: str, now: datetime) -> Episode:
+async def _build_episode(bank: Bank, new: NewEpisode, episode_id: EpisodeId, digest: str, now: datetime) -> Episode:
     at = new.at or now
+    indexed = await index_text(search_heading(at, new.speaker), new.text, new.trust)
     return Episode(
         id=episode_id, number=0, bank_id=bank.id, at=at, text=new.text, trust=new.trust, importance=new.importance,
-        terms=stored_terms(searched_text(at, new.speaker, new.text), new.text), speaker=new.speaker, kind=new.kind,
+        terms=indexed.terms, passages=indexed.passages, speaker=new.speaker, kind=new.kind,
         conversation=new.conversation, metadata=new.metadata, incomplete=new.incomplete, key=new.key, digest=digest,
         stored_at=now,
     )  # fmt: skip

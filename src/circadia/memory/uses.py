@@ -60,7 +60,7 @@ def build_use(
         return None
     return BankUse(
         bank=bank.id, agent=agent, upstream=upstream, model=model, notes=notes,
-        episodes=episodes, blocks=resting,
+        episodes=list(dict.fromkeys(episodes)), blocks=resting,  # several passages of one may be found
         known=[hash(beginning(text)) for text in known],
     )  # fmt: skip
 

@@ -57,13 +57,16 @@ class AnswerFrame:
     """Key of the request format (`Route.dialect`)."""
     model: str
     body: str
-    """The call without the conversation: JSON with the operator's messages only, not streamed."""
+    """The call without the conversation: JSON without what a person or the model said, not streamed. Empty if nothing
+    may be asked ahead in it."""
     headers: Sequence[tuple[str, str]] = ()
     """Request headers that affect the answer, such as `anthropic-beta`; never one with a secret."""
     at: datetime
     """Time of the last call."""
     asked: int = 1
-    """Number of questions received with this frame."""
+    """How often a question differed from the one before it; with 0, nothing is asked ahead yet (ANS-21)."""
+    why_not: str = ""
+    """Why nothing may be asked ahead in it; empty if it may."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,8 +103,8 @@ class Answer:
     reasoning: str = ""
     """The model's reasoning; empty if it gave none."""
     rests: AnswerBasis
-    settled: BankHeads | None = None
-    """Head numbers up to which a judge has since confirmed the answer."""
+    read_upto: int = 0
+    """Number of the newest turn after which a judge found it still right; 0 if none was asked since it was made."""
     pass_id: PassId | None = None
     made_at: datetime
     expires_at: datetime

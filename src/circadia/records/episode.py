@@ -1,12 +1,40 @@
 """An episode: a raw record of something that happened. It is never rewritten (MEM-03)."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import Final, NamedTuple
 
 from circadia.ids import BankId, EpisodeId, MessageId
 from circadia.records.bank import Trust
+
+PASSAGE: Final = 600
+"""Characters of a passage at most; a longer text has several."""
+_PASSAGE: Final = struct.Struct("<4I")
+_TRUSTS: Final = tuple(Trust)
+
+
+class Passage(NamedTuple):
+    """A part of an episode's text; a tuple, since a bank has hundreds of thousands."""
+
+    start: int
+    """Place of its first character."""
+    end: int
+    """Place behind its last character."""
+    terms: int
+    """Place of its first term among those of the episode; the ones before the first passage's belong to each."""
+    trust: Trust
+    """That of the episode, or `external` where the text quotes."""
+
+
+def encode_passages(passages: Iterable[Passage]) -> bytes:
+    return b"".join(_PASSAGE.pack(*passage[:3], passage.trust.rank) for passage in passages)
+
+
+def decode_passages(stored: bytes) -> Sequence[Passage]:
+    return [Passage(start, end, terms, _TRUSTS[rank]) for start, end, terms, rank in _PASSAGE.iter_unpack(stored)]
 
 
 class EpisodeKind(StrEnum):
@@ -20,6 +48,10 @@ class EpisodeKind(StrEnum):
     """Anything else."""
     READY = "ready"
     """The question of a ready answer was asked, or that answer was served: neither adds information."""
+
+
+SILENT: Final = (EpisodeKind.TOOL, EpisodeKind.READY)
+"""Kinds of episodes that state nothing new to a ready answer (ANS-20)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,6 +109,53 @@ class Episode(Searchable):
     """Repetitions within the duplicate window of its bank."""
     stored_at: datetime
     stale: tuple[Demotion, ...] = ()
+    passages: bytes | None = None
+    """The passages, by `encode_passages`; none if the text is one, or long and not yet split."""
+
+
+def list_passages(episode: Episode) -> Sequence[Passage]:
+    """Return the passages in order; none if the text is not split."""
+    return decode_passages(episode.passages or b"")
+
+
+def find_passage(episode: Episode, number: int) -> Passage | None:
+    """Return the passage of this number, from 1; None for 0, and if there is none."""
+    passages = list_passages(episode)
+    return passages[number - 1] if 0 < number <= len(passages) else None
+
+
+def count_passages(episode: Episode) -> int:
+    """Return the number of passages; 0 if the text is not split."""
+    return len(episode.passages or b"") // _PASSAGE.size
+
+
+def least_trust(row: Searchable) -> Trust:
+    """Return the trust of what is derived from all of a text: that of its least trusted passage."""
+    passages = list_passages(row) if isinstance(row, Episode) else ()
+    return max((row.trust, *(passage.trust for passage in passages)), key=lambda trust: trust.rank)
+
+
+def cut_episode(
+    episode: Episode, start: int, end: int, passages: Iterable[Passage] = (), *, trust: Trust | None = None
+) -> Episode:
+    """Return an episode with a part of its text, the passages in this part, and another trust if it is given."""
+    placed = [passage._replace(start=passage.start - start, end=passage.end - start) for passage in passages]
+    text, kept = episode.text[start:end], encode_passages(placed) or None
+    return replace(episode, text=text, passages=kept, trust=trust or episode.trust)
+
+
+def cut_passage(episode: Episode, number: int) -> Episode:
+    """Return an episode with nothing but the passage of this number, from 1; with all of it for 0."""
+    passage = find_passage(episode, number)
+    return episode if passage is None else cut_episode(episode, passage.start, passage.end, trust=passage.trust)
+
+
+def merge_parts(one: Episode, other: Episode) -> Episode:
+    """Return an episode of which these are parts, or one is the whole: with both texts and the lesser trust."""
+    shorter, longer = sorted((one, other), key=lambda row: len(row.text))
+    text = longer.text if shorter.text in longer.text else f"{one.text}\n{other.text}"
+    trust = max(one.trust, other.trust, key=lambda trust: trust.rank)
+    return replace(longer, text=text, trust=trust, passages=longer.passages if text == longer.text else None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,4 +178,6 @@ class Provenance:
     """Four-byte hashes of its passages, in ascending order."""
     whole: int
     """Hash of the whole text."""
+    conversation: str = ""
+    """Where it was said; the text is known for as long as that goes on, and a day."""
     expires_at: datetime

@@ -354,6 +354,19 @@ class SleepTimeOverAlert(EventData):
     red: int = Field(description="Number of all banks with a problem.")
 
 
+class EmbeddingAlert(EventData):
+    """Texts have not been embedded for a minute or more."""
+
+    cause: Literal["embedding"] = Field(description="Cause.")
+    detail: str = Field(description="Last error.")
+
+
+class EmbeddingOverAlert(EventData):
+    """Texts are embedded again."""
+
+    cause: Literal["embedding_over"] = Field(description="Cause.")
+
+
 class BankLifecycle(EventData):
     """A bank was created or deleted."""
 
@@ -473,7 +486,15 @@ EVENT_DATA: Final[Mapping[EventType, tuple[type[EventData], ...]]] = {
     EventType.PULSE: (PulseChange,),
     EventType.ROUTINE: (RoutineOutcome, RoutineUpdate),
     EventType.COORDINATION: (CoordinationUpdate,),
-    EventType.ALERT: (BudgetAlert, DeadLetterAlert, RoutineAlert, SleepTimeAlert, SleepTimeOverAlert),
+    EventType.ALERT: (
+        BudgetAlert,
+        DeadLetterAlert,
+        RoutineAlert,
+        SleepTimeAlert,
+        SleepTimeOverAlert,
+        EmbeddingAlert,
+        EmbeddingOverAlert,
+    ),
     EventType.BANK_CREATED: (BankLifecycle,),
     EventType.BANK_CHANGED: (BankUpdate,),
     EventType.BANK_DELETED: (BankLifecycle,),

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 TEXT: Final = 1_201
-"""Indexed characters of a text: a context shows one less, and whether there are more."""
+"""Indexed characters of a text without passages: a context shows one less, and whether there are more."""
 
 
 class Layer(StrEnum):
@@ -42,7 +42,11 @@ class IndexEntry(NamedTuple):
     embedder: str | None
     """Name of the embedding model."""
     text: str
-    """The first `TEXT` characters. Texts are never rewritten."""
+    """The first `TEXT` characters, or all if it has passages. Texts are never rewritten."""
+    passages: bytes | None = None
+    """See `records/episode.py`."""
+    start: int = -1
+    """Place of the text in that of its episode, for a row that is one passage."""
 
 
 class BankHeads(NamedTuple):
@@ -79,3 +83,9 @@ class Excerpt(NamedTuple):
     speaker: str | None
     """None for notes."""
     kind: str
+    passage: int = 0
+    """Number of the passage in its episode, from 1; 0 if the text is not split."""
+    passages: int = 0
+    """How many the episode has."""
+    start: int = 0
+    """Place of the first character in the episode's text."""

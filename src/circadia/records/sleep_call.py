@@ -28,6 +28,10 @@ class SleepCall:
     at: datetime
     lease_until: datetime | None = None
     """While unanswered: when the calling process counts as dead unless it renews the lease."""
+    thinking_nanousd: int = 0
+    """Price of the thinking, where it is known."""
+    own_budget: bool = False
+    """Whether its pass has a budget of its own, so that it does not count against others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,6 +45,10 @@ class SleepCost:
     """Price, or the reservation for it, in billionths of a US dollar."""
     seconds: float
     """Total model time."""
+    thinking_tokens: int = 0
+    """Output tokens for thinking, where the provider reports them."""
+    thinking_nanousd: int = 0
+    """Price of these, where it is known."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -99,6 +99,8 @@ class Pass:
     """Hold the proposals for a person's review (SLEEP-32)."""
     full: bool = False
     """Reprocess the whole bank before the new input (SLEEP-02)."""
+    budget_tokens: int | None = None
+    """Its own budget, in place of those of the bank and of all banks (SLEEP-87)."""
     status: PassStatus = PassStatus.PENDING
     attempt: int = 0
     """Number of starts."""

@@ -20,6 +20,8 @@ class PassCostView(View):
     tokens: int = Field(description="Input and output tokens.")
     usd: float = Field(description="US dollars, at list prices.")
     seconds: float = Field(description="Seconds of model time.")
+    thinking_tokens: int = Field(description="Output tokens for thinking, if reported.")
+    thinking_usd: float = Field(description="US dollars for thinking, if prices are known.")
 
 
 class PassView(View):
@@ -34,6 +36,7 @@ class PassView(View):
     dry_run: bool = Field(description="Whether it only proposes changes.")
     review: bool = Field(description="Whether its proposals wait for a person.")
     full: bool = Field(description="Whether it reviews the whole bank again.")
+    budget_tokens: int | None = Field(description="Its own budget in tokens, in place of all others.")
     status: PassStatus = Field(description="Status.")
     detail: str = Field(description="How it ended, or why it waits.")
     attempt: int = Field(description="Number of starts.")
@@ -158,12 +161,22 @@ class BalanceView(View):
     calls: int = Field(description="Its model calls, including failed ones.")
     spent_tokens: int = Field(description="Tokens of its model calls.")
     spent_usd: float = Field(description="Cost of its model calls in US dollars, if prices are known.")
+    thinking_tokens: int = Field(description="Tokens for thinking among those of its model calls.")
+    thinking_usd: float = Field(description="US dollars for thinking among their cost.")
+
+
+class EmbeddingView(View):
+    """How far the texts of a bank are embedded."""
+
+    waiting: int = Field(description="Number of texts without a vector: searches find them by their words alone.")
+    failing_since: datetime | None = Field(description="When the alert on a failing embedder was raised, if it fails.")
 
 
 class SleeptimeStatusView(View):
     """The status of sleep-time work in a bank."""
 
     bank: str = Field(description="Name of the bank.")
+    model: str | None = Field(description="Model of its passes; null if they run without a model.")
     policy: dict[str, Any] = Field(description="Effective policy of the bank.")
     begins: dict[Trigger, str] = Field(description="Description of each active trigger.")
     paused_by: str | None = Field(description="Who paused the passes.")
@@ -180,7 +193,18 @@ class SleeptimeStatusView(View):
     spent: PassCostView = Field(description="Spend of its passes within 24 hours.")
     lag_seconds: float = Field(description="Waiting time of the oldest turn.")
     balances: list[BalanceView] = Field(description="Use and cost of each operation within 14 days.")
+    embedding: EmbeddingView | None = Field(description="Vectors of its texts; null if searches use words alone.")
     red: str = Field(description="Current problem; empty if there is none.")
+
+
+class PassEstimateView(View):
+    """About what a pass over all that waits in a bank takes."""
+
+    bank: str = Field(description="Name of the bank.")
+    model: str | None = Field(description="Model of its passes; null if they run without a model.")
+    episodes: int = Field(description="Number of episodes that wait.")
+    tokens: int = Field(description="Input and output tokens.")
+    usd: float | None = Field(description="US dollars, at list prices; null if no price is known.")
 
 
 class _NoteFields(View):

@@ -14,7 +14,6 @@ from circadia.gateway.answers.judging import JudgeLimits, ModelJudge
 from circadia.gateway.answers.serving import AnswerAccuracy, AnswerResolver
 from circadia.gateway.calls.paths import parse_rules
 from circadia.gateway.calls.upstream import Provider, Upstream, provider_headers
-from circadia.gateway.dialects.frames import VolatileSpans
 from circadia.gateway.dialects.registry import build_dialects
 from circadia.gateway.wire.base import Origin
 from circadia.gateway.wire.dialer import tls_context
@@ -89,7 +88,5 @@ def build_gateway_answers(
     spool = context.build_spool("answers", ENTRIES)
     book = AnswerBook(clock, ids, store, spool, trust, metrics.count_lookup, frames=model is not None)
     limits = None if judge is None else JudgeLimits(clock, judge, book.put)
-    answering = AnswerResolver(
-        clock, ids, lookup, trust, VolatileSpans(chosen.volatile), limits, chosen.volatile_headers
-    )
+    answering = AnswerResolver(clock, ids, lookup, trust, chosen.volatile, limits, chosen.volatile_headers)
     return (answering, book), lookup

@@ -1,7 +1,6 @@
 """Builds memory: the part of `wiring` that picks its classes."""
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -20,7 +19,7 @@ from circadia.memory.blocks import BlockService
 from circadia.memory.capture.attribution import Attribution
 from circadia.memory.capture.recorder import Exchange, ExchangeRecorder
 from circadia.memory.context import ContextBuilder
-from circadia.memory.embedding.background import BackgroundEmbedder
+from circadia.memory.embedding.background import BackgroundEmbedder, BackgroundSplitter
 from circadia.memory.embedding.base import Embedder
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.embedding.endpoint import EndpointEmbedder
@@ -51,8 +50,8 @@ BANKS_AT_ONCE = 500
 """Banks of a template that are brought in line with the file at once."""
 
 
-def build_memory(context: ServerContext) -> tuple[MemoryServices, Sequence[BackgroundEmbedder]]:
-    """Build the memory services and their background tasks; raises what `build_embedder` raises."""
+def build_memory(context: ServerContext) -> tuple[MemoryServices, BackgroundEmbedder | BackgroundSplitter]:
+    """Build the memory services and their background task; raises what `build_embedder` raises."""
     clock, store, chosen = context.clock, context.store, context.settings.memory
     embedder = build_embedder("memory.embedder", chosen.embedder, context.read_secret, context.session)
     before = build_embedder("memory.previous_embedder", chosen.previous_embedder, context.read_secret, context.session)
@@ -60,11 +59,12 @@ def build_memory(context: ServerContext) -> tuple[MemoryServices, Sequence[Backg
     languages.load()
     memory = build_memory_services(context.settings, clock, context.ids, context.events, embedder, previous)
     if embedder is None:
-        return memory, ()
+        return memory, BackgroundSplitter(clock, store)
     background = BackgroundEmbedder(
-        clock, store, context.signals, embedder, previous, taken_in=partial(memory.retrieval.keep_up, store)
-    )
-    return replace(memory, embedding=background), (background,)
+        clock, store, context.signals, embedder, previous, taken_in=partial(memory.retrieval.keep_up, store),
+        events=context.events,
+    )  # fmt: skip
+    return replace(memory, embedding=background), background
 
 
 def build_memory_services(

@@ -51,9 +51,11 @@ AT_ONCE: Final = 16
 """Concurrent requests to a provider; a local model gets one at a time (SLEEP-14)."""
 
 
-def build_sleeptime(settings: Settings, clock: Clock, ids: IdSource, memory: MemoryServices) -> SleeptimeService:
-    rows = PassLifecycle(clock, ids, memory.events)
-    return SleeptimeService(clock, memory.events, settings.sleeptime, rows, Publisher(clock, Effects(clock, memory)))
+def build_sleeptime(
+    settings: Settings, clock: Clock, ids: IdSource, memory: MemoryServices, model: ChatModel | None = None
+) -> SleeptimeService:
+    rows, publisher = PassLifecycle(clock, ids, memory.events), Publisher(clock, Effects(clock, memory))
+    return SleeptimeService(clock, memory.events, settings.sleeptime, rows, publisher, model=model)
 
 
 def build_sleep_parts(
@@ -154,6 +156,7 @@ class LazyChatModel:
     def __init__(self, at: ModelSpec, clock: Clock, stack: AsyncExitStack, turn: asyncio.Semaphore) -> None:
         self.name = at.model
         self.upstream = at.upstream
+        self.thinking_tokens = at.thinking_tokens
         self._at = at
         self._clock = clock
         self._stack = stack

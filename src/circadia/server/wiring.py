@@ -46,7 +46,6 @@ from circadia.jobs.event_sequencer import EventSequencer
 from circadia.jobs.loops import DueWatch
 from circadia.llm.prices import PriceList, listed_models
 from circadia.mcp_server.app import McpContext, McpServer
-from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.services import MemoryServices
 from circadia.records.member import Role
 from circadia.server.cluster_wiring import (
@@ -186,7 +185,7 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
     memory, embedding = build_memory(context)
     registry.bind, wakes.sleep.close_gate = memory.banks.make_bound_banks, gate.close_for
     models = build_sleep_models(settings, context.environment, clock, stack)
-    sleeptime, folders = build_sleeptime(settings, clock, ids, memory), build_memory_folders(context, models)
+    sleeptime, folders = build_sleeptime(settings, clock, ids, memory, models[0]), build_memory_folders(context, models)
     await _prepare(context, sessions, registry, waits, wakes, memory)
     own = McpServer(McpContext(
         store=store, clock=clock, threads=threads, waits=waits, confirmer=confirmer,
@@ -207,13 +206,13 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
     )  # fmt: skip
     front, worker = _build_front(context, doors, api, metrics), build_wake_worker(context, wakes)
     sleep_worker, health = _build_sleep_worker(context, metrics, sleeptime, memory, models, wakes, drafter, lookup)
-    _register_gauges(metrics, gate, bodies, journal, exchanges, worker, signals, failed, memory.retrieval)
+    _register_gauges(metrics, gate, bodies, journal, exchanges, worker, signals, failed, memory)
     caches = memory, lookup, answers, exchanges, wakes.inbox, sleeptime.notebook
     following = await start_follower(context, identity, presence, caches)
     sweeps = Sweeps(clock, store, events, waits, sessions, settings, context.leads, context.due)
     tasks = list_tasks(
         context, gate, worker, sleep_worker, (ticker, waits, sweeps, *following),
-        (health, _build_savings(context, memory), *embedding, _build_alerts(context),
+        (health, _build_savings(context, memory), embedding, _build_alerts(context),
          *build_redis_bridge(context, wakes), DreamRunner(context, folders, memory, sleeptime)),
         partial(reload_file_agents, context, registry, wakes),
     )  # fmt: skip
@@ -355,7 +354,7 @@ async def _prepare(
 
 def _register_gauges(
     metrics: Metrics, gate: Gate, bodies: BodiesInFlight, journal: Journal,
-    exchanges: ExchangeQueue, worker: WakeWorker, signals: Signals, failed: FailedTokens, retrieval: Retrieval,
+    exchanges: ExchangeQueue, worker: WakeWorker, signals: Signals, failed: FailedTokens, memory: MemoryServices,
 ) -> None:  # fmt: skip
     metrics.add_gauge("circadia_failed_tokens", "Invalid tokens.", lambda: failed.total)
     metrics.add_gauge("circadia_held_calls", "Calls held now.", lambda: gate.total_held)
@@ -366,8 +365,14 @@ def _register_gauges(
     metrics.add_gauge("circadia_pulses_running", "Pulses that this process runs.", lambda: worker.running_count)
     for topic in ("wake", "pulse", "routine", "prefix_break"):
         signals.listen(topic, lambda _, data, topic=topic: metrics.count_signal(topic, data), own=True)
-    metrics.add_gauge("circadia_index_banks", "Banks loaded for search.", lambda: len(retrieval.loaded))
-    metrics.add_gauge("circadia_index_bytes", "Memory of the loaded banks, in bytes.", lambda: retrieval.loaded.weight)
+    loaded = memory.retrieval.loaded
+    metrics.add_gauge("circadia_index_banks", "Banks loaded for search.", lambda: len(loaded))
+    metrics.add_gauge("circadia_index_bytes", "Memory of the loaded banks, in bytes.", lambda: loaded.weight)
+    if (embedding := memory.embedding) is not None:
+        prefix = "circadia_embedding_"
+        metrics.add_gauge(f"{prefix}rows", "Texts embedded since the start.", lambda: embedding.embedded)
+        metrics.add_gauge(f"{prefix}refused_rows", "Texts that the embedder refused.", lambda: embedding.refused)
+        metrics.add_gauge(f"{prefix}failures_in_a_row", "Embedding failures in a row.", lambda: embedding.failures)
 
 
 def _register_sleep_gauges(metrics: Metrics, worker: SleepWorker, health: SleepHealth, signals: Signals) -> None:

@@ -217,7 +217,9 @@ class SleepModelSettings(Section):
     name: str | None = Field(None, description="Model; by default a cheap one of a known provider.")
     timeout_seconds: float = Field(120.0, gt=0, le=3600, description="Longest wait for an answer.")
     reasoning: Literal["off", "low", "medium", "high"] = Field(
-        "off", description="How much a reasoning model may think, if the provider allows a choice."
+        "off",
+        description="How much the model may think: `low` has room for 2,000 tokens beside an answer, `medium` 8,000, "
+        "`high` 16,000.",
     )
     local: bool = Field(False, description="The model runs on this machine: one call at a time.")
 

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from circadia.stores.locks import LockKey
+from circadia.stores.sql.answer_frames import RecentScope
 from circadia.stores.sql.answers import AnswerChanges, AnswerEntry
 from circadia.stores.sql.episodes import Episodes
 from circadia.stores.sql.notes import Notes
@@ -12,7 +13,7 @@ from circadia.stores.sql.readers import NotASingleRead
 from circadia.stores.sql.tx import Tx
 from circadia.stores.sql.wakes import ALL
 
-__all__ = ["ALL", "AnswerChanges", "AnswerEntry", "Episodes", "NotASingleRead", "Notes", "Store", "Tx"]
+__all__ = ["ALL", "AnswerChanges", "AnswerEntry", "Episodes", "NotASingleRead", "Notes", "RecentScope", "Store", "Tx"]
 
 
 class Store(Protocol):

@@ -16,8 +16,8 @@ from circadia.gateway.answers.judging import SameQuestions
 from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.llm.usage import Usage
 from circadia.memory.search.terms import STOP_WORDS, question_terms
-from circadia.sleeptime.answers.doubts import AnswerVerdict, AnswerVerdicts
 from circadia.sleeptime.answers.prediction import PredictedQuestion, Predictions, QuestionVerdict, QuestionVerdicts
+from circadia.sleeptime.answers.still_right import AnswerVerdict, AnswerVerdicts
 from circadia.sleeptime.operations.compress import SummaryDraft
 from circadia.sleeptime.operations.consolidate import ConsolidationAnswer, NoteDraft
 from circadia.sleeptime.operations.contradictions import ComparisonAnswer, Contradiction
@@ -77,6 +77,7 @@ class RuleBasedModel:
     def __init__(self, *, name: str = "dreamer") -> None:
         self.name = name
         self.upstream = "scripted"
+        self.thinking_tokens = 0
         self.asked: list[tuple[str, Usage]] = []
         """The name of each answer's schema, with its usage."""
 
@@ -300,22 +301,18 @@ def find_same_questions(data: str) -> SameQuestions:
 
 
 def build_answer_verdicts(data: str) -> AnswerVerdicts:
-    """Accept each answer unless a new line shares a word with it, or states a fact that it lacks."""
-    by_key = {row.key: row for row in parse_rows(data)}
-    answers = re.findall(r"(?m)^## Answer (a\d+), beside (.*)\n((?:\| .*\n?)*)", data)
+    """Accept each answer unless a new line shares a word with it, and states none of its facts."""
+    said = [row for row in parse_rows(data) if row.part == "Said since"]
+    answers = re.findall(r"(?m)^## Answer (a\d+)\n((?:\| .*\n?)*)", data)
     return AnswerVerdicts(
-        verdicts=[
-            AnswerVerdict(id=key, right=_is_still_right(lines, beside.split(), by_key))
-            for key, beside, lines in answers
-        ]
+        verdicts=[AnswerVerdict(id=key, right=_is_still_right(lines, said)) for key, lines in answers]
     )
 
 
-def _is_still_right(lines: str, beside: Sequence[str], by_key: Mapping[str, PromptRow]) -> bool:
-    words = {token.casefold() for token in _WORD.findall(lines)} - STOP_WORDS
-    new = [by_key[key] for key in beside if key in by_key]
-    shared = any(words & {token.casefold() for token in _WORD.findall(row.text)} for row in new)
-    return not shared and all(fact.value in lines for row in new for fact in row.facts)
+def _is_still_right(lines: str, said: Sequence[PromptRow]) -> bool:
+    terms = set(question_terms(lines))
+    near = [row for row in said if terms.intersection(question_terms(row.text))]
+    return all(row.facts and all(fact.value in lines for fact in row.facts) for row in near)
 
 
 _OWN: Final = frozenset(question_terms(

@@ -18,10 +18,16 @@ class ScriptedChatModel:
     """Answers by a function, or from a list in order; records the prompts."""
 
     def __init__(
-        self, script: AnswerScript | Iterable[ScriptedAnswer], *, name: str = "scripted", used: Usage | None = None
+        self,
+        script: AnswerScript | Iterable[ScriptedAnswer],
+        *,
+        name: str = "scripted",
+        used: Usage | None = None,
+        thinking_tokens: int = 0,
     ) -> None:
         self.name = name
         self.upstream = "scripted"
+        self.thinking_tokens = thinking_tokens
         self.asked: list[Prompt] = []
         self._used = used or Usage(input_tokens=100, output_tokens=10)
         if callable(script):

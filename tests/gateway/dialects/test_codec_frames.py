@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from circadia.errors import InvalidRequest
 from circadia.gateway.dialects import anthropic_messages, openai_chat, openai_responses
 from circadia.gateway.dialects.base import Dialect
-from circadia.gateway.dialects.frames import FramedCall, VolatileSpans
+from circadia.gateway.dialects.frames import MARK, FramedCall, VolatileSpans
 from tests.gateway.dialects.samples import CHAT, MESSAGES, RESPONSES, body
 
 NOTHING = VolatileSpans()
@@ -207,7 +207,7 @@ def test_a_frame_holds_nothing_of_what_was_said(dialect: Dialect, said: list[str
     assert SAID not in frame.body
     kept = json.loads(frame.body)
     assert kept["model"] == CALLS[dialect]["model"]
-    assert all(each["role"] == "system" for each in kept[LIST[dialect]])
+    assert all(each["role"] == "system" or MARK in str(each["content"]) for each in kept[LIST[dialect]])
 
 
 @pytest.mark.spec("ANS-01")
@@ -274,13 +274,41 @@ def test_what_is_more_than_one_question_in_words_is_never_served(dialect: Dialec
         [user([RESULT[dialect], text])],
         [user(" ")],
         [user("Who pays?", name="bob")],
-        [words, {"role": "system", "content": "Be short."}],
         [],
     ):
         found = framed(dialect, saying(dialect, *said))
         assert (found.servable, found.plain) == (False, False), said
         assert found.why_not
         assert found.body
+
+
+@pytest.mark.spec("ANS-21")
+@EACH
+def test_what_a_program_adds_around_a_question_is_of_the_frame_and_stays_in_its_place(dialect: Dialect) -> None:
+    assert dialect.answer_codec is not None
+    kind = "input_text" if dialect is RESPONSES else "text"
+
+    def parts(question: str) -> dict[str, Any]:
+        texts = ("<system-reminder>Use tabs.</system-reminder>\n", question)
+        return user([{"type": kind, "text": text} for text in texts])
+
+    behind, environment = (
+        {"role": "system", "content": "Be short."},
+        user("<environment_context>\n<cwd>/work</cwd>\n</environment_context>"),
+    )
+    asked = [environment, parts("Who pays?"), behind]
+    found = framed(dialect, saying(dialect, *asked))
+    assert (found.question, found.servable, found.plain, found.behind) == ("Who pays?", True, True, 0)
+    made = dialect.answer_codec.build_question_body(found.body, "Which one?")
+    assert json.loads(made)[LIST[dialect]][-3:] == [environment, parts("Which one?"), behind]
+    assert framed(dialect, json.loads(made)).digest == found.digest
+    for other in ([parts("Who pays?"), behind], [environment, user("Who pays?"), behind], asked[:2]):
+        assert framed(dialect, saying(dialect, *other)).digest != found.digest, "another frame"
+    later = [*asked, {"role": "assistant", "content": "Bob."}, user("And who cooks?")]
+    again = framed(dialect, saying(dialect, *later))
+    assert (again.question, again.servable, again.digest) == ("And who cooks?", True, found.digest)
+    mixed = user("Who <system-reminder>Use tabs.</system-reminder> pays?")
+    assert not framed(dialect, saying(dialect, mixed)).servable
 
 
 NEVER: Sequence[tuple[Dialect, dict[str, object], bool]] = [

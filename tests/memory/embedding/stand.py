@@ -16,9 +16,11 @@ from circadia.memory.banks import NewBank
 from circadia.memory.embedding.background import BackgroundEmbedder
 from circadia.memory.embedding.base import Embedder, normalize_vectors
 from circadia.memory.embedding.questions import ActiveEmbedder
-from circadia.memory.episodes import NewEpisode
+from circadia.memory.episodes import NewEpisode, searched_text
 from circadia.memory.search.columns import Array
 from circadia.memory.search.retrieval import SearchHit
+from circadia.memory.search.terms import stored_terms
+from circadia.memory.search.vectors import stored_vector
 from circadia.memory.services import MemoryServices
 from circadia.records.bank import Bank, Trust
 from circadia.records.note import Note, NoteKind
@@ -134,6 +136,17 @@ class Stand:
             found = await tx.banks.get_by_name(bank)
             assert found is not None
             return await self.memory.retrieval.find(tx, found, asked)
+
+    async def join_passages(self, embedder: Embedder | None) -> None:
+        """Make the texts of `ann` look as a release without passages has stored and embedded them."""
+        bank = await self.bank()
+        async with self.store.begin_write() as tx:
+            for row in await tx.episodes.find_all(bank.id):
+                text = searched_text(row.at, row.speaker, row.text)
+                await tx.episodes.save_passages({row.number: (stored_terms(text, row.text), None)})
+                if embedder is not None:
+                    (vector,) = await embedder.embed([text])
+                    await tx.episodes.save_vectors({row.number: stored_vector(vector)}, embedder.name)
 
     async def embedders(self) -> list[str | None]:
         """Return by what each episode is embedded, in order."""

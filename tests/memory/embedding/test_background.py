@@ -9,7 +9,7 @@ import pytest
 
 from circadia.errors import UpstreamFailed
 from circadia.ids import BankId
-from circadia.memory.embedding.background import PLAIN, BackgroundEmbedder
+from circadia.memory.embedding.background import PLAIN, BackgroundEmbedder, BackgroundSplitter
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.search.columns import Array
 from circadia.memory.search.retrieval import SearchHit
@@ -255,3 +255,58 @@ async def test_of_which_banks_something_was_embedded_is_told_once_it_is_written(
     await server.remember("more")
     await background.catch_up()
     assert told == [{"ann", "bob"}, {"ann"}]
+
+
+@pytest.mark.spec("MEM-30")
+async def test_a_long_text_has_a_vector_for_each_passage(stands: Stands) -> None:
+    embedder = FakeEmbedder()
+    server = stands.stand(embedder)
+    await server.remember("One sentence of many. " * 100)
+    await server.find("anything")
+    embedder.asked.clear()
+    await server.catch_up()
+    assert [len(text) > 300 for text in embedder.texts] == [True] * 4
+    asked = embedder.texts[2]
+    for reader in (server, stands.stand(embedder)):
+        hit = next(hit for hit in await reader.find(asked) if hit.scored.parts.get("meaning", 0) > 0.29)
+        assert hit.scored.passage == 3
+
+
+@pytest.mark.spec("MEM-30")
+@pytest.mark.parametrize("embedded", [True, False])
+async def test_texts_of_an_older_release_are_split_in_the_background_and_found_as_one_until_then(
+    stands: Stands, embedded: bool
+) -> None:
+    embedder = FakeEmbedder()
+    server = stands.stand(embedder if embedded else None)
+    await server.remember("One sentence of many. " * 100, "A short one. ", bank="ann")
+    await server.join_passages(embedder if embedded else None)
+    before = (await server.find("sentence of many"))[0]
+    assert before.scored.passage == 0
+    assert meant(await server.find(f"1 January 2026 Ann: {before.item.text}"), before.item.text) is embedded
+    if server.background is not None:
+        await server.catch_up()
+    else:
+        await BackgroundSplitter(stands.clock, server.store).catch_up()
+    for reader in (server, stands.stand(embedder if embedded else None)):
+        found = await reader.find("sentence of many")
+        assert sorted(hit.scored.passage for hit in found if len(hit.item.text) > 600) == [1, 2, 3, 4]
+        if embedded:
+            (hit,) = [hit for hit in await reader.find(embedder.texts[-1]) if hit.scored.parts.get("meaning", 0) > 0.29]
+            assert hit.scored.passage == 4
+    assert (await server.bank()).generation == 1
+    embedder.asked.clear()
+    stands.clock.advance(AGAIN_SECONDS)
+    if server.background is not None:
+        await server.catch_up()
+        assert embedder.texts == [], "all is done"
+
+
+@pytest.mark.spec("MEM-30")
+async def test_a_whole_library_is_embedded_some_passages_at_once(stands: Stands) -> None:
+    embedder = FakeEmbedder()
+    server = stands.stand(embedder)
+    await server.remember(*(f"Book {number}. " + "One sentence of many. " * 1_000 for number in range(13)))
+    await server.catch_up()
+    assert None not in await server.embedders()
+    assert 100 < max(map(len, embedder.asked)) < 450

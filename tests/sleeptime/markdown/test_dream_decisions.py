@@ -250,7 +250,7 @@ async def test_what_stands_in_the_place_of_the_state_is_named(stand: DreamStand)
         await stand.dream()
     state.unlink()
     state.mkdir()
-    with pytest.raises(StorageUnavailable, match=r"Is a directory"):
+    with pytest.raises(StorageUnavailable, match=r"it is no regular file: 'dream\.json'"):
         await stand.dream()
 
 

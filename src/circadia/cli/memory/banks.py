@@ -73,7 +73,7 @@ def banks(
         limit=limit,
         cursor="after",
     )
-    columns = ("bank", "episodes", "end user", "captures", "hot edits", "skipped", "last written", "for")
+    columns = ("bank", "episodes", "end user", "captures", "hot edits", "skipped", "passes", "last written", "for")
     nothing = "no bank; create one with `circadia banks add BANK`, or bind an agent to one"
     more = page.after is not None
     return list_output(page, page.banks, columns, _row, nothing=nothing, numbers=("episodes",), more=more)
@@ -87,6 +87,7 @@ def _row(bank: BankView) -> tuple[object, ...]:
         bank.policy.capture_mode,
         "yes" if bank.policy.hot_edits else "no",
         format_skips(bank.skipped),
+        bank.model or "no model",
         "never" if bank.written_at is None else f"{time_since(bank.written_at, SystemClock().now())} ago",
         bank.description,
     )
@@ -243,7 +244,7 @@ def _show_hits(answer: HitList) -> None:
             hit.speaker or hit.kind,
             Text(hit.trust, TRUSTS[hit.trust]),
             local_time(hit.at)[:10],
-            hit.id,
+            hit.id if hit.passage is None else f"{hit.id} {hit.passage}/{hit.passages}",
             shorten(hit.text, LETTERS),
         )
         for hit in hits

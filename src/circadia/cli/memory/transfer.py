@@ -12,7 +12,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from circadia.cli.arguments import Bank, User
 from circadia.cli.connection import RemoteServer
-from circadia.cli.terminal.output import Output, display_text, note
+from circadia.cli.terminal.output import AsJson, Output, display_text, dollars, note
 from circadia.client import Client
 from circadia.errors import CircadiaError, Conflict, InvalidRequest
 from circadia.memory.transfer import formats, transcripts
@@ -24,6 +24,8 @@ app = typer.Typer()
 BATCH_LINES: Final = 200
 """Lines per call: few enough that other calls do not wait long, and that the progress bar moves."""
 BATCH_BYTES: Final = 2**18
+BUDGET_FACTOR: Final = 2
+"""Budget of a pass over what was imported, in estimates."""
 _COUNTS: Final[tuple[str, ...]] = ("episodes", "notes", "versions", "known")
 _SKIPPED: Final = "skipped"
 """Number of lines in transcripts that are of no known kind."""
@@ -78,10 +80,14 @@ def import_files(
         str, typer.Option("--person", metavar="NAME", help="Name of the person in the transcripts.")
     ] = "user",
     tools: Annotated[bool, typer.Option("--tools", help="Also import tool calls and results.")] = False,
+    passes: Annotated[
+        bool, typer.Option("--pass", help="Then read it in one pass with its own budget, twice the estimate.")
+    ] = False,
+    as_json: AsJson = False,
 ) -> Output:
     """Import episodes, notes and blocks into a bank. Creates the bank if needed and stores nothing twice.
 
-    Secrets are removed, by pattern, from files of other systems.
+    Secrets are removed, by pattern, from files of other systems. At a terminal, offers a pass with its price.
     """
     files = _files(paths, kind)
     total: dict[str, int] = dict.fromkeys((*_COUNTS, _SKIPPED), 0)
@@ -109,7 +115,34 @@ def import_files(
     new = f"{total['episodes']} episodes, {total['notes']} notes, {total['versions']} versions of blocks"
     text = f"{', '.join(banks) or 'no bank'}: {new} are new; {total['known']} lines were known"
     text += f"; {total[_SKIPPED]} lines of unknown kinds were skipped" if total[_SKIPPED] else ""
-    return Output({"banks": list(banks), "files": len(files), **total}, text)
+    requested, hints = _offer_passes(server, list(banks) if total["episodes"] else [], passes, as_json)
+    document = {"banks": list(banks), "files": len(files), **total, "passes": requested}
+    return Output(document, "\n".join((text, *hints)))
+
+
+def _offer_passes(
+    server: RemoteServer, banks: Sequence[str], agreed: bool, as_json: bool
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Request a pass over each bank if a person agrees to its price; return their ids, and lines to print."""
+    requested: list[str] = []
+    lines: list[str] = []
+    for bank in banks:
+        estimate = server.ask(lambda client, bank=bank: client.estimate_pass(bank))
+        if not estimate.tokens:
+            continue
+        budget = BUDGET_FACTOR * estimate.tokens
+        price = "at an unknown price" if estimate.usd is None else f"{dollars(estimate.usd)} at list prices"
+        offer = f"{bank}: a pass over {estimate.episodes} episodes takes about {estimate.tokens:,} tokens, {price}"
+        asks = not agreed and not as_json and sys.stdin.isatty()
+        if asks:
+            note(f"{offer}; it stops at {budget:,}")
+        if agreed or (asks and typer.confirm("Read them in one pass now?", err=True)):
+            run = server.ask(lambda client, bank=bank, most=budget: client.run_pass(bank, budget_tokens=most))
+            requested.append(run.id)
+            lines.append(f"{offer}: pass {run.id} reads them")
+        else:
+            lines.append(f"{offer}: `circadia passes run {bank} --budget {budget}`")
+    return requested, lines
 
 
 async def _send_batches(client: Client, bank: str, lines: Iterator[bytes], total: dict[str, int]) -> None:

@@ -13,7 +13,7 @@ from rich.text import Text
 from circadia.cli.arguments import Bank, BankToListIfAny, Limit, User
 from circadia.cli.connection import ALL_ROWS, PAGE_ROWS, RemoteServer, gather_pages
 from circadia.cli.sleeptime import status as bank_status
-from circadia.cli.sleeptime.status import format_price, show_all
+from circadia.cli.sleeptime.status import format_price, format_thinking, show_all
 from circadia.cli.terminal.groups import NounGroup
 from circadia.cli.terminal.output import (
     Output,
@@ -212,6 +212,12 @@ def run(
     needed: Annotated[
         bool, typer.Option("--needed", help="Do not yield to turns or wakes: the next answer needs it.")
     ] = False,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            "--budget", metavar="TOKENS", min=1, help="Own budget, in place of all other limits; it runs to the end."
+        ),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for its end, with progress and changes.")] = False,
     user: User = None,
 ) -> Output:
@@ -220,7 +226,7 @@ def run(
     async def request_pass(client: Client) -> PassDetail:
         requested = await client.run_pass(
             bank, dry_run=dry_run, instructions=instructions, operations=operations or (), review=review, full=full,
-            needed=needed, user=user,
+            needed=needed, budget_tokens=budget, user=user,
         )  # fmt: skip
         return await (_wait_for_pass(client, requested.id) if wait else client.show_pass(requested.id))
 
@@ -305,6 +311,7 @@ def _show(view: PassDetail) -> None:
         ("instructions", view.instructions or None),
         ("operations", view.operations or "those of the bank's policy"),
         ("kind", flags or "writes"),
+        ("own budget", None if view.budget_tokens is None else f"{view.budget_tokens:,} tokens"),
         ("asked", local_time(view.created_at)),
         ("ended", None if view.ended_at is None else local_time(view.ended_at)),
         ("input", f"episodes up to {view.upto}; processed up to {view.after}"),
@@ -316,10 +323,10 @@ def _show(view: PassDetail) -> None:
     ]
     console().print(table((view.id, display_text(view.bank)), rows))
     if view.ledger:
-        columns = ("operation", "model", "calls", "failed", "tokens", "cost", "seconds")
+        columns = ("operation", "model", "calls", "failed", "tokens", "thinking", "cost", "seconds")
         lines = [
-            (line.operation, line.model, line.calls, line.failed, line.tokens, format_price(line.tokens, line.usd),
-             f"{line.seconds:.1f}")
+            (line.operation, line.model, line.calls, line.failed, line.tokens, format_thinking(line),
+             format_price(line.tokens, line.usd), f"{line.seconds:.1f}")
             for line in view.ledger
         ]  # fmt: skip
         console().print()

@@ -19,13 +19,14 @@ from circadia.cli.terminal.output import (
     time_since,
 )
 from circadia.clock import SystemClock
-from circadia.schemas.passes import BalanceView, SleeptimeStatusView, SleeptimeView
+from circadia.schemas.passes import BalanceView, EmbeddingView, PassCostView, SleeptimeStatusView, SleeptimeView
 
 app = typer.Typer()
 
 _COLUMNS: Final = ("bank", "waiting", "turns", "lag", "pass", "next", "failed", "spent", "problem")
-_BALANCE: Final = ("operation", "uses", "saved tokens", "saved", "spent tokens", "spent")
+_BALANCE: Final = ("operation", "uses", "saved tokens", "saved", "spent tokens", "thinking", "spent")
 _LETTERS: Final = 60
+NO_MODEL: Final = "none: passes ask no model, and make simpler notes; see `sleeptime.model`"
 
 
 @app.command(epilog="Example: circadia passes status team")
@@ -67,6 +68,7 @@ def _show(answer: SleeptimeStatusView) -> None:
     backlog, spent, running = answer.backlog, answer.spent, answer.running
     now = SystemClock().now()
     rows = [
+        ("model", answer.model or NO_MODEL),
         ("when", answer.policy["when"]),
         *((f"  {trigger}", words) for trigger, words in answer.begins.items()),
         ("  hand", "on request"),
@@ -82,6 +84,8 @@ def _show(answer: SleeptimeStatusView) -> None:
             f"{format_duration(spent.seconds)}",
         ),
     ]
+    if answer.embedding is not None:
+        rows.append(("embedding", _describe_embedding(answer.embedding)))
     for leftover in answer.leftovers:
         word = "set apart" if leftover.quarantined else "tried again"
         rows.append((word, f"episodes {leftover.first} to {leftover.last}: {leftover.cause}"))
@@ -93,6 +97,11 @@ def _show(answer: SleeptimeStatusView) -> None:
         console().print(Text(display_text(answer.red), "red"))
 
 
+def _describe_embedding(embedding: EmbeddingView) -> str:
+    since = "" if embedding.failing_since is None else f"; fails since {local_time(embedding.failing_since)}"
+    return f"{embedding.waiting} texts wait{since}"
+
+
 def _balance(each: BalanceView) -> tuple[object, ...]:
     return (
         each.operation,
@@ -100,6 +109,7 @@ def _balance(each: BalanceView) -> tuple[object, ...]:
         f"{each.saved_tokens:,}",
         format_price(each.saved_tokens, each.saved_usd),
         f"{each.spent_tokens:,}",
+        format_thinking(each),
         format_price(each.spent_tokens, each.spent_usd),
     )
 
@@ -112,6 +122,11 @@ def show_all(answer: SleeptimeView) -> None:
         console().print(table(_COLUMNS, [_row(bank) for bank in answer.banks], numbers=numbers))
     else:
         note("nothing waits in any bank")
+    if any(bank.model is None for bank in answer.banks):
+        note(f"model: {NO_MODEL}")
+    failing = [bank.embedding.failing_since for bank in answer.banks if bank.embedding and bank.embedding.failing_since]
+    if failing:
+        note(f"embedding fails since {local_time(failing[0])}: new texts are found by their words alone")
     if answer.more:
         note(f"{answer.more} more banks have work; --limit shows them")
     note(
@@ -137,6 +152,12 @@ def _row(each: SleeptimeStatusView) -> tuple[object, ...]:
 def format_price(tokens: int, usd: float) -> str:
     """Return the price, or "no price" for tokens without one: unknown or free."""
     return "no price" if tokens and not usd else dollars(usd)
+
+
+def format_thinking(spent: PassCostView | BalanceView) -> str:
+    """Return the tokens for thinking with their price; "0" without any."""
+    price = f", {format_price(spent.thinking_tokens, spent.thinking_usd)}" if spent.thinking_tokens else ""
+    return f"{spent.thinking_tokens:,}{price}"
 
 
 def _next(answer: SleeptimeStatusView) -> str:

@@ -109,8 +109,8 @@ class TalkAnswerer:
         async with self._running.store.begin_read() as tx:
             bank = await tx.banks.get(self._bank.id) or self._bank
             hits = await memory.retrieval.find(tx, bank, question)
-        items = [(hit.item, hit.item.speaker if isinstance(hit.item, Episode) else "note") for hit in hits]
-        lines = [f"- {item.at.date()} {who}: {' '.join(item.text.split())}" for item, who in items]
+        items = [(hit, hit.item.speaker if isinstance(hit.item, Episode) else "note") for hit in hits]
+        lines = [f"- {hit.item.at.date()} {who}: {' '.join(hit.text.split())}" for hit, who in items]
         return "\n".join(lines) or "Nothing is remembered of that."
 
 

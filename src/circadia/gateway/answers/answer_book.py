@@ -10,6 +10,7 @@ from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Final
 
+from circadia.answers.question_text import normalize
 from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import StorageUnavailable
@@ -48,8 +49,6 @@ EVERY: Final = timedelta(minutes=1)
 FRAMES: Final = 10_000
 WAITING: Final = 100
 """Frames queued for a write; beyond that, a frame waits for its next question."""
-LONGEST_FRAME: Final = 262_144
-"""Maximum characters of a frame; nothing is asked ahead in a longer one."""
 
 NO_WAY: Final = "none"
 LOADING: Final = "loading"
@@ -79,10 +78,17 @@ ENTRIES: Final = (AnswerBookEntry, SameQuestionVerdict)
 
 @dataclass(kw_only=True, slots=True)
 class _FrameEntry:
-    at: datetime
+    """What this process knows of a frame. Of a question it keeps a number, which is never written."""
+
     generation: int
-    """The bank's generation at the write: forgetting removes the bank's frames, too."""
-    times: int = 0
+    """The bank's generation: forgetting removes the bank's frames, too."""
+    question: int
+    """Hash of the last question."""
+    changes: int = 0
+    """How often a question differed from the one before it, since the last write."""
+    varied: bool = False
+    """Whether such a question has been written."""
+    written_at: datetime | None = None
 
 
 class AnswerBook(WriteBehindQueue[BookEntry]):
@@ -196,17 +202,20 @@ class AnswerBook(WriteBehindQueue[BookEntry]):
         )  # fmt: skip
 
     def _note_frame(self, lookup: Lookup, now: datetime) -> None:
-        key = (lookup.bank.id, lookup.question.scope)
-        seen_frame = self._seen.get(key)
-        if seen_frame is not None:
-            seen_frame.times += 1
-            if seen_frame.generation == lookup.bank.generation and timedelta() <= now - seen_frame.at < EVERY:
-                return
-        frame = lookup.question.to_answer_frame(lookup.bank, now, 1 if seen_frame is None else seen_frame.times)
-        if frame is None or len(frame.body) > LONGEST_FRAME or len(self._frames) >= WAITING:
+        """Queue the frame once a minute, and at once when a second, different question has come in it (ANS-21)."""
+        frame = lookup.question.to_answer_frame(lookup.bank, now)
+        key, question = (lookup.bank.id, frame.scope), hash(normalize(lookup.question.framed.question).text)
+        entry = self._seen.get(key)
+        if entry is None or entry.generation != lookup.bank.generation:
+            entry = self._seen[key] = _FrameEntry(generation=lookup.bank.generation, question=question)
+        entry.changes += entry.question != question
+        entry.question = question
+        is_new = entry.changes > 0 and not entry.varied
+        is_recent = entry.written_at is not None and timedelta() <= now - entry.written_at < EVERY
+        if (is_recent and not is_new) or len(self._frames) >= WAITING:
             return
-        self._frames[key] = (lookup.bank.generation, frame)
-        self._seen[key] = _FrameEntry(at=now, generation=lookup.bank.generation)
+        self._frames[key] = (lookup.bank.generation, replace(frame, asked=entry.changes))
+        entry.varied, entry.changes, entry.written_at = entry.varied or is_new, 0, now
 
 
 def _is_current(bank: Bank | None, generation: int) -> bool:

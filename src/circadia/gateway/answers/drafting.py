@@ -136,6 +136,7 @@ class ReplayModel:
     def __init__(self, clock: Clock, provider: Provider, codec: AnswerCodec, frame: AnswerFrame) -> None:
         self.name = frame.model
         self.upstream = provider.upstream.name
+        self.thinking_tokens = 0
         self._clock = clock
         self._provider = provider
         self._codec = codec

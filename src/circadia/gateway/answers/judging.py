@@ -93,7 +93,8 @@ class ModelJudge:
         prompt = judge_prompt(asked, candidates, self._clock.now().date(), mission=bank.policy.mission)
         used: Usage | None = None
         try:
-            answer, used = await self._model.ask(prompt, SameQuestions, most_tokens=MAX_OUTPUT_TOKENS)
+            room = MAX_OUTPUT_TOKENS + self._model.thinking_tokens
+            answer, used = await self._model.ask(prompt, SameQuestions, most_tokens=room)
             call = replace(call, status=CallStatus.DONE)
             return [number in answer.same for number in range(1, len(candidates) + 1)]
         except ModelAnswerError as error:

@@ -9,7 +9,7 @@ results, or requests what no ready answer has.
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -28,7 +28,14 @@ from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.gateway.answers.judging import JudgeLimits
-from circadia.gateway.calls.headers import as_text, first_value, to_upstream
+from circadia.gateway.calls.headers import as_text, first_value
+from circadia.gateway.calls.known_clients import (
+    KNOWN_CLIENTS,
+    NO_CLIENT,
+    STORABLE,
+    answer_changing_headers,
+    find_client,
+)
 from circadia.gateway.calls.upstream import ModelCall
 from circadia.gateway.dialects.frames import FramedCall, VolatileSpans
 from circadia.ids import AgentId, AnswerId, BankId, IdSource
@@ -107,53 +114,6 @@ class AnswerAccuracy:
         return True
 
 
-_STORABLE: Final = frozenset(
-    {
-        b"anthropic-beta", b"anthropic-version", b"openai-beta",  # what the API does
-        b"openai-organization", b"openai-project",  # who pays, and which models there are
-        b"accept-language",
-    }
-)  # fmt: skip
-"""Headers that may change an answer and contain no secret."""
-_HARMLESS: Final = frozenset(
-    {
-        b"accept", b"accept-charset", b"cache-control", b"content-type", b"date", b"dnt", b"max-forwards", b"origin",
-        b"pragma", b"priority", b"referer", b"upgrade-insecure-requests", b"user-agent", b"via",  # transport
-        b"anthropic-dangerous-direct-browser-access", b"http-referer", b"x-app", b"x-title", b"x-goog-api-client",
-        b"x-requested-with", b"x-ms-useragent", b"originator", b"x-claude-code-session-id",  # which program calls
-        b"idempotency-key", b"x-idempotency-key", b"x-client-request-id", b"x-ms-client-request-id", b"x-request-id",
-        b"request-id", b"x-correlation-id", b"correlation-id", b"x-request-start",  # which call it is
-        b"baggage", b"b3", b"sentry-trace", b"traceparent", b"tracestate", b"uber-trace-id", b"x-amzn-trace-id",
-        b"x-cloud-trace-context", b"x-trace-id", b"x-span-id", b"elastic-apm-traceparent", b"newrelic",  # traces
-        b"true-client-ip", b"x-client-ip", b"x-cluster-client-ip", b"x-original-forwarded-for",
-        b"cdn-loop", b"x-scheme",  # proxies on the way
-    }
-)  # fmt: skip
-_HARMLESS_KINDS: Final = (
-    b"x-stainless-", b"x-circadia-", b"x-forwarded-", b"x-b3-", b"x-datadog-", b"x-envoy-", b"cf-", b"sec-",
-    b"x-amz-cf-", b"x-azure-", b"x-vercel-", b"fly-",
-)  # fmt: skip
-"""Prefixes of headers of SDK telemetry, traces, proxies and browsers."""
-
-
-def answer_changing_headers(
-    headers: Iterable[tuple[bytes, bytes]], volatile: Collection[bytes] = ()
-) -> Sequence[tuple[bytes, bytes]]:
-    """Return the headers that may change the answer, sorted; `volatile` ones only if they are known to change it."""
-    return sorted(
-        header
-        for header in to_upstream(headers)
-        if header[0] not in _HARMLESS
-        and not header[0].startswith(_HARMLESS_KINDS)
-        and (header[0] not in volatile or header[0] in _STORABLE)
-    )
-
-
-def are_headers_storable(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Return whether all headers may be recorded; if not, nothing may be asked ahead."""
-    return all(name in _STORABLE for name, _ in headers)
-
-
 _logger = logging.getLogger(__name__)
 
 ANSWER: Final = b"x-circadia-answer"
@@ -161,6 +121,8 @@ ANSWER_ID: Final = b"x-circadia-answer-id"
 ANSWER_REASON: Final = b"x-circadia-answer-reason"
 LOADING: Final = b"loading"
 """Reason of a miss while the bank's answers are still loading."""
+LONGEST_FRAME: Final = 262_144
+"""Maximum characters of a frame; nothing is asked ahead in a longer one."""
 REASONING: Final = 400
 """Maximum characters of reasoning in a hint."""
 HISTORIES: Final = 20_000
@@ -170,7 +132,7 @@ _QUERY: Final = re.compile(r"((api-version|beta)=[A-Za-z0-9_.-]*(&|$))*")
 _FRESH: Final = frozenset(("no-cache", "no-store"))
 _HINT: Final = (
     "- A question that was expected, and its answer as it was worked out ahead. What is asked now may be something "
-    "else: use it only as far as it fits."
+    "else, or be otherwise since: use it only as far as it fits; what was said later counts more."
 )
 
 
@@ -185,17 +147,28 @@ class CallQuestion:
     """The headers that may change the answer."""
     serves: bool
 
-    def to_answer_frame(self, bank: Bank, at: datetime, times: int) -> AnswerFrame | None:
-        """Return the frame of such questions, to ask ahead in; None if that is not allowed."""
-        call = self.call
-        is_storable = _QUERY.fullmatch(call.target.partition("?")[2]) and are_headers_storable(self.headers)
-        if not self.framed.body or not is_storable:
-            return None
+    def to_answer_frame(self, bank: Bank, at: datetime) -> AnswerFrame:
+        """Return the frame of such questions; where nothing may be asked ahead, one frame for each reason."""
+        call, why_not = self.call, self._find_obstacle()
         return AnswerFrame(
-            bank_id=bank.id, scope=self.scope, upstream=call.provider.upstream.name, target=call.target,
-            dialect=call.route.dialect, model=call.request.model or "", body=self.framed.body,
-            headers=as_text(self.headers), at=at, asked=times,
+            bank_id=bank.id, scope=replace(self.scope, frame=why_not) if why_not else self.scope,
+            upstream=call.provider.upstream.name, dialect=call.route.dialect, model=call.request.model or "", at=at,
+            target=call.target.partition("?")[0] if why_not else call.target,
+            body="" if why_not else self.framed.body, headers=() if why_not else as_text(self.headers),
+            why_not=why_not,
         )  # fmt: skip
+
+    def _find_obstacle(self) -> str:
+        """Return why nothing may be asked ahead in this frame; empty if it may."""
+        unknown = next((name for name, _ in self.headers if name not in STORABLE), None)
+        if unknown is not None:
+            name = unknown.decode("latin-1")
+            return f"header {name!r} is not known, so it may change answers; see `answers.volatile_headers`"
+        if not _QUERY.fullmatch(self.call.target.partition("?")[2]):
+            return "the address of the call has other parameters than `api-version` and `beta`"
+        if len(self.framed.body) > LONGEST_FRAME:
+            return f"the prompt and the tools have more than {LONGEST_FRAME:,} characters"
+        return self.framed.why_not_ahead and f"of the call: {self.framed.why_not_ahead}"
 
 
 @per_call
@@ -262,7 +235,7 @@ class ServedHistories:
 
 class AnswerResolver:
     def __init__(
-        self, clock: Clock, ids: IdSource, finder: AnswerFinder, trust: AnswerAccuracy, volatile: VolatileSpans,
+        self, clock: Clock, ids: IdSource, finder: AnswerFinder, trust: AnswerAccuracy, volatile: Sequence[str],
         judge: JudgeLimits | None, headers: Iterable[str] = (),
     ) -> None:  # fmt: skip
         """No answer depends on `volatile` spans of a system prompt, nor on these `headers`."""
@@ -270,7 +243,10 @@ class AnswerResolver:
         self._ids = ids
         self.finder: Final = finder
         self._trust = trust
-        self._volatile = volatile
+        self._volatile = {
+            client: VolatileSpans(list(dict.fromkeys((*volatile, *client.spans))))
+            for client in (*KNOWN_CLIENTS, NO_CLIENT)
+        }
         self.judge: Final = judge
         self._headers = frozenset(name.encode() for name in headers)
         self.histories: Final = ServedHistories()
@@ -286,20 +262,21 @@ class AnswerResolver:
         policy, codec = call.agent.policy, call.dialect.answer_codec
         if codec is None or not wants_lookups(policy) or not call.route.generates or _wants_fresh_answer(call.headers):
             return None
+        client = find_client(first_value(call.headers, b"user-agent") or "")
         try:
-            framed = codec.frame_call(load(), self._volatile)
+            framed = codec.frame_call(load(), self._volatile[client])
         except Exception:  # the boundary of ready answers: their faults must not cost a call its memory
             _logger.exception("a call of %r is not read for ready answers", call.agent.reference)
             return None
         if framed is None or not framed.question.strip() or call.request.model is None:
             return None
         before = framed.conversation(call.request.chain)
-        known = framed.behind == 0 or (before is not None and self.histories.has_history(call.agent.id, user, before))
-        headers = answer_changing_headers(call.headers, self._headers)
+        is_new = framed.behind == 0 or (before is not None and self.histories.has_history(call.agent.id, user, before))
+        headers = answer_changing_headers(call.headers, self._headers | client.headers)
         return CallQuestion(
             call=call, framed=framed, user=user, conversation=conversation, headers=headers,
             scope=AnswerScope(agent_id=call.agent.id, end_user=user or "", frame=_digest(call, framed, headers)),
-            serves=policy.answer_mode is AnswerMode.SERVE and framed.servable and framed.plain and known and not held,
+            serves=policy.answer_mode is AnswerMode.SERVE and framed.servable and framed.plain and is_new and not held,
         )  # fmt: skip
 
     async def look_up(self, tx: Tx, bank: Bank, asked: CallQuestion) -> Lookup:

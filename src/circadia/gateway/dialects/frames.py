@@ -1,6 +1,7 @@
 """Answers in a provider's place: the question and frame of a call, and the answer in the provider's shape.
 
-The frame is everything that an answer depends on, except the conversation and volatile spans of the prompt.
+The frame is everything that an answer depends on, except the conversation and volatile spans of the prompt. What a
+program wrote into a user's messages (reminders, the environment) is part of it, in its place around the question.
 """
 
 import re
@@ -18,9 +19,12 @@ from circadia.errors import InvalidRequest
 from circadia.gateway.payload import fields, hash_chain
 from circadia.gateway.payload.prompt import TEXTS, Side, join_texts
 from circadia.llm.usage import Usage
+from circadia.memory.capture.harness import own_words, strip_harness_text
 from circadia.settings.answers import compile_pattern
 
 _MARK: Final = "\0"
+MARK: Final = "\0question\0"
+"""Stands for the question in a frame's body; no text of a program has it."""
 _KEPT: Final = 64
 """Number of system prompts cached without volatile spans; each has about 10 KB."""
 _MARKS: Final = ("cache_control", "prompt_cache_breakpoint")
@@ -131,7 +135,10 @@ class FramedCall:
     digest: str
     """Hash of everything that determines the answer, except the conversation and declared volatile spans."""
     body: str
-    """The call with the operator's messages only, not streamed; empty if it must not be asked ahead."""
+    """The call without what a person or the model said, with a mark in the question's place, not streamed; empty if it
+    must not be asked ahead."""
+    why_not_ahead: str = ""
+    """The reason in words."""
     question: str = ""
     """The user's question; empty if the last message is not the user's or is not text."""
     plain: bool = False
@@ -191,10 +198,23 @@ class FrameFields(NamedTuple):
     """Fields that replace them."""
 
 
+class _SplitMessage(NamedTuple):
+    """A message, as far as it belongs to the frame."""
+
+    framed: dict[str, object] | None
+    """An operator's message, or what a program wrote into a user's; None for anything else."""
+    words: str = ""
+    """What the person said in it."""
+    template: dict[str, object] | None = None
+    """The user's message with a mark in place of these words; None if they have no single place."""
+
+
 class _LastTurn(NamedTuple):
     question: str
     exclusion: str
-    behind: int
+    at: int = 0
+    behind: int = 0
+    template: dict[str, object] | None = None
 
 
 class AnswerCodec(ABC):
@@ -232,15 +252,19 @@ class AnswerCodec(ABC):
         except InvalidRequest:
             return None
         kept, exclusions = self.kept, list(self.find_exclusions(request))
-        operators = [item.fields for item in items if item.side is Side.OPERATOR]
-        turn = _find_last_turn(items)
+        said = [_split_message(item) for item in items]
+        turn = _find_last_turn(items, said)
+        framed = [each.framed for each in said]
         reason = turn.exclusion or next((each.reason for each in exclusions), "")
         body = {key: value for key, value in request.items() if key not in kept.unasked}
-        body |= {**kept.fixed, kept.operators: operators}
+        messages = [*framed[: turn.at], turn.template, *framed[turn.at + 1 :]] if turn.template else framed
+        body |= {**kept.fixed, kept.operators: [message for message in messages if message is not None]}
+        closed = next((each.reason for each in exclusions if not each.ahead), "")
         try:
             return FramedCall(
-                digest=_digest(request, operators, volatile, kept),
-                body=orjson.dumps(body).decode() if all(each.ahead for each in exclusions) else "",
+                digest=_digest(request, [message for message in framed if message is not None], volatile, kept),
+                body="" if closed else orjson.dumps(body).decode(),
+                why_not_ahead=closed,
                 question=turn.question,
                 plain=not turn.exclusion,
                 behind=turn.behind,
@@ -256,8 +280,15 @@ class AnswerCodec(ABC):
         Raises InvalidRequest if that is not the body of a frame.
         """
         request = fields.load(frame_body.encode())
-        operators = fields.objects(request, self.kept.operators)
-        return orjson.dumps(request | {self.kept.operators: [*operators, {"role": "user", "content": question}]})
+        messages = fields.objects(request, self.kept.operators)
+        at = next(
+            (at for at, message in enumerate(messages) if message.get("role") == "user" and _has_mark(message)), None
+        )
+        if at is None:
+            messages = [*messages, {"role": "user", "content": question}]
+        else:
+            messages[at] = {**messages[at], "content": _fill_mark(messages[at].get("content"), question)}
+        return orjson.dumps(request | {self.kept.operators: messages})
 
 
 def parse_answer_object(whole: bytes) -> dict[str, object]:
@@ -314,26 +345,80 @@ def _operator(item: dict[str, object], volatile: VolatileSpans) -> object:
     return (item.get("role"), volatile.content(item.get("content")), rest)
 
 
-def _find_last_turn(items: Sequence[ConversationItem]) -> _LastTurn:
+def _split_message(item: ConversationItem) -> _SplitMessage:
+    message = item.fields
+    if item.side is not Side.USER:
+        return _SplitMessage(message if item.side is Side.OPERATOR else None)
+    content = message.get("content")
+    if not _is_text(content) or message.keys() - _FORMAL:
+        return _SplitMessage(None, join_texts(content))
+    parts = [content] if isinstance(content, str) else [fields.as_object(part) for part in fields.as_list(content)]
+    framed, template, words = list[object](), list[object](), list[str]()
+    whole = True
+    for part in parts:
+        text = _part_text(part)
+        own = strip_harness_text(text)
+        if not own.strip():
+            framed += [part] if text.strip() else []
+            template.append(part)
+            continue
+        is_single = text.count(own) == 1
+        rest = text.replace(own, "") if is_single else ""
+        if rest.strip():
+            framed.append(_with_text(part, rest))
+        if rest.strip() or not words:
+            template.append(_with_text(part, text.replace(own, "" if words else MARK)))
+        whole = whole and is_single
+        words.append(own)
+    own_text = isinstance(content, str)
+    return _SplitMessage(
+        {**message, "content": framed[0] if own_text else framed} if framed else None,
+        "\n".join(words),
+        {**message, "content": template[0] if own_text else template} if words and whole else None,
+    )
+
+
+def _part_text(part: object) -> str:
+    return part if isinstance(part, str) else str(fields.as_object(part).get("text") or "")
+
+
+def _with_text(part: object, text: str) -> object:
+    return text if isinstance(part, str) else {**fields.as_object(part), "text": text}
+
+
+def _has_mark(message: Mapping[str, object]) -> bool:
+    return MARK in join_texts(message.get("content"))
+
+
+def _fill_mark(content: object, question: str) -> object:
+    if isinstance(content, str):
+        return content.replace(MARK, question)
+    return [_with_text(part, _part_text(part).replace(MARK, question)) for part in fields.as_list(content)]
+
+
+def _find_last_turn(items: Sequence[ConversationItem], said: Sequence[_SplitMessage]) -> _LastTurn:
     """Return the user's last question and what prevents a ready answer to it."""
-    spoken = [at for at, item in enumerate(items) if item.side is not Side.OPERATOR]
+    spoken = [
+        at
+        for at, item in enumerate(items)
+        if item.side is not Side.OPERATOR and (said[at].framed is None or said[at].words)
+    ]
     if not spoken or items[spoken[-1]].side is not Side.USER:
-        return _LastTurn("", "the last word is not the user's", 0)
+        return _LastTurn("", "the last word is not the user's")
     at = spoken[-1]
-    message = items[at].fields
-    question = join_texts(message.get("content"))
+    message, question = items[at].fields, said[at].words
     exclusion = ""
-    if not question.strip():
+    if not own_words(question).strip():
         exclusion = "it asks nothing in words"
     elif not _is_text(message.get("content")):
         exclusion = "what is asked is more than text"
     elif message.keys() - _FORMAL:
         exclusion = "what is asked is more than text: its message has other fields"
-    elif at + 1 < len(items):
-        exclusion = "the operator speaks after the question"
+    elif said[at].template is None:
+        exclusion = "what is asked stands in several places"
     elif len(spoken) > 1 and items[spoken[-2]].side is not Side.MODEL:
         exclusion = "more than the question was said since the model last spoke"
-    return _LastTurn(question, exclusion, len(items) - at if len(spoken) > 1 else 0)
+    return _LastTurn(question, exclusion, at, len(items) - at if len(spoken) > 1 else 0, said[at].template)
 
 
 def _is_text(content: object) -> bool:

@@ -57,12 +57,13 @@ UNCHANGING: Final = OPENAI_UNCHANGING | {
     "background": "when the answer is fetched",
     "previous_response_id": "what was said before, which is no part of a frame",
     "conversation": "what was said before, which is no part of a frame",
+    "client_metadata": "which program calls, and for which of its turns",
 }
 _KEPT: Final = FrameFields(
     operators="input",
     system="instructions",
     unchanging=UNCHANGING,
-    unasked=OPENAI_UNASKED | {"background", "previous_response_id", "conversation"},
+    unasked=OPENAI_UNASKED | {"background", "client_metadata", "previous_response_id", "conversation"},
     # A question that no user asked must not appear among the provider's stored responses.
     fixed={"store": False},
 )
@@ -94,6 +95,9 @@ class ResponsesAnswerCodec(AnswerCodec):
     def find_exclusions(self, request: dict[str, object]) -> Iterator[AnswerExclusion]:
         yield from tool_choice_exclusions(request.get("tool_choice"))
         yield from tool_exclusions(request.get("tools"))
+        for item in map(fields.as_object, fields.as_list(request.get("input"))):
+            if item.get("type") == _TOOLS:
+                yield from tool_exclusions(item.get("tools"))
         if fields.as_object(request.get("prompt")).get("variables"):
             yield AnswerExclusion("it fills a stored prompt template with variables", ahead=False)
         if wants(request, "previous_response_id") or wants(request, "conversation"):
@@ -141,7 +145,7 @@ class ResponsesAnswerCodec(AnswerCodec):
 
 def _side(item: dict[str, object]) -> Side:
     kind = item.get("type")
-    if kind in (None, "message"):
+    if kind in (None, "message") or item.get("role") in OPERATOR_ROLES:  # Codex offers its tools in an item
         return OPENAI_SIDES.get(str(item.get("role")), Side.MODEL)
     from_tool = str(kind).endswith("_output") or kind == "mcp_approval_response"
     return Side.TOOL if from_tool else Side.MODEL

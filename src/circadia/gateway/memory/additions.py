@@ -75,7 +75,7 @@ _SHOWN: Final = {Layer.EPISODES: LineKind.EPISODE, Layer.NOTES: LineKind.NOTE}
 _SUPERSEDED: Final = {Layer.EPISODES: LineKind.SUPERSEDED_EPISODE, Layer.NOTES: LineKind.SUPERSEDED_NOTE}
 
 LineKey = tuple[str, str | int, int]
-"""Kind, then id, number or label, then a version or flag."""
+"""Kind, then id, number or label, then a version, passage or flag."""
 BlockKey = tuple[str, int]
 
 
@@ -208,7 +208,7 @@ def rendered_addition(
 
 
 def hit_key(hit: Hit) -> LineKey:
-    return (_SHOWN[hit.scored.layer].value, hit.scored.number, 0)
+    return (_SHOWN[hit.scored.layer].value, hit.scored.number, hit.scored.passage)
 
 
 def block_key(block: Block) -> LineKey:
@@ -225,7 +225,7 @@ async def find_superseded(tx: Tx, bank: Bank, after: int, hits: Iterable[Hit]) -
         Layer.NOTES: await tx.notes.find_changed_weights(bank.id, after=after),
     }
     return tuple(
-        (_SUPERSEDED[hit.scored.layer].value, hit.scored.number, 0)
+        (_SUPERSEDED[hit.scored.layer].value, hit.scored.number, hit.scored.passage)
         for hit in hits
         if weights[hit.scored.layer].get(hit.scored.number, 1.0) < 1.0
     )
@@ -260,7 +260,9 @@ class AdditionRenderer:
     async def _read(self, tx: Tx, bank: Bank, lines: tuple[LineKey, ...]) -> RenderedAddition:
         if lines and lines[0][0] == LineKind.WAKE:
             return rendered_addition(render_wake_notice(str(lines[0][1])), lines)
-        rows = [(_LAYERS[LineKind(kind)], cast("int", key)) for kind, key, _ in lines if LineKind(kind) in _LAYERS]
+        rows = [
+            (_LAYERS[LineKind(kind)], cast("int", key), part) for kind, key, part in lines if LineKind(kind) in _LAYERS
+        ]
         blocks = [(cast("str", key), version) for kind, key, version in lines if kind == LineKind.BLOCK]
         row_lines = await self._contexts.render_rows(tx, bank, rows)
         block_rows = await self._contexts.read_blocks(tx, bank, blocks)
@@ -277,7 +279,7 @@ class AdditionRenderer:
             elif kind is LineKind.BLOCK:
                 if (block := block_rows.get((str(key), version))) is not None:
                     texts[line] = render_block(block)
-            elif (row := row_lines.get((_LAYERS[kind], cast("int", key)))) is not None:
+            elif (row := row_lines.get((_LAYERS[kind], cast("int", key), version))) is not None:
                 is_correction = kind in _SUPERSEDED.values()
                 texts[line] = render_correction(row[0]) if is_correction else row[0]
                 hits += [] if is_correction else [row[1]]

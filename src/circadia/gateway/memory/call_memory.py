@@ -65,6 +65,14 @@ _FROM_AGENTS: Final = re.compile(r"^<<<message .*>>>$", re.M)
 """Marks of messages that Circadia delivers in a pulse prompt. A user who writes them only loses trust."""
 
 
+_Speaker = tuple[str | None, str | None]
+"""A bank, or a template and an end user."""
+
+
+def _speaker(policy: AgentPolicy, user: str | None) -> _Speaker:
+    return policy.bank, user if policy.bank is not None and USER in policy.bank else None
+
+
 class ExchangeQueue(WriteBehindQueue[Exchange]):
     def __init__(
         self, clock: Clock, store: Store, spool: BacklogSpool[Exchange], recorder: ExchangeRecorder,
@@ -73,8 +81,10 @@ class ExchangeQueue(WriteBehindQueue[Exchange]):
         super().__init__(clock, store, spool, what="exchanges for memory", bound=BOUND, batch=_BATCH)
         self._recorder = recorder
         self._attribution = attribution
-        self._last_entries: dict[tuple[str | None, str | None], int] = {}
-        """The number of the last entry of each bank's or template's end user, or of unnamed users."""
+        self._last_entries: dict[_Speaker, int] = {}
+        """The number of the last entry of each bank, by end user where each has one."""
+        self._unanswered: dict[_Speaker, set[int]] = {}
+        """Ids of turns that have arrived and are no entries yet."""
         self.has_banks = True
         """Whether any bank is known: without one, attribution is skipped."""
 
@@ -87,21 +97,34 @@ class ExchangeQueue(WriteBehindQueue[Exchange]):
             self._last_entries.clear()
         super().put(entry)
         if entry.kept:
-            self._last_entries[entry.policy.bank, entry.user] = self.taken
+            self._last_entries[_speaker(entry.policy, entry.user)] = self.taken
 
-    def is_settled(self, policy: AgentPolicy, user: str | None) -> bool:
-        """Return whether everything that this person, or an unnamed one, said to the bank is written or lost."""
-        return max(self._last_entries.get((policy.bank, name), 0) for name in (user, None)) <= self.finished_count
+    def expect(self, turn: int, policy: AgentPolicy, user: str | None) -> None:
+        """Count a turn from its arrival on, until `stop_expecting`: the bank has it only after its answer (ANS-20)."""
+        self._unanswered.setdefault(_speaker(policy, user), set()).add(turn)
 
-    async def settle(self, policy: AgentPolicy, user: str | None) -> bool:
-        """Write what this person, or an unnamed one, said; return whether that finished in time."""
-        if not self.is_settled(policy, user):
+    def stop_expecting(self, turn: int, policy: AgentPolicy, user: str | None) -> None:
+        turns = self._unanswered.get(_speaker(policy, user), set())
+        turns.discard(turn)
+        if not turns:
+            self._unanswered.pop(_speaker(policy, user), None)
+
+    def is_settled(self, policy: AgentPolicy, user: str | None, turn: int = 0) -> bool:
+        """Return whether everything that was said to the bank, apart from this `turn`, is written or lost."""
+        speakers = {_speaker(policy, name) for name in (user, None)}
+        if any(self._unanswered.get(speaker, set()) - {turn} for speaker in speakers):
+            return False
+        return max(self._last_entries.get(speaker, 0) for speaker in speakers) <= self.finished_count
+
+    async def settle(self, policy: AgentPolicy, user: str | None, turn: int) -> bool:
+        """Write what was said to the bank; return whether that finished in time, and nobody says more."""
+        if not self.is_settled(policy, user, turn):
             writing = asyncio.ensure_future(
                 self.flush()
             )  # it goes on after the time-out, and after the caller has gone
             writing.add_done_callback(lambda done: done.cancelled() or done.exception())
             await asyncio.wait((writing,), timeout=SETTLE_SECONDS)
-        return self.is_settled(policy, user)
+        return self.is_settled(policy, user, turn)
 
     def prepare_spool(self, entries: Sequence[Exchange]) -> Sequence[Exchange]:
         """Return the exchanges without secrets, which are never stored."""
@@ -117,10 +140,12 @@ class ExchangeQueue(WriteBehindQueue[Exchange]):
                 if not self.has_banks:
                     return
                 keys = await self._recorder.find_bank_keys(tx, [exchange for exchange in batch if exchange.kept])
-                exchanges, new = await self._attribution.attribute(tx, batch)
+                exchanges, new, renewals = await self._attribution.attribute(tx, batch)
             exchanges = await self._recorder.clean([exchange for exchange in exchanges if exchange.kept])
             async with self._store.begin_write(*keys) as tx:
                 await self.mark_written(tx)
+                for renewal in renewals:
+                    await tx.provenances.renew(*renewal)
                 await tx.provenances.add(new)
                 await self._recorder.keep(tx, exchanges)
         except BaseException:
@@ -190,9 +215,9 @@ class CallMemory:
             _logger.exception("a call of %r goes without memory", call.agent.reference)
             injected = without_memory(turn, content)
         self._injection.mark_sent(injected)
-        follow_up = CallFollowUp(
-            pending_turn=pending, used=injected.used, lookup=lookup, additions=injected.additions
-        )  # fmt: skip
+        if pending is not None and _brings_news(call, pending, lookup):
+            self._exchanges.expect(id(turn), policy, turn.user)
+        follow_up = CallFollowUp(pending_turn=pending, used=injected.used, lookup=lookup, additions=injected.additions)
         if prompt is not None and injected.body is content and not injected.additions:
             return _with_notices(prompt, turn, content, follow_up)
         return PreparedCall(
@@ -204,7 +229,7 @@ class CallMemory:
         question: CallQuestion | None,
     ) -> InjectedBody:  # fmt: skip
         policy = call.agent.policy
-        if question is not None and question.serves and not await self._exchanges.settle(policy, turn.user):
+        if question is not None and question.serves and not await self._exchanges.settle(policy, turn.user, id(turn)):
             question = replace(question, serves=False)  # the bank lacks something that was said
         async with asyncio.timeout(LOOK_UP_SECONDS):
             return await self._injection.inject(
@@ -243,10 +268,13 @@ class CallMemory:
         context_share: float,
     ) -> None:
         """Count the call and a completed turn; queue what was said if there is any answer."""
+        self._exchanges.stop_expecting(id(turn), call.agent.policy, turn.user)
         pending, lookup = follow_up.pending_turn, follow_up.lookup
+        if pending is not None and not pending.chore:
+            pending = replace(pending, chore=self._find_side_call(call, pending.question))  # its other call came later
         if answered:
             self._uses.add(follow_up.used)
-            if lookup is not None:
+            if lookup is not None and not (pending is not None and pending.chore):
                 self._record_lookup(lookup, hashes)
         if call.agent.policy.bank is not None:
             self._publish_turn_end(call.agent.policy.bank, turn, context_share)
@@ -254,8 +282,6 @@ class CallMemory:
         self.turns += int(answered and turn.is_turn)
         if not (answered or content):
             return
-        if pending is not None and not pending.chore:
-            pending = replace(pending, chore=self._find_side_call(call, pending.question))  # its other call came later
         pending = pending or PendingTurn(heard=(), continues=False, at=self._clock.now(), kept=False)
         if content is not None and content.handle is not None:
             self._background_answers[call.agent.id, content.handle] = turn.conversation.id, turn.user
@@ -295,6 +321,7 @@ class CallMemory:
         return "form" if self._side_calls.is_beside(call.agent.id, call.request, question) else ""
 
     def on_call_unsent(self, call: ModelCall, turn: ConversationCall) -> None:
+        self._exchanges.stop_expecting(id(turn), call.agent.policy, turn.user)
         if call.agent.policy.bank is not None:
             self._publish_turn_end(call.agent.policy.bank, turn, 0.0)
 
@@ -359,6 +386,13 @@ class CallMemory:
                 text=text, speaker=call.agent.name, trust=Trust.AGENT, key=f"{key}:{part}", unique=unique,
                 at=self._clock.now(), tool=tool, incomplete=not complete or content.cut,
             )  # fmt: skip
+
+
+def _brings_news(call: ModelCall, pending: PendingTurn, lookup: Lookup | None) -> bool:
+    """Return whether a call has words of a person that the bank will keep, and that ready answers do not know."""
+    has_words = pending.kept and any(not utterance.tool for utterance in pending.heard)
+    is_known = lookup is not None and lookup.repeats(pending.question)
+    return call.route.generates and has_words and not is_known
 
 
 def _with_notices(

@@ -249,8 +249,8 @@ class Injection:
         before = await self._renderer.render(tx, bank, first)
         context = await self._memory.contexts.build(
             tx, bank, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens,
-            known=_known_texts(request.prompt, sent), known_blocks=known_blocks(each for each, _ in sent),
-            first=before.unfenced,
+            known=_known_texts(request.prompt, sent).union(before.texts), first=before.unfenced,
+            known_blocks=known_blocks(each for each, _ in sent),
         )  # fmt: skip
         stable, blocks = context.stable, [block for block in context.blocks if block.pinned]
         if question is None:
@@ -290,8 +290,16 @@ class Injection:
         text = "".join(render_changes(str(key)) for _, key, _ in lines)
         room = remaining_tokens(request.call.agent.policy.fitting_tokens, text) // 2
         hint = lookup.choose_hint(room) if lookup is not None and request.wants_hint else None
+        newer: list[LineKey] = []
+        if hint is not None and lookup is not None and lookup.found.newer:  # the answer does not know this turn
+            newer = [(LineKind.EPISODE.value, lookup.found.newer, 0)]
+            said = await self._renderer.render(tx, bank, tuple(newer))
+            if not _known_texts(request.prompt, sent).isdisjoint(said.texts):
+                newer = []
+            elif said.tokens > room:
+                hint = None
         if hint is not None:
-            lines.append((LineKind.HINT.value, hint[0], int(hint[1])))
+            lines += [(LineKind.HINT.value, hint[0], int(hint[1])), *newer]
         hits = [hit for _, rendered in sent for hit in rendered.hits]
         lines += await find_superseded(tx, bank, request.kept.demotions, hits)
         return tuple(lines), lookup if lookup is None or hint is not None else as_miss(lookup)

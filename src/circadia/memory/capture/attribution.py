@@ -31,8 +31,10 @@ from circadia.records.episode import Provenance
 from circadia.records.message import Message
 from circadia.stores.base import Tx
 
-WITHIN: Final = timedelta(hours=1)
-"""How long a text keeps its first speaker."""
+WITHIN: Final = timedelta(days=1)
+"""How long a text keeps its first speaker once its conversation has ended."""
+RENEWED: Final = WITHIN / 2
+"""Least time that a text of a conversation which goes on has left; then it gets `WITHIN` again."""
 PROMPT_WITHIN: Final = timedelta(days=1)
 """How long a prompt is recognised as the server's."""
 SHORTEST: Final = 24
@@ -67,6 +69,14 @@ class TurnAttribution:
     """The bank that already keeps this text."""
     whole: bool
     """Whether the text is the whole turn."""
+
+
+class Renewal(NamedTuple):
+    """A conversation that goes on, so that what was said in it is known until then."""
+
+    scope: str
+    conversation: str
+    until: datetime
 
 
 class _OwnedHashes(NamedTuple):
@@ -104,6 +114,8 @@ class RecentTexts:
         self._latest = _NONE
         """Added since the last merge; adding a text takes time proportional to this."""
         self._wholes: dict[int, Provenance] = {}
+        self._expiries: dict[str, datetime] = {}
+        """When the first text of each conversation expires."""
         self.last = 0
         """Number of the last stored row."""
 
@@ -117,6 +129,10 @@ class RecentTexts:
         owners = np.repeat(np.arange(len(parts), dtype=np.int32) + len(self.rows), list(map(len, parts)))
         self._latest = self._latest.with_more(_OwnedHashes(np.concatenate(parts), owners))
         self.rows += added
+        for row in added:
+            if row.conversation:
+                first = self._expiries.get(row.conversation, row.expires_at)
+                self._expiries[row.conversation] = min(first, row.expires_at)
         if len(self._latest.hashes) > LATEST:
             self._most, self._latest = self._most.with_more(self._latest), _NONE
         if len(self.rows) > TEXTS or len(self._most.hashes) > HASHES:
@@ -124,6 +140,22 @@ class RecentTexts:
             self._most, self._latest = self._most.without_first(count), self._latest.without_first(count)
             del self.rows[:count]
             self._wholes = {row.whole: row for row in self.rows}
+            left = {row.conversation for row in self.rows}
+            self._expiries = {name: first for name, first in self._expiries.items() if name in left}
+
+    def renew(self, conversation: str, now: datetime) -> bool:
+        """Let what was said in a conversation expire later, if that is near; return whether it was."""
+        first = self._expiries.get(conversation)
+        if first is None or first - now > RENEWED:
+            return False
+        until = now + WITHIN
+        self.rows = [
+            replace(row, expires_at=until) if row.conversation == conversation and row.expires_at > now else row
+            for row in self.rows
+        ]
+        self._wholes = {row.whole: row for row in self.rows}
+        self._expiries[conversation] = until
+        return True
 
     def find_whole(self, prints: Fingerprints, now: datetime) -> Provenance | None:
         row = self._wholes.get(prints.whole)
@@ -177,11 +209,14 @@ class Attribution:
         self._known: BoundedDict[str, RecentTexts] = BoundedDict(SCOPES)
         self._slice = TimeSlice()
 
-    async def attribute(self, tx: Tx, exchanges: Sequence[Exchange]) -> tuple[list[Exchange], list[Provenance]]:
-        """Return the exchanges with the speaker and trust of each turn, and the new provenance rows."""
+    async def attribute(
+        self, tx: Tx, exchanges: Sequence[Exchange]
+    ) -> tuple[list[Exchange], list[Provenance], list[Renewal]]:
+        """Return the exchanges with the speaker and trust of each turn, the new rows, and what expires later."""
         now = self._clock.now()
         attributed: list[Exchange] = []
         new: list[Provenance] = []
+        renewals: list[Renewal] = []
         read: dict[str, RecentTexts] = {}
         for exchange in exchanges:
             own, prompts_scope = (
@@ -192,6 +227,8 @@ class Attribution:
                 if scope not in read:
                     read[scope] = await self._load_texts(tx, scope, now)
             texts, prompts = read[own], read[prompts_scope]
+            if texts.renew(exchange.conversation, now):
+                renewals.append(Renewal(own, exchange.conversation, now + WITHIN))
             utterances: list[Utterance] = []
             pieces = ShortTurns(exchange.said)
             for utterance in exchange.said:
@@ -205,7 +242,7 @@ class Attribution:
                     new += () if row is None else (row,)
                 await self._slice.yield_at_end()  # a long text takes milliseconds of the event loop
             attributed.append(replace(exchange, said=utterances))
-        return attributed, new
+        return attributed, new, renewals
 
     def forget(self) -> None:
         """Clear the cache, since a transaction that stored part of it may have failed."""
@@ -293,6 +330,7 @@ def _attribute(
             bank=bank if said.trust is Trust.AGENT and not said.tool and not said.turn else None,
             fingerprints=pack_hashes(prints.hashes[texts.owners(prints) < 0]),
             whole=prints.whole,
+            conversation=exchange.conversation,
             expires_at=now + WITHIN,
         )
         texts.add([row])

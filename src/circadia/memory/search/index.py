@@ -1,4 +1,4 @@
-"""The in-memory search index of one bank: words, vectors and beginnings of its episodes and notes.
+"""The in-memory search index of one bank: words, vectors and texts of its episodes' passages and its notes.
 
 It copies what the database holds and can be dropped at any time. Rows are added, reweighted and removed; any other
 change, such as another embedder's vectors, makes a new index. Both databases give the same score:
@@ -6,34 +6,28 @@ change, such as another embedder's vectors, makes a new index. Both databases gi
     score = weight * (words + meaning + around + speaker + recency + importance)
 
 `words` is BM25 divided by the search's best, `meaning` how far the cosine lies within `WINDOW` of the best, `around` a
-share of both from the neighbours in the conversation, most of all from the question before an answer.
+share of both from the neighbours in the conversation, most of all from the question before an answer. A row is a note,
+an episode or a passage of one; neighbours are whole turns.
 """
 
 import threading
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
-from itertools import islice, repeat
+from itertools import accumulate, islice, repeat
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from circadia.memory.search.columns import Array, highest_rows, rank_best
-from circadia.memory.search.later_rows import (
-    NO_ROWS,
-    RELATED,
-    SAMPLED,
-    UNKNOWN,
-    LaterRows,
-    RowFeatures,
-    rarity,
-    weigh_later_rows,
-)
+from circadia.memory.search.passages import split_entry
 from circadia.memory.search.postings import Postings
 from circadia.memory.search.row_table import NONE, RowTable
 from circadia.memory.search.terms import QUESTION
-from circadia.memory.search.vectors import Vectors
+from circadia.memory.search.vectors import Vectors, split_vector
 from circadia.records.conversation import display_alias
-from circadia.records.index_entry import BankHeads, Excerpt, IndexEntry, Layer
+from circadia.records.episode import SILENT
+from circadia.records.index_entry import Excerpt, IndexEntry, Layer
 from circadia.records.per_call import per_call
 
 UNEXPLAINED: Final[Mapping[str, float]] = {}
@@ -54,6 +48,8 @@ AFTER: Final = 0.2
 """Share from the next turn."""
 MEANING_AROUND: Final = 0.2
 """Factor on these shares for meaning, which turns on one subject share anyway."""
+SPREAD: Final = 3
+"""Passages of a turn that come before those of other turns."""
 SPEAKER: Final = 0.1
 """Score of a turn whose speaker is named in the question."""
 WAITING_BYTES: Final = 100
@@ -68,10 +64,6 @@ class Question:
     """Hashes of its words."""
     vectors: Mapping[str, Array] = field(default_factory=dict[str, Array])
     """Unit vectors by embedder."""
-    stems: Sequence[Collection[int]] = ()
-    """Hashes by word, for `later_rows`: a row has a word if it has one of its hashes."""
-    sense: float = 1.0
-    """How informative its vectors are beyond the letters of the text, 0 to 1."""
     names: Collection[str] = ()
     """Its words in lower case, among which speakers are looked for."""
     layers: Collection[Layer] = (Layer.EPISODES, Layer.NOTES)
@@ -106,6 +98,8 @@ class ScoredRow(NamedTuple):
     """Comparable within one search only."""
     parts: Mapping[str, float]
     """Score parts by name; `weight` multiplies the sum of the others. Empty unless the search explains."""
+    passage: int = 0
+    """Number of the passage in its episode, from 1; 0 if the text is not split."""
 
 
 # The constants were tuned with `benchmarks/recall.py` on other conversations than it measures.
@@ -117,8 +111,10 @@ class BankIndex:
     def __init__(self) -> None:
         self.last: Final = dict.fromkeys(Layer, 0)
         """Greatest indexed number of each layer."""
+        self.newest_turn = 0
+        """Greatest number of an episode that says something; 0 without one (ANS-20)."""
         self.unembedded: Final[dict[Layer, dict[int, int]]] = {layer: {} for layer in Layer}
-        """Rows without a vector, by number."""
+        """First passages of rows without a vector, by number."""
         self._rows: Final = RowTable()
         self._postings: Final = Postings()
         self._vectors: Final[dict[str, Vectors]] = {}
@@ -177,6 +173,8 @@ class BankIndex:
             for vectors in self._vectors.values():
                 vectors.remove(rows)
             self._rows.remove(layer, rows)
+            if layer is Layer.EPISODES:
+                self.newest_turn = self._find_newest_turn()
             for number in found_numbers:
                 self.unembedded[layer].pop(number, None)
 
@@ -192,9 +190,9 @@ class BankIndex:
         if self._busy.acquire(blocking=False):
             try:
                 for layer in Layer:
-                    places = {row.number: at for at, row in enumerate(scored) if row.layer is layer}
-                    for number, item in self._rows.excerpts(layer, places) if places else ():
-                        excerpts[places[number]] = item
+                    places = {(row.number, row.passage): at for at, row in enumerate(scored) if row.layer is layer}
+                    for place, item in self._rows.excerpts(layer, places) if places else ():
+                        excerpts[places[place]] = item
             finally:
                 self._busy.release()
         return excerpts
@@ -204,66 +202,27 @@ class BankIndex:
         with self._busy:
             return self._find(question, series)
 
-    def find_later_rows(self, made: BankHeads, seen: BankHeads, question: Question) -> LaterRows:
-        """Return the rows beyond `seen` that may change an answer, weighed against those up to `made`, its sources."""
-        with self._busy:
-            keys: list[tuple[Layer, int]] = []
-            known, later = list[Array](), list[Array]()
-            for layer, head, last in zip((Layer.EPISODES, Layer.NOTES), made, seen, strict=True):
-                numbers, rows = self._rows.numbers_and_rows(layer)
-                known.append(rows[: int(numbers.searchsorted(head, "right"))])
-                first = int(numbers.searchsorted(last, "right"))
-                is_active = self._rows["weight"][rows[first:]] > 0  # 0 is a row retired since
-                later.append(rows[first:][is_active])
-                keys += [(layer, number) for number in numbers[first:][is_active].tolist()]
-            if not keys:
-                return NO_ROWS
-            base = np.concatenate(known)
-            some = base[np.linspace(0, len(base), min(len(base), SAMPLED), endpoint=False).astype(np.int64)]
-            both = self.build_features(np.concatenate([some, *later]), question, base)
-            return weigh_later_rows(both, len(some), keys, question.sense)
-
-    def build_features(self, rows: Array, question: Question, base: Array) -> RowFeatures:
-        """Return the rows' features for a question; the rows in `base` determine how rare its words are."""
-        before = self._rows["before"][rows]
-        words, words_before = np.split(self._word_shares(question.stems, np.concatenate([rows, before]), base), 2)
-        near = np.full(len(self) + 1, np.nan)
-        allowed = np.zeros(len(self) + 1, np.bool_)
-        allowed[rows] = True
-        for embedder, vector in question.vectors.items():
-            if (held := self._vectors.get(embedder)) is not None and held.dimensions == len(vector):
-                near_rows, cosines = held.nearest(vector, len(self), allowed)
-                near[near_rows] = question.sense * cosines
-        answers = np.append(self._rows["question"], False)[before] & (words_before > RELATED)
-        return RowFeatures(words=words, near=near[rows], answers=answers)
-
-    def _word_shares(self, stems: Sequence[Collection[int]], rows: Array, base: Array) -> Array:
-        """Return each row's share of the question's words, weighted by their rarity among the rows `base`."""
-        known = np.zeros(len(self) + 1, np.bool_)
-        known[base] = True
-        having = [np.zeros(len(self) + 1, np.bool_) for _ in stems]
-        for mask, word in zip(having, stems, strict=True):
-            for stem in word:
-                mask[self._postings.rows_with_term(stem)] = True
-        times = [int(np.count_nonzero(known & mask)) for mask in having]
-        unknown = UNKNOWN if any(times) else 1.0
-        had, total_weights = np.zeros(len(rows)), np.zeros(len(rows))
-        for mask, count in zip(having, times, strict=True):
-            weight, here = rarity(len(base), count), mask[rows]  # never `NONE`, the extra row
-            had += weight * here
-            total_weights += weight * (1 if count else np.where(here, 1, unknown))
-        return had / np.maximum(total_weights, MIN_DIVISOR)
+    def _find_newest_turn(self) -> int:
+        numbers, rows = self._rows.numbers_and_rows(Layer.EPISODES)
+        silent = self._rows.rows_having("kind", SILENT)[rows]
+        return int(numbers[~silent].max(initial=0))
 
     def _add(self, layer: Layer, rows: Sequence[IndexEntry]) -> None:
         first = len(self)
-        terms = [np.frombuffer(row.terms, np.uint32) for row in rows]
+        split_rows = [split_entry(row) for row in rows]
+        entries = [entry for split_row in split_rows for entry in split_row]
+        terms = [np.frombuffer(entry.terms, np.uint32) for entry in entries]
         questions = np.array([len(row_terms) > 0 and row_terms[-1] == QUESTION for row_terms in terms])
         lengths = np.array([len(row_terms) for row_terms in terms], np.int32) - questions
         self._postings.extend(first, terms)
-        self._rows.add(layer, rows, lengths, questions)
+        self._rows.add(layer, entries, lengths, questions)
         self.last[layer] = rows[-1].number
-        self.unembedded[layer].update({row.number: first + at for at, row in enumerate(rows) if row.vector is None})
-        self._add_vectors([(first + at, row.vector, row.embedder) for at, row in enumerate(rows)])
+        if layer is Layer.EPISODES:
+            turns = (row.number for row in reversed(rows) if row.kind not in SILENT)
+            self.newest_turn = next(turns, self.newest_turn)
+        placed_rows = list(zip(accumulate(map(len, split_rows), initial=first), rows, strict=False))
+        self.unembedded[layer].update({row.number: at for at, row in placed_rows if row.vector is None})
+        self._add_vectors([(at, row.vector, row.embedder) for at, row in placed_rows])
 
     def _find(self, question: Question, series: bool) -> Sequence[ScoredRow]:
         allowed = self._allowed_rows(question)
@@ -275,14 +234,27 @@ class BankIndex:
         if not len(close):
             return []
         score = sum(self._score_parts(close, words, meaning, question).values()) * self._rows["weight"][close]
-        best = rank_best(score, question.limit)
+        best = self._rank_turns(close, score, question.limit)
         rows = close[best]
         layers = [Layer(layer_name) for layer_name in self._rows.names("layer")]
         # As lists at once: reading array items one by one takes longer than the search.
-        chosen: list[list[int]] = [self._rows[name][rows].tolist() for name in ("layer", "number")]
+        chosen: list[list[int]] = [self._rows[name][rows].tolist() for name in ("layer", "number", "start", "first")]
         scores: list[float] = score[best].tolist()
         why = self._explain(rows, words, meaning, question) if question.explained else repeat(UNEXPLAINED)
-        return list(map(ScoredRow, [layers[code] for code in chosen[0]], chosen[1], scores, why))
+        starts = zip(rows.tolist(), *chosen[2:], strict=True)
+        passages = [0 if start == NONE else row - first + 1 for row, start, first in starts]
+        return list(map(ScoredRow, [layers[code] for code in chosen[0]], chosen[1], scores, why, passages))
+
+    def _rank_turns(self, close: Array, score: Array, limit: int) -> Array:
+        """Return the places of the best rows; more than `SPREAD` passages of a turn come after all others."""
+        if not len(self._rows.later_passages.values):
+            return rank_best(score, limit)
+        best = rank_best(score, len(close))
+        counts, later = Counter[int](), list[bool]()
+        for turn in self._rows["first"][close[best]].tolist():
+            counts[turn] += 1
+            later.append(counts[turn] > SPREAD)
+        return best[np.argsort(later, kind="stable")[:limit]]
 
     def _score_parts(self, rows: Array, words: Array, meaning: Array, question: Question) -> dict[str, Array]:
         """Return the parts of these rows' scores before the weight, without those that are always 0."""
@@ -312,8 +284,9 @@ class BankIndex:
         for row, vector, embedder in rows:
             if vector is not None and embedder is not None:
                 at, vectors = by_embedder.setdefault(embedder, ([], []))
-                at.append(row)
-                vectors.append(vector)
+                parts = split_vector(vector, embedder, self._rows.count_passages(row))
+                at.extend(range(row, row + len(parts)))
+                vectors.extend(parts)
         for embedder, (at, vectors) in by_embedder.items():
             held = self._vectors.get(embedder)
             if held is None:
@@ -366,16 +339,19 @@ class BankIndex:
     def _candidate_rows(self, words: Array, meaning: Array, allowed: Array | None, depth: int) -> Array:
         seeds = np.concatenate([highest_rows(words[:-1], depth), highest_rows(meaning[:-1], depth)])
         before, after = self._rows["before"], self._rows["after"]
-        next_ = after[seeds]
+        turns = self._rows["first"][seeds]
+        next_ = after[turns]
         close = np.zeros(len(self) + 1, np.bool_)
-        for rows in (seeds, next_, after[next_[next_ != NONE]], before[seeds]):
+        for rows in (seeds, next_, after[next_[next_ != NONE]], before[turns]):
             close[rows] = True  # `NONE` is -1, the extra row
         return np.flatnonzero(close[:-1] if allowed is None else close[:-1] & allowed)
 
     def _neighbour_scores(self, rows: Array, words: Array, meaning: Array) -> Array:
-        befores = self._rows["before"]
-        before, after = befores.take(rows), self._rows["after"].take(rows)
+        turns, befores = self._rows["first"].take(rows), self._rows["before"]
+        before, after = befores.take(turns), self._rows["after"].take(turns)
         share = np.where(self._rows["question"].take(before), ANSWER, BEFORE)
         sums = words + MEANING_AROUND * meaning  # `NONE` is -1, whose score is 0
+        later = self._rows.later_passages.values
+        np.maximum.at(sums, self._rows["first"][later], sums[later])  # a turn has the score of its best passage
         long_before = np.where(before == NONE, NONE, befores.take(before))
         return share * sums.take(before) + LONG_BEFORE * sums.take(long_before) + AFTER * sums.take(after)

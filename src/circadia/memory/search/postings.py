@@ -102,10 +102,6 @@ class Postings:
             shares[long < 0] = 0
         return rows, shares, np.cumsum(many).tolist()
 
-    def rows_with_term(self, term: int) -> Array:
-        """Return the rows that have a word, including removed ones."""
-        return np.concatenate([segment.rows[place] for segment, place in self._locate([term])[0]] or [_NO_ROWS])
-
     def _locate(self, terms: Collection[int]) -> tuple[Sequence[tuple[_Segment, slice]], Array]:
         """Return the places of the words, one after the other, and the number of rows of each."""
         keys = np.fromiter(terms, np.uint32, len(terms))

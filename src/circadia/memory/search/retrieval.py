@@ -11,12 +11,11 @@ from circadia.clock import Clock
 from circadia.ids import BankId
 from circadia.memory.search.columns import Array
 from circadia.memory.search.index import BankIndex, Question, ScoredRow
-from circadia.memory.search.later_rows import LaterRows
 from circadia.memory.search.terms import question_words
-from circadia.records.bank import Bank
+from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
-from circadia.records.episode import Episode
-from circadia.records.index_entry import TEXT, BankHeads, Excerpt, Layer
+from circadia.records.episode import Episode, Passage, count_passages, find_passage
+from circadia.records.index_entry import TEXT, Excerpt, Layer
 from circadia.records.note import Note
 from circadia.stores.base import Episodes, NotASingleRead, Notes, Store, Tx
 
@@ -30,6 +29,8 @@ WAITING: Final = 500
 """How many of the newest and of the oldest rows without a vector each search checks."""
 ROWS_IN_LOOP: Final = 50
 """Rows that are added in the event loop; more would block it."""
+BYTES_IN_LOOP: Final = 100_000
+"""The same for the bytes of their terms, twenty-five thousand words."""
 ROWS_FOR_THREAD: Final = 20_000
 """Number of rows from which a search runs in a thread."""
 BANK_BYTES: Final = 1_000
@@ -79,6 +80,27 @@ class SearchHit:
     item: Episode | Note
     scored: ScoredRow
 
+    @property
+    def passage(self) -> Passage | None:
+        """Return the passage that was found; None if the text is not split."""
+        return find_passage(self.item, self.scored.passage) if isinstance(self.item, Episode) else None
+
+    @property
+    def text(self) -> str:
+        """Return the text of the passage, or all of it if it is not split."""
+        passage = self.passage
+        return self.item.text if passage is None else self.item.text[passage.start : passage.end]
+
+    @property
+    def trust(self) -> Trust:
+        passage = self.passage
+        return self.item.trust if passage is None else passage.trust
+
+    @property
+    def passages(self) -> int:
+        """Return the number of passages of the text; 0 if it is not split."""
+        return count_passages(self.item) if isinstance(self.item, Episode) else 0
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BankSearchResult:
@@ -89,16 +111,14 @@ class BankSearchResult:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BankChanges:
-    """A bank as a transaction sees it, compared with an earlier state."""
+class BankWeights:
+    """What a transaction sees of a bank for an answer."""
 
     blocks: Sequence[Block]
     weights: Mapping[Layer, Mapping[int, float]]
     """Weights of the requested rows by number, without deleted ones."""
-    later: LaterRows
-    """Rows with greater numbers that may change the answer."""
-    heads: BankHeads
-    """The greatest numbers that were checked."""
+    newest_turn: int
+    """Greatest number of an episode that says something; 0 without one."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -199,31 +219,19 @@ class Retrieval:
             self.loaded.update_weight(bank.id, held, held.nbytes)
         return BankSearchResult(blocks=held.blocks, scored=scored)
 
-    async def changes_since(
-        self,
-        tx: Tx,
-        bank: Bank,
-        shown: Mapping[Layer, Collection[int]],
-        made: BankHeads,
-        seen: BankHeads,
-        question: Question,
-    ) -> BankChanges | None:
-        """Return the blocks, the weights of the rows in `shown`, and the rows after `seen` that affect the question.
+    async def read_weights(self, tx: Tx, bank: Bank, numbers: Mapping[Layer, Collection[int]]) -> BankWeights | None:
+        """Return the blocks, the weights of these rows, and the number of the newest turn.
 
-        Later rows are weighed against those up to `made`. None if something was forgotten since the transaction began.
+        None if something was forgotten since the transaction began.
         """
         held = self._loaded_bank(bank)
         async with held.lock:
             if held.generation > bank.generation:
                 return None
             await self._keep_up(tx, bank, held, searched=True)
-            weights = {layer: held.index.weights(layer, numbers) for layer, numbers in shown.items()}
-            last = BankHeads(held.index.last[Layer.EPISODES], held.index.last[Layer.NOTES])
-            needs_thread = len(held.index) > ROWS_FOR_THREAD
-            find = partial(held.index.find_later_rows, made, seen, question)
-            later = await asyncio.to_thread(find) if needs_thread else find()
+            weights = {layer: held.index.weights(layer, some) for layer, some in numbers.items()}
             self.loaded.update_weight(bank.id, held, held.nbytes)
-            return BankChanges(blocks=held.blocks, weights=weights, later=later, heads=last)
+            return BankWeights(blocks=held.blocks, weights=weights, newest_turn=held.index.newest_turn)
 
     def _loaded_bank(self, bank: Bank) -> _LoadedBank:
         held = self.loaded.get(bank.id) or _LoadedBank(generation=bank.generation, demotions=bank.demotions)
@@ -247,9 +255,17 @@ class Retrieval:
             excerpts = list(held.index.excerpts(scored))
         if None in excerpts:
             for layer, rows in _layers(tx):
-                lacking = {row.number: at for at, row in enumerate(scored) if row.layer is layer and not excerpts[at]}
-                for number, item in (await rows.excerpts(bank.id, lacking, characters=TEXT)).items():
-                    excerpts[lacking[number]] = item
+                lacking = {
+                    (row.number, row.passage): at
+                    for at, row in enumerate(scored)
+                    if row.layer is layer and not excerpts[at]
+                }
+                whole = [number for number, passage in lacking if not passage]
+                for number, item in (await rows.excerpts(bank.id, whole, characters=TEXT)).items():
+                    excerpts[lacking[number, 0]] = item
+                split = [place for place in lacking if place[1]]
+                for place, item in (await tx.episodes.passage_excerpts(bank.id, split)).items() if split else ():
+                    excerpts[lacking[place]] = item
         return excerpts
 
     async def _keep_up(self, tx: Tx, bank: Bank, held: _LoadedBank, *, searched: bool) -> None:
@@ -276,7 +292,7 @@ class Retrieval:
             index.add_vectors(layer, news.vectors.get(layer, {}))
             page, limit = news.entries.get(layer, ()), ROWS_IN_LOOP
             while page:
-                if len(page) <= ROWS_IN_LOOP:
+                if len(page) <= ROWS_IN_LOOP and sum(len(row.terms) for row in page) <= BYTES_IN_LOOP:
                     index.add(layer, page)
                 else:
                     await asyncio.to_thread(index.add, layer, page)

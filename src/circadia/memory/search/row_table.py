@@ -1,13 +1,13 @@
 """The rows of an index by column: what a score uses besides words and vectors, and what a context shows."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from circadia.memory.search.columns import Array, Columns, Layout
+from circadia.memory.search.columns import Array, Column, Columns, Layout
 from circadia.memory.search.terms import words
 from circadia.records.index_entry import Excerpt, IndexEntry, Layer
 
@@ -22,15 +22,20 @@ EMPTY_BYTES: Final = 5_000
 """Size of an empty table and its index, by `tracemalloc`."""
 _COLUMNS: Final = Layout({
     "number": np.int64, "conversation": np.int32, "speaker": np.int32, "kind": np.int32, "trust": np.int32,
-    "layer": np.int32, "before": np.int32, "after": np.int32, "length": np.int32, "at": np.float64,
-    "importance": np.float64, "weight": np.float64, "question": np.bool_,
+    "layer": np.int32, "before": np.int32, "after": np.int32, "length": np.int32, "first": np.int32,
+    "start": np.int32, "at": np.float64, "importance": np.float64, "weight": np.float64, "question": np.bool_,
 })  # fmt: skip
-"""`before` and `after` are the neighbours in the same conversation."""
+"""`first` is the row of a turn's first passage. It has the turn's neighbours in its conversation, `before` and `after`,
+and whether the turn ends with a question. `start` is the place of the text in that of the turn; `NONE` if the turn is
+not split."""
 _ORDER: Final = Layout({"number": np.int64, "row": np.int64})
 
 
 class RowTable:
-    """Rows of both layers of a bank in the order of arrival. A removed row keeps its place, without content."""
+    """Rows of both layers of a bank in the order of arrival, those of a turn's passages one after the other.
+
+    A removed row keeps its place, without content.
+    """
 
     def __init__(self) -> None:
         self.removed = 0
@@ -45,6 +50,8 @@ class RowTable:
         """Ascending numbers of each layer with their rows."""
         self._called: Final[dict[str, list[int]]] = {}
         self._columns: Final = Columns(_COLUMNS)
+        self.later_passages: Final = Column(np.int32)
+        """Rows of passages but the first of each turn."""
 
     def __len__(self) -> int:
         """Return the number of rows, including removed ones."""
@@ -52,7 +59,8 @@ class RowTable:
 
     @property
     def nbytes(self) -> int:
-        columns = self._columns.nbytes + sum(column.nbytes for column in self._ordered.values())
+        tables = (self._columns, self.later_passages, *self._ordered.values())
+        columns = sum(table.nbytes for table in tables)
         names = sum(len(codes) for codes in self._codes.values())
         return EMPTY_BYTES + columns + self._text_bytes + NAME_BYTES * names
 
@@ -66,7 +74,8 @@ class RowTable:
         conversations = [
             NONE if row.conversation is None else self._code("conversation", row.conversation) for row in rows
         ]
-        numbers = [row.number for row in rows]
+        numbers = np.array([row.number for row in rows], np.int64)
+        firsts = numbers.searchsorted(numbers)
         added: dict[str, ArrayLike] = {
             "number": numbers,
             "conversation": conversations,
@@ -77,6 +86,8 @@ class RowTable:
             "before": NONE,
             "after": NONE,
             "length": lengths,
+            "first": first + firsts,
+            "start": [row.start for row in rows],
             "at": [row.at for row in rows],
             "importance": [row.importance or 0.0 for row in rows],
             "weight": [row.weight for row in rows],
@@ -87,13 +98,19 @@ class RowTable:
         texts = [row.text.encode(errors="surrogatepass") for row in rows]
         self._texts.extend(texts)
         self._text_bytes += sum(map(len, texts)) + TEXT_BYTES * len(texts)
-        self._chain(first, conversations)
+        later: Array = first + np.flatnonzero(firsts != np.arange(len(rows)))
+        if len(later):
+            self.later_passages.extend(later)
+            self["question"][self["first"][later]] = self["question"][later]  # of several the last is assigned
+        beginnings: list[int] = np.unique(firsts).tolist()
+        self._chain({first + at: conversations[at] for at in beginnings})
         self._ordered[layer].extend({"number": numbers, "row": range(first, len(self))}, len(rows))
 
     def remove(self, layer: Layer, rows: Array) -> None:
         """Remove rows of a layer with their content, and close the gaps in their conversations."""
         for row in map(int, rows):
-            self._unchain(row)
+            if self["first"][row] == row:
+                self._unchain(row)
             self._text_bytes -= len(self._texts[row])
             self._texts[row] = b""
         self.words -= int(self["length"][rows].sum())
@@ -106,13 +123,18 @@ class RowTable:
         return self._ordered[layer]["number"], self._ordered[layer]["row"]
 
     def find_rows(self, layer: Layer, numbers: Collection[int]) -> tuple[Array, Sequence[int]]:
-        """Return the rows and numbers of those of these numbers that are present."""
+        """Return the rows of those of these numbers that are present, all passages, and their numbers."""
         wanted_numbers = np.fromiter(numbers, np.int64)
         known, rows = self.numbers_and_rows(layer)
-        at = known.searchsorted(wanted_numbers)
-        here = np.flatnonzero(at < len(known))
-        here = here[known[at[here]] == wanted_numbers[here]]
-        return rows[at[here]], wanted_numbers[here].tolist()
+        begins = known.searchsorted(wanted_numbers)
+        counts = known.searchsorted(wanted_numbers, "right") - begins
+        # Row after row of the places of each number: its first one, and how many there are.
+        places = cast("Array", np.repeat(begins - np.cumsum(counts) + counts, counts) + np.arange(counts.sum()))
+        return rows[places], known[places].tolist()
+
+    def count_passages(self, row: int) -> int:
+        """Return the number of rows of the turn whose first row is this."""
+        return int(self["first"].searchsorted(row, "right")) - row
 
     def names(self, column: str) -> Sequence[str]:
         """Return the names behind the codes of a column."""
@@ -130,18 +152,29 @@ class RowTable:
             called = [code for code in called if (self["speaker"] == code).any()]
         return called
 
-    def excerpts(self, layer: Layer, numbers: Collection[int]) -> Iterator[tuple[int, Excerpt]]:
-        """Yield what a context shows of the present rows among these, by number."""
-        rows, here = self.find_rows(layer, numbers)
+    def excerpts(self, layer: Layer, places: Collection[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], Excerpt]]:
+        """Yield what a context shows of the present rows among these, by number and passage."""
+        known, rows = self.numbers_and_rows(layer)
+        numbers, passages = np.array(list(places), np.int64).reshape(-1, 2).T
+        begins = known.searchsorted(numbers)
+        counts, later = known.searchsorted(numbers, "right") - begins, np.maximum(passages - 1, 0)
+        here = np.flatnonzero(later < counts)
+        here = here[(self["start"][rows[begins[here] + later[here]]] != NONE) == (passages[here] > 0)]
+        rows = rows[begins[here] + later[here]]
         labels = [map(self.names(name).__getitem__, self[name][rows]) for name in ("trust", "speaker", "kind")]
-        times: list[float] = self["at"][rows].tolist()
-        for row, number, at, trust, speaker, kind in zip(rows, here, times, *labels, strict=True):
+        values: list[list[Any]] = [
+            column.tolist()
+            for column in (numbers[here], passages[here], counts[here], self["at"][rows], self["start"][rows])
+        ]
+        for row, number, passage, count, at, start, trust, speaker, kind in zip(rows, *values, *labels, strict=True):
             text, who = self._texts[int(row)].decode(errors="surrogatepass"), None if layer is Layer.NOTES else speaker
-            yield number, Excerpt(layer, number, datetime.fromtimestamp(at, UTC), text, trust, who, kind)
+            when, place = datetime.fromtimestamp(at, UTC), (passage, count, start) if passage else ()
+            yield (number, passage), Excerpt(layer, number, when, text, trust, who, kind, *place)
 
-    def _chain(self, first: int, conversations: Sequence[int]) -> None:
+    def _chain(self, conversations: Mapping[int, int]) -> None:
+        """Link turns, by their first rows, with their neighbours in their conversations."""
         before, after = self["before"], self["after"]
-        for row, conversation in enumerate(conversations, first):
+        for row, conversation in conversations.items():
             if conversation != NONE:
                 previous = self._latest.get(conversation, NONE)
                 before[row] = previous

@@ -90,18 +90,6 @@ def question_words(question: str) -> tuple[Sequence[int], frozenset[str]]:
     )
 
 
-def question_stems(question: str) -> Sequence[frozenset[int]]:
-    """Return for each word of a question the hashes that count as the word in a stored text."""
-    every = dict.fromkeys(words(question))
-    by_word = {word: {_hash(word)} for word in every if word not in STOP_WORDS} or {
-        word: {_hash(word)} for word in every
-    }
-    for word, stem in stems(question, asked=True):
-        if word in by_word:
-            by_word[word].add(_crc(stem))
-    return [frozenset(hashes) for hashes in by_word.values()]
-
-
 def _hash_content_words(asked: Iterable[str]) -> Sequence[int]:
     asked = dict.fromkeys(asked)
     telling = [word for word in asked if word not in STOP_WORDS]

@@ -105,6 +105,13 @@ def stored_vector(values: Array) -> bytes:
     return values.astype(np.float16).tobytes()
 
 
+def split_vector(stored: bytes, embedder: str, passages: int) -> Sequence[bytes]:
+    """Return the vectors of a text's passages, by the dimensions in the embedder's name if it has them."""
+    dimensions = embedder.rpartition("/")[2]
+    size = 2 * int(dimensions) if dimensions.isdecimal() else len(stored) // passages
+    return [stored[at : at + size] for at in range(0, min(len(stored), size * passages), size or 1)]
+
+
 def _pack_signs(vectors: Array) -> Array:
     bits = np.packbits(vectors > 0, axis=1)
     words = np.zeros((len(bits), -(-bits.shape[1] * 8 // WORD)), np.uint64)

@@ -19,23 +19,32 @@ LATELY: Final = timedelta(days=3)
 """A scope without a call for this long expects none."""
 REPLACED: Final = timedelta(days=1)
 """A scope this much older than the newest of the same person has a replaced prompt."""
+UNUSED: Final = timedelta(days=14)
+"""Time without a use of an answer after which an agent gets none for an end user (SLEEP-86)."""
 SCOPES: Final = 3
 """Scopes of an agent to use, those with the newest calls."""
 
 
 async def fetch_recently_asked_agents(
-    tx: Tx, bank: Bank, drafter: QuestionDrafter, now: datetime
+    tx: Tx, bank: Bank, drafter: QuestionDrafter, now: datetime, *, is_requested: bool = False
 ) -> Sequence[tuple[Agent, Sequence[AnswerFrame]]]:
     """Return the bank's agents that answers are made for, the most recently asked first, with their frames.
 
-    The frame of the scope with the most questions comes first.
+    The frame of the scope with the most questions comes first. Without `is_requested`, end users are left out who have
+    long used no answer.
     """
     agents: dict[AgentId, Agent] = {}
     frames: defaultdict[AgentId, list[AnswerFrame]] = defaultdict(list)
     newest: dict[tuple[AgentId, str], datetime] = {}
-    for scope, at in await tx.answer_frames.find_recent_scopes(bank.id):  # newest call first
+    for recent in await tx.answer_frames.find_recent_scopes(bank.id):  # newest call first
+        scope, at = recent.scope, recent.at
+        if not recent.is_open:
+            continue
         last = newest.setdefault((scope.agent_id, scope.end_user), at)
         stale = at <= now - LATELY or at <= last - REPLACED
+        if not (stale or is_requested):
+            first, used = await tx.answers.fetch_use_span(bank.id, scope.agent_id, scope.end_user)
+            stale = first is not None and max(first, used or first) <= now - UNUSED
         if stale or len(frames[scope.agent_id]) == SCOPES:
             continue
         frame = await tx.answer_frames.get_frame(bank.id, scope)

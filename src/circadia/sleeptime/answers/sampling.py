@@ -6,6 +6,7 @@ mostly one of the tier's. A failed sample gets no verdict and is not repeated, s
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -20,6 +21,7 @@ from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerUse, D
 from circadia.records.bank import Bank
 from circadia.settings.answers import AnswersSettings
 from circadia.sleeptime.answers.answer_run import AnswerRun, is_usable_answer
+from circadia.sleeptime.answers.still_right import ask_if_still_right
 from circadia.sleeptime.budget.model_calls import OverBudget
 from circadia.sleeptime.proposals.prompts import build_file_prompt
 from circadia.stores.base import Tx
@@ -75,24 +77,38 @@ class AnswerSampler:
             live: list[AnswerUse] = []
             for use in waiting:
                 await run.context.yield_to_calls()
-                if use.scope in scopes and await self._fetch_valid_answer(tx, use) is not None:
+                if use.scope in scopes and await self._fetch_valid_answer(tx, use, uncertain=True) is not None:
                     live.append(use)
-        for use in choose_samples(live, judged, settings):
+        samples = choose_samples(live, judged, settings)
+        await self._read_turns(samples)
+        for use in samples:
             await run.context.yield_to_calls()
             self.done += await self._judge_use(use)
             if self._silent:
                 break
 
+    async def _read_turns(self, samples: Sequence[AnswerUse]) -> None:
+        """Have newer turns read for the answers of these uses: what they have changed says nothing about a use."""
+        run = self._run
+        async with run.context.store.begin_read() as tx:
+            answers = [await self._fetch_valid_answer(tx, use, uncertain=True) for use in samples]
+        found = [answer for answer in answers if answer is not None]
+        if not found:
+            return
+        with suppress(ModelAnswerError):
+            await ask_if_still_right(run.context.store, run.bank, found, run.answer_services, run.ask)
+
     async def _fetch_answer(self, tx: Tx, use: AnswerUse) -> Answer | None:
         answer = await tx.answers.get(self._run.bank.id, use.answer_id)
         return answer if answer is not None and not answer.dropped and use.phrasing in answer.phrasings else None
 
-    async def _fetch_valid_answer(self, tx: Tx, use: AnswerUse) -> Answer | None:
-        """Return the answer of a use if it is still valid: after a change it says nothing about the use."""
+    async def _fetch_valid_answer(self, tx: Tx, use: AnswerUse, *, uncertain: bool = False) -> Answer | None:
+        """Return the answer of a use if it is still valid, and certain unless `uncertain` allows it not to be."""
         bank, answer = await tx.banks.get(self._run.bank.id), await self._fetch_answer(tx, use)
         if bank is None or answer is None:
             return None
-        return None if (await self._run.answer_services.validator.validity(tx, bank, answer)).why_not else answer
+        validity = await self._run.answer_services.validator.validity(tx, bank, answer)
+        return None if validity.void or (validity.newer and not uncertain) else answer
 
     async def _judge_use(self, use: AnswerUse) -> bool:
         """Answer one use's question afresh and compare; return whether it got a verdict.

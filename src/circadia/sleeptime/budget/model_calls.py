@@ -24,6 +24,7 @@ from circadia.errors import StorageUnavailable
 from circadia.ids import AgentId, BankId, CallId, IdSource
 from circadia.jobs.leased_jobs import BEAT_SECONDS, LEASE_SECONDS
 from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
+from circadia.llm.models import THINKING_TOKENS
 from circadia.llm.schemas import answer_schema_json
 from circadia.llm.usage import Usage
 from circadia.records.call import Call, CallStatus
@@ -52,6 +53,12 @@ ELSEWHERE_SECONDS: Final = 0.5
 """Interval between checks on a question that another process asks."""
 REWRITE_SECONDS: Final = 1.0
 """Pause before an outcome is written again after the database was away."""
+READINGS: Final = 2.5
+"""Times that a model reads a text, with the rules and rows beside it: to consolidate, and to verify."""
+WRITTEN_SHARE: Final = 0.1
+"""Tokens that it writes for each one that it reads."""
+QUESTION_TOKENS: Final = 3_000
+"""Tokens that a question reads, about."""
 ENDPOINT: Final = "sleep"
 """The ledger's endpoint for sleep calls."""
 
@@ -223,17 +230,23 @@ class PassModelClient:
     async def _ask_with_retries(
         self, model: ChatModel, operation: str, prompt: Prompt, output: type[T], key: str, most_tokens: int
     ) -> T:
-        for tried in range(1, TRIES + 1):
+        """Ask again while the provider is at fault, and once with twice the room if the answer was cut (SLEEP-81)."""
+        room, tried, cut = most_tokens + model.thinking_tokens, 1, False
+        while True:
             try:
-                return await self._ask_once(model, operation, prompt, output, key, most_tokens)
+                return await self._ask_once(model, operation, prompt, output, key, room)
             except ModelAnswerError as error:
+                if error.cut is not None and not cut and not self._stop.is_set():
+                    thinking = THINKING_TOKENS["low"] if error.cut == "thinking" else 0  # though it is off
+                    room, cut = 2 * (most_tokens + max(model.thinking_tokens, thinking)), True
+                    continue
                 pause = error.retry_after_seconds or PAUSE_SECONDS * 2 ** (tried - 1)
                 if not error.passing or tried == TRIES or pause > LONGEST_PAUSE_SECONDS or self._stop.is_set():
                     raise
                 await self._clock.sleep(pause * self._draw.uniform(1.0, 1.25))
                 if self._stop.is_set():  # another process may go on with the pass and ask it
                     raise
-        raise AssertionError("the last try returns or raises")
+                tried += 1
 
     async def _ask_once(
         self, model: ChatModel, operation: str, prompt: Prompt, output: type[T], key: str, most_tokens: int
@@ -247,7 +260,9 @@ class PassModelClient:
             answer, used = await model.ask(prompt, output, most_tokens=most_tokens)
         except ModelAnswerError as error:
             settled = self._settle_line(model, line, error.used, began, CallStatus.FAILED, span)
-            await self._write_until_stored(settled, replace(call, error=error.cause))
+            await self._write_until_stored(
+                settled, replace(call, error=error.cause, thinking_nanousd=_price_thinking(model, error.used))
+            )
             raise
         except BaseException:
             settled = self._settle_line(model, line, None, began, CallStatus.FAILED, span)
@@ -256,7 +271,8 @@ class PassModelClient:
         finally:
             beating.cancel()
         settled = self._settle_line(model, line, used, began, CallStatus.DONE, span)
-        await self._write_until_stored(settled, replace(call, answer=answer.model_dump_json()))
+        answered = replace(call, answer=answer.model_dump_json(), thinking_nanousd=_price_thinking(model, used))
+        await self._write_until_stored(settled, answered)
         return answer
 
     async def _renew_lease(self, call_id: CallId) -> None:
@@ -280,7 +296,7 @@ class PassModelClient:
         )  # fmt: skip
         call = SleepCall(
             id=call_id, pass_id=self._run.id, bank_id=self._run.bank_id, operation=operation, key=key, at=now,
-            lease_until=now + timedelta(seconds=LEASE_SECONDS),
+            lease_until=now + timedelta(seconds=LEASE_SECONDS), own_budget=self._run.budget_tokens is not None,
         )  # fmt: skip
         needs = {
             Unit.CALLS: 1, Unit.TOKENS: line.reserved_tokens, Unit.NANOUSD: line.reserved_nanousd, Unit.SECONDS: 0.0,
@@ -303,6 +319,7 @@ class PassModelClient:
             bank_id=self._run.bank_id if limit.scope is Scope.BANK else None,
             pass_id=self._run.id if limit.scope is Scope.PASS else None,
             operation=limit.operation or (operation if limit.scope is Scope.OPERATION else None),
+            shared=limit.scope in (Scope.BANK, Scope.FLEET),
         )
 
     def _settle_line(
@@ -334,6 +351,22 @@ class PassModelClient:
         async with self._store.begin_write() as tx:
             await tx.sleep_calls.save_outcome(call)  # first: it takes a key, for which the sums of usage must not wait
             await tx.calls.add([settled])
+
+
+def estimate_usage(model: ChatModel, tokens: int) -> Usage:
+    """Return about what passes take for texts of this size."""
+    read = int(tokens * READINGS)
+    thinking = -(-read // QUESTION_TOKENS) * model.thinking_tokens
+    return Usage(input_tokens=read, output_tokens=int(read * WRITTEN_SHARE) + thinking)
+
+
+def _price_thinking(model: ChatModel, used: Usage | None) -> int:
+    """Return what the answer would have cost less without its thinking; 0 if that is unknown."""
+    if used is None or not used.reasoning_tokens or used.output_tokens is None:
+        return 0
+    rest = replace(used, output_tokens=used.output_tokens - used.reasoning_tokens, reasoning_tokens=0)
+    prices = model.price(used), model.price(rest)
+    return 0 if prices[0] is None or prices[1] is None else prices[0] - prices[1]
 
 
 def _key(model: ChatModel, operation: str, prompt: Prompt, output: type[BaseModel], most_tokens: int) -> str:

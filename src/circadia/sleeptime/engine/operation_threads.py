@@ -22,7 +22,7 @@ from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.search.terms import question_words
 from circadia.records.bank import Bank
 from circadia.records.change import Change
-from circadia.records.episode import Episode
+from circadia.records.episode import Episode, cut_passage, merge_parts
 from circadia.records.index_entry import Layer
 from circadia.sleeptime.budget.model_calls import PassPreempted
 from circadia.sleeptime.grounding.change_rules import Rule, check_changes
@@ -181,7 +181,7 @@ class CachedBankReader:
                 await asyncio.sleep(0)  # a search may block the event loop, which others need
             rows = await tx.episodes.get_by_numbers(bank.id, {row.number for some in results for row in some})
         self._keep({**self._known, **{episode.id: episode for episode in rows.values()}})
-        return [[rows[row.number] for row in some if row.number in rows] for some in results]
+        return [_found_parts(some, rows) for some in results]
 
     async def fetch_note_uses(self, first: int) -> Mapping[int, datetime]:
         """Return when notes were last used; cached, since all parts of a full pass need it."""
@@ -193,6 +193,15 @@ class CachedBankReader:
     def _keep(self, known: dict[EpisodeId, Episode]) -> None:
         """Cache the episodes, or only the page if they are too many; readers of the old mapping go on."""
         self._known = known if len(known) <= KNOWN else {episode.id: episode for episode in self._page}
+
+
+def _found_parts(scored: Sequence[ScoredRow], rows: Mapping[int, Episode]) -> Sequence[Episode]:
+    """Return the episodes that were found, each once, with what was found of it."""
+    parts: dict[int, Episode] = {}
+    for number, passage in ((row.number, row.passage) for row in scored if row.number in rows):
+        part = cut_passage(rows[number], passage)
+        parts[number] = merge_parts(parts[number], part) if number in parts else part
+    return list(parts.values())
 
 
 def _build_word_question(text: str, limit: int) -> Question:

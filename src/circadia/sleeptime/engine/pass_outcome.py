@@ -10,7 +10,7 @@ from circadia.sleeptime.publish.publisher import FULL
 
 NOT_DONE: Final = ("refused", "staged", FULL)
 """Counts of changes that did not take effect."""
-UPKEEP_COUNTS: Final = ("vectors", "answers", "answers_dropped", "answers_settled", "answers_judged")
+UPKEEP_COUNTS: Final = ("vectors", "answers", "answers_dropped", "answers_judged")
 """Counts of maintenance, which changes no memory."""
 
 

@@ -95,8 +95,8 @@ class SleepParts:
     traces: Traces = field(default_factory=Traces)
 
 
-class _ProviderUnavailable(Exception):
-    """The provider is at fault: the pass ends, and its input waits."""
+class ProviderUnavailable(Exception):
+    """The provider is at fault: the pass ends and its input waits, or it waits itself if it has its own budget."""
 
 
 class PassRunner:
@@ -130,10 +130,13 @@ class PassRunner:
         self._silent = ""
 
     async def run_pass(self, run: Pass, bank: Bank) -> PassOutcome:
-        """Process the leftovers and the new episodes. Raises PassPreempted, Conflict, StorageUnavailable."""
+        """Process the leftovers and the new episodes.
+
+        Raises PassPreempted, ProviderUnavailable, Conflict, StorageUnavailable: it goes on later.
+        """
         async with self._store.begin_read() as tx:
             state = await tx.sleep_states.get(bank.id)
-        self._patient = state.failures < PATIENCE
+        self._patient = state.failures < PATIENCE or run.budget_tokens is not None
         try:
             for leftover in state.leftovers:
                 if not leftover.is_quarantined:
@@ -148,7 +151,9 @@ class PassRunner:
                 page = await self._fetch_episodes(bank, run.after, run.upto)
                 upto = page[-1].number if len(page) == PAGE else run.upto
                 run = await self._work_page(run, bank, page, replace_from=None, upto=upto)
-        except _ProviderUnavailable as error:
+        except ProviderUnavailable as error:
+            if run.budget_tokens is not None:
+                raise
             self._failed.append(str(error))
             self._away = True
         return decide_outcome(await self._close_operations(run, bank), self._failed)
@@ -227,7 +232,7 @@ class PassRunner:
                 view = replace(view, proposed=(*view.proposed, *changes))
         await self._yield_to_calls()
         if self._silent and not self._answered and replace_from is None:  # the provider is at fault, not this step
-            raise _ProviderUnavailable(self._silent)
+            raise ProviderUnavailable(self._silent)
         view = replace(view, proposed=view.proposed[earlier:])
         proposed, wrong, again = await self._judge(view, replace_from)
         left += again
@@ -392,7 +397,7 @@ class PassRunner:
             cause = error.cause
             mark_failed(span, "unusable")
             if error.passing and self._patient:
-                raise _ProviderUnavailable(describe_step(operation, step, cause)) from error
+                raise ProviderUnavailable(describe_step(operation, step, cause)) from error
             self._silent = self._silent or (describe_step(operation, step, cause) if error.passing else "")
             failures += 1
         except OverBudget as error:

@@ -22,7 +22,7 @@ from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.budget.model_calls import PassModelClient, PassPreempted, PendingQuestions
 from circadia.sleeptime.engine.operation_threads import OperationThreads
 from circadia.sleeptime.engine.pass_outcome import PassOutcome
-from circadia.sleeptime.engine.pass_runner import PassRunner, SleepParts
+from circadia.sleeptime.engine.pass_runner import PassRunner, ProviderUnavailable, SleepParts
 from circadia.stores.base import Tx
 from circadia.telemetry.traces import record_pass_end
 from circadia.wake.admission.requests import WakeRequests
@@ -34,6 +34,8 @@ THROTTLE_SECONDS: Final = 1.0
 """Pause before each step of a late pass that goes on though a call is waiting."""
 RESUME_SECONDS: Final = 1.0
 """Minimum pause of a preempted pass."""
+PROVIDER_SECONDS: Final = 60.0
+"""Pause of a pass with its own budget while the provider does not answer."""
 LONGEST_QUIET_SECONDS: Final = 60.0
 """Maximum quiet that a preempted pass waits for if its trigger fires only once."""
 _WAKING_ENDS: Final = (PassStatus.SUCCEEDED, PassStatus.NO_CHANGE, PassStatus.PARTIAL)
@@ -105,6 +107,11 @@ class PassTasks:
             await self._write_result(
                 each, lambda tx, now: self._requeue(tx, bank, now, "it yields to whoever waits", yields=True)
             )
+        except ProviderUnavailable as error:
+            why = str(error)
+            await self._write_result(
+                each, lambda tx, now: self._sleeptime.rows.requeue(tx, bank, now, why, seconds=PROVIDER_SECONDS)
+            )
         except asyncio.CancelledError:
             await asyncio.shield(
                 self._write_result(each, lambda tx, now: self._requeue(tx, bank, now, "the server stopped"))
@@ -131,7 +138,7 @@ class PassTasks:
             named, stated = parts.models, policy.operations.items()
             others = {} if named is None else {name: named(entry.model) for name, entry in stated if entry.model}
             asking = PassModelClient(
-                self._clock, parts.ids, parts.store, parts.model, run, self._sleeptime.limits(bank), others=others,
+                self._clock, parts.ids, parts.store, parts.model, run, self._sleeptime.limits(bank, run), others=others,
                 stop=each.stop, open_questions=self._open_questions, traces=parts.traces, alone=self._alone,
                 bank=bank.name,
             )  # fmt: skip

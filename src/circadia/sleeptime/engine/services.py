@@ -14,6 +14,7 @@ from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.ids import BankId, EpisodeId, NoteId
+from circadia.llm.chat_model import ChatModel
 from circadia.records.bank import Bank
 from circadia.records.change import Change
 from circadia.records.episode import Episode
@@ -22,7 +23,7 @@ from circadia.records.note import Note
 from circadia.records.sleep_call import SleepCost
 from circadia.records.sleep_pass import FARTHEST, ONCE, Backlog, Pass, PassStatus, SleepState, Trigger
 from circadia.settings.sleeptime import BudgetSettings, Operation, SleepPolicySettings, SleeptimeSettings
-from circadia.sleeptime.budget.model_calls import Limit, Scope, Unit
+from circadia.sleeptime.budget.model_calls import BYTES_A_TOKEN, Limit, Scope, Unit, estimate_usage
 from circadia.sleeptime.budget.savings import WINDOW, Balance, compute_balances
 from circadia.sleeptime.proposals.notebook import Notebook
 from circadia.sleeptime.publish.publisher import Publisher
@@ -71,6 +72,15 @@ class SleeptimeStatus:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PassEstimate:
+    episodes: int
+    """Episodes that wait, leftovers included."""
+    tokens: int
+    nanousd: int | None
+    """None if no price is known."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NoteHistory:
     note: Note
     evidence: Sequence[Episode]
@@ -83,8 +93,17 @@ class SleeptimeService:
     """Decides, reports and does what people ask of passes, in the caller's transaction."""
 
     def __init__(
-        self, clock: Clock, events: EventLog, settings: SleeptimeSettings, rows: PassLifecycle, publisher: Publisher
+        self,
+        clock: Clock,
+        events: EventLog,
+        settings: SleeptimeSettings,
+        rows: PassLifecycle,
+        publisher: Publisher,
+        *,
+        model: ChatModel | None = None,
     ) -> None:
+        """`model` is the tier's model, none if passes ask none."""
+        self._model = model
         self._clock = clock
         self.events = events
         self.settings = settings
@@ -115,6 +134,11 @@ class SleeptimeService:
         return policy
 
     @property
+    def model_name(self) -> str | None:
+        """Return the name of the tier's model; none if passes ask none."""
+        return None if self._model is None else self._model.name
+
+    @property
     def operations(self) -> Sequence[str]:
         return (*get_args(Operation), *self.settings.own_operations)
 
@@ -129,9 +153,16 @@ class SleeptimeService:
             if not self.policy(bank).is_operation_enabled(name):
                 raise InvalidRequest(f"operation {name!r} is switched off for bank {bank.name!r}")
 
-    def limits(self, bank: Bank) -> Sequence[Limit]:
+    def limits(self, bank: Bank, run: Pass) -> Sequence[Limit]:
+        """Return the limits of a pass: those of the bank and of all banks, or its own; and those of operations."""
         policy = self.policy(bank)
-        limits = [*_build_limits(policy.budget, Scope.BANK), *_build_limits(self.settings.fleet_budget, Scope.FLEET)]
+        if run.budget_tokens is None:
+            limits = [
+                *_build_limits(policy.budget, Scope.BANK),
+                *_build_limits(self.settings.fleet_budget, Scope.FLEET),
+            ]
+        else:
+            limits = [Limit(scope=Scope.PASS, unit=Unit.TOKENS, most=run.budget_tokens)]
         for name, operation in policy.operations.items():
             limits += [replace(limit, operation=name) for limit in _build_limits(operation.budget, Scope.OPERATION)]
         return limits
@@ -173,6 +204,19 @@ class SleeptimeService:
             balances=await self.fetch_balances(tx, bank),
             red=self.describe_problem(bank, status.state, status.backlog, hours),
         )
+
+    async def estimate_pass(self, tx: Tx, bank: Bank) -> PassEstimate:
+        """Return about what a pass over all that waits would take (SLEEP-87)."""
+        state = await tx.sleep_states.get(bank.id)
+        last = (await tx.sleep_states.fetch_backlog(bank.id, state.cursor)).last
+        spans = [(state.cursor + 1, last), *((span.first, span.last) for span in state.leftovers)]
+        sizes = [await tx.sleep_states.measure_texts(bank.id, *span) for span in spans]
+        episodes = sum(number for number, _ in sizes)
+        if self._model is None:
+            return PassEstimate(episodes=episodes, tokens=0, nanousd=0)
+        used = estimate_usage(self._model, sum(size for _, size in sizes) // BYTES_A_TOKEN)
+        tokens = (used.input_tokens or 0) + (used.output_tokens or 0)
+        return PassEstimate(episodes=episodes, tokens=tokens, nanousd=self._model.price(used))
 
     async def flush_answered_calls(self) -> None:
         """Flush answered calls so that a pass sees them; a slow flush goes on in the background."""

@@ -18,6 +18,7 @@ from circadia.jobs.leased_jobs import LeasedJobs
 from circadia.jobs.loops import DueWatch
 from circadia.records.bank import Bank
 from circadia.records.sleep_pass import Pass, PassBlocker, PassStatus, Trigger
+from circadia.sleeptime.engine.answer_reviewer import AnswerReviewer
 from circadia.sleeptime.engine.pass_decider import LOOK_SECONDS, PassDecider
 from circadia.sleeptime.engine.pass_runner import SleepParts
 from circadia.sleeptime.engine.pass_tasks import RESUME_SECONDS, ActivePass, PassTasks
@@ -73,6 +74,7 @@ class SleepWorker:
         self._decider = PassDecider(clock, parts.store, parts.signals, self._sleeptime, self._leads, self._due)
         self._forget_at = 0.0
         self._runs = PassTasks(clock, parts, self._jobs, alone=alone)
+        self._reviewer = AnswerReviewer(clock, parts, alone=alone, leads=leads)
         self._running: dict[PassId, ActivePass] = {}
         if not alone:
             self._sleeptime.turns.owner = owner
@@ -89,9 +91,9 @@ class SleepWorker:
 
     async def run(self) -> None:
         """Work until cancelled; log a failing step and try it again."""
-        async with asyncio.TaskGroup() as all_three:
-            for work in (self._work, self._watch_forever, self._share_turns):
-                all_three.create_task(work())
+        async with asyncio.TaskGroup() as works:
+            for work in (self._work, self._watch_forever, self._share_turns, self._reviewer.run):
+                works.create_task(work())
 
     async def run_one_pass(self, bank: Bank, new: NewPass) -> Pass:
         """Request a pass, or go on with an open one, and run it to its end: for folders, which have no running worker.

@@ -21,7 +21,7 @@ from circadia.memory.search.languages import languages
 from circadia.memory.search.terms import words
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
-from circadia.records.episode import Episode
+from circadia.records.episode import Episode, least_trust
 from circadia.records.note import Note
 from circadia.sleeptime.grounding.change_rules import source_ids_of
 from circadia.sleeptime.grounding.figures import find_all_numbers, find_calendar_dates, find_numbers
@@ -166,14 +166,15 @@ def find_context(
     missing = set(_find_unknown_claims(text, collect_sources(cited)))
     sources: list[Episode | Note] = []
     context: dict[str, str] = {}
-    for row in sorted(shown, key=lambda row: row.trust.rank):
-        if row.trust.rank > Trust.AGENT.rank and _is_copy(text, row.text):
+    for row in sorted(shown, key=lambda row: least_trust(row).rank):
+        is_said = least_trust(row).rank <= Trust.AGENT.rank
+        if not is_said and _is_copy(text, row.text):
             sources.append(row)
         if not missing:
             continue
         texts = _episode_texts([row]) if isinstance(row, Episode) else [SourceText(row.text)]
         found = missing.difference(_find_unknown_claims(text, Sources([*_episode_texts(cited), *texts])))
-        if found and row.trust.rank <= Trust.AGENT.rank:
+        if found and is_said:
             context |= dict.fromkeys(sorted(found), row.id)
         elif found and row not in sources:
             sources.append(row)

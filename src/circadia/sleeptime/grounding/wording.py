@@ -16,7 +16,7 @@ from circadia.ids import EpisodeId
 from circadia.memory.redaction import redact
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
-from circadia.records.episode import Episode
+from circadia.records.episode import Episode, least_trust
 
 _POSES: Final = re.compile(
     r"(?im)"
@@ -126,7 +126,7 @@ def check_wording(change: Change, rows: Mapping[EpisodeId, Episode]) -> str:
     if change.kind is not ChangeKind.WRITE_BLOCK:
         return next((wrong for text in _model_texts(change) if (wrong := unfit_reason(text))), "")
     edit = cast("Mapping[str, Any]", (change.after or {}).get("edit") or {})
-    by_person = any(rows[key].trust is Trust.PERSON for key in edit.get("ids", ()) if key in rows)
+    by_person = any(least_trust(rows[key]) is Trust.PERSON for key in edit.get("ids", ()) if key in rows)
     judged = (unfit_reason_for_block(text, by_person=by_person) for text in _model_texts(change))
     return next((wrong for wrong in judged if wrong), "")
 

@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final
 
 from circadia.clock import Clock
 from circadia.llm.chat_model import ChatModel
-from circadia.llm.usage import Usage
+from circadia.sleeptime.budget.model_calls import estimate_usage
 from circadia.sleeptime.markdown.dream_state import (
     DreamState,
     DreamVerdict,
@@ -21,11 +20,6 @@ from circadia.sleeptime.markdown.folder_bank import take_snapshot
 from circadia.sleeptime.markdown.history import list_history
 from circadia.sleeptime.markdown.sessions import SessionIntake
 from circadia.sleeptime.markdown.upkeep import propose_upkeep
-
-READINGS: Final = 2.5
-"""Times that a model reads a turn, with the rules and entries beside it: to consolidate, and to verify."""
-WRITTEN_SHARE: Final = 0.1
-"""Tokens that it writes for each one that it reads."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,15 +54,15 @@ def fetch_status(root: Path, intake: SessionIntake, clock: Clock, model: ChatMod
     scan = intake.scan(state)
     known = state.model_copy(update={**scan.marks})
     verdict = decide_scan(known.model_copy(update={"scanned_at": None}), now)
-    read = 0 if model is None else int(intake.estimate_tokens(scan, state) * READINGS)
-    written = int(read * WRITTEN_SHARE)
-    price = None if model is None else model.price(Usage(input_tokens=read, output_tokens=written))
+    used = None if model is None else estimate_usage(model, intake.estimate_tokens(scan, state))
+    price = None if model is None or used is None else model.price(used)
     upkeep = propose_upkeep(snapshot.folder, day=now.date())
     return DreamStatus(
         state=state, verdict=verdict if not verdict.is_open else decide_dream(known),
         waiting=next((each.id for each in list_history(root) if each.proposed), ""), files=len(snapshot.documents),
         entries=len(snapshot.entries), findings=[f"{each.path}: {each.message}" for each in upkeep.findings],
-        sessions=len(scan.new), excluded=scan.excluded, tokens=read + written,
+        sessions=len(scan.new), excluded=scan.excluded,
+        tokens=0 if used is None else (used.input_tokens or 0) + (used.output_tokens or 0),
         usd=None if price is None else price / 1e9, model="" if model is None else model.name,
     )  # fmt: skip
 

@@ -4,16 +4,18 @@ The model reads each new episode once, with a few notes and earlier episodes on 
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate
 from typing import Final, cast
 
 from pydantic import BaseModel, Field
 
+from circadia.ids import EpisodeId
 from circadia.memory.context import estimate_tokens
 from circadia.memory.search.terms import question_terms
 from circadia.records.change import Change
-from circadia.records.episode import Episode
+from circadia.records.episode import Episode, least_trust, merge_parts
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding.source_check import find_context
 from circadia.sleeptime.grounding.wording import one_line
@@ -71,7 +73,11 @@ class Consolidate:
         """Return steps with as many segments as one question can hold, without those that notes cover already."""
         notes = [note for note in projected_notes.project_notes(view) if note.kind is not NoteKind.SUMMARY]
         done = {episode_id for note in notes for episode_id in note.evidence}
-        segments = [segment for segment in split_segments(view) if any(one.id not in done for one in segment.episodes)]
+        segments = [
+            segment
+            for segment in split_segments(view)
+            if segment.is_continued or any(one.id not in done for one in segment.episodes)
+        ]
         return [_build_step(part) for part in _pack_segments(segments)]
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
@@ -127,7 +133,8 @@ class Consolidate:
             unknown_ids = [*named.unknown_ids, *old.unknown_ids]
             new = [same for episode in named.episodes for same in _with_duplicates(parts, episode)]
             sources = await _fetch_sources(view, new, (*named.notes, *old.notes))
-            others = [row for row in sheet.list_rows() if row not in (*named.episodes, *named.notes)]
+            cited = {row.id: row.text for row in (*named.episodes, *named.notes)}
+            others = [row for row in sheet.list_rows() if row.text not in cited.get(row.id, "")]
             more, context = find_context(text, sources, others)
             said = [*new, *(row for row in more if isinstance(row, Episode))]
             sources = await _fetch_sources(view, [*sources, *said], [row for row in more if isinstance(row, Note)])
@@ -149,10 +156,17 @@ class Consolidate:
 
 
 async def _fetch_sources(view: PageContext, episodes: Sequence[Episode], notes: Sequence[Note]) -> Sequence[Episode]:
-    """Return these episodes and the evidence of these notes, each once."""
-    ids = {episode_id for note in notes for episode_id in note.evidence}
-    rows = await view.look.fetch_episodes(ids)
-    return list({row.id: row for row in (*episodes, *rows.values())}.values())
+    """Return these episodes and the evidence of these notes, each once; what a note rests on has at most its trust."""
+    rows = await view.look.fetch_episodes({episode_id for note in notes for episode_id in note.evidence})
+    sources: dict[EpisodeId, Episode] = {}
+    for row in (*episodes, *(_as_noted(rows[key], note) for note in notes for key in note.evidence if key in rows)):
+        sources[row.id] = merge_parts(sources[row.id], row) if row.id in sources else row
+    return list(sources.values())
+
+
+def _as_noted(row: Episode, note: Note) -> Episode:
+    """Return an episode as a note read it: the note's trust tells which passages it took."""
+    return replace(row, passages=None, trust=note.trust) if least_trust(row) is not row.trust else row
 
 
 def _pack_segments(found: Sequence[Segment]) -> Iterator[Sequence[Segment]]:
@@ -196,7 +210,8 @@ async def _fetch_earlier_episodes(
         covered = {episode.id for episode in noted_episodes if unnoted.isdisjoint(question_terms(episode.text))}
         for episode in rows:
             if episode.id not in covered and not episode.stale and estimate_tokens(episode.text) > SHORT:
-                earlier[episode.id] = episode
+                known = earlier.get(episode.id)
+                earlier[episode.id] = episode if known is None else merge_parts(known, episode)
     return sorted(earlier.values(), key=lambda episode: episode.number)[:limit]
 
 

@@ -14,7 +14,7 @@ from circadia.memory.capture.importance import importance, is_content
 from circadia.memory.search.terms import question_terms
 from circadia.records.bank import Trust
 from circadia.records.change import Change
-from circadia.records.episode import Episode
+from circadia.records.episode import Episode, least_trust
 from circadia.records.note import NoteKind
 from circadia.sleeptime.grounding.quotations import SENTENCE, speaker_of
 from circadia.sleeptime.grounding.relative_dates import episode_text_with_dates, local_time
@@ -88,7 +88,7 @@ class Extract:
 
 def _is_statement(episode: Episode) -> bool:
     """Return whether a participant makes a statement: texts of tools and pages are found as they are."""
-    return episode.trust in (Trust.PERSON, Trust.AGENT) and not episode.incomplete and is_content(episode.text)
+    return least_trust(episode) in (Trust.PERSON, Trust.AGENT) and not episode.incomplete and is_content(episode.text)
 
 
 def _shared_subject(episodes: Sequence[Episode]) -> frozenset[int]:

@@ -1,8 +1,8 @@
 """Precompute: answers expected questions ahead, as the agents themselves would (ANS-01, SLEEP-28).
 
-It runs at the end of a pass, once everything is published: it drops invalid answers, settles doubts, judges some uses,
-and answers the likeliest questions of each recently asked agent. It proposes nothing and needs no undo: an answer is
-valid for one state of its bank only, and is never found in another.
+It runs at the end of a pass, once everything is published: it drops invalid answers, judges some uses, and answers the
+likeliest questions of each recently asked agent. It proposes nothing and needs no undo: an answer is valid for one
+state of its bank only, and is never found in another.
 """
 
 import logging
@@ -23,7 +23,6 @@ from circadia.records.sleep_pass import Trigger
 from circadia.settings.answers import AnswersSettings
 from circadia.sleeptime.answers.answer_maker import AnswerMaker
 from circadia.sleeptime.answers.answer_run import AnswerRun, fetch_recently_asked_agents
-from circadia.sleeptime.answers.doubts import settle_doubts
 from circadia.sleeptime.answers.sampling import AnswerSampler
 from circadia.sleeptime.budget.model_calls import OverBudget, PassPreempted
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, PassContext, Step
@@ -70,14 +69,12 @@ class Precompute:
         counts: Counter[str] = Counter()
         with suppress(PassPreempted):
             try:
-                cleaned = await clean_up(bank, context.store, answer_services, context.yield_to_calls)
-                counts["answers_dropped"] = cleaned.dropped
+                counts["answers_dropped"] = await clean_up(bank, context.store, answer_services, context.yield_to_calls)
                 if context.ask is not None:
                     run = AnswerRun(
                         bank=bank, context=context, answer_services=answer_services, ask=context.ask,
                         sleep_pass=sleep_pass,
                     )  # fmt: skip
-                    await settle_doubts(run, cleaned.uncertain, counts)
                     await _make_answers(run, counts)
             except (OverBudget, ModelAnswerError, UpstreamFailed) as error:
                 _logger.info("bank %r gets no more ready answers for now: %s", bank.name, error)
@@ -103,7 +100,10 @@ async def _fetch_agents(run: AnswerRun) -> Sequence[tuple[Agent, Sequence[Answer
     async with run.context.store.begin_read() as tx:
         bank = await tx.banks.get(run.bank.id)
         now = run.answer_services.clock.now()
-        return () if bank is None else await fetch_recently_asked_agents(tx, bank, run.answer_services.drafter, now)
+        if bank is None:
+            return ()
+        is_requested = run.sleep_pass.trigger in (Trigger.HAND, Trigger.NEEDED)
+        return await fetch_recently_asked_agents(tx, bank, run.answer_services.drafter, now, is_requested=is_requested)
 
 
 async def _fetch_days(run: AnswerRun) -> Sequence[AnswerDay]:

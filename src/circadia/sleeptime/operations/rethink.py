@@ -5,10 +5,10 @@ the system prompt: the text of an edit rests on notes of persons and agents alon
 note contradicts waits for a person. Only a note that also states what was before replaces what a person wrote.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from pydantic import BaseModel, Field
 
@@ -24,9 +24,9 @@ from circadia.sleeptime.grounding.relative_dates import add_dates_from_sources
 from circadia.sleeptime.grounding.source_check import find_context
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
-from circadia.sleeptime.proposals.block_edits import new_block, propose_edit
+from circadia.sleeptime.proposals.block_edits import EDIT, apply_edit, new_block, propose_edit
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, RefusedText, Step
-from circadia.sleeptime.proposals.prompts import NumberedLines, build_prompt
+from circadia.sleeptime.proposals.prompts import NumberedLines, ReferencedRows, build_prompt
 from circadia.sleeptime.proposals.similarity import RelatedIndex
 
 MAX_RETHINKS: Final = 10
@@ -37,6 +37,10 @@ MAX_NOTES: Final = 30
 """Newest notes to show; beliefs before all others."""
 NEAREST: Final = 2
 """Notes to show for each line of a block."""
+NEARLY_FULL: Final = 0.2
+"""Share of a block's limit below which room is scarce (SLEEP-85)."""
+MIN_KEPT: Final = 0.5
+"""Share of a block's limit that stays when lines move out."""
 TALK: Final = frozenset({Trust.PERSON, Trust.AGENT})
 """Trust of the notes that may get into blocks."""
 
@@ -46,6 +50,10 @@ class BlockEdit(BaseModel):
     old_text: str | None = Field(default=None, max_length=2_000)
     new_text: str = Field(max_length=1_000)
     ids: list[str] = Field(max_length=10)
+    also: list[str] = Field(default_factory=list[str], max_length=10)
+    """Other lines of the block that the new text says, too."""
+    moved: bool = False
+    """Whether the old text leaves a block that is nearly full, though it holds: its notes say it on."""
 
 
 class RethinkAnswer(BaseModel):
@@ -85,14 +93,21 @@ class Rethink:
         blocks = {block.label: block for block in self._writable(view)}
         refused = cast("Sequence[RefusedText]", step.data.get("refused", ()))
         lines = _build_lines(view, list(blocks.values()), step, refused)
-        about = [*(("edited",) if view.edited else ()), *(("refused",) if refused else ())]
+        full = any(_is_nearly_full(block) for block in blocks.values())
+        about = [name for name, holds in (("edited", view.edited), ("refused", refused), ("full", full)) if holds]
         question = build_prompt(self.name, view, lines.text, about=about, edits=self._max_rethinks)
         answer = await ask(question, RethinkAnswer, most_tokens=200 + 120 * self._max_rethinks)
         changes: list[Change] = []
         for edit in answer.edits[: self._max_rethinks]:
             change = await self._build_change(view, lines, blocks, edit)
-            if change is not None:
-                changes.append(change)
+            if change is None:
+                continue
+            changes.append(change)
+            after = change.after or {}
+            if edit.label in blocks and not after.get("refused") and not after.get("waits"):
+                made = cast("Mapping[str, Any]", after[EDIT])
+                edited = apply_edit(blocks[edit.label], made["old"], made["new"], made["ids"], made["also"])
+                blocks[edit.label] = edited or blocks[edit.label]  # what it frees is room for the edits that follow
         return changes
 
     async def _build_change(
@@ -112,30 +127,35 @@ class Rethink:
             return None
         by_talk = [note for note in named.notes if note.trust in TALK]
         ids = {key for note in by_talk or named.notes for key in note.evidence}
-        if not new and not named.notes:  # a line whose day is over rests on itself
-            ids = _evidence_of(block, old)
+        also = [line for line in dict.fromkeys(edit.also) if line and line != old] if new else []
+        moved = edit.moved and bool(old) and not new
+        if also or moved or (not new and not named.notes):  # lines that are joined or taken out rest on themselves
+            ids |= {key for line in (old, *also) if line for key in _evidence_of(block, line)}
         rows = list((await view.look.fetch_episodes(ids)).values())
         others = [row for row in sheet.list_rows() if row not in by_talk]
         from_outside, context = find_context(new, rows, others)
         return propose_edit(
-            view, self.name, block, old, new, sorted(ids), context=context,
+            view, self.name, block, old, new, sorted(ids), also=also, moved=moved, context=context,
             waits=bool(from_outside) or (bool(named.notes) and not by_talk),
             why=f"as {', '.join(sorted(view.edited))} says now" if view.edited else "what new notes say",
-            refused=self._refusal_reason(view, blocks, block, edit.label, old, new, named.notes, named.unknown_ids)
-            or ("" if not named.episodes else "an edit rests on notes, not on lines of a conversation"),
+            refused=("an edit rests on notes, not on lines of a conversation" if named.episodes else "")
+            or (_moving_reason(view, block, old) if moved else "")
+            or self._refusal_reason(view, blocks, block, edit.label, (old, *also), new, named, moved=moved),
         )  # fmt: skip
 
     def _refusal_reason(
-        self, view: PageContext, blocks: dict[str, Block], block: Block, label: str, old: str, new: str,
-        notes: Sequence[Note], unknown_ids: Sequence[str],
+        self, view: PageContext, blocks: dict[str, Block], block: Block, label: str, lines: Sequence[str], new: str,
+        named: ReferencedRows, *, moved: bool,
     ) -> str:  # fmt: skip
+        old, *also = lines
         if label not in blocks:
             return f"there is no block {label[:40]!r} to edit"
-        if unknown_ids:
-            return f"{', '.join(unknown_ids)[:60]} is no note that was shown"
-        if not notes and (new or not _is_over(old, view.now.date())):
+        if named.unknown_ids:
+            return f"{', '.join(named.unknown_ids)[:60]} is no note that was shown"
+        rests_on_itself = bool(also) or moved or (not new and _is_over(old, view.now.date()))
+        if not named.notes and not rests_on_itself:
             return "it names no note that it rests on"
-        if old and not _may_replace(view, block, old, new, notes):
+        if not all(_may_replace(view, block, line, new, named.notes) for line in lines if line):
             return "only a note that says what was before replaces what a person wrote"
         return ""
 
@@ -145,6 +165,21 @@ class Rethink:
         if writable or any(block.label == self._label for block in view.blocks):
             return writable
         return [new_block(view, self._label)]
+
+
+def _is_nearly_full(block: Block) -> bool:
+    return block.limit - len(block.value) < NEARLY_FULL * block.limit
+
+
+def _moving_reason(view: PageContext, block: Block, line: str) -> str:
+    """Return why a line may not leave a block for its notes; empty if it may."""
+    before = next((each for each in view.blocks if each.label == block.label), block)
+    if not _is_nearly_full(before) or len(block.value) - len(line) < MIN_KEPT * block.limit:
+        return "the block has room: a line that holds stays"
+    evidence = _evidence_of(block, line)
+    if not any(evidence.intersection(note.evidence) for note in projected_notes.project_notes(view)):
+        return "no note says it, so it would be lost"
+    return ""
 
 
 def _select_new_notes(view: PageContext, blocks: Sequence[Block]) -> Sequence[Note]:

@@ -12,15 +12,17 @@ from circadia.sleeptime.proposals.changes import block_of, write_block
 from circadia.sleeptime.proposals.operation import PageContext
 
 EDIT: Final = "edit"
-"""Key of an edit in `Change.after`: `old`, `new` and the `ids` of the episodes that it rests on."""
+"""Key of an edit in `Change.after`: `old`, `new`, the `ids` of the episodes that it rests on, the other lines that
+`new` says `also`, and whether `old` is only `moved` out, since notes say it."""
 
 
 def propose_edit(
     view: PageContext, operation: str, block: Block, old: str, new: str, ids: Sequence[str], *, why: str,
-    context: Mapping[str, str] | None = None, refused: str = "", waits: bool = False,
+    also: Sequence[str] = (), moved: bool = False, context: Mapping[str, str] | None = None, refused: str = "",
+    waits: bool = False,
 ) -> Change:  # fmt: skip
     """Return a change that makes one edit of a block, or that has it on record as refused, with the reason."""
-    edited = None if refused else apply_edit(block, old, new, ids)
+    edited = None if refused else apply_edit(block, old, new, ids, also)
     if edited is None and not refused:
         refused = "what it replaces does not stand in the block once"
     value, spans = (block.value, block.spans) if edited is None else (edited.value, edited.spans)
@@ -29,10 +31,8 @@ def propose_edit(
     change = write_block(
         view, operation, block.label, value, [(span.start, span.end, span.episodes) for span in spans], why=why
     )
-    extra = {
-        EDIT: {"old": old, "new": new, "ids": list(ids)}, "text": new or old, "context": dict(context or {}),
-        "refused": refused, "waits": waits,
-    }  # fmt: skip
+    edit = {"old": old, "new": new, "ids": list(ids), "also": list(also), "moved": moved}
+    extra = {EDIT: edit, "text": new or old, "context": dict(context or {}), "refused": refused, "waits": waits}
     return replace(change, after={**(change.after or {}), **{key: value for key, value in extra.items() if value}})
 
 
@@ -55,7 +55,7 @@ def fold_edits(
             why_not.append(reason)
             continue
         block = blocks.get(change.target) or block_of(view, change.target) or new_block(view, change.target)
-        edited = apply_edit(block, edit["old"], edit["new"], edit["ids"])
+        edited = apply_edit(block, edit["old"], edit["new"], edit["ids"], edit["also"])
         if edited is None or len(edited.value) > block.limit:
             folded.append(change)
             why_not.append("an earlier edit of this pass has changed these words, or taken the room")
@@ -74,11 +74,16 @@ def fold_edits(
     return folded, why_not
 
 
-def apply_edit(block: Block, old: str, new: str, ids: Sequence[str]) -> Block | None:
-    """Return the block with `new` in place of `old`, or at its end; None if `old` does not stand there once.
+def apply_edit(block: Block, old: str, new: str, ids: Sequence[str], also: Sequence[str] = ()) -> Block | None:
+    """Return the block with `new` in place of `old`, or at its end, and without the lines that `new` says `also`.
 
-    What is removed takes its line with it, if nothing else is in it.
+    None if one of them does not stand there once. What is removed takes its line with it, if nothing else is in it.
     """
+    for line in also:
+        without = apply_edit(block, line, "", ())
+        if without is None:
+            return None
+        block = without
     if old and block.value.count(old) != 1:
         return None
     if old:

@@ -11,7 +11,7 @@ from circadia.ids import EpisodeId, PassId
 from circadia.records.bank import Trust
 from circadia.records.block import Block
 from circadia.records.change import Change, ChangeKind
-from circadia.records.episode import Episode
+from circadia.records.episode import Episode, least_trust
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding.relative_dates import TRUST_WITHOUT_DAY, add_dates_from_sources, local_time
 from circadia.sleeptime.proposals.operation import PageContext
@@ -116,7 +116,7 @@ def block_of(view: PageContext, label: str) -> Block | None:
 
 def least_trusted(sources: Sequence[Episode | Note]) -> Trust:
     """Return the trust of text derived from these (MEM-14)."""
-    return max((source.trust for source in sources), key=lambda trust: trust.rank)
+    return max(map(least_trust, sources), key=lambda trust: trust.rank)
 
 
 def _build_change(

@@ -10,7 +10,7 @@ from circadia.ids import EpisodeId, NoteId
 from circadia.memory.search.terms import question_terms, stored_terms
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
-from circadia.records.episode import Episode
+from circadia.records.episode import Episode, least_trust
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding.relative_dates import episode_text_with_dates
 from circadia.sleeptime.grounding.wording import one_line
@@ -65,7 +65,7 @@ def list_ended_by_notes(view: PageContext) -> Mapping[NoteId, Sequence[str]]:
 
 def is_trusted_enough(sources: Iterable[Episode | Note], others: Iterable[Episode | Note]) -> bool:
     """Return whether sources may end what others say: tools and outside text never end what participants said."""
-    weight = max((_trust_distance(source.trust) for source in sources), default=len(Trust))
+    weight = max((_trust_distance(least_trust(source)) for source in sources), default=len(Trust))
     return all(weight <= _trust_distance(other.trust) for other in others)
 
 

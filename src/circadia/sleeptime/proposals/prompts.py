@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cache, lru_cache
 from importlib import resources
-from typing import Final
+from typing import Final, cast
 
 from circadia.characters import visible_text
 from circadia.ids import EpisodeId
@@ -22,8 +22,9 @@ from circadia.llm.chat_model import Prompt
 from circadia.memory.context import estimate_tokens
 from circadia.memory.episodes import shown_name
 from circadia.memory.redaction import redact
+from circadia.memory.search.passages import find_passages
 from circadia.records.bank import Trust
-from circadia.records.episode import Episode
+from circadia.records.episode import Episode, count_passages, cut_episode, least_trust, merge_parts
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding.relative_dates import add_dates, local_time
 from circadia.sleeptime.grounding.wording import one_line
@@ -40,7 +41,7 @@ _GAP: Final = re.compile(r"\{(\w+)\}")
 LONGEST: Final = 800
 """Characters of an episode that stands in a prompt beside others."""
 WHOLE: Final = 24_000
-"""Characters of an episode that a prompt is about; what matters may be said at its end."""
+"""Characters of an episode that a prompt is about: a longer one is read by several prompts."""
 LONGEST_NAME: Final = 60
 CACHED_TEXTS: Final = 2_000
 """Cached lines: several prompts of a page show the same rows."""
@@ -95,7 +96,7 @@ def _load_file(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReferencedRows:
-    """The rows that an answer refers to, each once."""
+    """The rows that an answer refers to, each once; of an episode only the passages that it refers to."""
 
     episodes: Sequence[Episode]
     notes: Sequence[Note]
@@ -132,11 +133,14 @@ class NumberedLines:
             self.add_line(f"| {line}")
 
     def add_episodes(self, rows: Iterable[Episode], *, longest: int = LONGEST) -> None:
-        """Add lines for the episodes that are not there yet."""
+        """Add lines for the episodes that are not there yet; with `WHOLE`, one for each passage."""
         for row in rows:
             if row.id not in self._ids:
                 self._begin_day(local_time(row).date().isoformat())
-                self._lines.append(f"{self._assign_id('e', row)} {speaker_label(row)}: {episode_line(row, longest)}")
+                for part in list_parts(row) if longest == WHOLE else (row,):
+                    self._lines.append(
+                        f"{self._assign_id('e', part)} {speaker_label(part)}: {episode_line(part, longest)}"
+                    )
 
     def add_notes(self, rows: Iterable[Note], *, evidence: Collection[EpisodeId] = ()) -> None:
         """Add lines for the notes that are not there yet, with the ids of those `evidence` rows that are."""
@@ -150,6 +154,7 @@ class NumberedLines:
                 self._lines.append(f"{key}{trust}{on} {_clean_note_text(row.text)}")
 
     def id_of(self, row: Episode | Note) -> str:
+        """Return the id of a row's line; of several lines all, with spaces between them."""
         return self._ids[row.id]
 
     def resolve_ids(self, ids: Iterable[str]) -> ReferencedRows:
@@ -161,7 +166,8 @@ class NumberedLines:
             if row is None:
                 unknown_ids.append(one_line(row_id)[:LONGEST_NAME])
             else:
-                rows[row.id] = row
+                other = rows.get(row.id)
+                rows[row.id] = merge_parts(other, cast("Episode", row)) if isinstance(other, Episode) else row
         return ReferencedRows(
             episodes=[row for row in rows.values() if isinstance(row, Episode)],
             notes=[row for row in rows.values() if isinstance(row, Note)],
@@ -177,7 +183,7 @@ class NumberedLines:
                 self.add_line(f"| {line}")
 
     def list_rows(self) -> Sequence[Episode | Note]:
-        """Return all rows that are shown, in order."""
+        """Return all rows that are shown, in order; a passage is an episode with its part of the text."""
         return list(self._rows.values())
 
     def _begin_day(self, day: str) -> None:
@@ -188,8 +194,14 @@ class NumberedLines:
     def _assign_id(self, letter: str, row: Episode | Note) -> str:
         self._counts[letter] = self._counts.get(letter, 0) + 1
         key = f"{letter}{self._counts[letter]}"
-        self._rows[key], self._ids[row.id] = row, key
+        self._rows[key] = row
+        self._ids[row.id] = f"{self._ids[row.id]} {key}" if row.id in self._ids else key
         return key
+
+
+def list_parts(row: Episode) -> Sequence[Episode]:
+    """Return an episode's passages as episodes with a part of the text, each with its own trust."""
+    return [cut_episode(row, start, end, trust=trust) for start, end, _, trust in find_passages(row)] or [row]
 
 
 @lru_cache(maxsize=1_000)
@@ -204,7 +216,8 @@ def speaker_label(row: Episode | Note) -> str:
         return ""
     visible_name = _clean_line(shown_name(row.speaker))
     name = " ".join("".join(letter for letter in visible_name if letter not in ":()[]<>#").split())[:LONGEST_NAME]
-    return f"{name or 'somebody'} ({row.trust})" if row.trust in _LABELLED_TRUST else name or "somebody"
+    trust = least_trust(row)
+    return f"{name or 'somebody'} ({trust})" if trust in _LABELLED_TRUST else name or "somebody"
 
 
 def episode_line(row: Episode, longest: int = LONGEST) -> str:
@@ -225,4 +238,4 @@ def _clean_note_text(text: str) -> str:
 
 def estimate_line_tokens(rows: Iterable[Episode]) -> int:
     """Return about how many tokens the whole lines of these take; dates and secrets hardly matter."""
-    return sum(estimate_tokens(episode.text[:WHOLE]) + 6 for episode in rows)
+    return sum(estimate_tokens(episode.text) + 6 * max(1, count_passages(episode)) for episode in rows)

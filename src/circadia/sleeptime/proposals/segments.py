@@ -5,8 +5,8 @@ the turns before a gap against those after it), after a long silence, or where i
 kept apart, so the numbers of two segments may interleave.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Final
@@ -15,10 +15,12 @@ import numpy as np
 
 from circadia.ids import EpisodeId
 from circadia.memory.search.columns import Array
+from circadia.memory.search.passages import find_passages
 from circadia.memory.search.terms import STOP_WORDS, words
-from circadia.records.episode import Episode
+from circadia.records.episode import Episode, Passage, cut_episode
 from circadia.sleeptime.grounding.relative_dates import local_time
 from circadia.sleeptime.proposals.operation import PageContext
+from circadia.sleeptime.proposals.prompts import WHOLE
 from circadia.sleeptime.proposals.similarity import SMALL_TALK, content_terms, cosines, normalize_statement, weigh_terms
 
 RECENT_WINDOW: Final = 50
@@ -41,6 +43,8 @@ class Segment:
     """The episodes to read, in order."""
     duplicates: Mapping[EpisodeId, Sequence[Episode]]
     """Repetitions of these by id: not to be read, but equally good evidence."""
+    is_continued: bool = False
+    """Whether it is a later part of a very long episode."""
 
     @property
     def name(self) -> str:
@@ -58,14 +62,15 @@ class Segment:
 
 
 def split_segments(view: PageContext) -> Sequence[Segment]:
-    """Return a page's segments by first episode, each episode in exactly one; they depend on the page alone."""
+    """Return a page's segments by first episode, each text in exactly one; they depend on the page alone."""
     conversations: dict[str | None, list[Episode]] = {}
     for episode in view.page:
         conversations.setdefault(episode.conversation, []).append(episode)
     segments = [
-        _build_segment(conversation[first:last])
+        part
         for conversation in conversations.values()
         for first, last in pairwise(_find_boundaries(conversation))
+        for part in _split_texts(_build_segment(conversation[first:last]))
     ]
     return sorted(segments, key=lambda segment: segment.episodes[0].number)
 
@@ -129,6 +134,27 @@ def _build_segment(episodes: Sequence[Episode]) -> Segment:
         else:
             duplicates.setdefault(same.id, []).append(episode)
     return Segment(episodes=read, duplicates=duplicates)
+
+
+def _split_texts(segment: Segment) -> Iterator[Segment]:
+    """Yield a segment with the first parts of its texts, then each later part of a text beyond `WHOLE` alone."""
+    parts = [_split_text(episode) for episode in segment.episodes]
+    yield replace(segment, episodes=[first for first, *_ in parts])
+    for _, *more in parts:
+        for part in more:
+            yield replace(segment, episodes=[part], is_continued=True)
+
+
+def _split_text(episode: Episode) -> Sequence[Episode]:
+    """Return an episode in parts of at most `WHOLE` characters, cut between passages."""
+    if len(episode.text) <= WHOLE:
+        return [episode]
+    parts: list[list[Passage]] = [[]]
+    for passage in find_passages(episode):
+        if parts[-1] and passage.end - parts[-1][0].start > WHOLE:
+            parts.append([])
+        parts[-1].append(passage)
+    return [cut_episode(episode, part[0].start, part[-1].end, part) for part in parts]
 
 
 def _name_segment(episodes: Sequence[Episode]) -> str:

@@ -7,6 +7,7 @@ extracts are not judged. A missing verdict is a no.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Final, Literal, cast
 
 from pydantic import BaseModel, Field
@@ -14,7 +15,7 @@ from pydantic import BaseModel, Field
 from circadia.ids import EpisodeId, NoteId
 from circadia.memory.search.terms import question_terms
 from circadia.records.change import Change, ChangeKind
-from circadia.records.episode import Episode
+from circadia.records.episode import Episode, merge_parts
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.budget.savings import VERIFY
 from circadia.sleeptime.grounding.change_rules import source_ids_of
@@ -23,7 +24,7 @@ from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.proposals.prompts import WHOLE, NumberedLines, build_file_prompt
+from circadia.sleeptime.proposals.prompts import WHOLE, NumberedLines, build_file_prompt, list_parts
 
 MAX_CLAIMS: Final = 40
 """Claims of a question; a page seldom has more."""
@@ -33,6 +34,8 @@ FEW_LINES: Final = 8
 """Sources of a claim up to which all are shown."""
 MAX_LINES: Final = 40
 """Sources of a claim that are shown at most."""
+MAX_PARTS: Final = 10
+"""Passages of a very long source that are shown at most."""
 LINES_A_WORD: Final = 2
 """Of more sources, those that are shown of each word of the claim: enough to see that one says otherwise."""
 VERDICT_TOKENS: Final = 60
@@ -188,30 +191,34 @@ def _ended_ids(change: Change) -> Sequence[str]:
     return cast("Sequence[str]", (change.after or {}).get("ended", ()))
 
 
-def _find_rows(ids: Sequence[str], view: PageContext, rows: Mapping[EpisodeId, Episode]) -> Iterator[Episode | Note]:
+def _find_rows(
+    text: str, ids: Sequence[str], view: PageContext, rows: Mapping[EpisodeId, Episode]
+) -> Iterator[Episode | Note]:
     notes = {note.id: note for note in projected_notes.project_notes(view)} if ids else {}
     for key in ids:
         row = rows.get(EpisodeId(key)) or notes.get(NoteId(key))
         if row is not None:
-            yield row
+            yield row if isinstance(row, Note) else _nearest_parts(text, row)
 
 
 def _find_claims(number: int, change: Change, view: PageContext, rows: Mapping[EpisodeId, Episode]) -> Iterator[Claim]:
     """Yield a change's claims: one of a note, a flag or an edit; of a block's own writer one for each new line."""
     after = change.after or {}
-    beside = list(_find_rows(_context_ids(change), view, rows))
-    if change.kind is ChangeKind.WRITE_BLOCK and (edit := cast("Mapping[str, Any]", after.get("edit") or {})):
+    edit = cast("Mapping[str, Any]", after.get("edit") or {})
+    text = one_line(str(edit.get("new") or edit.get("old") or after.get("text", "")))
+    beside = list(_find_rows(text, _context_ids(change), view, rows))
+    if change.kind is ChangeKind.WRITE_BLOCK and edit:
+        if edit["moved"]:  # its notes say it on
+            return
         cited = [rows[key] for key in edit["ids"] if key in rows]
-        text = one_line(edit["new"] or edit["old"])
         yield Claim(
             number=number, text=text, mark="" if edit["new"] else " (gone)", sources=_select_sources(text, cited),
-            beside=beside, before=edit["old"] if edit["new"] else "",
+            beside=beside, before="\n".join((edit["old"], *edit["also"])) if edit["new"] else "",
         )  # fmt: skip
     elif change.kind is ChangeKind.WRITE_BLOCK:
         yield from _find_line_claims(number, change, rows)
     elif change.kind in (ChangeKind.ADD_NOTE, ChangeKind.FLAG):
         cited = [rows[episode_id] for episode_id in _cited_episode_ids(change) if episode_id in rows]
-        text = one_line(str(after.get("text", "")))
         if not is_extract(text, cited):
             belief = " (belief)" if after.get("kind") == NoteKind.BELIEF.value else ""
             mark = " (open)" if change.kind is ChangeKind.FLAG else belief
@@ -221,7 +228,7 @@ def _find_claims(number: int, change: Change, view: PageContext, rows: Mapping[E
             yield Claim(
                 number=number, text=text, mark=mark, sources=_select_sources(text, cited), beside=beside,
                 before="\n".join(str(before.get("text", "")) for before in retired),
-                ends=list(_find_rows(_ended_ids(change), view, rows)),
+                ends=list(_find_rows(text, _ended_ids(change), view, rows)),
                 alone=after.get("kind") == NoteKind.SUMMARY.value,
             )  # fmt: skip
 
@@ -242,8 +249,8 @@ def _find_line_claims(number: int, change: Change, rows: Mapping[EpisodeId, Epis
 
 
 def _select_sources(text: str, cited: Sequence[Episode]) -> Sequence[Episode]:
-    """Return the sources to show with a claim: of many, those that have its words."""
-    cited = sorted(cited, key=lambda episode: episode.number)
+    """Return the sources to show with a claim: of many, and of very long ones, what has its words."""
+    cited = [_nearest_parts(text, episode) for episode in sorted(cited, key=lambda episode: episode.number)]
     if len(cited) <= FEW_LINES:
         return cited
     missing = Counter(dict.fromkeys(question_terms(text), LINES_A_WORD))
@@ -260,6 +267,17 @@ def _select_sources(text: str, cited: Sequence[Episode]) -> Sequence[Episode]:
     return [source for source in cited if source.number in chosen]
 
 
+def _nearest_parts(text: str, episode: Episode) -> Episode:
+    """Return of a very long episode the passages that share most words with a claim, in order."""
+    if len(episode.text) <= WHOLE:
+        return episode
+    terms = set(question_terms(text))
+    parts = list_parts(episode)
+    shared = [len(terms.intersection(question_terms(part.text))) for part in parts]
+    best = sorted(range(len(parts)), key=lambda at: -shared[at])[:MAX_PARTS]
+    return reduce(merge_parts, [parts[at] for at in sorted(best)])
+
+
 def _split_questions(claims: Sequence[Claim]) -> Iterator[Mapping[str, Claim]]:
     """Yield the claims of each question by id, in halves where there are too many for one."""
     part = {f"c{number}": claim for number, claim in enumerate(claims, 1)}
@@ -274,7 +292,10 @@ def _build_question(part: Mapping[str, Claim]) -> NumberedLines:
     """Return a question: all lines, each once, then the claims with the ids of those that they cite."""
     lines = NumberedLines()
     lines.add_heading("Lines")
-    rows = {row.id: row for claim in part.values() for row in (*claim.sources, *claim.beside, *claim.ends)}
+    rows: dict[str, Episode | Note] = {}
+    for row in (row for claim in part.values() for row in (*claim.sources, *claim.beside, *claim.ends)):
+        other = rows.get(row.id)
+        rows[row.id] = merge_parts(other, cast("Episode", row)) if isinstance(other, Episode) else row
     lines.add_episodes(
         sorted((row for row in rows.values() if isinstance(row, Episode)), key=lambda row: row.number), longest=WHOLE
     )

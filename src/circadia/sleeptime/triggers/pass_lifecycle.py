@@ -5,6 +5,7 @@ pending --take--> running --end--> succeeded | no_change | partial | failed
 +-- yield, died --+       pending | running --cancel--> cancelled; pending --> skipped
 """
 
+import logging
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,10 +17,14 @@ from circadia.errors import Conflict
 from circadia.ids import IdSource, PassId
 from circadia.jobs.leased_jobs import LEASE_SECONDS, fetch_claimed
 from circadia.records.bank import Bank
+from circadia.records.change import ChangeState
 from circadia.records.event import EventType, PassChange
+from circadia.records.sleep_call import SleepCost
 from circadia.records.sleep_pass import PASS_MOVES, Pass, PassStatus, Trigger
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
+
+_logger = logging.getLogger(__name__)
 
 TOPIC: Final = "pass"
 """The signal that a pass has moved; its key is the bank's id."""
@@ -28,6 +33,7 @@ ATTEMPTS: Final = 4
 BACK_OFF_SECONDS: Final = 30.0
 """Pause after a failed pass, doubled for each further failure in a row."""
 LONGEST_BACK_OFF_SECONDS: Final = 3600.0
+_NANOUSD: Final = 1e9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +49,8 @@ class NewPass:
     """Whether its changes wait for a person."""
     full: bool = False
     """Whether it reads the whole bank again."""
+    budget_tokens: int | None = None
+    """Its own budget; it takes the place of an open pass that nobody asked for, and runs to its end (SLEEP-87)."""
 
 
 class PassLifecycle:
@@ -56,13 +64,16 @@ class PassLifecycle:
 
     async def request_pass(self, tx: Tx, bank: Bank, new: NewPass) -> Pass:
         """Store a pass over everything that waits now. Raises Conflict: the bank has an open one."""
+        present = None if new.budget_tokens is None else await tx.passes.get_open(bank.id)
+        if present is not None and present.trigger not in (Trigger.HAND, Trigger.NEEDED):
+            await self.end(tx, bank, present, PassStatus.CANCELLED, "a pass with a budget of its own takes its place")
         state = await tx.sleep_states.get(bank.id)
         backlog = await tx.sleep_states.fetch_backlog(bank.id, state.cursor)
         now = self._clock.now()
         run = Pass(
             id=PassId(self._ids.new("pas")), bank_id=bank.id, trigger=new.trigger, by=new.by,
             instructions=new.instructions, operations=tuple(new.operations), dry_run=new.dry_run, review=new.review,
-            full=new.full,
+            full=new.full, budget_tokens=new.budget_tokens,
             created_at=now, after=state.cursor, upto=max(state.cursor, backlog.last),
             generation_before=bank.published,
         )  # fmt: skip
@@ -116,6 +127,8 @@ class PassLifecycle:
             tx, bank, run, status, ended_at=self._clock.now(), lease_until=None, detail=detail,
             run_seconds=self._total_run_seconds(run),
         )  # fmt: skip
+        spent = await tx.sleep_calls.sum_cost(pass_id=run.id)
+        tx.after_commit(lambda: _log_end(bank, ended, spent))
         if run.dry_run or status in (PassStatus.CANCELLED, PassStatus.SKIPPED):
             return ended
         state = await tx.sleep_states.get(bank.id)
@@ -158,3 +171,16 @@ class PassLifecycle:
         await self._events.record(tx, EventType.PASS, data)
         message = {**data.to_json(), "counts": dict(run.counts), "ended": not run.is_open}
         self._events.signal(tx, TOPIC, bank.id, message)
+
+
+def _log_end(bank: Bank, run: Pass, spent: SleepCost) -> None:
+    """Write the line of the log that each pass has (SLEEP-88)."""
+    refused = ChangeState.REFUSED.value
+    changes = [f"{name} {number}" for name, number in run.counts.items() if name != refused]
+    _logger.log(
+        logging.WARNING if run.status in (PassStatus.FAILED, PassStatus.PARTIAL) else logging.INFO,
+        "pass %s over bank %r (%s): %s; %s; refused %d; %d calls, %d tokens, $%.6f%s",
+        run.id, bank.name, run.trigger.value, run.status.value, ", ".join(changes) or "no change",
+        run.counts.get(refused, 0), spent.calls, spent.tokens, spent.nanousd / _NANOUSD,
+        f"; {run.detail}" if run.detail else "",
+    )  # fmt: skip

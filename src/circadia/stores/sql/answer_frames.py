@@ -24,15 +24,22 @@ MAX_SCOPES: Final = 1_000
 
 
 class RecentScope(NamedTuple):
-    """A scope in which a call came, without the frame, which may be long."""
+    """A scope in which a call came, without the frame's body, which may be long."""
 
     scope: AnswerScope
     at: datetime
     """Time of the last call."""
+    asked: int
+    why_not: str
+
+    @property
+    def is_open(self) -> bool:
+        """Whether questions are asked ahead in it."""
+        return self.asked > 0 and not self.why_not
 
 
 def _read_scope(row: Row[Any]) -> RecentScope:
-    return RecentScope(scope_of(row), row.at)
+    return RecentScope(scope_of(row), row.at, row.asked, row.why_not)
 
 
 _read_frame = build_reader(
@@ -53,15 +60,14 @@ _SAVE: Final = Statement(
 )
 _PERSON: Final = tuple(f"of_{name}" for name in _KEYS[:-1])
 _KEY: Final = [answer_frames.c[name] == bindparam(f"of_{name}") for name in _KEYS]
-_SCOPES: Final = select(*(answer_frames.c[name] for name in _SCOPE))
+_SCOPES: Final = select(*(answer_frames.c[name] for name in (*_SCOPE, "at", "asked", "why_not")))
 _SELECT_RECENT: Final = Statement(
-    _SCOPES.add_columns(answer_frames.c.at)
-    .where(answer_frames.c.bank_id == bindparam("bank"))
+    _SCOPES.where(answer_frames.c.bank_id == bindparam("bank"))
     .order_by(answer_frames.c.at.desc())
     .limit(bindparam("most")),
     read=_read_scope,
 )
-_SELECT_OF_PERSON: Final = Statement(_SCOPES.where(*_KEY[:-1]), read=scope_of)
+_SELECT_OF_PERSON: Final = Statement(_SCOPES.where(*_KEY[:-1]), read=_read_scope)
 _SELECT_TIMES: Final = Statement(select(answer_frames.c.at, answer_frames.c.frame).where(*_KEY[:-1]))
 _SELECT: Final = Statement(select(answer_frames).where(*_KEY), read=_read_frame)
 _DELETE: Final = Statement(delete(answer_frames).where(*_KEY), [f"of_{name}" for name in _KEYS])
@@ -86,7 +92,7 @@ class AnswerFrames(Noun):
         """Return the bank's scopes, most recently called first."""
         return await self._all(_SELECT_RECENT, {"bank": bank_id, "most": limit})
 
-    async def find_scopes(self, bank_id: BankId, agent_id: AgentId, end_user: str) -> Sequence[AnswerScope]:
+    async def find_scopes(self, bank_id: BankId, agent_id: AgentId, end_user: str) -> Sequence[RecentScope]:
         """Return the scopes in which this person asked this agent."""
         return await self._all(_SELECT_OF_PERSON, dict(zip(_PERSON, (bank_id, agent_id, end_user), strict=True)))
 

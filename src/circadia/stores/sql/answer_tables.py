@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, String, Table, Text
+from sqlalchemy import JSON, BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, String, Table, Text, text
 
 from circadia.stores.sql.schema import Instant, metadata, only
 
@@ -25,7 +25,9 @@ answers = Table(
     Column("confidence", Double, nullable=False),
     Column("conversation", String),  # the only one that may use it; null for any
     Column("rests", JSON, nullable=False),
-    Column("settled", JSON(none_as_null=True)),  # head numbers up to which a judge has confirmed it
+    Column(
+        "read_upto", BigInteger, nullable=False, server_default=text("0")
+    ),  # newest turn that a judge has read for it
     Column("pass_id", String),
     Column("made_at", Instant, nullable=False),
     Column("expires_at", Instant, nullable=False),
@@ -65,6 +67,7 @@ answer_frames = Table(
     Column("headers", JSON, nullable=False),
     Column("at", Instant, nullable=False),
     Column("asked", Integer, nullable=False),
+    Column("why_not", Text, nullable=False, server_default=text("''")),
 )
 Index("answer_frames_bank", answer_frames.c.bank_id, answer_frames.c.at)
 Index("answer_frames_at", answer_frames.c.at)

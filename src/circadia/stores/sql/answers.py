@@ -6,20 +6,35 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import BigInteger, Connection, bindparam, case, delete, func, literal_column, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    bindparam,
+    case,
+    delete,
+    exists,
+    func,
+    literal_column,
+    or_,
+    select,
+    update,
+)
 
 from circadia.ids import AgentId, AnswerId, BankId
 from circadia.records.answer import Answer, AnswerBasis, AnswerScope, DropReason
+from circadia.records.episode import SILENT
 from circadia.records.index_entry import BankHeads
 from circadia.stores.locks import bank_key
 from circadia.stores.sql.answer_tables import answer_frames, answer_uses, answer_verdicts, answers
 from circadia.stores.sql.answer_uses import delete_verdicts, is_storable, scope_of
-from circadia.stores.sql.memory_tables import banks
+from circadia.stores.sql.memory_tables import banks, episodes
 from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.searchable import fetch_by_ids, select_by_ids
 from circadia.stores.sql.statement import Statement
 
+LARGEST: Final = 2**62
+"""More than the number of any episode."""
 _SCOPE: Final = ("agent_id", "end_user", "frame")
 _COLUMNS: Final = tuple(column.name for column in answers.c)
 
@@ -50,16 +65,10 @@ def _size(phrasings: Sequence[str], text: str, reasoning: str, rests: Mapping[st
     return sum(len(part.encode()) for part in (*phrasings, text, reasoning, json.dumps(rests, ensure_ascii=False)))
 
 
-_read_answer = build_reader(
-    Answer,
-    of_row={"scope": scope_of},
-    rests=_load_basis,
-    settled=lambda stored: None if stored is None else BankHeads(*stored),
-)
+_read_answer = build_reader(Answer, of_row={"scope": scope_of}, rests=_load_basis)
 _write_answer = build_writer(
     _COLUMNS,
     rests=lambda answer: _dump_basis(answer.rests),
-    settled=lambda answer: None if answer.settled is None else list(answer.settled),
     touched_at=lambda answer: answer.used_at or answer.made_at,
     size=lambda answer: _size(answer.phrasings, answer.text, answer.reasoning, _dump_basis(answer.rests)),
     agent_id=lambda answer: answer.scope.agent_id,
@@ -89,7 +98,7 @@ _SELECT_CHANGED: Final = Statement(
 _SELECT_ALL: Final = Statement(_ENTRIES.where(_LIVE).order_by(answers.c.id))
 _PAGE: Final = (
     select(answers)
-    .where(_OF_BANK, _LIVE, answers.c.id > bindparam("after"))
+    .where(_OF_BANK, _LIVE, answers.c.id > bindparam("after"), answers.c.read_upto < bindparam("newest"))
     .order_by(answers.c.id)
     .limit(bindparam("most"))
 )
@@ -107,6 +116,29 @@ _SELECT_BANKS_WITH_EXPIRED: Final = Statement(
     .order_by(answers.c.expires_at)
     .limit(bindparam("most"))
 )
+_live_bank: Final = answers.c.bank_id.concat("")
+"""An expression, so that live answers are found by their own index, and not among the dropped ones of the banks."""
+_SELECT_BANKS_TO_REVIEW: Final = Statement(
+    select(_live_bank.label("bank_id"))
+    .where(
+        answers.c.dropped == literal_column("''"),
+        answers.c.expires_at > bindparam("now"),
+        _live_bank > bindparam("after"),
+        exists().where(
+            episodes.c.bank_id == answers.c.bank_id,
+            episodes.c.number > answers.c.read_upto,
+            episodes.c.kind.not_in([literal_column(f"'{kind}'") for kind in SILENT]),
+        ),
+    )
+    .distinct()
+    .order_by(_live_bank)
+    .limit(bindparam("most"))
+)
+_SELECT_USE_SPAN: Final = Statement(
+    select(func.min(answers.c.made_at).label("first"), func.max(answers.c.used_at).label("last")).where(
+        _OF_BANK, answers.c.agent_id == bindparam("agent"), answers.c.end_user == bindparam("person")
+    )
+)
 _COUNT_LIVE: Final = Statement(
     select(func.count())
     .select_from(answers)
@@ -120,8 +152,8 @@ _SAVE_PHRASINGS: Final = Statement(
 _CONFIRM: Final = Statement(
     update(answers)
     .where(_OF_BANK, answers.c.dropped == literal_column("''"), answers.c.id == bindparam("of_id"))
-    .values(settled=bindparam("heads")),
-    ("bank", "of_id", "heads"),
+    .values(read_upto=bindparam("upto")),
+    ("bank", "of_id", "upto"),
 )
 _DROP: Final = Statement(
     update(answers)
@@ -227,12 +259,24 @@ class Answers(Noun):
         return await self._run(lambda connection: _find_changed(connection, bank_id, after), short=False)
 
     async def find_live(
-        self, bank_id: BankId, *, agent_id: AgentId | None = None, after: AnswerId | None = None, limit: int = 100
-    ) -> Sequence[Answer]:
-        """Return live answers by id; `after` is the last one of the previous page."""
-        values = {"bank": bank_id, "agent": agent_id, "after": after or "", "most": limit}
+        self, bank_id: BankId, *, agent_id: AgentId | None = None, after: AnswerId | None = None, limit: int = 100,
+        behind: int | None = None,
+    ) -> Sequence[Answer]:  # fmt: skip
+        """Return live answers by id; `after` is the last one of the previous page.
+
+        `behind` selects those for which no turn up to this number was read.
+        """
+        newest = LARGEST if behind is None else behind
+        values = {"bank": bank_id, "agent": agent_id, "after": after or "", "most": limit, "newest": newest}
         statement = _SELECT_LIVE if agent_id is None else _SELECT_LIVE_OF_AGENT
         return await self._all(statement, values)
+
+    async def fetch_use_span(
+        self, bank_id: BankId, agent_id: AgentId, end_user: str
+    ) -> tuple[datetime | None, datetime | None]:
+        """Return when this person's first answer was made, and when one was used last; dropped ones count."""
+        row = await self._first(_SELECT_USE_SPAN, {"bank": bank_id, "agent": agent_id, "person": end_user}, short=False)
+        return (None, None) if row is None else (row.first, row.last)
 
     async def count_live(self, bank_id: BankId, at: datetime) -> int:
         """Return the number of the bank's answers that are live and not expired at that time."""
@@ -243,13 +287,13 @@ class Answers(Noun):
         await self._hold(bank_key(bank_id))
         await self._run(lambda connection: _save_phrasings(connection, bank_id, answer_id, phrasings))
 
-    async def mark_still_right(self, bank_id: BankId, settled: Mapping[AnswerId, BankHeads]) -> None:
-        """Write the row numbers up to which a judge confirmed these answers; ignore dropped ones.
+    async def mark_still_right(self, bank_id: BankId, ids: Collection[AnswerId], upto: int) -> None:
+        """Write the number of the newest turn that a judge has read for these answers; ignore dropped ones.
 
         It does not change `revision`, since each use reads the answer again.
         """
         await self._hold(bank_key(bank_id))
-        rows = [(bank_id, answer_id, list(heads)) for answer_id, heads in settled.items()]
+        rows = [(bank_id, answer_id, upto) for answer_id in ids]
         await self._run(lambda connection: _CONFIRM.run_many(connection, rows))
 
     async def drop(self, bank_id: BankId, ids: Collection[AnswerId], why: DropReason, at: datetime) -> Sequence[Answer]:
@@ -278,6 +322,11 @@ class Answers(Noun):
         """Return the banks of the `limit` answers that expired first, without dropped ones."""
         rows = await self._all(_SELECT_BANKS_WITH_EXPIRED, {"now": now, "most": limit})
         return {BankId(row.bank_id) for row in rows}
+
+    async def find_banks_to_review(self, now: datetime, *, after: BankId, limit: int) -> Sequence[BankId]:
+        """Return the banks with a newer turn than those read for one of its live answers, by id."""
+        values = {"now": now, "after": after, "most": limit}
+        return [BankId(row.bank_id) for row in await self._all(_SELECT_BANKS_TO_REVIEW, values, short=False)]
 
     async def clear(self, bank_id: BankId) -> None:
         """Delete the bank's answers, dropped ones too, with their uses, verdicts and frames: something was forgotten.

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Select, Text, bindparam, cast, insert, litera
 
 from circadia.ids import BankId, EpisodeId
 from circadia.records.conversation import display_alias
-from circadia.records.episode import Demotion, Episode
-from circadia.records.index_entry import Layer
+from circadia.records.episode import Demotion, Episode, count_passages, find_passage
+from circadia.records.index_entry import Excerpt, Layer
 from circadia.stores.locks import bank_key
 from circadia.stores.sql.due_checks import queue_check
 from circadia.stores.sql.memory_tables import episodes, evidence
@@ -24,6 +24,7 @@ from circadia.stores.sql.searchable import (
     SearchableStatements,
     build_demotion,
     fetch_by_ids,
+    is_unsplit,
     select_by_ids,
     weight,
 )
@@ -46,6 +47,19 @@ _SELECT_BY_SPEAKER = Statement(
 _COUNT_REPETITION = Statement(
     update(episodes).where(episodes.c.id == bindparam("key_id")).values(repeats=episodes.c.repeats + 1)
 )  # fmt: skip
+_SELECT_UNSPLIT = Statement(
+    select(episodes)
+    .where(*is_unsplit(episodes), episodes.c.number > bindparam("after"))
+    .order_by(episodes.c.number)
+    .limit(bindparam("most")),
+    read=_read_episode,
+)
+_SAVE_PASSAGES = Statement(
+    update(episodes)
+    .where(episodes.c.number == bindparam("at_number"))
+    .values(terms=bindparam("new_terms"), passages=bindparam("new_passages")),
+    ("at_number", "new_terms", "new_passages"),
+)
 _DEMOTE = build_demotion(episodes, stale=bindparam("new_stale"))
 _SELECT_WEIGHTS = Statement(
     select(episodes.c.number, episodes.c.stale).where(
@@ -148,6 +162,30 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
             return {}
         records = await self._run(lambda connection: fetch_by_ids(connection, _SELECT_BY_IDS, ids))
         return {episode.id: episode for episode in records if episode.bank_id == bank_id}
+
+    async def passage_excerpts(
+        self, bank_id: BankId, places: Collection[tuple[int, int]]
+    ) -> Mapping[tuple[int, int], Excerpt]:
+        """Return the excerpts of passages, from 1, by number and passage."""
+        rows = await self.get_by_numbers(bank_id, {number for number, _ in places})
+        return {
+            place: Excerpt(
+                Layer.EPISODES, row.number, row.at, row.text[found.start : found.end], found.trust.value, row.speaker,
+                row.kind.value, place[1], count_passages(row), found.start,
+            )
+            for place in places
+            if (row := rows.get(place[0])) is not None and (found := find_passage(row, place[1])) is not None
+        }  # fmt: skip
+
+    async def find_unsplit(self, *, after: int, limit: int) -> Sequence[Episode]:
+        """Return episodes of all banks after a number with a long text without passages, in order."""
+        return await self._all(_SELECT_UNSPLIT, {"after": after, "most": limit})
+
+    async def save_passages(self, split: Mapping[int, tuple[bytes, bytes | None]]) -> None:
+        """Write the terms and passages of long texts, by number."""
+        rows = [(number, *indexed) for number, indexed in split.items()]
+        if rows:
+            await self._run(lambda connection: _SAVE_PASSAGES.run_many(connection, rows))
 
     async def demote(self, episode_id: EpisodeId, stale: Sequence[Demotion]) -> None:
         """Write an episode's demotions, and count the change in its bank."""

@@ -85,6 +85,7 @@ episodes = Table(
     Column("stored_at", Instant, nullable=False),
     Column("stale", JSON, nullable=False),
     Column("demotion", Integer),  # the bank's demotion count at its last change
+    Column("passages", LargeBinary),
     sqlite_autoincrement=True,  # numbers are never reused, whatever is forgotten
 )
 Index("episodes_bank", episodes.c.bank_id, episodes.c.number)

@@ -17,6 +17,7 @@ from sqlalchemy import (
     delete,
     insert,
     select,
+    update,
 )
 
 from circadia.records.episode import Provenance
@@ -36,11 +37,13 @@ provenances = Table(
     Column("messages", JSON, nullable=False),
     Column("fingerprints", LargeBinary, nullable=False),
     Column("whole", BigInteger, nullable=False),
+    Column("conversation", String, nullable=False, server_default=""),
     Column("expires_at", Instant, nullable=False),
     sqlite_autoincrement=True,  # numbers are never reused, whatever has expired
 )
 Index("provenances_scope", provenances.c.scope, provenances.c.number)
 Index("provenances_expiry", provenances.c.expires_at)
+Index("provenances_conversation", provenances.c.conversation)
 
 _FIELDS: Final = [column.name for column in provenances.c if column.name != "number"]
 _read_provenance = build_reader(Provenance, messages=list)
@@ -56,6 +59,11 @@ _DELETE_EXPIRED: Final = Statement(
             .with_for_update(skip_locked=True)
         )
     )
+)
+_RENEW: Final = Statement(
+    update(provenances)
+    .where(provenances.c.conversation == bindparam("of_conversation"), provenances.c.scope == bindparam("of_scope"))
+    .values(expires_at=bindparam("until"))
 )
 _SELECT_RECENT: Final = Statement(
     select(provenances)
@@ -76,6 +84,10 @@ class Provenances(Noun):
     async def add(self, new: Sequence[Provenance]) -> None:
         for item in new:
             self._queue_write(_ADD, _write_provenance(item))
+
+    async def renew(self, scope: str, conversation: str, until: datetime) -> None:
+        """Let what was said in a conversation expire later."""
+        await self._execute(_RENEW, {"of_scope": scope, "of_conversation": conversation, "until": until})
 
     async def delete_expired(self, now: datetime, *, limit: int) -> int:
         return await self._execute(_DELETE_EXPIRED, {"now": now, "most": limit})

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Select,
     Table,
     bindparam,
+    case,
     delete,
     func,
     literal_column,
@@ -24,7 +25,7 @@ from sqlalchemy import (
 )
 
 from circadia.ids import BankId, EpisodeId, NoteId
-from circadia.records.episode import Episode
+from circadia.records.episode import PASSAGE, Episode
 from circadia.records.index_entry import TEXT, Excerpt, IndexEntry, Layer
 from circadia.records.note import Note
 from circadia.stores.sql.due_checks import queue_check
@@ -48,6 +49,7 @@ _INDEX_COLUMNS: Final = (
     "terms",
     "vector",
     "embedder",
+    "passages",
 )
 """Columns of an index entry, where the table has them."""
 _EXCERPT_COLUMNS: Final = ("number", "at", "trust", "speaker", "kind")
@@ -92,8 +94,10 @@ def build_demotion(table: Table, **values: ColumnElement[Any]) -> tuple[Statemen
 
 def select_index_rows(table: Table) -> Statement[Any]:
     """Select index rows of a `bank` `after` a number, in order, up to `most`, without retired ones."""
-    beginning = func.substr(table.c.text, literal_column("1"), literal_column(str(TEXT))).label("text")
-    rows = select(*(table.c[name] for name in _INDEX_COLUMNS if name in table.c), beginning)
+    text = func.substr(table.c.text, literal_column("1"), literal_column(str(TEXT)))
+    if "passages" in table.c:
+        text = case((table.c.passages.is_(None), text), else_=table.c.text)
+    rows = select(*(table.c[name] for name in _INDEX_COLUMNS if name in table.c), text.label("text"))
     rows = rows.where(table.c.bank_id == bindparam("bank"), table.c.number > bindparam("after"))
     if "retired_at" in table.c:
         rows = rows.where(table.c.retired_at.is_(None))
@@ -116,6 +120,7 @@ def build_index_entry(row: Any) -> IndexEntry:
         vector=row.vector,
         embedder=row.embedder,
         text=row.text,
+        passages=getattr(row, "passages", None),
     )
 
 
@@ -148,6 +153,13 @@ def is_one_of(column: ColumnElement[Any]) -> ColumnElement[bool]:
     """Match a list of fixed length, which is compiled once; SQLAlchemy's lists of any length take ten times as long."""
     places: list[Any] = [bindparam(name) for name in _PLACES]
     return column.in_(places)
+
+
+def is_unsplit(table: Table) -> Sequence[ColumnElement[bool]]:
+    """Match long texts without passages, in the table that has some."""
+    if "passages" not in table.c:
+        return ()
+    return (table.c.passages.is_(None) & (func.length(table.c.text) > literal_column(str(PASSAGE))),)
 
 
 def fetch_by_numbers(
@@ -205,10 +217,14 @@ class SearchableStatements:
         self.table = table
         self.layer = layer
         self.evidence_id = evidence_id
-        # It scans the table, for the rare case that another embedder's vectors may exist.
-        self.lacking_vector = select_in_order(or_(embedder.is_(None), has_other_vector))
+        # It scans the table, for the rare case that another embedder's vectors, or texts to split, may exist.
+        self.lacking_vector = select_in_order(or_(embedder.is_(None), has_other_vector, *is_unsplit(table)))
         self.without_vector = select_in_order(embedder.is_(None))  # by an index
-        self.outdated_vector = Statement(select(number).where(is_of_bank_only, is_after, has_other_vector).limit(1))
+        self.count_without_vector = Statement(
+            select(func.count()).select_from(table).where(embedder.is_(None), is_of_bank_only)
+        )
+        is_outdated = or_(has_other_vector, *is_unsplit(table))
+        self.outdated_vector = Statement(select(number).where(is_of_bank_only, is_after, is_outdated).limit(1))
         self.save_vector = Statement(
             update(table).where(at_number).values(vector=bindparam("new_vector"), embedder=bindparam("new_embedder")),
             ("at_number", "new_vector", "new_embedder"),
@@ -299,6 +315,11 @@ class SearchableRows(Noun, ABC, Generic[Key, Row]):
         values = {"present": embedder, "after": after, "most": limit}
         statement = self._statements.without_vector if embedder is None else self._statements.lacking_vector
         return await self._run(lambda connection: self._build_records(connection, statement.all(connection, values)))
+
+    async def count_without_vector(self, bank_id: BankId) -> int:
+        """Return the number of the bank's rows that have no vector yet."""
+        statement, values = self._statements.count_without_vector, {"bank": bank_id}
+        return await self._run(lambda connection: statement.scalar(connection, values), short=False)
 
     async def has_outdated_vector(self, bank_id: BankId, embedder: str, *, after: int) -> bool:
         """Return whether a row of the bank after a number has a vector by another embedder."""

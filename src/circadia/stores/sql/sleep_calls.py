@@ -20,12 +20,14 @@ from circadia.stores.sql.upsert import Upsert
 _COLUMNS = [column.name for column in sleep_calls.c]
 _read_call = build_reader(SleepCall)
 _write_call = build_writer(_COLUMNS)
-_read_cost = build_reader(SleepCost, calls=int, tokens=int, nanousd=int, seconds=float)
+_read_cost = build_reader(
+    SleepCost, calls=int, tokens=int, nanousd=int, seconds=float, thinking_tokens=int, thinking_nanousd=int
+)
 _ADD = Statement(insert(sleep_calls).inline(), _COLUMNS)
 _SAVE_OUTCOME = Statement(
     update(sleep_calls)
     .where(sleep_calls.c.id == bindparam("of"), sleep_calls.c.error != FORGOTTEN)
-    .values(answer=bindparam("answered"), error=bindparam("failed"))
+    .values(answer=bindparam("answered"), error=bindparam("failed"), thinking_nanousd=bindparam("thinking"))
 )
 _SELECT_ANSWERED = Statement(
     select(sleep_calls)
@@ -63,6 +65,8 @@ _COST = select(
     ).label("tokens"),
     func.coalesce(func.sum(func.coalesce(calls.c.cost_nanousd, calls.c.reserved_nanousd)), 0).label("nanousd"),
     func.coalesce(func.sum(calls.c.total_seconds), 0.0).label("seconds"),
+    func.coalesce(func.sum(calls.c.reasoning_tokens), 0).label("thinking_tokens"),
+    func.coalesce(func.sum(sleep_calls.c.thinking_nanousd), 0).label("thinking_nanousd"),
 ).select_from(sleep_calls.join(calls, calls.c.id == sleep_calls.c.id))
 _BY = (sleep_calls.c.operation, calls.c.model)
 _COST_BY_MODEL = (
@@ -87,7 +91,8 @@ class SleepCalls(Noun):
     async def save_outcome(self, call: SleepCall) -> None:
         """Write the answer or error, unless the bank was deleted or its calls forgotten since the call started."""
         await self._hold(bank_key(call.bank_id))
-        await self._execute(_SAVE_OUTCOME, {"of": call.id, "answered": call.answer, "failed": call.error})
+        values = {"answered": call.answer, "failed": call.error, "thinking": call.thinking_nanousd}
+        await self._execute(_SAVE_OUTCOME, {"of": call.id, **values})
 
     async def get_answered(self, bank_id: BankId, key: str) -> SleepCall | None:
         """Return the bank's answered call of this key."""
@@ -111,8 +116,12 @@ class SleepCalls(Noun):
         bank_id: BankId | None = None,
         pass_id: PassId | None = None,
         operation: str | None = None,
+        shared: bool = False,
     ) -> SleepCost:
-        """Return the cost of calls that match all given conditions, reservations included."""
+        """Return the cost of calls that match all given conditions, reservations included.
+
+        `shared` leaves out those of passes with a budget of their own.
+        """
         await self._hold(*_build_cost_keys(bank_id, pass_id))
         statement = where_given(
             _COST,
@@ -122,6 +131,8 @@ class SleepCalls(Noun):
             time=sleep_calls.c.at,
             since=since,
         )
+        if shared:
+            statement = statement.where(sleep_calls.c.own_budget.is_(False))
         return _read_cost(await self._run(lambda connection: connection.execute(statement).one(), short=False))
 
     async def sum_cost_by_pass(self, pass_ids: Collection[PassId]) -> Mapping[PassId, SleepCost]:

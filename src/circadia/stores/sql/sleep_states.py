@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 from sqlalchemy import (
+    ColumnElement,
     Connection,
+    LargeBinary,
     Select,
     String,
     Table,
@@ -64,6 +66,16 @@ _SELECT_BACKLOG = Statement(
     ).where(episodes.c.bank_id == bindparam("bank"), episodes.c.number > bindparam("behind")),
     read=_read_backlog,
 )
+_BYTES: Final[Mapping[str, ColumnElement[int]]] = {
+    "sqlite": func.length(cast(episodes.c.text, LargeBinary)), "postgresql": func.octet_length(episodes.c.text),
+}  # fmt: skip
+_MEASURE_BY_DIALECT: Final = {
+    dialect: select(func.count().label("episodes"), func.coalesce(func.sum(size), 0).label("bytes")).where(
+        episodes.c.bank_id == bindparam("bank"), episodes.c.number.between(bindparam("first"), bindparam("until"))
+    )
+    for dialect, size in _BYTES.items()
+}
+_MEASURE = Statement(lambda connection: _MEASURE_BY_DIALECT[connection.dialect.name])
 # As the indexes state it: one step for each name, however many agents are bound.
 _BOUND = text("agents.policy ->> 'bank' = :name AND agents.deleted_at IS NULL AND agents.enabled").bindparams(
     bindparam("name", type_=String, required=True)
@@ -165,6 +177,11 @@ class SleepStates(Noun):
         """Return the backlog after an episode's number."""
         (backlog,) = await self._all(_SELECT_BACKLOG, {"bank": bank_id, "behind": after})
         return backlog
+
+    async def measure_texts(self, bank_id: BankId, first: int, last: int) -> tuple[int, int]:
+        """Return the number of a bank's episodes from number `first` to `last`, and the bytes of their texts."""
+        (row,) = await self._all(_MEASURE, {"bank": bank_id, "first": first, "until": last})
+        return int(row.episodes), int(row.bytes)
 
     async def are_agents_asleep(self, names: Collection[str]) -> bool:
         """Return whether there are agents bound to these bank names, and all of them sleep."""

@@ -47,6 +47,7 @@ passes = Table(
     Column("counts", JSON, nullable=False),
     Column("detail", Text, nullable=False),
     Column("full", Boolean, nullable=False, server_default=false()),
+    Column("budget_tokens", BigInteger),
 )
 Index("passes_bank", passes.c.bank_id, passes.c.id)
 Index("passes_open", passes.c.bank_id, unique=True, **only("ended_at IS NULL"))
@@ -127,6 +128,8 @@ sleep_calls = Table(
     Column("error", Text, nullable=False),
     Column("at", Instant, nullable=False),
     Column("lease_until", Instant),
+    Column("thinking_nanousd", BigInteger, nullable=False, server_default="0"),
+    Column("own_budget", Boolean, nullable=False, server_default=false()),
 )
 Index("sleep_calls_key", sleep_calls.c.bank_id, sleep_calls.c.key)
 Index("sleep_calls_pass", sleep_calls.c.pass_id, sleep_calls.c.id)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class VoidingCase:
+class ChangeCase:
     """A question with its answer, and what may be said next."""
 
     question: str
@@ -20,26 +20,26 @@ class VoidingCase:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class VoidingLanguage:
+class ChangeLanguage:
     """What is asked and said in one language."""
 
-    cases: Sequence[VoidingCase]
+    cases: Sequence[ChangeCase]
     names: Sequence[str]
     """Who is asked about."""
     unrelated: Sequence[str]
     """Statements about something else; the first two are those of the findings."""
 
 
-def voiding_suite() -> Mapping[str, VoidingLanguage]:
+def changes_suite() -> Mapping[str, ChangeLanguage]:
     """Return it, by the languages' codes."""
     lines = Path(__file__).with_suffix(".tsv").read_text("utf-8").splitlines()
     rows = [line.split("\t") for line in lines]
-    found: dict[str, VoidingLanguage] = {}
+    found: dict[str, ChangeLanguage] = {}
     for code in dict.fromkeys(row[0] for row in rows):
         own = [row[1:] for row in rows if row[0] == code]
-        found[code] = VoidingLanguage(
+        found[code] = ChangeLanguage(
             cases=[
-                VoidingCase(question=each[0], answer=each[1], same_words=each[2], other_words=each[3], besides=each[4])
+                ChangeCase(question=each[0], answer=each[1], same_words=each[2], other_words=each[3], besides=each[4])
                 for each in own if each[0] and each[0] != "-"
             ],
             unrelated=next(each[1:] for each in own if not each[0]),
