@@ -88,8 +88,8 @@ class AskedCase:
     def build_prompt(self) -> Prompt:
         case = self.case
         return build_file_prompt(
-            self.prompt, case.data.strip(), mission=case.mission, today=TODAY, instructions="",
-            about=case.about, **LIMITS.get(self.prompt, {}),
+            self.prompt, case.data.strip(), mission=case.mission, today=TODAY, about=case.about,
+            **cast("dict[str, Any]", LIMITS.get(self.prompt, {})),
         )  # fmt: skip
 
     def find_faults(self, answer: BaseModel) -> Sequence[str]:
@@ -142,7 +142,7 @@ def _is_met(key: str, wanted: Any, row: Mapping[str, Any]) -> bool:
     field, _, how = key.rpartition("_")
     value = row[field]
     if how == "is":
-        return set(cast("list[object]", value)) == set(wanted) if isinstance(value, list) else value == wanted
+        return set(cast("list[Any]", value)) == set(wanted) if isinstance(value, list) else value == wanted
     stand = [_stands_in(part, value) for part in cast("list[str]", wanted)]
     return {"has": all, "any": any}[how](stand) if how != "lacks" else not any(stand)
 
