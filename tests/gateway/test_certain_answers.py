@@ -31,6 +31,12 @@ async def test_after_a_turn_the_answer_is_a_hint_beside_that_turn_until_it_is_re
         assert "what was said later counts more" in shown
         assert shown.index(SAID) < shown.index("Congratulations on the move."), "the newest turn"
         assert shown.count("Congratulations on the move.") == 1
+        ann.at.upstream.next(text="It is a long way. " * 200)
+        await ann.ask(chat("How far is it?"))
+        assert (await ann.ask(chat(ASKED))).outcome == "hint"
+        behind = fenced(ann.sent).partition(SAID)[2].partition("[…]")[0]
+        assert 300 < len(behind) < 500, "of a long turn the beginning"
+        assert "It is a long way." in behind
         await ann.read()
         assert (await ann.ask(chat(ASKED))).outcome == "hit"
 

@@ -38,7 +38,7 @@ from circadia.sleeptime.triggers.pass_lifecycle import TOPIC
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 
-FORM: Final = 1
+FORM: Final = 2
 """Version of the form of a text; a change of what the same ids are rendered to needs another."""
 MAX_BYTES: Final = 4_000
 """Maximum size of the ids that a conversation keeps: signals between servers carry them."""
@@ -46,6 +46,8 @@ PLACE_BYTES: Final = 50
 """Size of the place of each addition."""
 CACHED: Final = 2_000
 """Rendered additions that are cached, about 5 KB each."""
+LONGEST_NEWER: Final = 400
+"""Characters shown of a turn that the ready answer beside it does not know."""
 TIMES: Final = 4
 """How often the tokens of one turn's context fit in those of all turns."""
 
@@ -55,6 +57,8 @@ class LineKind(StrEnum):
     """What passes have changed: the counts."""
     HINT = "h"
     """A ready answer: its id, and whether with its reasoning."""
+    NEWER = "t"
+    """The beginning of a turn that the ready answer before it does not know."""
     SUPERSEDED_EPISODE = "se"
     SUPERSEDED_NOTE = "sn"
     BLOCK = "b"
@@ -67,6 +71,7 @@ class LineKind(StrEnum):
 
 _LAYERS: Final = {
     LineKind.EPISODE: Layer.EPISODES,
+    LineKind.NEWER: Layer.EPISODES,
     LineKind.NOTE: Layer.NOTES,
     LineKind.SUPERSEDED_EPISODE: Layer.EPISODES,
     LineKind.SUPERSEDED_NOTE: Layer.NOTES,
@@ -280,9 +285,9 @@ class AdditionRenderer:
                 if (block := block_rows.get((str(key), version))) is not None:
                     texts[line] = render_block(block)
             elif (row := row_lines.get((_LAYERS[kind], cast("int", key), version))) is not None:
-                is_correction = kind in _SUPERSEDED.values()
-                texts[line] = render_correction(row[0]) if is_correction else row[0]
-                hits += [] if is_correction else [row[1]]
+                is_whole = kind in _SHOWN.values() or (kind is LineKind.NEWER and len(row[0]) <= LONGEST_NEWER)
+                texts[line] = row[0] if is_whole else _render_part(kind, row[0])
+                hits += [row[1]] if is_whole else []
         unfenced = "\n".join(texts.values())
         text = fence_memory(unfenced) if texts else ""
         return rendered_addition(text, tuple(texts), unfenced=unfenced, hits=hits, blocks=list(block_rows.values()))
@@ -295,6 +300,10 @@ class AdditionRenderer:
             blocks = list((await self._contexts.read_blocks(tx, bank, keys)).values())
             rendered = self._stable[place] = render_stable_part(blocks), blocks
         return rendered
+
+
+def _render_part(kind: LineKind, text: str) -> str:
+    return f"{text[:LONGEST_NEWER]} […]" if kind is LineKind.NEWER else render_correction(text)
 
 
 def count_dropped(sent: Sequence[RenderedAddition], new: RenderedAddition, tokens: float) -> int:

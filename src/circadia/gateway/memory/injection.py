@@ -292,7 +292,7 @@ class Injection:
         hint = lookup.choose_hint(room) if lookup is not None and request.wants_hint else None
         newer: list[LineKey] = []
         if hint is not None and lookup is not None and lookup.found.newer:  # the answer does not know this turn
-            newer = [(LineKind.EPISODE.value, lookup.found.newer, 0)]
+            newer = [(LineKind.NEWER.value, lookup.found.newer, 0)]
             said = await self._renderer.render(tx, bank, tuple(newer))
             if not _known_texts(request.prompt, sent).isdisjoint(said.texts):
                 newer = []
