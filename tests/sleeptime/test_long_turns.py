@@ -1,6 +1,7 @@
 """Passes read long turns whole, passage by passage, and what a person quotes as what it is."""
 
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -28,7 +29,7 @@ def filler(characters: int) -> str:
     return "".join(SENTENCES.format(number) for number in range(characters // 60))[:characters]
 
 
-def cite(text: str, part: str) -> ConsolidationAnswer:
+def cite(text: str, part: str) -> Callable[[Prompt], ConsolidationAnswer]:
     """Return a function that writes a note resting on the line that has a part."""
 
     def answer(prompt: Prompt) -> ConsolidationAnswer:

@@ -169,9 +169,7 @@ class NumberedLines:
             if row is None:
                 unknown_ids.append(one_line(row_id)[:LONGEST_NAME])
             else:
-                other = rows.get(row.id)
-                both = isinstance(row, Episode) and isinstance(other, Episode)
-                rows[row.id] = merge_parts(other, row) if both else row
+                add_row(rows, row)
         return ReferencedRows(
             episodes=[row for row in rows.values() if isinstance(row, Episode)],
             notes=[row for row in rows.values() if isinstance(row, Note)],
@@ -201,6 +199,14 @@ class NumberedLines:
         self._rows[key] = row
         self._ids[row.id] = f"{self._ids[row.id]} {key}" if row.id in self._ids else key
         return key
+
+
+def add_row(rows: dict[str, Episode | Note], row: Episode | Note) -> None:
+    """Add a row by its id; to a part of the same episode it adds its own."""
+    other = rows.get(row.id)
+    if isinstance(row, Episode) and isinstance(other, Episode):
+        row = merge_parts(other, row)
+    rows[row.id] = row
 
 
 def list_parts(row: Episode) -> Sequence[Episode]:
