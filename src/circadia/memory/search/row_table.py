@@ -102,7 +102,8 @@ class RowTable:
         if len(later):
             self.later_passages.extend(later)
             self["question"][self["first"][later]] = self["question"][later]  # of several the last is assigned
-        self._chain({first + int(at): conversations[at] for at in np.unique(firsts)})
+        turns: list[int] = np.unique(firsts).tolist()
+        self._chain({first + at: conversations[at] for at in turns})
         self._ordered[layer].extend({"number": numbers, "row": range(first, len(self))}, len(rows))
 
     def remove(self, layer: Layer, rows: Array) -> None:
@@ -127,7 +128,7 @@ class RowTable:
         known, rows = self.numbers_and_rows(layer)
         begins = known.searchsorted(wanted_numbers)
         counts = known.searchsorted(wanted_numbers, "right") - begins
-        at = np.repeat(begins - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        at: Array = np.repeat(begins - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
         return rows[at], known[at].tolist()
 
     def count_passages(self, row: int) -> int:
