@@ -128,7 +128,8 @@ class RowTable:
         known, rows = self.numbers_and_rows(layer)
         begins = known.searchsorted(wanted_numbers)
         counts = known.searchsorted(wanted_numbers, "right") - begins
-        at: Array = np.repeat(begins - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        shifts = np.repeat(begins - np.cumsum(counts) + counts, counts)
+        at = shifts + np.arange(len(shifts))
         return rows[at], known[at].tolist()
 
     def count_passages(self, row: int) -> int:
