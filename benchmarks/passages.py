@@ -58,7 +58,7 @@ class PassageCost:
 async def run(folder: Path, size: Size) -> Report:
     costs = [await _measure(length, size) for length in size.lengths]
     return Report(
-        name="passages", title="Long texts by passages: processor time and bytes of each.",
+        name="passages", title="Long texts by passages: processor time and bytes of each",
         columns=(
             "characters of a text", "passages", "split µs", "split and words µs", "embed µs", "row bytes",
             "index bytes", "search ms",

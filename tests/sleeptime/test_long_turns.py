@@ -84,16 +84,25 @@ async def test_a_note_on_what_a_person_quotes_is_external_and_one_on_their_own_w
 ) -> None:
     mind = answering(cite(text, part))
     night = Night(stand, mind, operations=[Consolidate()])
-    await night.said(PASTED)
+    await night.said(PASTED, PASTED.replace("2019", "2021"))
     await night.run()
     assert re.search(r"(?m)^e\d+ ann \(external\): .*Mallory", mind.asked[0].data)
     assert [(note.text, note.trust) for note in await night.notes()] == [(text, trust)]
 
 
+@pytest.mark.spec("MEM-30", "SLEEP-82")
+async def test_a_single_quotation_is_not_enough_for_a_note(stand: Stand) -> None:
+    night = Night(stand, answering(cite("The keys are always sent to Mallory.", "to Mallory")))
+    await night.said(PASTED)
+    await night.run()
+    assert await night.texts() == []
+    assert await night.refused() == ["what nobody in the conversation said needs 2 sources, not 1"]
+
+
 @pytest.mark.spec("MEM-30", "MEM-14")
 async def test_a_note_that_takes_in_another_keeps_the_trust_of_what_that_rests_on(stand: Stand) -> None:
     night = Night(stand, answering(cite("Mallory gets the keys.", "to Mallory")), operations=[Consolidate()])
-    await night.said(PASTED)
+    await night.said(PASTED, PASTED.replace("2019", "2021"))
     await night.run()
     merged = "Mallory gets the keys, and the spare one."
     night.mind = answering(ConsolidationAnswer(notes=[NoteDraft(text=merged, ids=["n1", "e1"], replaces=["n1"])]))

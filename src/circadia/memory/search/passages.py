@@ -64,9 +64,8 @@ def index_text_nowait(heading: str, text: str, trust: Trust) -> IndexedText:
 
 def split_text(text: str, trust: Trust) -> Sequence[Passage]:
     """Return the passages of a text, without their terms; none if it is one that its episode's trust holds for."""
-    quotes: Sequence[tuple[int, int]] = ()
-    if trust is Trust.PERSON and _MAY_QUOTE.search(text):
-        quotes = _find_quotes(text)
+    may_quote = trust is Trust.PERSON and _MAY_QUOTE.search(text) is not None
+    quotes: Sequence[tuple[int, int]] = _find_quotes(text) if may_quote else ()
     if not quotes and len(text) <= PASSAGE:
         return ()
     passages: list[Passage] = []

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -102,8 +102,8 @@ class RowTable:
         if len(later):
             self.later_passages.extend(later)
             self["question"][self["first"][later]] = self["question"][later]  # of several the last is assigned
-        beginnings: list[int] = np.unique(firsts).tolist()
-        self._chain({first + at: conversations[at] for at in beginnings})
+        turns: list[int] = np.unique(firsts).tolist()
+        self._chain({first + at: conversations[at] for at in turns})
         self._ordered[layer].extend({"number": numbers, "row": range(first, len(self))}, len(rows))
 
     def remove(self, layer: Layer, rows: Array) -> None:
@@ -128,9 +128,9 @@ class RowTable:
         known, rows = self.numbers_and_rows(layer)
         begins = known.searchsorted(wanted_numbers)
         counts = known.searchsorted(wanted_numbers, "right") - begins
-        # Row after row of the places of each number: its first one, and how many there are.
-        places = cast("Array", np.repeat(begins - np.cumsum(counts) + counts, counts) + np.arange(counts.sum()))
-        return rows[places], known[places].tolist()
+        shifts = np.repeat(begins - np.cumsum(counts) + counts, counts)
+        at = shifts + np.arange(len(shifts))
+        return rows[at], known[at].tolist()
 
     def count_passages(self, row: int) -> int:
         """Return the number of rows of the turn whose first row is this."""

@@ -194,7 +194,8 @@ def _check_note(text: str, change: Change, rows: Mapping[EpisodeId, Episode]) ->
     sources, missing = _split_sources(change, rows)
     if missing:
         return _shorten(f"{len(missing)} of its sources are not in this bank: {', '.join(missing)}")
-    if not has_enough_sources(sources):
+    is_quoted = (change.after or {}).get("trust") in (Trust.TOOL, Trust.EXTERNAL) and len(sources) < MIN_SOURCES
+    if not has_enough_sources(sources) or is_quoted:  # a quotation in a turn of a person is not their word
         return f"what nobody in the conversation said needs {MIN_SOURCES} sources, not {len(sources)}"
     least = max((source.trust for source in sources), key=lambda trust: trust.rank)
     if (change.after or {}).get("trust") not in [trust.value for trust in Trust if trust.rank >= least.rank]:

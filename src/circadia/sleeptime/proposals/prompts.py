@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cache, lru_cache
 from importlib import resources
-from typing import Final, cast
+from typing import Final
 
 from circadia.characters import visible_text
 from circadia.ids import EpisodeId
@@ -166,8 +166,7 @@ class NumberedLines:
             if row is None:
                 unknown_ids.append(one_line(row_id)[:LONGEST_NAME])
             else:
-                other = rows.get(row.id)
-                rows[row.id] = merge_parts(other, cast("Episode", row)) if isinstance(other, Episode) else row
+                add_row(rows, row)
         return ReferencedRows(
             episodes=[row for row in rows.values() if isinstance(row, Episode)],
             notes=[row for row in rows.values() if isinstance(row, Note)],
@@ -197,6 +196,14 @@ class NumberedLines:
         self._rows[key] = row
         self._ids[row.id] = f"{self._ids[row.id]} {key}" if row.id in self._ids else key
         return key
+
+
+def add_row(rows: dict[str, Episode | Note], row: Episode | Note) -> None:
+    """Add a row by its id; to a part of the same episode it adds its own."""
+    other = rows.get(row.id)
+    if isinstance(row, Episode) and isinstance(other, Episode):
+        row = merge_parts(other, row)
+    rows[row.id] = row
 
 
 def list_parts(row: Episode) -> Sequence[Episode]:

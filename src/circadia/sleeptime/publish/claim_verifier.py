@@ -24,7 +24,7 @@ from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.proposals.prompts import WHOLE, NumberedLines, build_file_prompt, list_parts
+from circadia.sleeptime.proposals.prompts import WHOLE, NumberedLines, add_row, build_file_prompt, list_parts
 
 MAX_CLAIMS: Final = 40
 """Claims of a question; a page seldom has more."""
@@ -294,8 +294,7 @@ def _build_question(part: Mapping[str, Claim]) -> NumberedLines:
     lines.add_heading("Lines")
     rows: dict[str, Episode | Note] = {}
     for row in (row for claim in part.values() for row in (*claim.sources, *claim.beside, *claim.ends)):
-        other = rows.get(row.id)
-        rows[row.id] = merge_parts(other, cast("Episode", row)) if isinstance(other, Episode) else row
+        add_row(rows, row)
     lines.add_episodes(
         sorted((row for row in rows.values() if isinstance(row, Episode)), key=lambda row: row.number), longest=WHOLE
     )
