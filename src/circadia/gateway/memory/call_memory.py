@@ -196,7 +196,7 @@ class CallMemory:
             # A client's call for a summary goes on with its conversation: it keeps what that has.
             goes_on = bool(prompt.chore) and injects and prompt.continues and bool(turn.conversation.additions)
             if pending.chore and not goes_on:
-                return _with_notices(prompt, turn, content, CallFollowUp(pending_turn=pending))
+                return _with_notices(prompt, turn, content, CallFollowUp(pending_turn=pending), held=held)
             self._contact.require_database()
             if injects or question is not None:
                 injected = await self._inject(call, turn, prompt, content, question)
@@ -219,9 +219,10 @@ class CallMemory:
             self._exchanges.expect(id(turn), policy, turn.user)
         follow_up = CallFollowUp(pending_turn=pending, used=injected.used, lookup=lookup, additions=injected.additions)
         if prompt is not None and injected.body is content and not injected.additions:
-            return _with_notices(prompt, turn, content, follow_up)
+            return _with_notices(prompt, turn, content, follow_up, held=held)
         return PreparedCall(
-            body=injected.body, follow_up=follow_up, prompt=prompt, stable=injected.stable, shown=injected.shown
+            body=injected.body, follow_up=follow_up, prompt=prompt if held else None, stable=injected.stable,
+            shown=injected.shown,
         )  # fmt: skip
 
     async def _inject(
@@ -254,7 +255,7 @@ class CallMemory:
         if prompt is None:
             return PreparedCall(body=content)
         pending = self._build_pending_turn(call, prompt, kept=False) if reads else None
-        return _with_notices(prompt, turn, content, CallFollowUp(pending_turn=pending))
+        return _with_notices(prompt, turn, content, CallFollowUp(pending_turn=pending), held=held)
 
     def on_call_ended(
         self,
@@ -396,12 +397,12 @@ def _brings_news(call: ModelCall, pending: PendingTurn, lookup: Lookup | None) -
 
 
 def _with_notices(
-    prompt: RequestPrompt, turn: ConversationCall, content: bytes, follow_up: CallFollowUp
+    prompt: RequestPrompt, turn: ConversationCall, content: bytes, follow_up: CallFollowUp, *, held: bool
 ) -> PreparedCall:
     """Return a call without memory with what its conversation keeps of wakes."""
     shown = find_notices(prompt, turn.conversation.additions) if has_notices(turn.conversation.additions) else ()
     body = prompt.with_additions("", shown) if shown else content
-    return PreparedCall(body=body, follow_up=follow_up, prompt=prompt, shown=shown)
+    return PreparedCall(body=body, follow_up=follow_up, prompt=prompt if held else None, shown=shown)
 
 
 def _keeps_turns(policy: AgentPolicy) -> bool:
