@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from fastapi.routing import APIRoute
 
+from circadia.api.app import Api
 from circadia.gateway.model_call.hold import HoldView
 from tests.api.service import METRICS, Service, serving
 
@@ -209,3 +211,10 @@ async def test_a_query_parameter_that_an_endpoint_does_not_know_is_refused_and_n
     assert (await service.ok("GET", "/agents/ann/schedule"))["routines"] == []
     await service.ok("PUT", "/agents/ann/schedule?dry_run=true", {"routines": [routine]})
     assert (await service.ok("GET", "/agents/ann/schedule"))["routines"] == []
+
+
+def test_many_applications_of_one_process_share_their_endpoints() -> None:
+    """Each wrapped them once more, until a request met the limit of recursion in the 480th."""
+    first, last = ([route.app for route in Api().routes if isinstance(route, APIRoute)] for _ in range(2))
+    assert len(first) > 100
+    assert all(one is other for one, other in zip(first, last, strict=True))
