@@ -15,7 +15,9 @@ IN_LOOP: Final[Mapping[str, str]] = {
     # What a setting bounds.
     r"^SELECT count\(\*\) AS count_1 FROM passes WHERE passes\.started_at >=": "the passes of one day, for its budget",
     r"^DELETE FROM answer_verdicts WHERE .* ORDER BY answer_verdicts\.at DESC": "the verdicts that a bank keeps",
+    r"^UPDATE agents SET next_at=\(SELECT soonest": "the routines and deferred wakes of one agent",
     # As many as the write adds or takes away.
+    r"^SELECT notes\.id, notes\.bank_id FROM notes WHERE notes\.id IN ": "the notes that a call has used, by their ids",
     r"^SELECT .* FROM participants JOIN agents": "those who get a message of a thread",
     r"^SELECT DISTINCT evidence\.note_id": "the notes that rest on an episode",
 }
@@ -40,6 +42,7 @@ ALLOWED: Final[Mapping[str, str]] = {
     r"^SELECT .* FROM pass_changes JOIN passes": "the changes of one thing, or those that a forgotten text is in",
     r"^UPDATE sleep_calls SET answer=": "a bank forgets",
     r"^SELECT .* FROM blocks WHERE blocks\.bank_id = \S+ ORDER BY blocks\.label, blocks\.version$": "a bank forgets",
+    r"^SELECT DISTINCT blocks\.label FROM blocks WHERE": "labels of a bank's page, past ones too, by their index",
     r"^SELECT episodes\.id(, episodes\.stale)? FROM episodes WHERE episodes\.bank_id = ": "forgetting, or a full pass",
     r"FROM agents JOIN sessions .* NOT agents\.asleep AND CAST": "a start looks for launched agents that are awake",
     r"FROM banks LEFT (OUTER )?JOIN sleep_states": "each bank is looked at once after a change of the settings",

@@ -269,7 +269,7 @@ class Answers(Noun):
         newest = LARGEST if behind is None else behind
         values = {"bank": bank_id, "agent": agent_id, "after": after or "", "most": limit, "newest": newest}
         statement = _SELECT_LIVE if agent_id is None else _SELECT_LIVE_OF_AGENT
-        return await self._all(statement, values)
+        return await self._all(statement, values, short=False)  # it passes over those that no newer turn is behind
 
     async def fetch_use_span(
         self, bank_id: BankId, agent_id: AgentId, end_user: str
