@@ -186,8 +186,7 @@ class CallMemory:
             return await self._prepare_without_memory(call, turn, content, held=held)
         if not call.dialect.counts_tokens:
             self._signals.publish(TURN, policy.bank, {"user": turn.user, "turn": id(turn)})
-        pending = lookup = prompt = None
-        injected = InjectedBody(body=content)
+        pending, lookup, prompt, injected = None, None, None, InjectedBody(body=content)
         try:
             prompt, question = await run_off_loop(content, partial(self._read_call, call, turn, body, held))
             if prompt is None:
@@ -220,10 +219,10 @@ class CallMemory:
         follow_up = CallFollowUp(pending_turn=pending, used=injected.used, lookup=lookup, additions=injected.additions)
         if prompt is not None and injected.body is content and not injected.additions:
             return _with_notices(prompt, turn, content, follow_up, held=held)
+        kept = prompt if held else None  # a large one takes room that the allocator does not give back
         return PreparedCall(
-            body=injected.body, follow_up=follow_up, prompt=prompt if held else None, stable=injected.stable,
-            shown=injected.shown,
-        )  # fmt: skip
+            body=injected.body, follow_up=follow_up, prompt=kept, stable=injected.stable, shown=injected.shown
+        )
 
     async def _inject(
         self, call: ModelCall, turn: ConversationCall, prompt: RequestPrompt, content: bytes,
