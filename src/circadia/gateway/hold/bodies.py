@@ -114,7 +114,7 @@ class CallBody:
         self._taken = 0
         self.content = b""
         self.document: dict[str, object] | None = None
-        """The parsed body if it is small, kept only until ready answers are looked up for a call that is not held."""
+        """The parsed body of up to 1 MiB, kept only until ready answers are looked up for a call that is not held."""
         self.with_additions: bytes | None = None
         """What is sent first if memory or a wake notice was added."""
 

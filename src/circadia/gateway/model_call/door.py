@@ -31,7 +31,7 @@ from circadia.gateway.calls.paths import Refusal, Route, resolve
 from circadia.gateway.calls.upstream import ModelCall, Provider
 from circadia.gateway.dialects.base import Dialect, ModelRequest, Plain
 from circadia.gateway.dialects.errors import is_too_long
-from circadia.gateway.hold.bodies import LARGE_BYTES, BodiesInFlight, CallBody, run_off_loop
+from circadia.gateway.hold.bodies import BodiesInFlight, CallBody, run_off_loop
 from circadia.gateway.hold.reply import Phase, Reply, run_until_disconnect, send_error
 from circadia.gateway.model_call.answer import AnswerWriter, ModelReplyFormat
 from circadia.gateway.model_call.hold import Admission, Gate, GateCall
@@ -46,6 +46,9 @@ from circadia.suggestions import did_you_mean
 
 _SHORTEST_TIMEOUT_SECONDS = 1.0
 """Time-out of a caller who can be kept; one that gives up sooner gets the usual keep-alives."""
+_KEPT_BYTES = 2**20
+"""Bytes of a body whose parsed form is kept for ready answers; a larger one is parsed again, or a burst of them would
+leave the process larger than before (LARGE-07)."""
 _ROUTES_KEPT = 1024
 """Maximum number of cached routes. A route depends on method, upstream and path alone."""
 _SLEPT_SINCE = "the agent slept after this call was written; build it again and send it"
@@ -250,7 +253,7 @@ def _looks_up_answers(policy: AgentPolicy) -> bool:
 
 def _read_request(dialect: Dialect, body: CallBody, *, keeps_document: bool) -> ModelRequest:
     document = dialect.load(body.content)
-    body.document = document if keeps_document and len(body.content) <= LARGE_BYTES else None
+    body.document = document if keeps_document and len(body.content) <= _KEPT_BYTES else None
     return dialect.read_request(document, body.content)
 
 
