@@ -74,6 +74,7 @@ async def pause_sleeptime(bank: str, who: Who, context: Context, user: User = No
     async with context.store.begin_write() as tx:
         found_bank = await context.memory.banks.get(tx, bank, user)
         await context.sleeptime.pause(tx, found_bank, by=who.name)
+    async with context.store.begin_read() as tx:
         return await sleeptime_status_view(context, tx, found_bank)
 
 
@@ -84,6 +85,7 @@ async def resume_sleeptime(bank: str, who: Who, context: Context, user: User = N
     async with context.store.begin_write() as tx:
         found_bank = await context.memory.banks.get(tx, bank, user)
         await context.sleeptime.resume(tx, found_bank, by=who.name)
+    async with context.store.begin_read() as tx:
         return await sleeptime_status_view(context, tx, found_bank)
 
 
