@@ -17,7 +17,7 @@ from benchmarks.peer_driver import GPTCACHE_CACHE
 from benchmarks.peers import NotInstallable
 from benchmarks.report import Goal, Report, number
 from circadia.answers.index import AnswerIndex
-from circadia.answers.lookup import LEAST_SIMILARITY
+from circadia.answers.lookup import MIN_SIMILARITY
 from circadia.ids import AnswerId
 from circadia.memory.embedding.bundled import BundledEmbedder, WordTable
 from circadia.records.answer import AnswerableQuestion
@@ -216,7 +216,7 @@ def _found(ready: AnswerIndex, question: str) -> bool:
     """Return whether a question has an answer with the same text, or candidates for a judge."""
     if ready.find_exact(question) is not None:
         return True
-    return any(not each.conflict for each in ready.find_similar(question, least=LEAST_SIMILARITY))
+    return any(not each.conflict for each in ready.find_similar(question, min_similarity=MIN_SIMILARITY))
 
 
 def _each(find: Callable[[str], bool], asked: Sequence[str]) -> tuple[Sequence[float], Sequence[bool]]:

@@ -58,12 +58,12 @@ class Shop:
             assert present is not None
             asked = await self.retrieval.prepare_question(question)
             context = await self.contexts.build(tx, present, asked, stable_tokens=500, fitting_tokens=500)
-            rests = await self.lookup.fetch_rests(tx, present, context)
+            basis = await self.lookup.fetch_basis(tx, present, context)
         now = self.world.clock.now()
         given: dict[str, Any] = {
             "id": AnswerId(f"ans_{self.made:05}"), "bank_id": bank.id, "scope": SCOPE, "confidence": 0.9, "text": text,
-            "phrasings": (question, *more), "rests": rests, "made_at": now,
-            "read_upto": rests.heads.episodes, "expires_at": now + DAY, **values,
+            "phrasings": (question, *more), "basis": basis, "made_at": now,
+            "read_upto": basis.heads.episodes, "expires_at": now + DAY, **values,
         }  # fmt: skip
         answer = Answer(**given)
         async with self.world.store.begin_write() as tx:

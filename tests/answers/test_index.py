@@ -25,7 +25,7 @@ def test_each_phrasing_finds_its_answer_and_one_that_was_replaced_or_removed_fin
     assert index.find_exact("When do you open?") is None
     assert index.find_exact("When do you close?") is not None
     index.remove(["1", "2", "3"])  # pyright: ignore[reportArgumentType]
-    assert (index.find_exact("Who pays?"), list(index.find_similar("Who pays?", least=-1.0)), len(index)) == (
+    assert (index.find_exact("Who pays?"), list(index.find_similar("Who pays?", min_similarity=-1.0)), len(index)) == (
         None, [], 0,
     )  # fmt: skip
 
@@ -35,7 +35,7 @@ def test_a_question_that_does_not_stand_alone_is_found_in_its_own_conversation_o
     index.add([expected("1", "Und der zweite?", conversation="c1"), expected("2", "Wer zahlt?")])
     for conversation, found in (("c1", True), ("c2", False), (None, False)):
         assert (index.find_exact("Und der zweite?", conversation) is not None) is found
-        similar = index.find_similar("Und der zweite", conversation, least=0.5)
+        similar = index.find_similar("Und der zweite", conversation, min_similarity=0.5)
         assert ([each.answer for each in similar] == ["1"]) is found
 
 
@@ -52,7 +52,7 @@ def test_candidates_are_one_for_each_answer_and_those_with_a_conflict_come_last(
         expected("1", "Where does Bob live?", "In which town does Bob live?"), expected("2", "Where does Anna work?"),
         expected("3", "Where is Anna's home?"),
     ])  # fmt: skip
-    found = index.find_similar("Where does Anna live?", least=0.3)
+    found = index.find_similar("Where does Anna live?", min_similarity=0.3)
     assert [(each.answer, bool(each.conflict)) for each in found] == [("2", False), ("3", False), ("1", True)]
     assert found[-1].conflict == "anna against bob"
 
@@ -74,7 +74,7 @@ def test_in_each_language_a_paraphrase_finds_its_question_among_the_candidates(
     index.add(expected(each.question, each.question) for each in suite)
     asked = [(text, each.question) for each in suite for text in each.paraphrases]
     found = [
-        any(match.answer == question and not match.conflict for match in index.find_similar(text, least=0.3))
+        any(match.answer == question and not match.conflict for match in index.find_similar(text, min_similarity=0.3))
         for text, question in asked
     ]
     assert sum(found) >= 0.8 * len(asked)
@@ -84,5 +84,8 @@ def test_in_each_language_a_paraphrase_finds_its_question_among_the_candidates(
 def test_clearly_reworded_english_questions_are_candidates(index: AnswerIndex) -> None:
     pairs = [each for each in load_english_pairs() if each.same]
     index.add(expected(each.first, each.first) for each in pairs)
-    found = [any(match.answer == each.first for match in index.find_similar(each.second, least=0.3)) for each in pairs]
+    found = [
+        any(match.answer == each.first for match in index.find_similar(each.second, min_similarity=0.3))
+        for each in pairs
+    ]
     assert sum(found) >= 0.8 * len(pairs)

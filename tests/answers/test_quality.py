@@ -4,7 +4,7 @@ import pytest
 
 from circadia.answers.services import are_answers_trusted, judged_use_limit, precision
 from circadia.ids import AgentId, AnswerId, BankId
-from circadia.records.answer import AnswerScope, AnswerUse
+from circadia.records.answer import AnswerScope, AnswerUse, MatchKind
 from circadia.settings.answers import AnswersSettings
 from tests.contract.rows import T0
 
@@ -20,7 +20,8 @@ def uses(*right: bool | None) -> list[AnswerUse]:
     return [
         AnswerUse(
             id=f"use_{number}", bank_id=BankId("b"), answer_id=AnswerId("ans_1"), question="q", phrasing="q",
-            scope=AnswerScope(agent_id=AgentId("agt_1"), frame="f"), way="exact", served=True, at=T0, right=found,
+            scope=AnswerScope(agent_id=AgentId("agt_1"), frame="f"), match_kind=MatchKind.EXACT, served=True,
+            at=T0, right=found,
         )
         for number, found in enumerate(right)
     ]  # fmt: skip

@@ -20,6 +20,7 @@ from circadia.records.answer import (
     AnswerFrame,
     AnswerScope,
     AnswerUse,
+    MatchKind,
     SameQuestionVerdict,
 )
 from circadia.records.bank import Bank
@@ -53,13 +54,13 @@ async def ready(service: Service, name: str = "helper", **more: Any) -> Answer:
         scope = AnswerScope(agent_id=agent.id, frame="f1", end_user=str(more.pop("end_user", "")))
         await tx.answer_frames.save_frames([frame_of(bank, scope, now)])
         blocks = {each.label: each.version for each in await tx.blocks.find_all(bank.id)}
-        rests = AnswerBasis(
+        basis = AnswerBasis(
             blocks=blocks, shown=("hours",), heads=(await fetch_bank_state(tx, bank)).heads, generation=bank.generation
         )  # fmt: skip
         made = Answer(
             id=AnswerId(f"ans_{name}"), bank_id=bank.id, scope=scope, phrasings=(QUESTION,), confidence=0.9,
-            text="At 9.", rests=rests, made_at=now,
-            read_upto=rests.heads.episodes, expires_at=now + timedelta(hours=24), tokens=120, seconds=1.5,
+            text="At 9.", basis=basis, made_at=now,
+            read_upto=basis.heads.episodes, expires_at=now + timedelta(hours=24), tokens=120, seconds=1.5,
             nanousd=2_000,
         )  # fmt: skip
         made = replace(made, **more)
@@ -157,7 +158,7 @@ async def test_an_agent_whose_sampled_answers_were_wrong_is_shown_as_not_trusted
         uses = [
             AnswerUse(
                 id=f"use_{number:02}", bank_id=made.bank_id, answer_id=made.id, scope=made.scope, question=QUESTION,
-                phrasing=QUESTION, way="exact", served=True, at=service.clock.now(),
+                phrasing=QUESTION, match_kind=MatchKind.EXACT, served=True, at=service.clock.now(),
             )
             for number in range(10)
         ]  # fmt: skip
@@ -206,7 +207,7 @@ async def test_what_a_person_drops_and_nobody_ever_used_is_waste(service: Servic
     async with service.parts.store.begin_write() as tx:
         use = AnswerUse(
             id="use_1", bank_id=used.bank_id, answer_id=used.id, scope=used.scope, question=QUESTION,
-            phrasing=QUESTION, way="exact", served=True, at=service.clock.now(),
+            phrasing=QUESTION, match_kind=MatchKind.EXACT, served=True, at=service.clock.now(),
         )  # fmt: skip
         await tx.answer_uses.record_uses([use])
     await client.drop_answer("support", one.id)

@@ -151,7 +151,7 @@ async def _add_rest(tx: Tx, bank: Bank, agent: AgentId, count: int) -> None:
     answers: list[Answer] = []
     heads = BankHeads(count - 50, count // 10 - 5)  # some rows came later
     for number in range(1_000):
-        rests = AnswerBasis(
+        basis = AnswerBasis(
             blocks={f"block-{at}": 1 for at in range(30)}, shown=["block-1"], heads=heads, generation=bank.generation,
             notes={3 * at + 2: 1.0 for at in range(1, 6)}, episodes={number + at: 1.0 for at in range(1, 11)},
         )  # fmt: skip
@@ -159,7 +159,7 @@ async def _add_rest(tx: Tx, bank: Bank, agent: AgentId, count: int) -> None:
             Answer(
                 id=AnswerId(f"ans_{number:06}"), bank_id=bank.id, scope=AnswerScope(agent_id=agent, frame="f"),
                 phrasings=[f"When is release {number}?", f"On what day is release {number}?"], confidence=0.5,
-                text="On Friday.", rests=rests, made_at=now, expires_at=now + timedelta(days=9), tokens=500,
+                text="On Friday.", basis=basis, made_at=now, expires_at=now + timedelta(days=9), tokens=500,
             )
         )  # fmt: skip
     await tx.answers.put(answers)

@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from circadia.ids import AgentId, AnswerId, BankId, PassId
-from circadia.records.answer import Answer, AnswerBasis, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, DropReason
+from circadia.records.answer import (
+    Answer,
+    AnswerBasis,
+    AnswerDay,
+    AnswerFrame,
+    AnswerScope,
+    AnswerUse,
+    DropReason,
+    MatchKind,
+)
 from circadia.records.episode import EpisodeKind
 from circadia.records.index_entry import BankHeads
 from circadia.records.retention import RetentionKind
@@ -21,7 +30,7 @@ from tests.contract.test_store_memory import episode
 
 ADA = AnswerScope(agent_id=AgentId("agt_ada"), end_user="ann", frame="f1")
 BOB = AnswerScope(agent_id=AgentId("agt_bob"), frame="f1")
-RESTS = AnswerBasis(
+BASIS = AnswerBasis(
     blocks={"human": 3, "größe": 1}, shown=("human",), notes={7: 1.0}, episodes={2: 0.1 + 0.2, 2**40: 0.0},
     heads=BankHeads(2**40, 9), generation=0,
 )  # fmt: skip
@@ -31,7 +40,7 @@ DAY = date(2026, 3, 29)
 def answer(key: str, bank: BankId, scope: AnswerScope = ADA, *, seconds: float = 0, **more: Any) -> Answer:
     made = Answer(
         id=AnswerId(key), bank_id=bank, scope=scope, phrasings=("Où vit Ann?", "Where does Ann live?"), confidence=0.7,
-        text="In Lyon \U0001f600", reasoning="She said so.", rests=RESTS, pass_id=PassId("p1"), made_at=at(seconds),
+        text="In Lyon \U0001f600", reasoning="She said so.", basis=BASIS, pass_id=PassId("p1"), made_at=at(seconds),
         expires_at=at(seconds + 3600), tokens=2**40, nanousd=2**41, seconds=0.25,
     )  # fmt: skip
     return replace(made, **more)
@@ -40,7 +49,7 @@ def answer(key: str, bank: BankId, scope: AnswerScope = ADA, *, seconds: float =
 def use(key: str, of: Answer, *, seconds: float = 0, **more: Any) -> AnswerUse:
     made = AnswerUse(
         id=key, bank_id=of.bank_id, answer_id=of.id, scope=of.scope, question="where's Ann?", phrasing="Où vit Ann?",
-        way="meaning", served=True, at=at(seconds),
+        match_kind=MatchKind.SIMILAR, served=True, at=at(seconds),
     )  # fmt: skip
     return replace(made, **more)
 
@@ -198,7 +207,7 @@ async def test_nothing_comes_of_an_answer_that_was_made_before_something_was_for
         await tx.answers.clear(team)
         assert await tx.answers.put([answer("a2", team)]) == ()
         assert await tx.answer_uses.record_uses([use("u2", one)]) == []
-        new = answer("a3", team, rests=replace(RESTS, generation=1))
+        new = answer("a3", team, basis=replace(BASIS, generation=1))
         assert await tx.answers.put([answer("a2", team), new]) == ["a3"]
         await tx.answers.clear(other)
         await tx.answers.clear(other)
@@ -278,21 +287,23 @@ async def test_what_was_used_longest_ago_is_too_much_by_number_by_bytes_and_by_a
         await tx.answers.put([gone])
         await tx.answers.drop(team, [gone.id], DropReason.WRONG, at(200))
 
-    async def crowded(most: int = 99, most_bytes: int = 10**15, most_an_agent: int = 99) -> Sequence[str]:
+    async def crowded(max_answers: int = 99, max_bytes: int = 10**15, max_per_agent: int = 99) -> Sequence[str]:
         async with store.begin_read() as tx:
-            return await tx.answers.find_surplus(team, most=most, most_bytes=most_bytes, most_an_agent=most_an_agent)
+            return await tx.answers.find_surplus(
+                team, max_answers=max_answers, max_bytes=max_bytes, max_per_agent=max_per_agent
+            )
 
-    assert await crowded() == await crowded(most=5, most_bytes=5 * size, most_an_agent=4) == []
-    assert await crowded(most=3) == ["a1", "a2"]
-    assert await crowded(most_bytes=4 * size) == ["a1"]
-    assert await crowded(most_bytes=5 * size - 1) == ["a1"]
-    assert await crowded(most_an_agent=2) == ["a1", "a2"]
-    assert await crowded(most=3, most_an_agent=2) == ["a1", "a2"], "they take no room from the others"
-    assert await crowded(most=2, most_an_agent=2) == ["a1", "a2", "a3"]
-    assert await crowded(most_bytes=0) == ["a1", "a2", "a3", "a4", "a0"]
+    assert await crowded() == await crowded(max_answers=5, max_bytes=5 * size, max_per_agent=4) == []
+    assert await crowded(max_answers=3) == ["a1", "a2"]
+    assert await crowded(max_bytes=4 * size) == ["a1"]
+    assert await crowded(max_bytes=5 * size - 1) == ["a1"]
+    assert await crowded(max_per_agent=2) == ["a1", "a2"]
+    assert await crowded(max_answers=3, max_per_agent=2) == ["a1", "a2"], "they take no room from the others"
+    assert await crowded(max_answers=2, max_per_agent=2) == ["a1", "a2", "a3"]
+    assert await crowded(max_bytes=0) == ["a1", "a2", "a3", "a4", "a0"]
     async with store.begin_write() as tx:
         await tx.answers.save_phrasings(team, AnswerId("a4"), ["x" * 1000])
-    assert await crowded(most_bytes=5 * size + 900) == ["a1"]
+    assert await crowded(max_bytes=5 * size + 900) == ["a1"]
 
 
 @pytest.mark.spec("ANS-07", "ANS-08")

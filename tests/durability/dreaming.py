@@ -17,7 +17,7 @@ from circadia.server.memory_wiring import build_memory_services
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepPolicySettings, SleeptimeSettings
 from circadia.sleeptime.engine import pass_runner
-from circadia.sleeptime.engine.pass_runner import SleepParts
+from circadia.sleeptime.engine.pass_runner import SleepContext
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.proposals.operation import Operation
@@ -55,7 +55,7 @@ async def main(place: str) -> None:
     settings = SleeptimeSettings.model_validate({"idle_seconds": 0, "passes_per_hour": 1000})
     rows = PassLifecycle(clock, ids, memory.events)
     tier = SleeptimeService(clock, memory.events, settings, rows, Publisher(clock, Effects(clock, memory)))
-    parts = SleepParts(
+    parts = SleepContext(
         store=store, signals=signals, ids=ids, sleeptime=tier, operations=does, retrieval=memory.retrieval,
         model=ScriptedChatModel(reading),
     )  # fmt: skip

@@ -24,7 +24,7 @@ from circadia.server.memory_wiring import build_memory_services
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepPolicySettings, SleeptimeSettings
 from circadia.sleeptime.answers.prediction import Predictions, QuestionVerdicts
-from circadia.sleeptime.engine.pass_runner import SleepParts
+from circadia.sleeptime.engine.pass_runner import SleepContext
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.operations.precompute import Precompute
@@ -106,7 +106,7 @@ def worker(store: Store, provider: Provider) -> SleepWorker:
         ids=ids,
         validator=lookup,
     )
-    parts = SleepParts(
+    parts = SleepContext(
         store=store, signals=signals, ids=ids, sleeptime=tier, operations=does, retrieval=memory.retrieval,
         model=ScriptedChatModel(foreseen), answer_services=readying,
     )  # fmt: skip

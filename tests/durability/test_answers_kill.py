@@ -118,7 +118,7 @@ async def show_what_is_ready(made: Hall, scopes: dict[str, AnswerScope]) -> None
         assert bank is not None
         for (scope, phrasings), answer in found.items():
             assert answer.text.startswith(f"{names[scope]}: {phrasings[0]} ")
-            assert (tuple(answer.rests.shown), answer.expires_at - answer.made_at) == (("ann",), timedelta(days=1))
+            assert (tuple(answer.basis.shown), answer.expires_at - answer.made_at) == (("ann",), timedelta(days=1))
             assert not (await lookup.validity(tx, bank, answer)).why_not
             for each in phrasings:
                 ready = await lookup.find(tx, bank, scope, each)

@@ -91,7 +91,7 @@ class ReadyAnswerServer(BoundAgentServer):
             new = Answer(
                 id=AnswerId(RandomIds(system_milliseconds).new("ans")), bank_id=bank.id, scope=frame.scope,
                 phrasings=[question, *more], confidence=confidence, text=text, reasoning=reasoning, made_at=now,
-                rests=AnswerBasis(
+                basis=AnswerBasis(
                     blocks=blocks, shown=list(blocks), heads=heads, generation=bank.generation, **(shown or {})
                 ),
                 read_upto=heads.episodes, expires_at=now + timedelta(days=1), tokens=120, nanousd=5_000, seconds=1.5,

@@ -33,7 +33,7 @@ async def test_a_similar_question_is_served_only_if_the_tiers_model_says_yes_and
             got = await ann.ask(chat(question))
             assert (got.outcome, ann.sends - sent) == (outcome, calls), (question, said)
         uses = await ann.uses()
-    assert [(each.way, each.served) for each in uses] == [("exact", True), ("similar", True), ("similar", True)]
+    assert [(each.match_kind, each.served) for each in uses] == [("exact", True), ("similar", True), ("similar", True)]
 
 
 @pytest.mark.spec("ANS-02")

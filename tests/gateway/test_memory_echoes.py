@@ -359,3 +359,34 @@ async def test_a_transcript_of_what_a_person_and_a_model_said_is_no_persons_word
         await ann.say(chat(f"User: {asked}\nAssistant: {DRAFT}\nGo on."))
         people = [each.text for each in await ann.episodes() if each.trust is Trust.PERSON]
     assert people == [asked]
+
+
+@pytest.mark.spec("MEM-14")
+@pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
+async def test_lines_of_memory_that_an_answer_repeats_are_no_news(tmp_path: Path, path: str) -> None:
+    fact, news = "Project Heron launches in Rotterdam on 2 December.", "I have moved the rehearsal to the 28th."
+    async with bound(tmp_path, others={"bob": {"bank": "alone", "inject": False}}) as ann:
+        await ann.make(block=fact)
+        questions = ["When is the launch?", "And where?", "What did you do?"]
+        for question, answer in zip(questions, [fact, f"- **{fact}**", f'{fact}\n\n{news} "a\\nb"'], strict=True):
+            ann.at.upstream.next(text=answer)
+            await ann.say(asking(path, question, stream=False), path=path)
+            assert fact in json.dumps(ann.sent)
+        said = [("user", question) for question in questions]
+        assert await ann.texts() == [*said, ("ann", f'{news} "a\\nb"')]
+        bank = await ann.bank()
+        assert bank is not None
+        assert bank.skipped == {"repeats_memory": 2}
+        await ann.say(chat(fact), token=token_of("bob"))
+        (passed, _) = await ann.episodes("alone")
+        assert (passed.speaker, passed.trust) == ("ann", Trust.AGENT)
+
+
+@pytest.mark.spec("MEM-14")
+async def test_what_an_agent_says_beside_its_memory_is_kept_as_it_is(tmp_path: Path) -> None:
+    said = "Heron launches on 2 December, so the rehearsal in Ghent and the press visit are both a week before that."
+    async with bound(tmp_path) as ann:
+        await ann.make(block="Heron launches on 2 December.")
+        ann.at.upstream.next(text=said)
+        await ann.say(chat("What comes before the launch?"))
+        assert ("ann", said) in await ann.texts()

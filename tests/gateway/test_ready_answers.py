@@ -14,7 +14,7 @@ from circadia.clock import SystemClock
 from circadia.errors import StorageUnavailable
 from circadia.ids import AgentId
 from circadia.memory.blocks import BlockAuthor, BlockService, BlockUpdate
-from circadia.records.answer import AnswerUse
+from circadia.records.answer import AnswerUse, MatchKind
 from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, chat, fenced, rename, token_of
@@ -39,7 +39,7 @@ async def test_what_is_sure_is_answered_in_the_providers_shape_and_nothing_goes_
                 assert b"mock-1" in got.body
             assert ann.sends == sent
         assert await ann.counts() == (6, 0, 3, 3)
-        told = [(each.question, each.phrasing, each.way, each.served) for each in await ann.uses()]
+        told = [(each.question, each.phrasing, each.match_kind, each.served) for each in await ann.uses()]
         (saved,) = await ann.saved()
         tiers = {each["key"]: each for each in await ann.at.usage("tier")}
         kept = [text for _, text in await ann.texts()]
@@ -81,7 +81,7 @@ async def test_an_agent_in_the_mode_hint_is_shown_the_answer_in_its_context_as_p
         assert (await ann.ask(question("Where is my boat?"))).outcome == "miss"
         assert "answer:" not in json.dumps(ann.sent)
         assert await ann.counts() == (0, 4, 3, 2)
-        assert [(each.served, each.way) for each in await ann.uses()] == [(False, "exact")] * 4
+        assert [(each.served, each.match_kind) for each in await ann.uses()] == [(False, "exact")] * 4
         assert await ann.saved() == []
         frame = await ann.frame(question(OTHER))
         await ann.put(frame, "Who painted the shed?", "It was " + "Ann and " * 600)
@@ -326,7 +326,7 @@ async def test_what_was_right_under_a_clock_that_was_set_back_since_hides_nothin
         before = [
             AnswerUse(
                 id=f"use_f{at:027x}", bank_id=made.bank_id, answer_id=made.id, scope=made.scope, question=ASKED,
-                phrasing=ASKED, way="exact", served=True, at=later, right=True, judged_at=later,
+                phrasing=ASKED, match_kind=MatchKind.EXACT, served=True, at=later, right=True, judged_at=later,
             )
             for at in range(LAST)
         ]  # fmt: skip

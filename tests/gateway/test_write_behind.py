@@ -121,7 +121,7 @@ ENTRIES_OF_QUEUES: list[object] = [
     Exchange(policy=AgentPolicy(bank="b", max_usd_per_day=1.5), user=None, conversation="talk", said=[SAID]),
     AnswerBookEntry(
         bank=BankId("b"), generation=2, agent=replace(agent("ann"), policy=AgentPolicy(bank="b")),
-        outcome=LookupOutcome.HIT, at=NOW, use=use("use_1", ANSWER), answer=ANSWER, rests=ANSWER.rests,
+        outcome=LookupOutcome.HIT, at=NOW, use=use("use_1", ANSWER), answer=ANSWER, basis=ANSWER.basis,
     ),
     SameQuestionVerdict(id="v", bank_id=BankId("b"), answer_id=ANSWER.id, same=True, at=NOW),
 ]  # fmt: skip

@@ -116,14 +116,14 @@ def record_classes() -> Iterator[tuple[Path, ast.ClassDef, ast.Call | None]]:
                 continue
             for mark in node.decorator_list:
                 name = ast.unparse(mark.func if isinstance(mark, ast.Call) else mark)
-                if name.split(".")[-1] in ("dataclass", "per_call"):
+                if name.split(".")[-1] in ("dataclass", "fast_record"):
                     yield path, node, mark if isinstance(mark, ast.Call) else None
 
 
 def test_each_record_is_frozen_and_keyword_only() -> None:
     loose: list[str] = []
     for path, node, call in record_classes():
-        if any(ast.unparse(mark) == "per_call" for mark in node.decorator_list):
+        if any(ast.unparse(mark) == "fast_record" for mark in node.decorator_list):
             continue  # it is both by its own decorator
         given = {word.arg: ast.unparse(word.value) for word in (call.keywords if call else [])}
         if given.get("frozen") != "True" or given.get("kw_only") != "True":

@@ -131,3 +131,17 @@ async def test_a_sleep_that_somebody_else_wished_stands_and_its_answer_lists_wha
         own = (await server.rest("PUT", path, {"sleeping": True}, token=ann))[1]
         assert (own["sleeping"], own["actor"], own["unread"]) == (False, "mentioned by operator", [])
         assert (await server.rest("PUT", path, {"sleeping": True}, token=ann))[1]["sleeping"]
+
+
+@pytest.mark.spec("GATE-65")
+async def test_the_line_of_a_wake_says_who_woke_the_agent_and_by_what(tmp_path: Path) -> None:
+    async with live(tmp_path, defaults={"hold_silent_seconds": 60}) as server:
+        ann = await server.agent("ann")
+        talk = await room(server, "ann")
+        await server.sleeping(True)
+        pending = asyncio.create_task(server.answered(ann))
+        await server.held(1)
+        await talk.mention()
+        assert (await pending)[0] == 200
+        sent = server.upstream.requests[-1].json()["messages"][-1]["content"]
+        assert ", woken by operator (mentioned); 1 unread message" in sent

@@ -23,7 +23,7 @@ KEY = "key-that-nobody-may-see"
 SECRET = "the-word-that-was-said"
 PROMPT = Prompt(rules="Say which word it is.", data=f"<data>{SECRET}</data>")
 GOOD = '{"word":"one","more":["two"]}'
-MOST_TOKENS = 500
+MAX_TOKENS = 500
 NAMES: Mapping[Api, str] = {"openai": "gpt-6-luna", "anthropic": "claude-haiku-5-5"}
 WORDS_ASKED = 6
 
@@ -44,7 +44,7 @@ class Stand:
     api: Api
 
     async def ask(self) -> tuple[Word, Usage]:
-        return await self.mind.ask(PROMPT, Word, most_tokens=MOST_TOKENS)
+        return await self.mind.ask(PROMPT, Word, most_tokens=MAX_TOKENS)
 
     async def fails(self) -> ModelAnswerError:
         """Ask, see that one request went out and no answer came, and return what was raised."""

@@ -11,7 +11,7 @@ from circadia.memory.search.columns import Array
 from tests.fixtures.encoder import BERT, LAYERS, MPNET, SIZE, Network, archive, weights
 
 HEADS = 12
-MOST_TOKENS = 128
+MAX_TOKENS = 128
 
 
 @pytest.mark.parametrize("network", [BERT, MPNET], ids=["BERT", "MPNet"])
@@ -25,7 +25,7 @@ def test_a_text_gets_the_vector_that_the_weights_make(tmp_path: Path, network: N
 def test_the_order_of_words_counts_and_of_a_long_text_only_the_beginning_is_read(tmp_path: Path) -> None:
     encoder = LocalEncoder(archive(tmp_path, BERT))
     assert not np.allclose(encoder.embed("who pays ann"), encoder.embed("ann pays who"), atol=1e-2)
-    whole = "who " * (MOST_TOKENS - 2)
+    whole = "who " * (MAX_TOKENS - 2)
     assert np.array_equal(encoder.embed(whole), encoder.embed(f"{whole} {'ann ' * 300}"))
     assert not np.array_equal(encoder.embed(whole), encoder.embed(f"{whole[:-4]}ann"))
 

@@ -16,7 +16,7 @@ from tests.fixtures.leap import Leap
 from tests.llm.provider_stand import (
     GOOD,
     KEY,
-    MOST_TOKENS,
+    MAX_TOKENS,
     NAMES,
     SECRET,
     USED,
@@ -64,18 +64,18 @@ async def test_an_answer_that_reached_its_limit_is_none_though_it_may_look_whole
     for text in ('{"word": "' + SECRET, GOOD):
         stand.up.next(body=answering(stand, text, cut=True))
         error = await stand.fails()
-        assert error.cause == f"the answer was cut off at {MOST_TOKENS} tokens"
+        assert error.cause == f"the answer was cut off at {MAX_TOKENS} tokens"
         assert error.cut == "answer"
         assert counts(error.used) == USED
 
 
 @pytest.mark.spec("SLEEP-81")
 async def test_an_answer_that_thinking_left_no_room_for_says_so(stand: Stand) -> None:
-    stand.up.next(body=cut_while_thinking(stand.api, MOST_TOKENS))
+    stand.up.next(body=cut_while_thinking(stand.api, MAX_TOKENS))
     error = await stand.fails()
-    assert (error.cause, error.cut) == (f"the answer was cut off at {MOST_TOKENS} tokens", "thinking")
+    assert (error.cause, error.cut) == (f"the answer was cut off at {MAX_TOKENS} tokens", "thinking")
     assert error.used is not None
-    assert error.used.reasoning_tokens == MOST_TOKENS
+    assert error.used.reasoning_tokens == MAX_TOKENS
 
 
 @pytest.mark.spec("SLEEP-13")

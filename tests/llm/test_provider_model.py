@@ -22,7 +22,7 @@ from circadia.testing.upstream import MockUpstream
 from tests.llm.provider_stand import (
     GOOD,
     KEY,
-    MOST_TOKENS,
+    MAX_TOKENS,
     NAMES,
     PROMPT,
     WORDS_ASKED,
@@ -48,7 +48,7 @@ async def test_an_answer_comes_with_what_it_used_and_costs(stand: Stand) -> None
     answer, used = await stand.ask()
     assert answer == Word(word="one", more=["two"])
     assert counts(used) == {"input_tokens": WORDS_ASKED, "output_tokens": 1}
-    price, worst = stand.mind.price(used), stand.mind.worst_price(WORDS_ASKED, MOST_TOKENS)
+    price, worst = stand.mind.price(used), stand.mind.worst_price(WORDS_ASKED, MAX_TOKENS)
     assert price is not None
     assert worst is not None
     assert 0 < price < worst
@@ -63,7 +63,7 @@ async def test_a_request_has_the_limit_the_schema_the_key_and_both_sides_of_the_
     assert not body.get("stream")
     if stand.api == "openai":
         assert seen.path == "/v1/chat/completions"
-        assert body["max_completion_tokens"] == MOST_TOKENS
+        assert body["max_completion_tokens"] == MAX_TOKENS
         schema = body["response_format"]["json_schema"]
         assert schema["strict"] is True
         assert schema["schema"]["required"] == ["word", "more"]
@@ -73,7 +73,7 @@ async def test_a_request_has_the_limit_the_schema_the_key_and_both_sides_of_the_
         assert seen.header("x-api-key") is None
     else:
         assert seen.path == "/v1/messages"
-        assert body["max_tokens"] == MOST_TOKENS
+        assert body["max_tokens"] == MAX_TOKENS
         assert body["output_config"]["format"]["type"] == "json_schema"
         assert [each["text"] for each in body["system"]] == [PROMPT.rules]
         assert seen.header("x-api-key") == KEY
@@ -200,7 +200,7 @@ async def test_an_address_of_nobody_known_is_taken_for_a_server_of_open_weights(
     async with standing("openai", model="some-model") as stand:
         await stand.ask()
         body = stand.up.requests[0].json()
-        assert body["max_tokens"] == MOST_TOKENS
+        assert body["max_tokens"] == MAX_TOKENS
         assert body["response_format"]["type"] == "json_schema"
         (shown,) = [each["content"] for each in body["messages"] if each["role"] == "system"]
         assert PROMPT.rules in shown
@@ -245,7 +245,7 @@ async def test_the_real_small_model_keeps_to_a_schema_and_to_its_limit(tmp_path:
     async with local.run_local_model(weights, name="small", log=tmp_path / "log") as model:
         at = ModelSpec(upstream="local", base_url=model.base_url, api="openai", key=None, model=model.name)
         async with open_model(at, SystemClock()) as mind:
-            answer, used = await mind.ask(PROMPT, Colour, most_tokens=MOST_TOKENS)
+            answer, used = await mind.ask(PROMPT, Colour, most_tokens=MAX_TOKENS)
             assert answer.name in {"red", "blue"}
             assert used.input_tokens
             assert used.output_tokens
@@ -273,7 +273,7 @@ async def test_an_answer_is_read_with_words_a_fence_or_thinking_around_it(stand:
 )
 async def test_a_row_of_another_shape_and_rows_too_many_do_not_lose_the_others(stand: Stand, rows: str) -> None:
     stand.up.next(body=answering(stand, f'{{"rows":{rows}}}'))
-    answer, _ = await stand.mind.ask(PROMPT, Rows, most_tokens=MOST_TOKENS)
+    answer, _ = await stand.mind.ask(PROMPT, Rows, most_tokens=MAX_TOKENS)
     assert answer.rows == ["two", "four"]
 
 
@@ -288,4 +288,4 @@ class Rows(BaseModel):
 async def test_an_answer_of_which_nothing_is_left_is_a_failure(stand: Stand, answer: str) -> None:
     stand.up.next(body=answering(stand, answer))
     with pytest.raises(ModelAnswerError, match="JSON of another shape"):
-        await stand.mind.ask(PROMPT, Rows, most_tokens=MOST_TOKENS)
+        await stand.mind.ask(PROMPT, Rows, most_tokens=MAX_TOKENS)

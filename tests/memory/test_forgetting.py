@@ -114,7 +114,7 @@ async def test_where_there_is_nothing_to_forget_only_what_is_ready_goes(world: W
     before = await all_there_is(world, world.bank)
     for ids in ([], [EpisodeId("x")]):
         made = answer(f"a{len(ids)}", world.bank.id)
-        made = replace(made, rests=replace(made.rests, generation=(await world.present()).generation))
+        made = replace(made, basis=replace(made.basis, generation=(await world.present()).generation))
         async with world.store.begin_write() as tx:
             assert await tx.answers.put([made])
             await tx.answer_uses.record_uses([use("u", made)])

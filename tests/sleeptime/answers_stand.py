@@ -29,7 +29,7 @@ from circadia.memory.blocks import BlockAuthor, BlockUpdate
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.episodes import NewEpisode
 from circadia.records.agent import Agent, AgentPolicy
-from circadia.records.answer import Answer, AnswerBasis, AnswerDay, AnswerFrame, AnswerScope, AnswerUse
+from circadia.records.answer import Answer, AnswerBasis, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, MatchKind
 from circadia.records.bank import Bank, Trust
 from circadia.records.session import Session, SessionStatus
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
@@ -43,7 +43,7 @@ from circadia.sleeptime.answers.still_right import AnswerVerdict, AnswerVerdicts
 from circadia.sleeptime.budget.model_calls import Limit, PassModelClient, PassPreempted, PendingQuestions
 from circadia.sleeptime.engine.answer_reviewer import AnswerReviewer
 from circadia.sleeptime.engine.pass_outcome import PassOutcome
-from circadia.sleeptime.engine.pass_runner import PassRunner, SleepParts
+from circadia.sleeptime.engine.pass_runner import PassRunner, SleepContext
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.operations.precompute import Precompute
 from circadia.sleeptime.publish.effects import Effects
@@ -254,20 +254,20 @@ class Hall:
                 alone=True,
             )
         operations = [Precompute()] if mind is not None else []
-        running = PassRunner(self.clock, self.parts(answer_services=self.readying()), operations, asking, go_on)
+        running = PassRunner(self.clock, self.context(answer_services=self.readying()), operations, asking, go_on)
         outcome = await running.run_pass(run, self.bank)
         async with self.store.begin_write() as tx:
             ended = replace(outcome.run, status=outcome.status, ended_at=self.clock.now(), detail=outcome.detail)
             assert await tx.passes.save(ended, origin=outcome.run)
         return outcome
 
-    def parts(self, **more: Any) -> SleepParts:
+    def parts(self, **more: Any) -> SleepContext:
         """Return what passes over the bank run with."""
         settings = SleeptimeSettings.model_validate(self.tier)
         rows = PassLifecycle(self.clock, self.ids, EventLog(self.clock, self.signals))
         publisher = Publisher(self.clock, Effects(self.clock, self.memory))
         tier = SleeptimeService(self.clock, self.memory.events, settings, rows, publisher)
-        return SleepParts(
+        return SleepContext(
             store=self.store, signals=self.signals, ids=self.ids, sleeptime=tier, operations=lambda _, __, ___: [],
             retrieval=self.memory.retrieval, **more,
         )  # fmt: skip
@@ -281,8 +281,8 @@ class Hall:
 
     def reviewer(self, mind: ChatModel) -> AnswerReviewer:
         """Return what a new process would have newer turns read with."""
-        parts = self.parts(answer_services=self.readying(), model=mind, words=self.words)
-        return AnswerReviewer(self.clock, parts, alone=True, leads=lambda: True)
+        context = self.context(answer_services=self.readying(), model=mind, words=self.words)
+        return AnswerReviewer(self.clock, context, alone=True, leads=lambda: True)
 
     async def put(self, frame: AnswerFrame, question: str, text: str) -> Answer:
         """Make an answer ready that has nothing in its prompt."""
@@ -293,7 +293,7 @@ class Hall:
             new = Answer(
                 id=AnswerId(self.ids.new("ans")), bank_id=self.bank.id, scope=frame.scope, phrasings=(question,),
                 confidence=0.9, text=text,
-                rests=AnswerBasis(blocks=blocks, heads=state.heads, generation=state.generation),
+                basis=AnswerBasis(blocks=blocks, heads=state.heads, generation=state.generation),
                 read_upto=state.heads.episodes, made_at=now, expires_at=now + timedelta(days=1),
             )  # fmt: skip
             assert await tx.answers.put([new])
@@ -321,12 +321,14 @@ class Hall:
             await self.lookup.explain(tx, bank, frame.scope, question)  # waits until all is loaded
             return await self.lookup.find(tx, bank, frame.scope, question)
 
-    async def used(self, answer: Answer, question: str, *, phrasing: str = "", way: str = "exact") -> AnswerUse:
+    async def used(
+        self, answer: Answer, question: str, *, phrasing: str = "", match_kind: MatchKind = MatchKind.EXACT
+    ) -> AnswerUse:
         """Have an answer used, as the gateway does."""
         self.clock.advance(1)
         use = AnswerUse(
             id=self.ids.new("use"), bank_id=self.bank.id, answer_id=answer.id, scope=answer.scope, question=question,
-            phrasing=phrasing or question, way=way, served=True, at=self.clock.now(),
+            phrasing=phrasing or question, match_kind=match_kind, served=True, at=self.clock.now(),
         )  # fmt: skip
         async with self.store.begin_write() as tx:
             new = await tx.answer_uses.record_uses([use])

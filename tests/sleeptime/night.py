@@ -79,7 +79,7 @@ class Night:
             await tx.passes.add(run)
         asking = PassModelClient(stand.clock, stand.ids, stand.store, self.mind, run, [])
         running = PassRunner(
-            stand.clock, stand.parts(rules=self.rules), self.operations, asking, lambda: asyncio.sleep(0),
+            stand.clock, stand.context(rules=self.rules), self.operations, asking, lambda: asyncio.sleep(0),
             verify=ClaimVerifier(),
         )  # fmt: skip
         outcome = await running.run_pass(run, stand.bank)

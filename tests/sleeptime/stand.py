@@ -18,7 +18,7 @@ from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.server.memory_wiring import build_memory_services
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleeptimeSettings
-from circadia.sleeptime.engine.pass_runner import SleepParts
+from circadia.sleeptime.engine.pass_runner import SleepContext
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.grounding.change_rules import Rule, check_changes, source_ids_of
@@ -85,12 +85,12 @@ class Stand:
             done = replace(present, status=PassStatus.SUCCEEDED, ended_at=self.clock.now())
             assert await tx.passes.save(done, origin=present)
 
-    def parts(self, **more: Any) -> SleepParts:
+    def context(self, **more: Any) -> SleepContext:
         """Return what passes over the bank run with."""
         signals, settings = LocalSignals(), SleeptimeSettings.model_validate({})
         rows = PassLifecycle(self.clock, self.ids, EventLog(self.clock, signals))
         tier = SleeptimeService(self.clock, self.memory.events, settings, rows, self.publisher)
-        return SleepParts(
+        return SleepContext(
             store=self.store, signals=signals, ids=self.ids, sleeptime=tier, operations=lambda _, __, ___: [],
             retrieval=self.memory.retrieval, **more,
         )  # fmt: skip

@@ -16,7 +16,7 @@ from circadia.records.answer import AnswerFrame, AnswerScope
 from circadia.testing.clock import START
 from tests.sleeptime.answers_stand import HOME, Hall, sent
 
-MOST_TOKENS = 4_000
+MAX_TOKENS = 4_000
 
 pytestmark = pytest.mark.spec("ANS-01")
 
@@ -51,17 +51,17 @@ MESSAGE = {"model": "mock-1", "messages": SAID, "system": "Be short."}
 @pytest.mark.parametrize(
     ("dialect", "call", "said"),
     [
-        ("chat_completions", CHAT, {"max_tokens": MOST_TOKENS}),
+        ("chat_completions", CHAT, {"max_tokens": MAX_TOKENS}),
         ("chat_completions", {**CHAT, "max_completion_tokens": 50}, {"max_completion_tokens": 50}),
-        ("chat_completions", {**CHAT, "max_completion_tokens": 10**6}, {"max_completion_tokens": MOST_TOKENS}),
+        ("chat_completions", {**CHAT, "max_completion_tokens": 10**6}, {"max_completion_tokens": MAX_TOKENS}),
         ("chat_completions", {**CHAT, "n": 3, "stream": True}, {"n": None, "stream": None}),
-        ("responses", RESPONSE, {"max_output_tokens": MOST_TOKENS, "store": False, "stream": None}),
+        ("responses", RESPONSE, {"max_output_tokens": MAX_TOKENS, "store": False, "stream": None}),
         ("messages", {**MESSAGE, "max_tokens": 300}, {"max_tokens": 300}),
-        ("messages", {**MESSAGE, "max_tokens": 64_000}, {"max_tokens": MOST_TOKENS}),
+        ("messages", {**MESSAGE, "max_tokens": 64_000}, {"max_tokens": MAX_TOKENS}),
         (
             "messages",
             {**MESSAGE, "max_tokens": 64_000, "thinking": {"type": "enabled", "budget_tokens": 2_000}},
-            {"max_tokens": MOST_TOKENS + 2_000},
+            {"max_tokens": MAX_TOKENS + 2_000},
         ),
     ],
 )
@@ -71,10 +71,10 @@ async def test_each_api_is_asked_for_one_bounded_whole_answer_with_the_banks_con
     draft = await drafted(one, frame(one, dialect, call))
     body = orjson.loads(draft.prompt.data)
     assert {name: body.get(name) for name in said} == said
-    assert draft.most_tokens == next((each for name, each in said.items() if name.startswith("max")), MOST_TOKENS)
+    assert draft.most_tokens == next((each for name, each in said.items() if name.startswith("max")), MAX_TOKENS)
     assert HOME in draft.prompt.data
     assert "Ann lives in Porto." in draft.prompt.data
-    assert tuple(draft.rests.shown) == ("ann",)
+    assert tuple(draft.basis.shown) == ("ann",)
 
 
 async def test_it_goes_out_under_the_providers_key_with_what_changes_an_answer(one: Hall) -> None:
@@ -93,7 +93,7 @@ async def test_where_an_agent_is_given_nothing_the_answer_rests_on_nothing_shown
     await one.agent("guide", inject=False)
     draft = await drafted(one, frame(one, "chat_completions", CHAT))
     assert orjson.loads(draft.prompt.data)["messages"] == [{"role": "user", "content": HOME}]
-    assert not draft.rests.shown
+    assert not draft.basis.shown
     assert sent(one.up) == []
 
 

@@ -54,4 +54,4 @@ async def test_what_is_over_goes_in_each_bank_also_where_no_pass_runs(
 
 def worker_of(hall: Hall) -> SleepWorker:
     """Return a worker on the hall's database, which asks no model."""
-    return SleepWorker(hall.clock, hall.parts(), owner="exe1", alone=True)
+    return SleepWorker(hall.clock, hall.context(), owner="exe1", alone=True)

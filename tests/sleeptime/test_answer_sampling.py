@@ -9,7 +9,7 @@ from circadia.answers.services import are_answers_trusted
 from circadia.ids import AgentId, AnswerId, BankId
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.memory.blocks import BlockAuthor, BlockUpdate
-from circadia.records.answer import Answer, AnswerScope, AnswerUse, DropReason
+from circadia.records.answer import Answer, AnswerScope, AnswerUse, DropReason, MatchKind
 from circadia.records.bank import Trust
 from circadia.settings.answers import AnswersSettings
 from circadia.sleeptime.answers.answer_run import AnswerRun
@@ -204,7 +204,8 @@ async def test_what_changed_meanwhile_or_may_not_be_spent_is_not_judged(one: Hal
 def use(number: int, answer: int = 0) -> AnswerUse:
     return AnswerUse(
         id=f"use_{number}", bank_id=BankId("bnk_1"), answer_id=AnswerId(f"ans_{answer or number}"), question=CAT,
-        scope=AnswerScope(agent_id=AgentId("agt_1"), frame="f"), phrasing=CAT, way="exact", served=True, at=START,
+        scope=AnswerScope(agent_id=AgentId("agt_1"), frame="f"), phrasing=CAT, match_kind=MatchKind.EXACT,
+        served=True, at=START,
     )  # fmt: skip
 
 

@@ -57,7 +57,7 @@ async def run(night: Night, chance: random.Random) -> bool:
                 raise PassPreempted
 
     asking = PassModelClient(stand.clock, stand.ids, stand.store, night.mind, taken, [])
-    running = PassRunner(stand.clock, stand.parts(rules=night.rules), night.operations, asking, go_on)
+    running = PassRunner(stand.clock, stand.context(rules=night.rules), night.operations, asking, go_on)
     try:
         outcome = await running.run_pass(taken, stand.bank)
     except PassPreempted:

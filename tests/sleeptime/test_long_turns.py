@@ -55,6 +55,20 @@ async def test_a_fact_at_the_end_of_a_long_turn_is_noted_from_its_own_line(stand
 
 
 @pytest.mark.spec("MEM-30")
+async def test_a_pass_counts_the_characters_that_were_too_many_to_be_stored(stand: Stand) -> None:
+    night = Night(stand, answering(cite(NOTE, FACT)), operations=[Consolidate()])
+    cut = [
+        *await night.said(FACT, metadata={"characters": 150_000}),
+        *await night.said("Hi.", metadata={"characters": 7}),
+    ]
+    await night.said("The length is somebody else's.", metadata={"characters": "many"})
+    await night.said("Nothing is left out.", metadata={"characters": 3})
+    outcome = await night.run()
+    left_out = 150_007 - sum(len(each.text) for each in cut)
+    assert outcome.run.counts == {"add_note": 1, "unread_characters": left_out}
+
+
+@pytest.mark.spec("MEM-30")
 async def test_a_very_long_turn_is_read_to_its_end_by_several_questions(stand: Stand) -> None:
     mind = answering(cite(NOTE, FACT))
     night = Night(stand, mind, operations=[Consolidate()])

@@ -109,7 +109,7 @@ class Tier:
                     raise PassPreempted
 
         asking = PassModelClient(self.stand.clock, self.stand.ids, self.stand.store, self.mind, run, self.limits)
-        running = PassRunner(self.stand.clock, self.stand.parts(), [Reader()], asking, go_on)
+        running = PassRunner(self.stand.clock, self.stand.context(), [Reader()], asking, go_on)
         passing = asyncio.create_task(time_passes(self.stand.clock))
         try:
             outcome = await running.run_pass(run, self.stand.bank)

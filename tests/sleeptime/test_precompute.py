@@ -38,7 +38,7 @@ async def test_what_is_expected_is_answered_by_the_agents_own_call_and_found(bot
     assert (tuple(first.phrasings), tuple(second.phrasings)) == (phrasings, (CAT,))
     assert (first.text, first.confidence, first.scope) == ("She lives in Porto.", 0.8, frame.scope)
     assert (first.pass_id, first.expires_at - first.made_at) == (outcome.run.id, timedelta(days=1))
-    assert tuple(first.rests.shown) == ("ann",)
+    assert tuple(first.basis.shown) == ("ann",)
     body, _ = sent(both.up)
     assert body["messages"][-1]["content"].startswith(HOME)
     assert "Ann lives in Porto." in body["messages"][0]["content"], "with what the bank says to it"

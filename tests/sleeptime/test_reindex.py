@@ -6,7 +6,7 @@ from circadia.errors import UpstreamFailed
 from circadia.memory.embedding.background import BackgroundEmbedder
 from circadia.records.sleep_pass import PassStatus
 from circadia.sleeptime.budget.model_calls import PassPreempted
-from circadia.sleeptime.engine.pass_runner import SleepParts
+from circadia.sleeptime.engine.pass_runner import SleepContext
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.operations.registry import choose_operations
 from circadia.sleeptime.operations.reindex import Reindex
@@ -44,7 +44,7 @@ async def test_vectors_are_there_when_a_pass_ends_and_an_embedder_that_is_away_s
 async def test_the_record_of_a_pass_counts_the_vectors_that_it_waited_for(stand: Stand) -> None:
     await stand.said("I live in Porto now.", "I have a cat called Tom.")
     tier = Tier(stand, None, does=[])
-    parts = SleepParts(
+    parts = SleepContext(
         store=stand.store,
         signals=tier.signals,
         ids=stand.ids,

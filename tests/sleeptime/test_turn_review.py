@@ -217,7 +217,7 @@ async def test_a_paused_bank_asks_nothing(one: Hall) -> None:
     reviewer = one.reviewer(mind)
     await one.put(frame, HOME, "In Porto.")
     async with one.store.begin_write() as tx:
-        await one.parts().sleeptime.pause(tx, one.bank, by="op")
+        await one.context().sleeptime.pause(tx, one.bank, by="op")
     await one.said(NEWS)
     await after(one, reviewer, QUIET)
     assert mind.asked == []

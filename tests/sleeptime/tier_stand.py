@@ -16,7 +16,7 @@ from circadia.records.note import NoteKind
 from circadia.records.session import Session, SessionStatus
 from circadia.records.sleep_pass import Pass, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings, SleeptimeSettings
-from circadia.sleeptime.engine.pass_runner import SleepParts
+from circadia.sleeptime.engine.pass_runner import SleepContext
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.proposals.changes import add_note
@@ -88,7 +88,7 @@ class Tier:
         def operations(_: SleepPolicySettings, model: bool, wanted: Sequence[str]) -> Sequence[Operation]:
             return self.does if model else []
 
-        parts = SleepParts(
+        parts = SleepContext(
             store=self.stand.store, signals=self.signals, ids=self.stand.ids, sleeptime=self.tier,
             operations=operations, retrieval=self.stand.memory.retrieval, model=self.mind, traces=self.traces,
         )  # fmt: skip

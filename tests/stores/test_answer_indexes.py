@@ -114,7 +114,7 @@ async def test_banks_to_review_are_looked_for_among_the_live_answers_alone(trace
 
 @pytest.mark.spec("ANS-05")
 async def test_what_is_too_much_is_told_by_an_index_alone(traced: Traced) -> None:
-    steps = await traced.plan(lambda tx: tx.answers.find_surplus(BANK, most=1, most_bytes=1, most_an_agent=1))
+    steps = await traced.plan(lambda tx: tx.answers.find_surplus(BANK, max_answers=1, max_bytes=1, max_per_agent=1))
     assert [step for step in steps if "answers" in step] == [
         "SEARCH answers USING COVERING INDEX answers_touched (bank_id=? AND dropped=?)"
     ]

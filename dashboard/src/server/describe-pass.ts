@@ -5,7 +5,7 @@ import { formatCount, formatUsd } from "./format.ts";
 const EFFECTS: Record<string, string> = {
   add_note: "notes added", retire_note: "notes retired", demote_episode: "episodes demoted", write_block: "blocks written",
   flag: "contradictions reported", staged: "waiting for a person", answers_dropped: "answers dropped",
-  vectors: "vectors computed",
+  vectors: "vectors computed", unread_characters: "characters not read",
 }; // prettier-ignore
 
 /** Return what a pass did, in words. */

@@ -79,7 +79,7 @@ class Presence:
         self._moved_elsewhere: set[AgentId] = set()
         self._reading: asyncio.Task[None] | None = None
         self._stopped: TargetGone | None = None
-        self._may_stay: Callable[[object], bool] = lambda _: False
+        self._keep_if: Callable[[object], bool] = lambda _: False
         self._stop_listeners: list[Callable[[], None]] = []
         self._connection_number = 0
         """Counts how often signals of other processes began or stopped to arrive."""
@@ -138,7 +138,7 @@ class Presence:
             while cell.is_closed:
                 if cell.ended is not None:
                     raise TargetGone(cell.ended)
-                if self._stopped is not None and not self._may_stay(waiter):
+                if self._stopped is not None and not self._keep_if(waiter):
                     raise self._stopped
                 future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 cell.waiters[waiter] = future  # a waiter keeps its place when it must wait again
@@ -155,7 +155,7 @@ class Presence:
         future.exception()  # mark as retrieved: a waiter that is being cancelled never will
         return True
 
-    def shut(self, tx: Tx, moved: Agent) -> None:
+    def close_for(self, tx: Tx, moved: Agent) -> None:
         """Close the gate of an agent that falls asleep in this transaction; `moved` is its new row."""
         cell = self._cells.get(moved.id)
         if cell is not None:
@@ -179,11 +179,11 @@ class Presence:
         """Call `act` when the server stops, so that those who wait for something else check again."""
         self._stop_listeners.append(act)
 
-    def stop(self, error: TargetGone, *, may_stay: Callable[[object], bool] = lambda _: False) -> None:
-        """End all waits for a wake, except those of waiters that `may_stay`; a second call may end these too."""
-        self._stopped, self._may_stay = error, may_stay
+    def stop(self, error: TargetGone, *, keep_if: Callable[[object], bool] = lambda _: False) -> None:
+        """End all waits for a wake, except those of waiters that `keep_if`; a second call may end these too."""
+        self._stopped, self._keep_if = error, keep_if
         for cell in self._cells.values():
-            for waiter in [waiter for waiter in cell.waiters if not may_stay(waiter)]:
+            for waiter in [waiter for waiter in cell.waiters if not keep_if(waiter)]:
                 self.fail(cell, waiter, error)
         for act in self._stop_listeners:
             act()

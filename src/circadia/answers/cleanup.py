@@ -73,8 +73,8 @@ async def forget_expired(store: Store, now: datetime) -> None:
 async def drop_excess_answers(tx: Tx, bank_id: BankId, settings: AnswersSettings, at: datetime) -> Sequence[Answer]:
     """Drop answers over the limits of the bank or of one agent, the least recently used first."""
     crowded = await tx.answers.find_surplus(
-        bank_id, most=settings.max_entries, most_bytes=int(settings.max_megabytes * _BYTES),
-        most_an_agent=settings.max_per_agent,
+        bank_id, max_answers=settings.max_entries, max_bytes=int(settings.max_megabytes * _BYTES),
+        max_per_agent=settings.max_per_agent,
     )  # fmt: skip
     return await drop_ready_answers(tx, bank_id, crowded, DropReason.CROWDED, at)
 

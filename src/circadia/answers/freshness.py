@@ -38,12 +38,12 @@ class AnswerFreshness:
         """Return whether an answer may be served: it depends on rows alone, so all processes agree at once."""
         if answer.id in self._void:
             return Validity(self._void[answer.id])
-        rests = answer.rests
-        if rests.generation != bank.generation:
+        basis = answer.basis
+        if basis.generation != bank.generation:
             return Validity("rows were forgotten, or vectors were rebuilt")
         if not answer.phrasings:
             return Validity("its question is gone")
-        weights = {Layer.EPISODES: rests.episodes, Layer.NOTES: rests.notes}
+        weights = {Layer.EPISODES: basis.episodes, Layer.NOTES: basis.notes}
         present = await self._retrieval.read_weights(tx, bank, weights)
         if present is None:
             return Validity("the transaction is older than something that was forgotten")
@@ -56,20 +56,20 @@ class AnswerFreshness:
 
 
 async def _find_changed_block(tx: Tx, bank: Bank, answer: Answer, blocks: Sequence[Block]) -> str:
-    rests, terms = answer.rests, question_terms(answer.phrasings[0])
+    basis, terms = answer.basis, question_terms(answer.phrasings[0])
     present = {block.label: block for block in blocks}
-    for label in rests.shown:
-        if label not in present or present[label].version != rests.blocks.get(label):
+    for label in basis.shown:
+        if label not in present or present[label].version != basis.blocks.get(label):
             return f"block {label!r}, which stood in the prompt, was written or deleted since"
     for label, block in present.items():
-        if block.version != rests.blocks.get(label):
+        if block.version != basis.blocks.get(label):
             if block.pinned:
                 return f"block {label!r}, which is pinned, was written since"
             if not block_terms(block).isdisjoint(terms):
                 return f"block {label!r}, which shares a word with the question, was written since"
-    for label in rests.blocks.keys() - present.keys():
+    for label in basis.blocks.keys() - present.keys():
         history = await tx.blocks.history(bank.id, label)
-        if any(block.pinned and block.version == rests.blocks[label] for block in history):
+        if any(block.pinned and block.version == basis.blocks[label] for block in history):
             return f"block {label!r}, which was pinned, was deleted since"
     return ""
 
@@ -100,7 +100,7 @@ async def fetch_bank_state(tx: Tx, bank: Bank) -> BankState:
     return BankState(bank.generation, bank.demotions, heads, now.writes)
 
 
-async def fetch_rests(tx: Tx, bank: Bank, blocks: Sequence[Block], context: Context) -> AnswerBasis:
+async def fetch_basis(tx: Tx, bank: Bank, blocks: Sequence[Block], context: Context) -> AnswerBasis:
     """Return what an answer rests on whose context was made of these blocks and rows."""
     numbers = {layer: [hit.scored.number for hit in context.hits if hit.scored.layer is layer] for layer in Layer}
     episodes = await tx.episodes.get_by_numbers(bank.id, numbers[Layer.EPISODES])

@@ -120,7 +120,7 @@ class AnswerIndex:
         return Match(answer=best.entry.expected.id, phrasing=best.text, kind=MatchKind.EXACT, similarity=1.0)
 
     def find_similar(
-        self, question: str, conversation: str | None = None, *, least: float,
+        self, question: str, conversation: str | None = None, *, min_similarity: float,
         without: Collection[AnswerId] = frozenset(), count: int = CANDIDATES,
     ) -> Sequence[Match]:  # fmt: skip
         """Return the nearest expected questions, one per answer, those without a conflict first."""
@@ -131,7 +131,7 @@ class AnswerIndex:
         best: dict[AnswerId, Match] = {}
         for at in np.argsort(-cosines, kind="stable"):
             row, similarity = self._rows[int(rows[at])], float(cosines[at])
-            if row is None or similarity < least:
+            if row is None or similarity < min_similarity:
                 continue
             conflict = find_conflict(question, row.text)
             answer = row.entry.expected.id

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from circadia.answers.freshness import AnswerFreshness, fetch_rests
+from circadia.answers.freshness import AnswerFreshness, fetch_basis
 from circadia.answers.index import AnswerIndex
 from circadia.answers.question_text import MAX_CHARACTERS
 from circadia.answers.services import MISS, CheckedMatch, KnownVerdicts, LookupResult, Match, Validity, no_verdicts
@@ -40,7 +40,7 @@ INLINE_ADDITIONS: Final = 64
 CALL_WAIT_SECONDS: Final = 0.2
 """How long a call waits for an index to load before it is a miss (ANS-03)."""
 _RELOAD_SECONDS: Final = 60.0
-LEAST_SIMILARITY: Final = 0.2
+MIN_SIMILARITY: Final = 0.2
 """Cosine below which no judge is asked; few reworded questions are below (`python -m benchmarks answers_pairs`)."""
 HINT_SHARED_LETTERS: Final = 0.2
 """Shared trigrams that a hint needs: in languages that the vectors hardly know, all cosines are high."""
@@ -144,7 +144,7 @@ class AnswerLookup:
         exact = await self._find_exact(tx, bank, scope, index, question, conversation, void)
         if exact is not None:
             return exact
-        similar = index.find_similar(question, conversation, least=LEAST_SIMILARITY, without=void)
+        similar = index.find_similar(question, conversation, min_similarity=MIN_SIMILARITY, without=void)
         return await self._find_similar(tx, bank, scope, similar, verdicts)
 
     async def _find_exact(
@@ -204,7 +204,10 @@ class AnswerLookup:
         exact: dict[AnswerId, Match] = {}
         while len(exact) < _RETRIES and (match := index.find_exact(question, conversation, without=exact)) is not None:
             exact[match.answer] = match
-        matches = (*exact.values(), *index.find_similar(question, conversation, least=-1.0, count=_EXPLAIN_MATCHES))
+        matches = (
+            *exact.values(),
+            *index.find_similar(question, conversation, min_similarity=-1.0, count=_EXPLAIN_MATCHES),
+        )
         return [await self._check(tx, bank, scope, match) for match in matches]
 
     async def has_answer(self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, where: str | None) -> bool:
@@ -214,8 +217,8 @@ class AnswerLookup:
     async def validity(self, tx: Tx, bank: Bank, answer: Answer) -> Validity:
         return await self._freshness.check(tx, bank, answer)
 
-    async def fetch_rests(self, tx: Tx, bank: Bank, context: Context) -> AnswerBasis:
-        return await fetch_rests(tx, bank, (await self._retrieval.read_bank(tx, bank, None)).blocks, context)
+    async def fetch_basis(self, tx: Tx, bank: Bank, context: Context) -> AnswerBasis:
+        return await fetch_basis(tx, bank, (await self._retrieval.read_bank(tx, bank, None)).blocks, context)
 
     async def _check(self, tx: Tx, bank: Bank, scope: AnswerScope, match: Match) -> CheckedMatch:
         answer = await tx.answers.get(bank.id, match.answer)

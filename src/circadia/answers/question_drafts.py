@@ -42,7 +42,7 @@ class QuestionDraft:
     prompt: Prompt
     """`data` is the body of the call with the bank's context; `rules` hold its address."""
     most_tokens: int
-    rests: AnswerBasis
+    basis: AnswerBasis
     """What the context rests on, at the time when it was built."""
 
 

@@ -93,7 +93,7 @@ class AnswerFinder(Protocol):
         """
         ...
 
-    async def fetch_rests(self, tx: Tx, bank: Bank, context: Context) -> AnswerBasis:
+    async def fetch_basis(self, tx: Tx, bank: Bank, context: Context) -> AnswerBasis:
         """Return what an answer rests on whose context was made in this transaction."""
         ...
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from circadia.agents.access import require_operator
 from circadia.answers.cleanup import drop_ready_answers
-from circadia.answers.lookup import LEAST_SIMILARITY
+from circadia.answers.lookup import MIN_SIMILARITY
 from circadia.answers.services import CheckedMatch, are_answers_trusted, judged_use_limit, no_verdicts
 from circadia.api.banks import User
 from circadia.api.bodies import Body, named_agent
@@ -182,7 +182,7 @@ async def _why_not(tx: Tx, context: ApiContext, bank: Bank, answer: Answer) -> s
 
 
 def _answer_view(answer: Answer, agent: str, why_not: str) -> AnswerView:
-    basis = answer.rests
+    basis = answer.basis
     return AnswerView.of(
         answer,
         agent=agent,
@@ -296,7 +296,7 @@ def _outcome(found: CheckedMatch, context: ApiContext, verdict: bool | None) -> 
             near = f"{named}, similarity {match.similarity:.2f}"
             if context.lookup.is_hint(match):
                 return LookupOutcome.HINT, near
-            if match.similarity < LEAST_SIMILARITY:
+            if match.similarity < MIN_SIMILARITY:
                 return LookupOutcome.MISS, f"{near}, too little for a judge"
             return LookupOutcome.MISS, f"{near}, too little for a hint"
         named = f"{named}, of which the judge said yes before"
@@ -310,7 +310,7 @@ def _is_open(found: CheckedMatch, why: str) -> bool:
     match = found.match
     is_valid = found.answer is not None and not (found.validity.why_not or match.conflict)
     is_valid = is_valid and match.kind is MatchKind.SIMILAR
-    return is_valid and match.similarity >= LEAST_SIMILARITY and "judge said" not in why
+    return is_valid and match.similarity >= MIN_SIMILARITY and "judge said" not in why
 
 
 def _rank(compared: tuple[CheckedMatch, LookupOutcome, str]) -> tuple[int, float]:

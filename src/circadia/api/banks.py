@@ -19,7 +19,7 @@ from circadia.memory.banks import NewBank
 from circadia.memory.forgetting import forget
 from circadia.memory.transfer.importer import read_lines
 from circadia.memory.transfer.lines import export_lines
-from circadia.records.agent import MOST_COUNTED, MOST_MEASURED, FirstMistake, Name
+from circadia.records.agent import MAX_AMOUNT, MAX_COUNT, FirstMistake, Name
 from circadia.records.bank import Bank, BankPolicy
 from circadia.records.conversation import shorten_name
 from circadia.records.event import EpisodeDeletion, EventType
@@ -56,8 +56,8 @@ def _require_measured(path: str, value: object) -> None:
     if isinstance(value, Mapping):
         for name, inner in cast("Mapping[str, object]", value).items():
             _require_measured(f"{path}.{name}" if path else name, inner)
-    elif isinstance(value, float | int) and not (math.isfinite(value) and abs(value) <= MOST_MEASURED):
-        raise ValueError(f"{path}: at most {MOST_MEASURED:g}")
+    elif isinstance(value, float | int) and not (math.isfinite(value) and abs(value) <= MAX_AMOUNT):
+        raise ValueError(f"{path}: at most {MAX_AMOUNT:g}")
 
 
 router = noun_router("banks")
@@ -300,8 +300,7 @@ async def import_lines(
     who: Who,
     context: Context,
     first_line: Annotated[
-        int,
-        Query(ge=1, le=MOST_COUNTED, description="Number of the first line in the source file, for error messages."),
+        int, Query(ge=1, le=MAX_COUNT, description="Number of the first line in the source file, for error messages.")
     ] = 1,
 ) -> ImportedView:
     """Import lines of an export, all or none. Operator only.

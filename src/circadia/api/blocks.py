@@ -11,12 +11,12 @@ from circadia.api.bodies import Body, Instant
 from circadia.api.context import Context, Limit, Who, fetch_page, noun_router
 from circadia.errors import InvalidRequest, NotFound
 from circadia.memory.blocks import BlockUpdate, writer_of
-from circadia.records.agent import MOST_COUNTED
+from circadia.records.agent import MAX_COUNT
 from circadia.schemas.banks import BlockList, BlockView
 
 router = noun_router("blocks")
 
-Version = Annotated[StrictInt, Field(ge=0, le=MOST_COUNTED)]
+Version = Annotated[StrictInt, Field(ge=0, le=MAX_COUNT)]
 
 
 class BlockBody(Body):
@@ -25,7 +25,7 @@ class BlockBody(Body):
     value: str | None = Field(None, description="Text.", examples=["Ann lives in Porto."])
     description: str | None = Field(None, max_length=2000, description="Purpose, shown to whoever writes the block.")
     limit: StrictInt | None = Field(
-        None, ge=1, le=MOST_COUNTED, description="Maximum length in characters, up to 100,000; 5,000 for a new block."
+        None, ge=1, le=MAX_COUNT, description="Maximum length in characters, up to 100,000; 5,000 for a new block."
     )
     pinned: StrictBool | None = Field(
         None, description="Always include it in the context, not only when it fits the question; true for a new block."
@@ -100,7 +100,7 @@ async def delete_block(
     expected_version: Annotated[
         int | None,
         Query(
-            ge=0, le=MOST_COUNTED, description="Version that you have read; if it has changed, the call fails with 409."
+            ge=0, le=MAX_COUNT, description="Version that you have read; if it has changed, the call fails with 409."
         ),
     ] = None,
 ) -> BlockView:
@@ -120,7 +120,7 @@ async def list_versions(
     who: Who,
     context: Context,
     user: User = None,
-    after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="`next` of the previous page.")] = 0,
+    after: Annotated[int, Query(ge=0, le=MAX_COUNT, description="`next` of the previous page.")] = 0,
     limit: Limit = 1000,
 ) -> BlockList:
     """List all versions of a block, including deleted ones. Access: operator, agents with access to the bank."""

@@ -22,7 +22,7 @@ from circadia.gateway.model_call.hold import HoldView
 from circadia.ids import AgentId, HoldId, MemberId
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.memory.services import MemoryServices
-from circadia.records.agent import MOST_COUNTED
+from circadia.records.agent import MAX_COUNT
 from circadia.records.principal import Principal
 from circadia.settings import Settings
 from circadia.sleeptime.engine.services import SleeptimeService
@@ -112,7 +112,7 @@ Row = TypeVar("Row")
 Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")]
 LongLimit = Annotated[int, Query(ge=1, le=10_000, description="Maximum number of rows.")]
 NextPage = Annotated[str | None, Query(description="`next` of the previous page.")]
-AfterNumber = Annotated[int, Query(ge=0, le=MOST_COUNTED, description="Number of the last row on the previous page.")]
+AfterNumber = Annotated[int, Query(ge=0, le=MAX_COUNT, description="Number of the last row on the previous page.")]
 SessionFilter = Annotated[str | None, Query(description="Only of this session.")]
 AgentFilter = Annotated[str | None, Query(description="Only of agents with this name.")]
 

@@ -29,7 +29,7 @@ from circadia.api.context import (
 )
 from circadia.clock import wait_for_event
 from circadia.errors import CircadiaError, InvalidRequest, StorageUnavailable
-from circadia.records.agent import MOST_COUNTED
+from circadia.records.agent import MAX_COUNT
 from circadia.records.event import Event, EventType
 from circadia.records.principal import Principal
 from circadia.schemas.events import EventGap, EventList, EventView
@@ -175,7 +175,7 @@ class _EventFilter:
 async def list_events(
     who: Who,
     context: Context,
-    after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="Number of the last event seen.")] = 0,
+    after: Annotated[int, Query(ge=0, le=MAX_COUNT, description="Number of the last event seen.")] = 0,
     limit: LongLimit = 1000,
     order: Annotated[
         Literal["oldest", "newest"], Query(description="Oldest first, after `after`; or the newest, newest first.")
@@ -237,7 +237,7 @@ async def follow_events(
     tail: Annotated[EventTail, Depends(_tail)],
     after: Annotated[
         int | None,
-        Query(ge=0, le=MOST_COUNTED, description="Number of the last event seen; by default the stream starts now."),
+        Query(ge=0, le=MAX_COUNT, description="Number of the last event seen; by default the stream starts now."),
     ] = None,
     last_event_id: Annotated[
         str | None,
@@ -255,7 +255,7 @@ async def follow_events(
     """
     require_operator(who)
     if last_event_id is not None:
-        if _NUMBER.fullmatch(last_event_id) is None or int(last_event_id) > MOST_COUNTED:
+        if _NUMBER.fullmatch(last_event_id) is None or int(last_event_id) > MAX_COUNT:
             raise InvalidRequest(f"Last-Event-ID must be the number of an event, got {last_event_id[:80]!r}")
         after = int(last_event_id)
     async with context.store.begin_read() as tx:

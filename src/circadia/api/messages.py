@@ -22,7 +22,7 @@ from circadia.api.context import (
 )
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, MessageId, ThreadId
-from circadia.records.agent import MOST_COUNTED, Name
+from circadia.records.agent import MAX_COUNT, Name
 from circadia.records.message import Delivery, DeliveryState
 from circadia.records.principal import Principal
 from circadia.records.thread import Thread
@@ -168,7 +168,7 @@ async def list_messages(
     thread: str,
     who: Who,
     context: Context,
-    after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="Number of the last message seen.")] = 0,
+    after: Annotated[int, Query(ge=0, le=MAX_COUNT, description="Number of the last message seen.")] = 0,
     limit: Limit = 100,
 ) -> MessageList:
     """List the messages of a thread; this marks no delivery as handled. Access: operator, participants."""

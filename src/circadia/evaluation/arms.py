@@ -12,7 +12,7 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 from circadia.answers.index import AnswerIndex
-from circadia.answers.lookup import HINT_SHARED_LETTERS, LEAST_SIMILARITY
+from circadia.answers.lookup import HINT_SHARED_LETTERS, MIN_SIMILARITY
 from circadia.answers.services import Match
 from circadia.evaluation.asker import Asker, EvaluationUsage
 from circadia.evaluation.dataset import Case, KeyedQuestion, matches_key
@@ -255,7 +255,7 @@ class ArmRunner:
         exact = index.find_exact(question)
         if exact is not None:
             return self._build_used_answer(exact, served=serve), EvaluationUsage()
-        similar = [match for match in index.find_similar(question, least=LEAST_SIMILARITY) if not match.conflict]
+        similar = [match for match in index.find_similar(question, min_similarity=MIN_SIMILARITY) if not match.conflict]
         if not similar or not serve:
             near = [match for match in similar if match.similarity >= HINT_SIMILARITY]
             near = [match for match in near if match.shared_letters >= HINT_SHARED_LETTERS]

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from circadia.answers.index import AnswerIndex
-from circadia.answers.lookup import LEAST_SIMILARITY
+from circadia.answers.lookup import MIN_SIMILARITY
 from circadia.clock import Clock
 from circadia.errors import InvalidRequest, NotFound
 from circadia.evaluation.asker import Asker
@@ -104,7 +104,7 @@ async def _is_served(
     index.add([AnswerableQuestion(id=_ID, phrasings=[pair.first], confidence=1.0)])
     if index.find_exact(pair.second) is not None:
         return True
-    similar = index.find_similar(pair.second, least=LEAST_SIMILARITY)
+    similar = index.find_similar(pair.second, min_similarity=MIN_SIMILARITY)
     if decide is None or not similar or similar[0].conflict:
         return False
     counts.candidates += 1

@@ -1,9 +1,9 @@
 """Token counts of a model call."""
 
-from circadia.records.per_call import per_call
+from circadia.records.fast_record import fast_record
 
 
-@per_call
+@fast_record
 class Usage:
     """Token counts as the provider reported them; none where it reported nothing."""
 

@@ -15,8 +15,8 @@ from circadia.memory.search.retrieval import SearchHit
 from circadia.records.answer import AnswerBasis
 from circadia.records.bank import Bank
 from circadia.records.block import Block
+from circadia.records.fast_record import fast_record
 from circadia.records.index_entry import Layer
-from circadia.records.per_call import per_call
 from circadia.stores.base import Tx
 
 MAX_WAITING: Final = 10_000
@@ -28,7 +28,7 @@ MAX_MARKED: Final = 200_000
 _NOTES: Final = Layer.NOTES  # an attribute lookup on the class would cost more than the rest of a hit
 
 
-@per_call
+@fast_record
 class BankUse:
     bank: BankId
     agent: AgentId

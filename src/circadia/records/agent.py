@@ -15,9 +15,9 @@ from circadia.records.session import build_reference
 
 RESERVED: Final = frozenset({"operator", "circadia"})
 """Names that messages and events use for people and for Circadia itself; no agent may have one."""
-MOST_COUNTED: Final = 2**53
+MAX_COUNT: Final = 2**53
 """Largest whole number that every JSON reader reads exactly (RFC 8259, section 6)."""
-MOST_MEASURED: Final = 10.0**9
+MAX_AMOUNT: Final = 10.0**9
 """Largest number of seconds or dollars."""
 
 
@@ -103,13 +103,13 @@ class AgentPolicy(BaseModel):
         "by default.",
     )
     max_calls_per_day: StrictInt | None = Field(
-        default=None, ge=0, le=MOST_COUNTED, description="Maximum model calls per UTC day."
+        default=None, ge=0, le=MAX_COUNT, description="Maximum model calls per UTC day."
     )
     max_tokens_per_day: StrictInt | None = Field(
-        default=None, ge=0, le=MOST_COUNTED, description="Maximum input and output tokens per UTC day."
+        default=None, ge=0, le=MAX_COUNT, description="Maximum input and output tokens per UTC day."
     )
     max_usd_per_day: StrictFloat | None = Field(
-        default=None, ge=0, le=MOST_MEASURED, description="Maximum spend per UTC day, at list prices."
+        default=None, ge=0, le=MAX_AMOUNT, description="Maximum spend per UTC day, at list prices."
     )
     on_wake: OnWake = Field(
         default=OnWake.NOTICE,
@@ -121,7 +121,7 @@ class AgentPolicy(BaseModel):
         description="Request usage in OpenAI streams when the caller does not, and remove the extra chunk.",
     )
     hold_max_seconds: StrictFloat | None = Field(
-        default=None, gt=0, le=MOST_MEASURED, description="Longest hold; by default until the wake."
+        default=None, gt=0, le=MAX_AMOUNT, description="Longest hold; by default until the wake."
     )
     hold_lists: StrictBool = Field(default=False, description="Also hold MCP list requests.")
     abort_streams: StrictBool = Field(
@@ -149,12 +149,12 @@ class AgentPolicy(BaseModel):
         default=True, description="Add context to calls that pass the gateway, if a bank is bound."
     )
     stable_tokens: StrictInt = Field(
-        default=2_000, ge=0, le=MOST_COUNTED, description="Maximum tokens that blocks add to a call."
+        default=2_000, ge=0, le=MAX_COUNT, description="Maximum tokens that blocks add to a call."
     )
     fitting_tokens: StrictInt = Field(
         default=1_000,
         ge=0,
-        le=MOST_COUNTED,
+        le=MAX_COUNT,
         description="Maximum tokens that notes and episodes for the question add to a call.",
     )
     answer_mode: AnswerMode = Field(

@@ -102,7 +102,7 @@ class Answer:
     """Empty once the answer is dropped."""
     reasoning: str = ""
     """The model's reasoning; empty if it gave none."""
-    rests: AnswerBasis
+    basis: AnswerBasis
     read_upto: int = 0
     """Number of the newest turn after which a judge found it still right; 0 if none was asked since it was made."""
     pass_id: PassId | None = None
@@ -142,6 +142,11 @@ class DropReason(StrEnum):
     """Something that the answer may contain was forgotten."""
 
 
+class MatchKind(StrEnum):
+    EXACT = "exact"
+    SIMILAR = "similar"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnswerUse:
     """A question that a ready answer was found for; answer quality is sampled from these."""
@@ -154,8 +159,7 @@ class AnswerUse:
     question: str
     phrasing: str
     """The wording of the answer that matched."""
-    way: str
-    """`exact` or `similar`."""
+    match_kind: MatchKind
     served: bool
     """False if the answer was shown as a hint although it was sure enough to be served."""
     at: datetime
@@ -206,8 +210,3 @@ class LookupOutcome(StrEnum):
     HINT = "hint"
     """The answer may be shown beside the question, marked as possibly for another one."""
     MISS = "miss"
-
-
-class MatchKind(StrEnum):
-    EXACT = "exact"
-    SIMILAR = "similar"

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import ConfigDict, Field, StrictBool, StrictFloat
 
 from circadia.ids import BankId
-from circadia.records.agent import MOST_MEASURED
+from circadia.records.agent import MAX_AMOUNT
 from circadia.records.withdrawn_setting import WithdrawnSettings
 
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.@~-]{0,127}")
@@ -81,7 +81,7 @@ class BankRules(WithdrawnSettings):
     keep_days: StrictFloat | None = Field(
         default=None,
         gt=0,
-        le=MOST_MEASURED,
+        le=MAX_AMOUNT,
         description="Age at which episodes are deleted with everything derived from them; by default never.",
     )
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from circadia.ids import AgentId, CallId
-from circadia.records.per_call import per_call
+from circadia.records.fast_record import fast_record
 
 
 class CallStatus(StrEnum):
@@ -17,7 +17,7 @@ class CallStatus(StrEnum):
     FAILED = "failed"
 
 
-@per_call
+@fast_record
 class Call:
     """Usage and timing of a model call. Counts that the provider did not report are none."""
 

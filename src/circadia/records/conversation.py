@@ -8,13 +8,13 @@ from hashlib import blake2b
 from typing import Final
 
 from circadia.ids import AgentId, ConversationId
-from circadia.records.per_call import per_call
+from circadia.records.fast_record import fast_record
 
 SEVERAL: Final = ""
 """End user of a conversation in which several were named; a call in it without a name belongs to nobody."""
 
 
-@per_call
+@fast_record
 class Conversation:
     """The gateway's record of a conversation (GATE-67)."""
 

@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 from circadia.ids import BankId, EpisodeId, MessageId
 from circadia.records.bank import Trust
 
+CHARACTERS: Final = "characters"
+"""Key of `Episode.metadata` of a shortened text: the length before."""
 PASSAGE: Final = 600
 """Characters of a passage at most; a longer text has several."""
 _PASSAGE: Final = struct.Struct("<4I")
@@ -127,6 +129,12 @@ def find_passage(episode: Episode, number: int) -> Passage | None:
 def count_passages(episode: Episode) -> int:
     """Return the number of passages; 0 if the text is not split."""
     return len(episode.passages or b"") // _PASSAGE.size
+
+
+def count_unstored(episode: Episode) -> int:
+    """Return how many characters of what was said are not in the text, because there were too many."""
+    characters = episode.metadata.get(CHARACTERS)
+    return max(0, characters - len(episode.text)) if isinstance(characters, int) else 0
 
 
 def least_trust(row: Searchable) -> Trust:

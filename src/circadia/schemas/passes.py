@@ -50,7 +50,8 @@ class PassView(View):
     generation_before: int | None = Field(description="Generation of the bank at the request.")
     generation_after: int | None = Field(description="Generation after its last publication, if any.")
     counts: dict[str, int] = Field(
-        description="Number of published changes by kind, of refused and waiting ones, and of new vectors."
+        description="Number of published changes by kind, of refused and waiting ones, of new vectors, and of "
+        "characters of turns that were too long to be stored (`unread_characters`)."
     )
     spent: PassCostView = Field(description="Cost of its model calls.")
 

@@ -56,12 +56,12 @@ class Membership:
         """Show at the next beat that this configuration runs."""
         self._member = replace(self._member, config_check=config_check)
 
-    async def join(self, most_connections: int | None = None) -> None:
+    async def join(self, max_connections: int | None = None) -> None:
         """Write the member's row for the first time.
 
         Raises:
             StartError: a member has none of this one's operator's tokens, or all members together could open more than
-                `most_connections`. StorageUnavailable: no database answers.
+                `max_connections`. StorageUnavailable: no database answers.
         """
         await self._set_clock()
         self._member = replace(self._member, started_at=self._clock.now())
@@ -69,7 +69,7 @@ class Membership:
         async with self._store.begin_write(MEMBERS_KEY) as tx:  # of several that join at once, each sees those before
             others = await tx.members.find_all(self._clock.now())
             self._check_tokens(others)
-            self._check_connections(others, most_connections)
+            self._check_connections(others, max_connections)
             leads = await self._renew(tx)
         self._leads_until = began + LEASE_SECONDS if leads else 0.0
 

@@ -23,7 +23,7 @@ from circadia.network import find_forward_proxy
 from circadia.server.context import read_secret
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepModelSettings
-from circadia.sleeptime.engine.pass_tasks import SleepParts
+from circadia.sleeptime.engine.pass_tasks import SleepContext
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.grounding.change_rules import Rule
 from circadia.sleeptime.grounding.source_check import check_grounding
@@ -66,12 +66,12 @@ def build_sleep_parts(
     sleeptime: SleeptimeService,
     memory: MemoryServices,
     models: SleepModels,
-) -> SleepParts:
+) -> SleepContext:
     """Return what passes run on. Raises ConfigError: a user-defined operation cannot be loaded."""
     if models[0] is None:
         _logger.info("%s", explain_missing_model(settings))
     own = load_own_operations(settings.sleeptime.own_operations)
-    return SleepParts(
+    return SleepContext(
         store=store, signals=signals, ids=ids, sleeptime=sleeptime, operations=partial(choose_operations, own=own),
         rules=RULES, verify=ClaimVerifier(), retrieval=memory.retrieval, words=memory.words,
         model=models[0], models=models[1],

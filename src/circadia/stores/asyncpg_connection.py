@@ -16,7 +16,7 @@ _FIRST_RUNS: Final = 400
 """Statements that a connection runs before it plans them again; the limit then grows fourfold each time."""
 _STATEMENTS_KEPT: Final = 500
 """Prepared statements of a connection, about 10 KB each in the server; joined ones have many shapes."""
-_FEW_ROWS: Final = 8
+_MAX_SINGLE_ROWS: Final = 8
 """Most rows of a statement that is joined with others: each row count makes a different statement."""
 _PLACE: Final = re.compile(r"\$(\d+)")
 
@@ -94,7 +94,7 @@ class AsyncpgConnection:
         Return the number of changed rows for each row of values of the checked statements.
         """
         counts: list[int] = []
-        for many, some in groupby(writes, lambda write: len(write.rows) > _FEW_ROWS):
+        for many, some in groupby(writes, lambda write: len(write.rows) > _MAX_SINGLE_ROWS):
             if not many:
                 counts += self._execute_in_one(list(some))
                 continue

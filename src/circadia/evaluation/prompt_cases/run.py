@@ -19,7 +19,7 @@ from circadia.sleeptime.proposals.prompts import prompt_version
 from circadia.suggestions import did_you_mean
 from circadia.testing.scripted_model import ScriptedChatModel
 
-MOST_TOKENS: Final = 2_000
+MAX_TOKENS: Final = 2_000
 """Limit of an answer, including reasoning."""
 
 
@@ -79,7 +79,7 @@ class PromptsRun:
 
     async def _ask(self, asker: Asker, asked: AskedCase, advance: Callable[[], None]) -> None:
         async with self._turn:
-            answer, spent = await asker.ask(asked.build_prompt(), asked.output, most_tokens=MOST_TOKENS)
+            answer, spent = await asker.ask(asked.build_prompt(), asked.output, most_tokens=MAX_TOKENS)
         used = Usage(input_tokens=spent.prompt, output_tokens=spent.generated)
         self.results[asked.prompt, asked.case.name] = CaseResult(
             prompt=asked.prompt, case=asked.case.name, must=asked.case.must,
@@ -93,12 +93,12 @@ class PromptsRun:
         sizes = [
             (case.build_prompt().bytes + len(answer_schema_json(case.output))) // BYTES_A_TOKEN for case in self._cases
         ]
-        prices = [model.worst_price(size, MOST_TOKENS) for size in sizes]
+        prices = [model.worst_price(size, MAX_TOKENS) for size in sizes]
         known = [price for price in prices if price is not None]
         at_most = f"at most {sum(known) / 1e9:.2f} USD" if len(known) == len(prices) else "an unknown price"
         self._around.to.print(
             f"{len(sizes)} questions to {self._name}: about {sum(sizes):,} tokens in, at most "
-            f"{MOST_TOKENS * len(sizes):,} out, {at_most}.",
+            f"{MAX_TOKENS * len(sizes):,} out, {at_most}.",
             soft_wrap=True,
         )
 

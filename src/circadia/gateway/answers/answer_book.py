@@ -33,7 +33,7 @@ from circadia.records.answer import (
     SameQuestionVerdict,
 )
 from circadia.records.bank import Bank
-from circadia.records.per_call import per_call
+from circadia.records.fast_record import fast_record
 from circadia.records.sleep_call import Benefit
 from circadia.stores.base import Store, Tx
 from circadia.stores.locks import agent_key, bank_key
@@ -57,7 +57,7 @@ OnLookup = Callable[[str, str, float], None]
 """Counts a lookup: outcome, match kind, and seconds."""
 
 
-@per_call
+@fast_record
 class AnswerBookEntry:
     bank: BankId
     generation: int
@@ -69,7 +69,7 @@ class AnswerBookEntry:
     """The use, if the answer is certainly to this question and the question may be recorded."""
     answer: Answer | None = None
     """The served answer, without its text."""
-    rests: AnswerBasis | None = None
+    basis: AnswerBasis | None = None
 
 
 BookEntry = AnswerBookEntry | SameQuestionVerdict
@@ -130,7 +130,7 @@ class AnswerBook(WriteBehindQueue[BookEntry]):
                 outcome=lookup.outcome, at=now,
                 use=self._build_use(lookup, now) if is_match and may_keep and lookup.is_same_question else None,
                 answer=None if served is None else replace(served, text="", reasoning=""),
-                rests=None if answer is None else answer.rests,
+                basis=None if answer is None else answer.basis,
             )
         )  # fmt: skip
 
@@ -180,13 +180,13 @@ class AnswerBook(WriteBehindQueue[BookEntry]):
 
     async def _mark(self, tx: Tx, batch: Sequence[AnswerBookEntry]) -> None:
         """Mark the basis of the answers as handed to an agent, even where nothing that is said may be kept."""
-        resting: dict[BankId, list[AnswerBasis]] = {}
+        handed: dict[BankId, list[AnswerBasis]] = {}
         for entry in batch:
-            if entry.rests is not None:
-                resting.setdefault(entry.bank, []).append(entry.rests)
+            if entry.basis is not None:
+                handed.setdefault(entry.bank, []).append(entry.basis)
         now = self._clock.now()
-        for bank_id, rests in resting.items():
-            if due := self._marks.find_unmarked(rests, now):
+        for bank_id, bases in handed.items():
+            if due := self._marks.find_unmarked(bases, now):
                 await self._marks.write(tx, bank_id, due, now)
                 tx.after_commit(partial(self._marks.remember_marked, due))
 
@@ -197,7 +197,7 @@ class AnswerBook(WriteBehindQueue[BookEntry]):
             return None
         return AnswerUse(
             id=self._ids.new("use"), bank_id=lookup.bank.id, answer_id=answer.id, scope=lookup.question.scope,
-            question=question, phrasing=match.phrasing, way=match.kind.value,
+            question=question, phrasing=match.phrasing, match_kind=match.kind,
             served=lookup.outcome is LookupOutcome.HIT, at=now,
         )  # fmt: skip
 

@@ -107,10 +107,10 @@ class GatewayAnswerDrafter:
                 stable_tokens=agent.policy.stable_tokens if injects else 0,
                 fitting_tokens=agent.policy.fitting_tokens if injects else 0,
             )  # fmt: skip
-            rests: AnswerBasis = await self._finder.fetch_rests(tx, present, context)
+            basis: AnswerBasis = await self._finder.fetch_basis(tx, present, context)
         headers = "\n".join(f"{name}: {value}" for name, value in frame.headers)
         return QuestionDraft(
-            model=ReplayModel(self._clock, target.provider, target.codec, frame), most_tokens=max_tokens, rests=rests,
+            model=ReplayModel(self._clock, target.provider, target.codec, frame), most_tokens=max_tokens, basis=basis,
             prompt=Asking(
                 rules=f"POST {frame.target}\n{headers}",
                 data=prompt.with_context(context.stable, context.fitting).decode(),

@@ -45,7 +45,7 @@ from circadia.records.agent import Agent, AgentPolicy
 from circadia.records.answer import Answer, AnswerFrame, AnswerMode, AnswerScope, LookupOutcome, MatchKind
 from circadia.records.bank import Bank
 from circadia.records.event import AnswerTrust, EventType
-from circadia.records.per_call import per_call
+from circadia.records.fast_record import fast_record
 from circadia.settings.answers import AnswersSettings
 from circadia.stores.base import NotASingleRead, Tx
 from circadia.stores.event_log import EventLog
@@ -136,7 +136,7 @@ _HINT: Final = (
 )
 
 
-@per_call
+@fast_record
 class CallQuestion:
     call: ModelCall
     scope: AnswerScope
@@ -171,7 +171,7 @@ class CallQuestion:
         return self.framed.why_not_ahead and f"of the call: {self.framed.why_not_ahead}"
 
 
-@per_call
+@fast_record
 class Lookup:
     question: CallQuestion
     bank: Bank

@@ -17,7 +17,7 @@ from circadia.gateway.wire.pool import ConnectionPool
 from circadia.llm.prices import PriceList
 from circadia.network import tls_hint
 from circadia.records.agent import Agent
-from circadia.records.per_call import per_call
+from circadia.records.fast_record import fast_record
 from circadia.settings import UpstreamSettings, build_key_header
 
 _logger = logging.getLogger(__name__)
@@ -216,7 +216,7 @@ class Provider:
     rules: tuple[Rule, ...]
 
 
-@per_call
+@fast_record
 class ModelCall:
     agent: Agent
     provider: Provider

@@ -14,12 +14,12 @@ from circadia.gateway.payload import fields, server_sent_events
 from circadia.gateway.payload.options import MissingUsage
 from circadia.gateway.payload.prompt import RequestPrompt
 from circadia.gateway.payload.provider_ids import Api, asked_ids, issued_ids
-from circadia.records.per_call import per_call
+from circadia.records.fast_record import fast_record
 
 _OBJECT: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{")
 
 
-@per_call
+@fast_record
 class ModelRequest:
     """The parsed fields of a model call. The body itself is never rebuilt from them."""
 

@@ -31,8 +31,8 @@ from circadia.memory.context import (
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.change import ChangeKind
+from circadia.records.fast_record import fast_record
 from circadia.records.index_entry import Layer
-from circadia.records.per_call import per_call
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.triggers.pass_lifecycle import TOPIC
 from circadia.stores.base import Tx
@@ -84,7 +84,7 @@ LineKey = tuple[str, str | int, int]
 BlockKey = tuple[str, int]
 
 
-@per_call
+@fast_record
 class Addition:
     """What was added to one turn; no lines if nothing was."""
 
@@ -101,7 +101,7 @@ class Addition:
         return self.lines[:1] != () and self.lines[0][0] == LineKind.WAKE
 
 
-@per_call
+@fast_record
 class KeptAdditions:
     """All that a conversation's row keeps."""
 
@@ -181,7 +181,7 @@ def text_hash(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
 
 
-@per_call
+@fast_record
 class RenderedAddition:
     text: str
     """Fenced; empty without lines."""
@@ -380,8 +380,13 @@ _UNCOUNTED: Final = "?"
 
 
 def notice_key(slept_seconds: float, woken_by: str, unread: int | None) -> str:
-    """Return what a conversation keeps of a notice: its numbers, and who woke the agent."""
-    return f"{slept_seconds:.0f} {_UNCOUNTED if unread is None else unread} {_plain_text(woken_by)}"
+    """Return what a conversation keeps of a notice: its numbers, and who woke the agent, with the cause.
+
+    `woken_by` is the actor of the change: a name, or a cause and a name (`mentioned by lead`).
+    """
+    cause, _, name = woken_by.rpartition(" by ")
+    who = f"{name} ({cause.replace('_', ' ')})" if cause else woken_by
+    return f"{slept_seconds:.0f} {_UNCOUNTED if unread is None else unread} {_plain_text(who)}"
 
 
 def render_wake_notice(key: str) -> str:

@@ -216,7 +216,10 @@ class CallMemory:
         self._injection.mark_sent(injected)
         if pending is not None and _brings_news(call, pending, lookup):
             self._exchanges.expect(id(turn), policy, turn.user)
-        follow_up = CallFollowUp(pending_turn=pending, used=injected.used, lookup=lookup, additions=injected.additions)
+        follow_up = CallFollowUp(
+            pending_turn=pending, used=injected.used, lookup=lookup, additions=injected.additions,
+            shown=(injected.stable, *(text for _, text in injected.shown)) if pending is not None else (),
+        )  # fmt: skip
         if prompt is not None and injected.body is content and not injected.additions:
             return _with_notices(prompt, turn, content, follow_up, held=held)
         kept = prompt if held else None  # a large one takes room that the allocator does not give back
@@ -294,7 +297,10 @@ class CallMemory:
         utterances = chain(_question_utterances(call, turn, pending), answer)
         if lookup is not None:
             utterances = (replace(utterance, ready=lookup.repeats(utterance.text)) for utterance in utterances)
-        self._queue_exchange(call, turn.conversation.id, turn.user, utterances, chore=pending.chore, kept=pending.kept)
+        self._queue_exchange(
+            call, turn.conversation.id, turn.user, utterances, chore=pending.chore, kept=pending.kept,
+            shown=follow_up.shown,
+        )  # fmt: skip
 
     def _read_call(
         self, call: ModelCall, turn: ConversationCall, body: CallBody, held: bool
@@ -354,7 +360,7 @@ class CallMemory:
 
     def _queue_exchange(
         self, call: ModelCall, conversation: str, user: str | None, spoken: Iterator[Utterance], *, chore: str = "",
-        kept: bool = True,
+        kept: bool = True, shown: Sequence[str] = (),
     ) -> None:  # fmt: skip
         try:
             utterances = list(spoken)
@@ -365,7 +371,7 @@ class CallMemory:
             policy = call.agent.policy
             exchange = Exchange(
                 policy=policy, user=user, conversation=conversation, agent_session=call.agent.session, said=utterances,
-                chore_reason=chore, kept=kept,
+                chore_reason=chore, kept=kept, shown=shown,
             )  # fmt: skip
             self._exchanges.put(exchange)
 

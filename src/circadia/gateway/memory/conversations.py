@@ -26,7 +26,7 @@ from circadia.ids import AgentId, ConversationId, IdSource
 from circadia.memory.uses import BankUse
 from circadia.records.agent import Agent
 from circadia.records.conversation import SEVERAL, Conversation, merge_end_users, shorten_name
-from circadia.records.per_call import per_call
+from circadia.records.fast_record import fast_record
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import CONNECTION, Signals
 from circadia.stores.time_limit import limit_wait
@@ -45,7 +45,7 @@ TURN_ENDED: Final = "turn_ended"
 """Signals carry what finds a conversation's next call: it may come to another process before the row is written."""
 
 
-@per_call
+@fast_record
 class ConversationCall:
     agent: Agent
     conversation: Conversation
@@ -55,7 +55,7 @@ class ConversationCall:
     """The end user named by the call or by its conversation's name; never guessed from the text."""
 
 
-@per_call
+@fast_record
 class PendingTurn:
     """The new content of a call, kept until the answer arrives."""
 
@@ -71,7 +71,7 @@ class PendingTurn:
     """Whether the agent's bank takes it; otherwise it only serves attribution if it is passed on to others."""
 
 
-@per_call
+@fast_record
 class CallFollowUp:
     """Data for the sleep tier when the call has ended."""
 
@@ -80,6 +80,8 @@ class CallFollowUp:
     lookup: Lookup | None = None
     additions: str = ""
     """What the gateway has now added to the conversation's turns; empty if it added nothing."""
+    shown: Sequence[str] = ()
+    """The texts of memory that the call has shown."""
 
     @property
     def is_chore(self) -> bool:
@@ -90,7 +92,7 @@ class CallFollowUp:
 NO_FOLLOW_UP: Final = CallFollowUp()
 
 
-@per_call
+@fast_record
 class PreparedCall:
     """A call on its way upstream, or its answer."""
 

@@ -41,7 +41,7 @@ from circadia.memory.uses import BankUse, build_use
 from circadia.records.answer import LookupOutcome
 from circadia.records.bank import Bank
 from circadia.records.block import Block
-from circadia.records.per_call import per_call
+from circadia.records.fast_record import fast_record
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import Signals
 
@@ -53,7 +53,7 @@ _SEARCHED_CHARS: Final = 2_000
 """Characters searched at each end of a user turn; a file in between is not."""
 
 
-@per_call
+@fast_record
 class InjectedBody:
     body: bytes
     used: BankUse | None = None
@@ -75,7 +75,7 @@ def without_memory(turn: ConversationCall, body: bytes) -> InjectedBody:
     return InjectedBody(body=body, breaks=[("lookup", len(body))] if turn.conversation.additions else ())
 
 
-@per_call
+@fast_record
 class _InjectionRequest:
     call: ModelCall
     turn: ConversationCall
@@ -96,7 +96,7 @@ class _InjectionRequest:
         return self.wants_fitting and self.prompt.turn >= 0
 
 
-@per_call
+@fast_record
 class _InjectionResult:
     bank: Bank
     context: Context | None

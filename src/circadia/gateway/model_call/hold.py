@@ -361,12 +361,12 @@ class Gate:
 
     async def close_for(self, tx: Tx, agent: Agent) -> None:
         """Block the calls of an agent that falls asleep in this transaction; record earlier admissions first."""
-        self.presence.shut(tx, agent)
+        self.presence.close_for(tx, agent)
         await self._journal.write_agent_events(tx, agent)
 
     def hand_over(self, error: TargetGone) -> None:
         """End all waits that another gateway can take over; held calls that are bound to this one wait on."""
-        self.presence.stop(error, may_stay=lambda waiter: isinstance(waiter, GateCall) and waiter.cannot_move)
+        self.presence.stop(error, keep_if=lambda waiter: isinstance(waiter, GateCall) and waiter.cannot_move)
 
     def count_held(self, agent_id: AgentId) -> int:
         return self._per_agent.get(agent_id, 0)

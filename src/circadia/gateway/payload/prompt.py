@@ -11,7 +11,7 @@ from circadia.gateway.payload import splice
 from circadia.gateway.payload.fields import as_list, as_object
 from circadia.gateway.payload.splice import InsertionPoint, JsonSpan
 from circadia.memory.capture.harness import find_chore, own_words, strip_harness_text
-from circadia.records.per_call import per_call
+from circadia.records.fast_record import fast_record
 
 TEXTS: Final = frozenset({"text", "input_text", "output_text"})
 BETWEEN: Final = "\n\n"
@@ -40,7 +40,7 @@ OPENAI_SIDES: Final = {
 """The side of message role in OpenAI's chats; all others are the model."""
 
 
-@per_call
+@fast_record
 class RequestMessage:
     side: Side
     text: str = ""
@@ -59,7 +59,7 @@ class RequestMessage:
         return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
-@per_call
+@fast_record
 class NewUtterance:
     text: str
     back: int
@@ -68,7 +68,7 @@ class NewUtterance:
     name: str | None = None
 
 
-@per_call
+@fast_record
 class RequestPrompt:
     body: str
     messages: Sequence[RequestMessage]

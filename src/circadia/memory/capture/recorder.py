@@ -6,10 +6,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from circadia.caches import BoundedDict
 from circadia.clock import Clock, TimeSlice
 from circadia.ids import BankId, EpisodeId
 from circadia.memory.banks import BankService
+from circadia.memory.capture.fingerprints import fingerprints, remove_known_lines
 from circadia.memory.capture.harness import SILENCE
 from circadia.memory.capture.importance import importance, is_content
 from circadia.memory.context import strip_fences
@@ -17,7 +20,7 @@ from circadia.memory.episodes import MAX_CHARACTERS, MAX_NAME, EpisodeService, N
 from circadia.memory.redaction import redact
 from circadia.records.agent import AgentPolicy
 from circadia.records.bank import Bank, CaptureMode, Trust
-from circadia.records.episode import EpisodeKind
+from circadia.records.episode import CHARACTERS, EpisodeKind
 from circadia.stores.base import Tx
 from circadia.stores.locks import LockKey, bank_key
 
@@ -26,6 +29,10 @@ RETRY: Final = timedelta(hours=1)
 else since: then it is a repetition, and becomes a new episode."""
 REMEMBERED_BANKS: Final = 10_000
 """Banks whose ids are kept, about 300 bytes each."""
+ECHO: Final = "repeats_memory"
+"""Why an answer is skipped that says nothing but what memory has shown."""
+ECHO_SHARE: Final = 0.75
+"""Share of a line's letters that repeat memory, from which on the line is no news: its ends have no fingerprint."""
 _BETWEEN: Final = 50
 """Newest episodes that are searched for what was said since."""
 _LEFT_OUT: Final = "\n[…]\n"
@@ -59,6 +66,8 @@ class Utterance:
     characters: int = 0
     """Length of the text before it was shortened."""
     importance: float = 0.0
+    is_echo: bool = False
+    """Whether it is an answer that repeats nothing but shown memory."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,6 +83,8 @@ class Exchange:
     """Why a program asked for itself; then nothing is stored, and this is counted."""
     kept: bool = True
     """Whether the agent stores anything; else only the attribution of texts is remembered."""
+    shown: Sequence[str] = ()
+    """The texts of memory that the gateway showed with the call; what the answer repeats of them is no news."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -106,13 +117,24 @@ class ExchangeRecorder:
         self._slice = TimeSlice()
 
     async def clean(self, exchanges: Sequence[Exchange]) -> Sequence[Exchange]:
-        """Return the exchanges redacted and shortened; done before the write transaction, which blocks others."""
+        """Return the exchanges redacted and shortened; done before the write transaction, which blocks others.
+
+        An answer loses the lines of memory that it repeats: they would be evidence for themselves.
+        """
         cleaned: list[Exchange] = []
         for exchange in exchanges:
             turns: list[Utterance] = []
+            shown = "\n".join(exchange.shown)
             for utterance in exchange.said:
                 text = clean_and_shorten(utterance.text)
-                turns.append(replace(utterance, text=text, characters=len(utterance.text), importance=importance(text)))
+                is_answer = shown and not (utterance.turn or utterance.tool or utterance.ready)
+                news = remove_echoes(text, shown) if is_answer else text
+                turns.append(
+                    replace(
+                        utterance, text=news, characters=len(utterance.text), importance=importance(news),
+                        is_echo=bool(text) and not news,
+                    )
+                )  # fmt: skip
                 await self._slice.yield_at_end()
             cleaned.append(replace(exchange, said=turns))
         return cleaned
@@ -161,7 +183,7 @@ class ExchangeRecorder:
         skipped = _skip_reason(bank, said)
         if skipped is not None:
             await tx.banks.count_skipped_turn(bank.id, skipped)
-            if skipped == "no_content" and _completes_turn(said):
+            if skipped in ("no_content", ECHO) and _completes_turn(said):
                 await tx.sleep_states.count_unstored_turn(bank.id)
             return
         keys = [said.key]
@@ -185,7 +207,7 @@ class ExchangeRecorder:
                 text=turn.text, speaker=_clean_name(turn.speaker) or "user", trust=turn.trust, at=min(turn.at, now),
                 kind=_episode_kind(turn), conversation=_clean_name(under.conversation) or None,
                 importance=turn.importance,
-                metadata={"characters": turn.characters} if turn.characters > MAX_CHARACTERS else {},
+                metadata={CHARACTERS: turn.characters} if turn.characters > MAX_CHARACTERS else {},
                 incomplete=turn.incomplete, key=key,
             )  # fmt: skip
             under.written.append((await self._episodes.append(tx, bank, episode)).id)
@@ -230,6 +252,8 @@ def _whose(exchange: Exchange) -> _Whose:
 def _skip_reason(bank: Bank, said: Utterance) -> str | None:
     if bank.policy.capture_mode is CaptureMode.EXPLICIT:
         return "explicit"
+    if said.is_echo:
+        return ECHO
     if said.text in SILENCE and not said.turn:
         return "silence"
     if not said.text or (bank.policy.capture_mode is CaptureMode.CONTENT and not is_content(said.text)):
@@ -241,13 +265,21 @@ def _skip_reason(bank: Bank, said: Utterance) -> str | None:
 
 def _completes_turn(said: Utterance) -> bool:
     """Return whether it is an answer, as "Fine." is; the call of a tool has no text."""
-    return bool(said.text) and said.trust is Trust.AGENT and not (said.tool or said.incomplete)
+    return bool(said.text or said.is_echo) and said.trust is Trust.AGENT and not (said.tool or said.incomplete)
 
 
 def _episode_kind(said: Utterance) -> EpisodeKind:
     if said.tool:
         return EpisodeKind.TOOL
     return EpisodeKind.READY if said.ready else EpisodeKind.TURN
+
+
+def remove_echoes(answer: str, shown: str) -> str:
+    """Return an answer without the lines that repeat what was shown; without any, exactly as it is."""
+    known = fingerprints(shown).hashes
+    if not np.isin(fingerprints(answer).hashes, known).any():
+        return answer
+    return remove_known_lines(answer, known, share=ECHO_SHARE, quoted=False)
 
 
 def clean_and_shorten(said: str) -> str:

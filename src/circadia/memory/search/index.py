@@ -27,8 +27,8 @@ from circadia.memory.search.terms import QUESTION
 from circadia.memory.search.vectors import Vectors, split_vector
 from circadia.records.conversation import display_alias
 from circadia.records.episode import SILENT
+from circadia.records.fast_record import fast_record
 from circadia.records.index_entry import Excerpt, IndexEntry, Layer
-from circadia.records.per_call import per_call
 
 UNEXPLAINED: Final[Mapping[str, float]] = {}
 """The parts of a score in a search that does not explain."""
@@ -58,7 +58,7 @@ MIN_DIVISOR: Final = 1e-9
 """Divisor in place of zero."""
 
 
-@per_call
+@fast_record
 class Question:
     terms: Sequence[int] = ()
     """Hashes of its words."""

@@ -186,8 +186,8 @@ class AnswerMaker:
             id=AnswerId(answer_services.ids.new("ans")), bank_id=run.bank.id, scope=frame.scope,
             phrasings=question.phrasings, confidence=question.confidence, conversation=conversation,
             text=answered.text,
-            reasoning=answered.reasoning, rests=draft.rests,
-            read_upto=draft.rests.heads.episodes, pass_id=run.sleep_pass.id, made_at=answered.at,
+            reasoning=answered.reasoning, basis=draft.basis,
+            read_upto=draft.basis.heads.episodes, pass_id=run.sleep_pass.id, made_at=answered.at,
             expires_at=answered.at + timedelta(hours=answer_services.settings.ttl_hours), tokens=answered.tokens,
             nanousd=answered.nanousd, seconds=answered.seconds,
         )  # fmt: skip

@@ -164,7 +164,7 @@ class AnswerSampler:
             await tx.answer_uses.add_counts(
                 [AnswerDay(bank_id=bank.id, day=now.date(), right=int(right), wrong=int(not right))]
             )
-            if not right and use.way == MatchKind.EXACT and use.phrasing != answer.phrasings[0]:
+            if not right and use.match_kind is MatchKind.EXACT and use.phrasing != answer.phrasings[0]:
                 kept_phrasings = [phrasing for phrasing in answer.phrasings if phrasing != use.phrasing]
                 await tx.answers.save_phrasings(bank.id, answer.id, kept_phrasings)
             elif not right:

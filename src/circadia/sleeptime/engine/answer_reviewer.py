@@ -25,7 +25,7 @@ from circadia.records.episode import Episode
 from circadia.records.sleep_pass import Pass, Trigger
 from circadia.sleeptime.answers.still_right import MAX_TURNS, TOGETHER, ask_if_still_right, find_turns
 from circadia.sleeptime.budget.model_calls import OverBudget, PassModelClient, PassPreempted
-from circadia.sleeptime.engine.pass_runner import SleepParts
+from circadia.sleeptime.engine.pass_runner import SleepContext
 from circadia.stores.base import Tx
 
 _logger = logging.getLogger(__name__)
@@ -58,16 +58,16 @@ class _BankReview:
 
 
 class AnswerReviewer:
-    def __init__(self, clock: Clock, parts: SleepParts, *, alone: bool, leads: Callable[[], bool]) -> None:
+    def __init__(self, clock: Clock, context: SleepContext, *, alone: bool, leads: Callable[[], bool]) -> None:
         """`leads` tells whether this process reviews; one does at a time."""
         self._clock = clock
-        self._parts = parts
+        self._context = context
         self._alone = alone
         self._leads = leads
         self._banks: BoundedDict[BankId, _BankReview] = BoundedDict(BANKS)
         self._look_at = -inf
         self._after = ""
-        parts.signals.listen(TOPIC, self._on_new_turn)
+        context.signals.listen(TOPIC, self._on_new_turn)
 
     def _on_new_turn(self, key: str, _: Mapping[str, object]) -> None:
         if self._leads():
@@ -78,7 +78,7 @@ class AnswerReviewer:
 
     async def run(self) -> None:
         """Review banks until cancelled; without a model, or ready answers, return."""
-        while self._parts.answer_services is not None and self._parts.model is not None:
+        while self._context.answer_services is not None and self._context.model is not None:
             await self._clock.sleep(TICK_SECONDS)
             if self._leads():
                 await run_guarded("the review of ready answers", self.step)
@@ -102,7 +102,7 @@ class AnswerReviewer:
         if now < self._look_at:
             return
         self._look_at = now + EVERY_SECONDS
-        async with self._parts.store.begin_read() as tx:
+        async with self._context.store.begin_read() as tx:
             page = await tx.answers.find_banks_to_review(
                 self._clock.now(), after=BankId(self._after), limit=BANKS // 10
             )
@@ -116,10 +116,10 @@ class AnswerReviewer:
         """Ask one question about a bank, if some answers of it are uncertain."""
         review = self._banks.setdefault(bank_id, _BankReview())
         review.due_at = inf
-        services, model = self._parts.answer_services, self._parts.model
+        services, model = self._context.answer_services, self._context.model
         if services is None or model is None:
             return
-        async with self._parts.store.begin_read() as tx:
+        async with self._context.store.begin_read() as tx:
             bank = await tx.banks.get(bank_id)
             uncertain: Sequence[Answer] = () if bank is None else await self._find_uncertain(tx, bank, review)
             turns = await find_turns(tx, bank_id, min(answer.read_upto for answer in uncertain)) if uncertain else ()
@@ -130,7 +130,7 @@ class AnswerReviewer:
         review.asked_at = self._clock.monotonic()
         try:
             right = await ask_if_still_right(
-                self._parts.store, bank, batch, services, partial(self._build_client(bank).ask, OPERATION)
+                self._context.store, bank, batch, services, partial(self._build_client(bank).ask, OPERATION)
             )
             review.asked -= set(right)  # more turns than one question has may be left
         except OverBudget as error:
@@ -143,11 +143,11 @@ class AnswerReviewer:
 
     async def _find_uncertain(self, tx: Tx, bank: Bank, review: _BankReview) -> Sequence[Answer]:
         """Return the bank's uncertain answers that agents may serve, without those that were asked about."""
-        services, policy = self._parts.answer_services, self._parts.sleeptime.policy(bank)
+        services, policy = self._context.answer_services, self._context.sleeptime.policy(bank)
         paused = (await tx.sleep_states.get(bank.id)).paused_by is not None
         if services is None or paused or not (policy.enabled and policy.is_operation_enabled(OPERATION)):
             return ()
-        found = await self._parts.retrieval.read_weights(tx, bank, {})
+        found = await self._context.retrieval.read_weights(tx, bank, {})
         newest = 0 if found is None else found.newest_turn
         if newest != review.newest:
             review.newest, review.asked = newest, set()
@@ -164,8 +164,8 @@ class AnswerReviewer:
 
     async def _choose_nearest(self, answers: Sequence[Answer], turns: Sequence[Episode]) -> Sequence[Answer]:
         """Return the answers of one end user whose questions are nearest to a new turn, the nearest first."""
-        if len(answers) > 1 and self._parts.words is not None:
-            vector_of = await self._parts.words.word_vectors()
+        if len(answers) > 1 and self._context.words is not None:
+            vector_of = await self._context.words.word_vectors()
             said = [vector_of(turn.text[:MAX_CHARACTERS])[0] for turn in turns]
 
             def nearness(answer: Answer) -> float:
@@ -177,12 +177,14 @@ class AnswerReviewer:
         return [answer for answer in answers if answer.scope.end_user == end_user][:TOGETHER]
 
     def _build_client(self, bank: Bank) -> PassModelClient:
-        parts, now = self._parts, self._clock.now()
-        assert parts.model is not None
-        named = self._parts.sleeptime.policy(bank).operations.get(OPERATION)
-        model = parts.model if named is None or not named.model or parts.models is None else parts.models(named.model)
-        run = Pass(id=PassId(parts.ids.new("rev")), bank_id=bank.id, trigger=Trigger.HAND, created_at=now)
+        context, now = self._context, self._clock.now()
+        assert context.model is not None
+        named = self._context.sleeptime.policy(bank).operations.get(OPERATION)
+        model = (
+            context.model if named is None or not named.model or context.models is None else context.models(named.model)
+        )
+        run = Pass(id=PassId(context.ids.new("rev")), bank_id=bank.id, trigger=Trigger.HAND, created_at=now)
         return PassModelClient(
-            self._clock, parts.ids, parts.store, model, run, parts.sleeptime.limits(bank, run), traces=parts.traces,
+            self._clock, context.ids, context.store, model, run, context.sleeptime.limits(bank, run), traces=context.traces,
             alone=self._alone, bank=bank.name,
         )  # fmt: skip

@@ -6,9 +6,9 @@ from typing import Final
 
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.sleeptime.proposals.operation import Operation, Step
-from circadia.sleeptime.publish.publisher import FULL
+from circadia.sleeptime.publish.publisher import FULL, UNREAD
 
-NOT_DONE: Final = ("refused", "staged", FULL)
+NOT_DONE: Final = ("refused", "staged", FULL, UNREAD)
 """Counts of changes that did not take effect."""
 UPKEEP_COUNTS: Final = ("vectors", "answers", "answers_dropped", "answers_judged")
 """Counts of maintenance, which changes no memory."""

@@ -24,7 +24,7 @@ from circadia.memory.search.retrieval import Retrieval
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
-from circadia.records.episode import Episode
+from circadia.records.episode import Episode, count_unstored
 from circadia.records.sleep_pass import Leftover, Pass
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.budget.model_calls import OverBudget, PassModelClient, PassPreempted
@@ -70,7 +70,7 @@ Operations = Callable[[SleepPolicySettings, bool, Sequence[str]], Sequence[Opera
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SleepParts:
+class SleepContext:
     store: Store
     signals: Signals
     ids: IdSource
@@ -105,7 +105,7 @@ class PassRunner:
     def __init__(
         self,
         clock: Clock,
-        parts: SleepParts,
+        context: SleepContext,
         operations: Sequence[Operation],
         asking: PassModelClient | None,
         yield_to_calls: Callable[[], Awaitable[None]],
@@ -115,8 +115,8 @@ class PassRunner:
     ) -> None:
         """Without `verify`, no model judges what the operations propose."""
         self._clock = clock
-        self._parts = parts
-        self._store = parts.store
+        self._context = context
+        self._store = context.store
         self._operations = operations
         self._asking = asking
         self._yield_to_calls = yield_to_calls
@@ -163,8 +163,8 @@ class PassRunner:
         if run.dry_run:
             return run
         context = PassContext(
-            store=self._store, yield_to_calls=self._yield_to_calls, embed=self._parts.embed,
-            run=run, answer_services=self._parts.answer_services,
+            store=self._store, yield_to_calls=self._yield_to_calls, embed=self._context.embed,
+            run=run, answer_services=self._context.answer_services,
         )  # fmt: skip
         silent = self._asking is None or self._away
         counts = dict(run.counts)
@@ -247,13 +247,16 @@ class PassRunner:
                 others.append(replace(replace_from, first=page[-1].number + 1))
             spans = {(span.first, span.last): span for span in (*others, *left)}
             leftovers = sorted(spans.values(), key=lambda span: span.first)
-            done = PageProgress(upto=upto, leftovers=leftovers, watermark=None if self._again else watermark, full=full)
-            return await self._parts.sleeptime.publisher.publish(tx, run, bank, proposed, done, wrong)
+            done = PageProgress(
+                upto=upto, leftovers=leftovers, watermark=None if self._again else watermark, full=full,
+                unread=sum(map(count_unstored, page)),
+            )  # fmt: skip
+            return await self._context.sleeptime.publisher.publish(tx, run, bank, proposed, done, wrong)
 
     async def _run_traced_step(
         self, operation: Operation, step: Step, view: PageContext, before: Leftover | None
     ) -> tuple[Sequence[Change], Sequence[Leftover]]:
-        with self._parts.traces.step_span(operation.name, len(step.episodes)) as span:
+        with self._context.traces.step_span(operation.name, len(step.episodes)) as span:
             changes, again = await self._run_step(operation, step, view, before, span)
             span.set_attribute("circadia.step.changes", len(changes))
         return changes, again
@@ -301,9 +304,9 @@ class PassRunner:
 
     async def _check_rules(self, view: PageContext) -> Sequence[str]:
         wrong: list[str] = []
-        for part in split_changes(view.proposed) if self._parts.rules else ():
+        for part in split_changes(view.proposed) if self._context.rules else ():
             rows = await view.look.fetch_episodes({key for change in part for key in source_ids_of(change)})
-            wrong += await self._threads.find_violations(part, rows, self._parts.rules)
+            wrong += await self._threads.find_violations(part, rows, self._context.rules)
             await self._yield_to_calls()
         return wrong
 
@@ -320,7 +323,7 @@ class PassRunner:
         judged: Sequence[Change] = ()
         again: Sequence[Leftover] = ()
         for step in self._verify.plan(written):
-            with self._parts.traces.step_span(self._verify.name, len(step.episodes)) as span:
+            with self._context.traces.step_span(self._verify.name, len(step.episodes)) as span:
                 judged, again = await self._run_step(self._verify, step, written, before, span)
             if before is None:  # a first failure is not the input's fault: retry it as a whole
                 again = [replace(leftover, failures=0) for leftover in again]
@@ -357,15 +360,15 @@ class PassRunner:
         """
         async with self._store.begin_read() as tx:
             present = await tx.banks.get(bank.id) or bank
-            notes = await self._parts.sleeptime.notebook.fetch_newest(tx, present)
+            notes = await self._context.sleeptime.notebook.fetch_newest(tx, present)
             blocks, state = await tx.blocks.find_all(bank.id), await tx.sleep_states.get(bank.id)
             stale = await tx.sleep_states.find_stale(bank.id, 0 if full else state.demotions)
             staged = await tx.passes.find_changes(run.id, state=ChangeState.STAGED) if "staged" in run.counts else ()
-        words = None if self._asking is None else self._parts.words  # 70 MB, which only a model's steps need
+        words = None if self._asking is None else self._context.words  # 70 MB, which only a model's steps need
         now = page[-1].stored_at if page else run.created_at  # the same however often the page is processed
         view = PageContext(
             bank=bank, now=now, page=page, notes=notes, blocks=blocks, instructions=run.instructions, full=full,
-            look=CachedBankReader(self._store, bank, self._parts.retrieval, page),
+            look=CachedBankReader(self._store, bank, self._context.retrieval, page),
             vector_of=None if words is None else await words.word_vectors(),
             stale=frozenset(key for key, reasons in stale.items() if not all(map(is_repeat_demotion, reasons))),
             proposed=[change for change in staged if change.why != FORGOTTEN],

@@ -22,7 +22,7 @@ from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.budget.model_calls import PassModelClient, PassPreempted, PendingQuestions
 from circadia.sleeptime.engine.operation_threads import OperationThreads
 from circadia.sleeptime.engine.pass_outcome import PassOutcome
-from circadia.sleeptime.engine.pass_runner import PassRunner, ProviderUnavailable, SleepParts
+from circadia.sleeptime.engine.pass_runner import PassRunner, ProviderUnavailable, SleepContext
 from circadia.stores.base import Tx
 from circadia.telemetry.traces import record_pass_end
 from circadia.wake.admission.requests import WakeRequests
@@ -73,12 +73,12 @@ class ActivePass:
 
 
 class PassTasks:
-    def __init__(self, clock: Clock, parts: SleepParts, jobs: LeasedJobs[Pass], *, alone: bool) -> None:
+    def __init__(self, clock: Clock, context: SleepContext, jobs: LeasedJobs[Pass], *, alone: bool) -> None:
         self._clock = clock
         self._alone = alone
-        self._parts = parts
+        self._context = context
         self._jobs = jobs
-        self._sleeptime = parts.sleeptime
+        self._sleeptime = context.sleeptime
         self._open_questions: PendingQuestions = {}
         # A pass runs one step at a time, so no more threads can be busy.
         self._threads = ThreadPoolExecutor(self._sleeptime.settings.max_concurrent_passes, thread_name_prefix="pass")
@@ -93,7 +93,7 @@ class PassTasks:
 
     async def run_to_end(self, each: ActivePass) -> None:
         """Run the pass until it ends or is requeued, and always record the result."""
-        with self._parts.traces.pass_span(each.run, each.bank) as span:
+        with self._context.traces.pass_span(each.run, each.bank) as span:
             try:
                 await self._run_guarded(each)
             finally:
@@ -130,22 +130,22 @@ class PassTasks:
             )
 
     async def _run_pass(self, each: ActivePass) -> PassOutcome:
-        parts, run, bank = self._parts, each.run, each.bank
+        context, run, bank = self._context, each.run, each.bank
         policy = self._sleeptime.policy(bank)
-        operations = parts.operations(policy, parts.model is not None, run.operations)
+        operations = context.operations(policy, context.model is not None, run.operations)
         asking = None
-        if parts.model is not None:
-            named, stated = parts.models, policy.operations.items()
+        if context.model is not None:
+            named, stated = context.models, policy.operations.items()
             others = {} if named is None else {name: named(entry.model) for name, entry in stated if entry.model}
             asking = PassModelClient(
-                self._clock, parts.ids, parts.store, parts.model, run, self._sleeptime.limits(bank, run), others=others,
-                stop=each.stop, open_questions=self._open_questions, traces=parts.traces, alone=self._alone,
+                self._clock, context.ids, context.store, context.model, run, self._sleeptime.limits(bank, run), others=others,
+                stop=each.stop, open_questions=self._open_questions, traces=context.traces, alone=self._alone,
                 bank=bank.name,
             )  # fmt: skip
-        verify = parts.verify if policy.verify == "model" else None
+        verify = context.verify if policy.verify == "model" else None
         threads = OperationThreads(self._threads)
         runner = PassRunner(
-            self._clock, parts, operations, asking, lambda: self._check_stop(each), verify=verify, threads=threads
+            self._clock, context, operations, asking, lambda: self._check_stop(each), verify=verify, threads=threads
         )
         return await runner.run_pass(run, bank)
 
@@ -165,8 +165,8 @@ class PassTasks:
 
     async def _end_pass(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> Pass:
         ended = await self._sleeptime.rows.end(tx, bank, run, status, detail)
-        if self._parts.wakes is not None:
-            await wake_sleeptime_agent(self._parts.wakes, tx, bank, self._sleeptime.policy(bank), ended)
+        if self._context.wakes is not None:
+            await wake_sleeptime_agent(self._context.wakes, tx, bank, self._sleeptime.policy(bank), ended)
         return ended
 
     async def _write_result(self, each: ActivePass, act: Callable[[Tx, Pass], Awaitable[Pass]]) -> None:

@@ -20,7 +20,7 @@ from circadia.records.bank import Bank
 from circadia.records.sleep_pass import Pass, PassBlocker, PassStatus, Trigger
 from circadia.sleeptime.engine.answer_reviewer import AnswerReviewer
 from circadia.sleeptime.engine.pass_decider import LOOK_SECONDS, PassDecider
-from circadia.sleeptime.engine.pass_runner import SleepParts
+from circadia.sleeptime.engine.pass_runner import SleepContext
 from circadia.sleeptime.engine.pass_tasks import RESUME_SECONDS, ActivePass, PassTasks
 from circadia.sleeptime.engine.services import binding_of, names_of
 from circadia.sleeptime.triggers.due import PassDecision
@@ -45,7 +45,7 @@ class SleepWorker:
     def __init__(
         self,
         clock: Clock,
-        parts: SleepParts,
+        context: SleepContext,
         *,
         owner: str,
         alone: bool,
@@ -53,15 +53,15 @@ class SleepWorker:
         due: DueWatch | None = None,
     ) -> None:
         """`leads` tells whether this process decides which passes are due; all processes run them."""
-        self._clock, self._parts = clock, parts
-        self._sleeptime = parts.sleeptime
+        self._clock, self._context = clock, context
+        self._sleeptime = context.sleeptime
         self._owner = owner
         self._alone = alone
         self._leads = leads
-        self._due = due or DueWatch(clock, parts.store)
+        self._due = due or DueWatch(clock, context.store)
         self._jobs = LeasedJobs[Pass](
             clock,
-            parts.store,
+            context.store,
             lambda tx: tx.passes,
             self._put_back,
             lambda tx, run: tx.hold(bank_key(run.bank_id)),
@@ -71,10 +71,10 @@ class SleepWorker:
             alone=alone,
         )
         self._rung_for_pass = False
-        self._decider = PassDecider(clock, parts.store, parts.signals, self._sleeptime, self._leads, self._due)
+        self._decider = PassDecider(clock, context.store, context.signals, self._sleeptime, self._leads, self._due)
         self._forget_at = 0.0
-        self._runs = PassTasks(clock, parts, self._jobs, alone=alone)
-        self._reviewer = AnswerReviewer(clock, parts, alone=alone, leads=leads)
+        self._runs = PassTasks(clock, context, self._jobs, alone=alone)
+        self._reviewer = AnswerReviewer(clock, context, alone=alone, leads=leads)
         self._running: dict[PassId, ActivePass] = {}
         if not alone:
             self._sleeptime.turns.owner = owner
@@ -83,7 +83,7 @@ class SleepWorker:
             ("sleep", self._on_sleep_event),
             (TOPIC, self._on_pass_event),
         ):
-            parts.signals.listen(topic, handler)
+            context.signals.listen(topic, handler)
 
     @property
     def running_count(self) -> int:
@@ -101,13 +101,13 @@ class SleepWorker:
         Raises:
             StorageUnavailable: it does not run; the log says why.
         """
-        store, ended = self._parts.store, asyncio.Event()
+        store, ended = self._context.store, asyncio.Event()
 
         def on_signal(key: str, data: Mapping[str, object]) -> None:
             if key == bank.id and data["ended"]:
                 ended.set()
 
-        stop_listening = self._parts.signals.listen(TOPIC, on_signal)
+        stop_listening = self._context.signals.listen(TOPIC, on_signal)
         try:
             async with store.begin_write() as tx:
                 run = await tx.passes.get_open(bank.id) or await self._sleeptime.request_pass(tx, bank, new)
@@ -140,7 +140,7 @@ class SleepWorker:
         while True:
             await self._sleeptime.turns.some.wait()
             await self._clock.sleep(GATHER_SECONDS)  # a turn that is over by then is not worth a row
-            await self._jobs.run_guarded(partial(self._sleeptime.turns.write_turns, self._parts.store))
+            await self._jobs.run_guarded(partial(self._sleeptime.turns.write_turns, self._context.store))
 
     async def _work(self) -> None:
         while True:
@@ -174,12 +174,12 @@ class SleepWorker:
     async def _keep_turns(self) -> None:
         while True:
             await self._clock.sleep(EVERY_SECONDS)
-            await self._jobs.run_guarded(partial(self._sleeptime.turns.renew_leases, self._parts.store))
+            await self._jobs.run_guarded(partial(self._sleeptime.turns.renew_leases, self._context.store))
 
     async def _watch(self) -> None:
         await self._jobs.run_guarded(self._preempt_passes)
         await self._jobs.run_guarded(self._jobs.renew_leases)
-        await self._jobs.run_guarded(partial(self._sleeptime.turns.renew_leases, self._parts.store))
+        await self._jobs.run_guarded(partial(self._sleeptime.turns.renew_leases, self._context.store))
 
     async def drain(self) -> None:
         """Start nothing more, and requeue the running passes for the next process."""
@@ -215,7 +215,7 @@ class SleepWorker:
     async def _preempt_passes(self) -> None:
         """Preempt passes for waiting calls, and drop those that another process has taken over."""
         for active_pass in tuple(self._running.values()):
-            async with self._parts.store.begin_read() as tx:
+            async with self._context.store.begin_read() as tx:
                 run, state = await tx.passes.get(active_pass.run.id), await tx.sleep_states.get(active_pass.bank.id)
                 newer = await tx.sleep_states.fetch_backlog(active_pass.bank.id, active_pass.newest)
                 asleep = await tx.sleep_states.are_agents_asleep(names_of(active_pass.bank))
@@ -257,7 +257,7 @@ class SleepWorker:
 
     async def _take(self, run: Pass) -> None:
         """Run a claimed pass if its trigger still holds (SLEEP-03)."""
-        async with self._parts.store.begin_write() as tx:
+        async with self._context.store.begin_write() as tx:
             bank = await tx.banks.get(run.bank_id)
             if bank is None:
                 return
@@ -294,7 +294,7 @@ class SleepWorker:
         now, today = self._clock.monotonic(), self._clock.now()
         if now < self._forget_at:
             return
-        await forget_expired(self._parts.store, today)
-        async with self._parts.store.begin_write() as tx:
+        await forget_expired(self._context.store, today)
+        async with self._context.store.begin_write() as tx:
             await tx.open_turns.delete_expired(today - timedelta(seconds=FORGET_SECONDS))
         self._forget_at = now + FORGET_SECONDS

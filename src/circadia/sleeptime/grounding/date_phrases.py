@@ -17,7 +17,7 @@ import orjson
 
 from circadia.memory.search.languages import languages
 
-MOST: Final = 200
+MAX_DATES: Final = 200
 """Phrases of one language to read in a text."""
 UNSPACED: Final = ("ja", "ko", "zh")
 """Languages that are recognized by their script, and written without spaces between words."""
@@ -50,7 +50,7 @@ def find_phrases(text: str) -> Iterator[Phrase]:
     for language in _load_languages():
         if not unspaced if language.code in UNSPACED else language.runs.isdisjoint(runs):
             continue
-        for match in islice(language.pattern.finditer(text), MOST):
+        for match in islice(language.pattern.finditer(text), MAX_DATES):
             meaning = language.meanings.get(_key(_NUMBER.sub("{0}", match[0])))
             counted = _NUMBER.search(match[0])
             if meaning is not None and (

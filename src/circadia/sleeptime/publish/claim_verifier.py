@@ -30,7 +30,7 @@ MAX_CLAIMS: Final = 40
 """Claims of a question; a page seldom has more."""
 MAX_CHARACTERS: Final = 60_000
 """Characters of a question, unless a single claim has more."""
-FEW_LINES: Final = 8
+MIN_CITED_LINES: Final = 8
 """Sources of a claim up to which all are shown."""
 MAX_LINES: Final = 40
 """Sources of a claim that are shown at most."""
@@ -251,7 +251,7 @@ def _find_line_claims(number: int, change: Change, rows: Mapping[EpisodeId, Epis
 def _select_sources(text: str, cited: Sequence[Episode]) -> Sequence[Episode]:
     """Return the sources to show with a claim: of many, and of very long ones, what has its words."""
     cited = [_nearest_parts(text, episode) for episode in sorted(cited, key=lambda episode: episode.number)]
-    if len(cited) <= FEW_LINES:
+    if len(cited) <= MIN_CITED_LINES:
         return cited
     missing = Counter(dict.fromkeys(question_terms(text), LINES_A_WORD))
     terms = {source.number: missing.keys() & question_terms(source.text) for source in cited}
@@ -260,7 +260,7 @@ def _select_sources(text: str, cited: Sequence[Episode]) -> Sequence[Episode]:
         terms_left = (+missing).keys()
         gains = {number: len(terms_left & has) for number, has in terms.items()}
         best = max(gains, key=gains.__getitem__)
-        if not gains[best] and len(chosen) >= FEW_LINES:
+        if not gains[best] and len(chosen) >= MIN_CITED_LINES:
             break
         missing.subtract(terms.pop(best))
         chosen.add(best)

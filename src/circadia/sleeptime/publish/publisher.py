@@ -28,6 +28,8 @@ SHORTEST: Final = 0.5
 """SLEEP-31: a block that would keep less of its text than this waits for a person."""
 FULL: Final = "full"
 """Count of a pass that has read the whole bank: once, however often it is interrupted."""
+UNREAD: Final = "unread_characters"
+"""Count of what no pass can read, since it was not stored (MEM-30)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,6 +48,8 @@ class PageProgress:
     watermark: BankWatermark | None = None
     """The processed demotions and edits; none to read them again."""
     full: bool = False
+    unread: int = 0
+    """Characters of the page's turns that were too long to be stored."""
 
 
 class Publisher:
@@ -169,6 +173,8 @@ class Publisher:
         for change in written:
             name = change.kind.value if change.state is ChangeState.PUBLISHED else change.state.value
             counts[name] = counts.get(name, 0) + 1
+        if page.unread:
+            counts[UNREAD] = counts.get(UNREAD, 0) + page.unread
         generation = run.generation_after
         if any(change.state is ChangeState.PUBLISHED for change in written):
             await tx.banks.count_publication(bank.id)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from sqlalchemy import Boolean, Connection, Row, bindparam, delete, or_, select, update
 
 from circadia.ids import AgentId, AnswerId, BankId
-from circadia.records.answer import AnswerDay, AnswerScope, AnswerUse, SameQuestionVerdict
+from circadia.records.answer import AnswerDay, AnswerScope, AnswerUse, MatchKind, SameQuestionVerdict
 from circadia.stores.locks import bank_key
 from circadia.stores.sql.answer_tables import answer_days, answer_uses, answer_verdicts, answers
 from circadia.stores.sql.memory_tables import banks
@@ -24,9 +24,14 @@ def scope_of(row: Row[Any]) -> AnswerScope:
 
 
 _COLUMNS: Final = tuple(column.name for column in answer_uses.c)
-_read_use = build_reader(AnswerUse, of_row={"scope": scope_of})
+_KINDS: Final = {kind.value: kind for kind in MatchKind}
+"""Rows of early versions have a word for similar ones that is known no more."""
+_read_use = build_reader(
+    AnswerUse, of_row={"scope": scope_of, "match_kind": lambda row: _KINDS.get(row.way, MatchKind.SIMILAR)}
+)
 _write_use = build_writer(
     _COLUMNS,
+    way=lambda use: use.match_kind.value,
     judged=lambda use: use.right is not None,
     agent_id=lambda use: use.scope.agent_id,
     end_user=lambda use: use.scope.end_user,

@@ -39,14 +39,14 @@ _SCOPE: Final = ("agent_id", "end_user", "frame")
 _COLUMNS: Final = tuple(column.name for column in answers.c)
 
 
-def _dump_basis(rests: AnswerBasis) -> Mapping[str, object]:
+def _dump_basis(basis: AnswerBasis) -> Mapping[str, object]:
     return {
-        "blocks": dict(rests.blocks),
-        "shown": list(rests.shown),
-        "notes": {str(number): weight for number, weight in rests.notes.items()},
-        "episodes": {str(number): weight for number, weight in rests.episodes.items()},
-        "heads": list(rests.heads),
-        "generation": rests.generation,
+        "blocks": dict(basis.blocks),
+        "shown": list(basis.shown),
+        "notes": {str(number): weight for number, weight in basis.notes.items()},
+        "episodes": {str(number): weight for number, weight in basis.episodes.items()},
+        "heads": list(basis.heads),
+        "generation": basis.generation,
     }
 
 
@@ -61,16 +61,16 @@ def _load_basis(kept: Mapping[str, Any]) -> AnswerBasis:
     )
 
 
-def _size(phrasings: Sequence[str], text: str, reasoning: str, rests: Mapping[str, object]) -> int:
-    return sum(len(part.encode()) for part in (*phrasings, text, reasoning, json.dumps(rests, ensure_ascii=False)))
+def _size(phrasings: Sequence[str], text: str, reasoning: str, basis: Mapping[str, object]) -> int:
+    return sum(len(part.encode()) for part in (*phrasings, text, reasoning, json.dumps(basis, ensure_ascii=False)))
 
 
-_read_answer = build_reader(Answer, of_row={"scope": scope_of}, rests=_load_basis)
+_read_answer = build_reader(Answer, of_row={"scope": scope_of, "basis": lambda row: _load_basis(row.rests)})
 _write_answer = build_writer(
     _COLUMNS,
-    rests=lambda answer: _dump_basis(answer.rests),
+    rests=lambda answer: _dump_basis(answer.basis),
     touched_at=lambda answer: answer.used_at or answer.made_at,
-    size=lambda answer: _size(answer.phrasings, answer.text, answer.reasoning, _dump_basis(answer.rests)),
+    size=lambda answer: _size(answer.phrasings, answer.text, answer.reasoning, _dump_basis(answer.basis)),
     agent_id=lambda answer: answer.scope.agent_id,
     end_user=lambda answer: answer.scope.end_user,
     frame=lambda answer: answer.scope.frame,
@@ -183,7 +183,8 @@ def _select_surplus() -> Statement[Any]:
 
     An agent's surplus takes no room from other agents.
     """
-    most, most_bytes, own = (bindparam(name, type_=BigInteger) for name in ("most", "most_bytes", "most_an_agent"))
+    limits = ("max_answers", "max_bytes", "max_per_agent")
+    most, most_bytes, own = (bindparam(name, type_=BigInteger) for name in limits)
     order = (answers.c.touched_at.desc(), answers.c.id.desc())
     place = func.row_number().over(partition_by=answers.c.agent_id, order_by=order).label("place")
     live = select(answers.c.id, answers.c.touched_at, answers.c.size, place).where(_OF_BANK, _LIVE).subquery()
@@ -302,14 +303,16 @@ class Answers(Noun):
         return await self._run(lambda connection: _drop(connection, bank_id, ids, why, at)) if ids else ()
 
     async def find_surplus(
-        self, bank_id: BankId, *, most: int, most_bytes: int, most_an_agent: int
+        self, bank_id: BankId, *, max_answers: int, max_bytes: int, max_per_agent: int
     ) -> Sequence[AnswerId]:
         """Return the live answers that exceed the limits of the bank or of an agent, least recently used first.
 
-        An unused answer counts as used when it was made. `most_bytes` covers phrasings, text, reasoning and basis in
+        An unused answer counts as used when it was made. `max_bytes` covers phrasings, text, reasoning and basis in
         UTF-8.
         """
-        values = {"bank": bank_id, "most": most, "most_bytes": most_bytes, "most_an_agent": most_an_agent}
+        values = {
+            "bank": bank_id, "max_answers": max_answers, "max_bytes": max_bytes, "max_per_agent": max_per_agent,
+        }  # fmt: skip
         rows = await self._all(_SELECT_SURPLUS, values, short=False)
         return [AnswerId(row.id) for row in rows]
 
@@ -348,7 +351,7 @@ def _put(connection: Connection, new: Sequence[Answer]) -> Collection[AnswerId]:
         answer
         for answer in new
         if bank is not None
-        and answer.rests.generation == bank.generation
+        and answer.basis.generation == bank.generation
         and is_storable(answer.text, answer.reasoning, *answer.phrasings)
     ]
     if not fresh:

@@ -203,7 +203,7 @@ _REMOVE: Final = tuple(
     _delete_page(table) for table in (notes, episodes, removals, blocks, next_checks, *_OF_SLEEP, *_OF_ANSWERS)
 )
 _REMOVE_BANK: Final = Statement(delete(banks).where(banks.c.id == bindparam("bank")))
-_FEW: Final = 100
+_SHORT_PAGE: Final = 100
 """Maximum number of rows in a short read."""
 MAX_REMOVAL_GENERATIONS: Final = 64
 """Generations of a bank whose removed rows are recorded, for indexes that have not seen them."""
@@ -305,7 +305,7 @@ class Banks(Noun):
             return fetch_delta(connection, bank_id, heads, after, wait, limit)
 
         waiting_count = 0 if known is not None and known.vectors == seen else sum(map(len, waiting.values()))
-        return await self._run(work, short=limit + waiting_count <= _FEW or None)
+        return await self._run(work, short=limit + waiting_count <= _SHORT_PAGE or None)
 
     async def save(self, bank: Bank) -> None:
         """Write name, description and policy. Raises Conflict if the name is taken."""

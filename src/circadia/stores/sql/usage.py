@@ -27,7 +27,7 @@ SLEEP_TIER: Final = "(sleep tier)"
 GROUPINGS: Final = ("agent", "model", "tier", "session", "upstream", "end_user", "conversation", "day")
 _PAGED: Final = ("conversation", "end_user", "agent")
 """Groupings with many keys. A report has pages of the keys of the first one in this list."""
-_FEW_CALLS: Final = 50_000
+_MAX_SUMMED_CALLS: Final = 50_000
 """Calls of a range that are read to find its conversations; of more, those of a page of conversations are read."""
 _GROUPS_OF_KEY: Final = 10
 """Expected number of groups of a key, if there is a second grouping."""
@@ -174,8 +174,8 @@ class UsageReader:
         """Return whether the range has so few calls that its conversations are found by time."""
         if self._of.since is None:
             return False
-        some = select(calls.c.at).where(*_in_range(self._of.since, self._of.until)).limit(_FEW_CALLS).subquery()
-        return int(self._connection.execute(select(func.count()).select_from(some)).scalar_one()) < _FEW_CALLS
+        some = select(calls.c.at).where(*_in_range(self._of.since, self._of.until)).limit(_MAX_SUMMED_CALLS).subquery()
+        return int(self._connection.execute(select(func.count()).select_from(some)).scalar_one()) < _MAX_SUMMED_CALLS
 
     def _collect(
         self, by: Sequence[str], *, lacking: Sequence[str] = (), page: _Page | None = None

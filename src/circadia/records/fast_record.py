@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
-def per_call(record: type[T]) -> type[T]:
+def fast_record(record: type[T]) -> type[T]:
     """Make a frozen, keyword-only dataclass with slots.
 
     A frozen dataclass sets each field through `object.__setattr__`, which slows model calls measurably. This one is
