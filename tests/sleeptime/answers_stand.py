@@ -261,7 +261,7 @@ class Hall:
             assert await tx.passes.save(ended, origin=outcome.run)
         return outcome
 
-    def parts(self, **more: Any) -> SleepContext:
+    def context(self, **more: Any) -> SleepContext:
         """Return what passes over the bank run with."""
         settings = SleeptimeSettings.model_validate(self.tier)
         rows = PassLifecycle(self.clock, self.ids, EventLog(self.clock, self.signals))

@@ -185,6 +185,6 @@ class AnswerReviewer:
         )
         run = Pass(id=PassId(context.ids.new("rev")), bank_id=bank.id, trigger=Trigger.HAND, created_at=now)
         return PassModelClient(
-            self._clock, context.ids, context.store, model, run, context.sleeptime.limits(bank, run), traces=context.traces,
-            alone=self._alone, bank=bank.name,
+            self._clock, context.ids, context.store, model, run, context.sleeptime.limits(bank, run),
+            traces=context.traces, alone=self._alone, bank=bank.name,
         )  # fmt: skip
