@@ -139,8 +139,8 @@ class PassTasks:
             others = {} if named is None else {name: named(entry.model) for name, entry in stated if entry.model}
             asking = PassModelClient(
                 self._clock, context.ids, context.store, context.model, run, self._sleeptime.limits(bank, run),
-                others=others, stop=each.stop, open_questions=self._open_questions, traces=context.traces, alone=self._alone,
-                bank=bank.name,
+                others=others, stop=each.stop, open_questions=self._open_questions, traces=context.traces,
+                alone=self._alone, bank=bank.name,
             )  # fmt: skip
         verify = context.verify if policy.verify == "model" else None
         threads = OperationThreads(self._threads)
