@@ -41,6 +41,7 @@ from benchmarks import (
     remember,
     remember_peers,
     schedules,
+    score,
     search,
     search_peers,
     startup,
@@ -71,6 +72,7 @@ def benchmarks(quick: bool, data: Path | None = None, *, chosen_on: bool = False
     }
     given_data: dict[str, Run] = {
         "recall": lambda folder: recall.run(folder, recall.Size(data=talks, chosen_on=chosen_on)),
+        "score": lambda folder: score.run(folder, score.Size(data=talks)),
         "dream_cost": lambda folder: dream_cost.run(folder, dream_cost.QUICK if quick else dream_cost.Size(data=talks)),
         "answers_pairs": lambda folder: answers_pairs.run(folder, answers_pairs.Size(data=questions)),
         "grounding": grounding.run,
@@ -95,7 +97,7 @@ def main(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Conversations in LoCoMo's format, for `recall` and `dream_cost`; or labelled pairs "
+            help="Conversations in LoCoMo's format, for `recall`, `score` and `dream_cost`; or labelled pairs "
             "of questions, a `.jsonl` file, for `answers_pairs`.",
             exists=True,
             dir_okay=False,
@@ -124,7 +126,7 @@ def main(
         with tempfile.TemporaryDirectory(prefix="circadia-bench-") as folder:
             report = _measured(known[name](Path(folder)))
         show(report, console)
-        tiny = quick or (name in ("recall", "answers_pairs") and data is None)
+        tiny = quick or (name in ("recall", "score", "answers_pairs") and data is None)
         console.print("tiny sizes: nothing is written" if tiny else f"wrote {save(report)}")
 
 

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, replace
@@ -23,24 +23,15 @@ from circadia.records.index_entry import IndexEntry, Layer
 from tests.memory.interrupted import Interrupted
 from tests.memory.world import EMBEDDER, vector
 
-AFTER = 0.2
-ANSWER = 1.0
-BEFORE = 0.5
-LONG_BEFORE = 0.2
-MEANING = 0.3
-MEANING_AROUND = 0.2
-SPEAKER = 0.1
-WINDOW = 0.4
+WEIGHTS = {"words": 0.26, "meaning": 0.14, "window": 0.60, "answer": 0.30, "statement": 0.16, "speaker": 0.13}
+UNKNOWN = 10
 LENGTH = 0.75
 SATURATION = 1.2
 DIMENSIONS = 8
 """Of the vectors of these tests."""
-ROUNDING = 0.5 / 32_767 * math.sqrt(DIMENSIONS) * 2 * MEANING / WINDOW * (
-    1 + MEANING_AROUND * (ANSWER + LONG_BEFORE + AFTER)
-)  # fmt: skip
-"""By which a score may be off, 8.3e-5. The index keeps a vector's values in steps of 1/32,767, so each is off by half a
-step, and a cosine with a unit vector by that times √dimensions at most (Cauchy-Schwarz); the row's and the best cosine
-both are, and a row gets shares of its neighbours' meaning."""
+ROUNDING = 1e-3
+"""By which a score may be off: the index keeps a vector's values in steps of 1/32,767, and meaning is a ratio of two
+differences of cosines."""
 
 WORDS = ("ant", "bee", "cow", "dog", "elk", "fox")
 SPEAKERS = ("Ann Lee", "bob", "José")
@@ -140,54 +131,76 @@ def allowed(row: Row, question: Question) -> bool:
 def slowly(rows: Sequence[Row], question: Question) -> dict[int, float]:
     """Return the scores by place, by the formula as `index.py` tells it, one row after the other."""
 
-    by_words = _bm25(rows, question)
-    asked = question.vectors.get(EMBEDDER)
-    cosines = {
-        at: float(np.frombuffer(stored_vector(vector(row.meaning)), np.float16).astype(np.float32) @ asked)
-        for at, row in enumerate(rows)
-        if asked is not None and row.meaning is not None and allowed(row, question)
-    }
-    best = max(cosines.values(), default=0)
-    meaning = [max(cosines[at] - best + WINDOW, 0) / WINDOW if at in cosines else 0.0 for at in range(len(rows))]
     before, after = _beside(rows)
+    alone, around = ([[at] for at in range(len(rows))], [_window(at, before, after) for at in range(len(rows))])
+    by_words = _bm25(rows, question, alone, 1)
+    asked = question.vectors.get(EMBEDDER)
+    stored = {
+        at: np.frombuffer(stored_vector(vector(row.meaning)), np.float16).astype(np.float32)
+        for at, row in enumerate(rows)
+        if asked is not None and row.meaning is not None
+    }
+    cosines = {at: float(values @ asked) for at, values in stored.items() if asked is not None}
+    typical = sum(cosines.values()) / (len(cosines) + UNKNOWN)
+    above = {at: cosine - typical for at, cosine in cosines.items() if allowed(rows[at], question)}
+    best = max(above.values(), default=0)
+    meaning = [max(above.get(at, 0.0), 0) / max(best, 1e-9) for at in range(len(rows))]
     named = {row.speaker for row in rows if next(words(row.speaker)) in question.names}
-
-    def around(at: int, scores: Sequence[float]) -> float:
-        found = AFTER * scores[after[at]] if at in after else 0.0
-        if at in before:
-            previous = before[at]
-            found += (ANSWER if rows[previous].text.endswith("?") else BEFORE) * scores[previous]
-            found += LONG_BEFORE * scores[before[previous]] if previous in before else 0.0
-        return found
-
+    close = [at for at in sorted(_close(by_words, meaning, before, after)) if allowed(rows[at], question)]
+    windows = _bm25(rows, question, around, 5, of=close)
     scored: dict[int, float] = {}
-    close = _close(by_words, meaning, before, after)
-    for at, row in enumerate(rows):
-        if at in close and allowed(row, question):
-            age = max(question.now - row.at, 0)
-            scored[at] = row.weight * (
-                (1 - MEANING) * (by_words[at] + around(at, by_words))
-                + MEANING * (meaning[at] + MEANING_AROUND * around(at, meaning))
-                + (SPEAKER if named == {row.speaker} else 0)
-                + question.recency * 2 ** (-age / question.half_life)
-                + question.importance * (row.importance or 0)
-            )
+    for at in close:
+        row, age = rows[at], max(question.now - rows[at].at, 0)
+        answers = at in before and rows[before[at]].text.endswith("?")
+        found = (
+            WEIGHTS["words"] * by_words[at]
+            + WEIGHTS["meaning"] * meaning[at]
+            + WEIGHTS["window"] * windows[at]
+            + (WEIGHTS["answer"] * (by_words[before[at]] + meaning[before[at]]) / 2 if answers else 0)
+        )
+        scored[at] = row.weight * (
+            found
+            + (WEIGHTS["statement"] if found > 0 and not row.text.endswith("?") else 0)
+            + (WEIGHTS["speaker"] if named == {row.speaker} else 0)
+            + question.recency * 2 ** (-age / question.half_life)
+            + question.importance * (row.importance or 0)
+        )
     return {at: score for at, score in scored.items() if score > 0}
 
 
-def _bm25(rows: Sequence[Row], question: Question) -> list[float]:
-    """Return the scores by words, 1 for the best that is allowed."""
+def _bm25(
+    rows: Sequence[Row],
+    question: Question,
+    windows: Sequence[Sequence[int]],
+    turns: int,
+    of: Sequence[int] | None = None,
+) -> list[float]:
+    """Return the scores by words of these rows together, 1 for the best that is allowed, or the best `of` these."""
     held = [Counter(_all_terms(row.text)) for row in rows]
-    average = max(sum(each.total() for each in held) / len(rows), 1.0)
+    average = turns * max(sum(each.total() for each in held) / len(rows), 1.0)
+    shown = [each if allowed(row, question) else Counter[int]() for each, row in zip(held, rows, strict=True)]
     scores = [0.0] * len(rows)
     for term in question.terms:
         having = sum(term in each for each in held)
         rarity = math.log(1 + (len(rows) - having + 0.5) / (having + 0.5))
-        for at, each in enumerate(held):
-            norm = SATURATION * (1 - LENGTH + LENGTH / average * each.total())
-            scores[at] += rarity * (SATURATION + 1) * each[term] / (each[term] + norm)
-    scores = [score if allowed(row, question) else 0.0 for score, row in zip(scores, rows, strict=True)]
-    return [score / (max(scores) or 1) for score in scores]
+        for at, window in enumerate(windows):
+            times, length = sum(shown[each][term] for each in window), sum(held[each].total() for each in window)
+            norm = SATURATION * (1 - LENGTH + LENGTH / average * length)
+            scores[at] += rarity * (SATURATION + 1) * times / (times + norm)
+    best = max((scores[at] for at in (range(len(rows)) if of is None else of)), default=0)
+    return [score / (best or 1) for score in scores]
+
+
+def _window(at: int, before: Mapping[int, int], after: Mapping[int, int]) -> list[int]:
+    """Return the places of a turn and of the two on each side of it."""
+    found = [at]
+    for beside in (before, after):
+        place = at
+        for _ in range(2):
+            if place in beside:
+                place = beside[place]
+                found.append(place)
+    return found
 
 
 def _all_terms(text: str) -> list[int]:
@@ -206,11 +219,10 @@ def _beside(rows: Sequence[Row]) -> tuple[dict[int, int], dict[int, int]]:
 
 
 def _close(
-    by_words: Sequence[float], meaning: Sequence[float], before: dict[int, int], after: dict[int, int]
+    by_words: Sequence[float], meaning: Sequence[float], before: Mapping[int, int], after: Mapping[int, int]
 ) -> set[int]:
     seeds = {at for at in range(len(by_words)) if by_words[at] or meaning[at]}
-    nexts = {after[at] for at in seeds if at in after}
-    return seeds | nexts | {after[at] for at in nexts if at in after} | {before[at] for at in seeds if at in before}
+    return {place for at in seeds for place in _window(at, before, after)}
 
 
 def by_place(found: Sequence[ScoredRow]) -> dict[tuple[Layer, int], float]:
@@ -337,17 +349,19 @@ def test_passages_of_removed_turns_leave_nothing_behind_and_late_vectors_find_th
 
 
 @pytest.mark.spec("MEM-30")
-def test_a_turn_shares_the_score_of_its_best_passage_with_the_turns_around_it() -> None:
-    turns = [replace(ROW, text=text) for text in ("elk", "ant bee cow", "dog")]
-    index, whole = BankIndex(), BankIndex()
+def test_a_window_is_of_whole_turns_and_the_answer_to_a_question_has_the_words_of_its_best_passage() -> None:
+    turns = [replace(ROW, text=text) for text in ("elk", "ant bee cow?", "dog", "fox", "elk")]
+    index = BankIndex()
     index.add(Layer.EPISODES, [split_at_words(row, at) for at, row in enumerate(turns, 1)])
-    whole.add(Layer.EPISODES, [row.entry(at) for at, row in enumerate(turns, 1)])
     for asked in ("ant", "bee", "cow"):
         question = Question(terms=question_terms(asked))
-        around = {(row.number, row.passage): row.parts.get("around", 0.0) for row in index.find(question)}
-        assert around[1, 1] == pytest.approx(0.7 * AFTER)
-        assert around[3, 1] == pytest.approx(0.7 * BEFORE)
-        assert around[2, ["ant", "bee", "cow"].index(asked) + 1] == 0, "its own passages are no neighbours"
+        parts = {(row.number, row.passage): row.parts for row in index.find(question)}
+        passage = ["ant", "bee", "cow"].index(asked) + 1
+        assert set(parts) == {(1, 1), (2, passage), (3, 1), (4, 1)}
+        assert parts[3, 1]["answer"] == pytest.approx(WEIGHTS["answer"] / 2), "of the words, and without a meaning"
+        windows = [parts[place]["window"] for place in ((1, 1), (2, passage), (3, 1))]
+        assert windows[0] == pytest.approx(WEIGHTS["window"])
+        assert windows == sorted(windows, reverse=True), "the words are the same, in windows of 5, 6 and 7"
 
 
 ROW = Row(

@@ -132,8 +132,8 @@ async def test_the_neighbours_of_a_long_turn_are_turns(world: World) -> None:
     await world.remember(f"{SENTENCES['en'] * 20}\n\n{SENTENCES['de'] * 20}", conversation="c")
     await world.remember("Friedrichshafen it was.", conversation="c")
     found = {hit.text[:20]: hit.scored.parts for hit in await world.find("zeppelin land", limit=20)}
-    assert found[SENTENCES["en"][:20]]["around"] > 0, "the next turn answers the question"
-    assert found["Friedrichshafen it w"]["around"] > 0, "the turn after it is the second next"
+    assert found[SENTENCES["en"][:20]]["answer"] > 0, "the next turn answers the question"
+    assert found["Friedrichshafen it w"]["window"] > 0, "the turn after it is the second next"
 
 
 @pytest.mark.spec("MEM-30", "MEM-21")

@@ -5,11 +5,11 @@ import { useParams, useSearchParams } from "wouter";
 import { BankAnswers } from "../parts/bank-answers";
 import { BankBlocks } from "../parts/bank-blocks";
 import { BankEpisodes } from "../parts/bank-episodes";
+import { BankMission } from "../parts/bank-mission";
 import { BankNotes } from "../parts/bank-notes";
 import { BankPasses } from "../parts/bank-passes";
 import { BankSearch } from "../parts/bank-search";
 import { ForgetForm } from "../parts/forget-form";
-import { ForeignText } from "../parts/name";
 import { NoteDrawer } from "../parts/note-drawer";
 import { PageTitle } from "../parts/page-title";
 import { QueryView } from "../parts/query-view";
@@ -37,7 +37,7 @@ export default function BankPage() {
       {(bank) => (
         <Stack>
           <PageTitle about={formatNumberOf(bank.episodes, "episode")}>{bank.name}</PageTitle>
-          {bank.description && <ForeignText text={bank.description} />}
+          <BankMission bank={bank} />
           {bank.model === null && <Text size="sm">Passes over this bank ask no model.</Text>}
           <Tabs
             value={params.get("tab") ?? "search"}

@@ -13,11 +13,11 @@ export function PassLedger({ pass }: { pass: PassDetail }) {
           <Title order={2} size="h5" mb="xs">
             Model calls
           </Title>
-          <Table.ScrollContainer minWidth={480}>
+          <Table.ScrollContainer minWidth={560}>
             <Table aria-label="Model calls">
               <Table.Thead>
                 <Table.Tr>
-                  {["Operation", "Model", "Calls", "Failed", "Tokens", "Time", "Cost"].map((name) => (
+                  {["Operation", "Model", "Calls", "Failed", "Tokens", "Thinking", "Time", "Cost"].map((name) => (
                     <Table.Th key={name}>{name}</Table.Th>
                   ))}
                 </Table.Tr>
@@ -32,6 +32,10 @@ export function PassLedger({ pass }: { pass: PassDetail }) {
                     <Table.Td>{formatCount(line.calls)}</Table.Td>
                     <Table.Td>{formatCount(line.failed)}</Table.Td>
                     <Table.Td>{formatCount(line.tokens)}</Table.Td>
+                    <Table.Td>
+                      {formatCount(line.thinking_tokens)}
+                      {line.thinking_usd > 0 && ` (${formatUsd(line.thinking_usd)})`}
+                    </Table.Td>
                     <Table.Td>{formatDuration(line.seconds)}</Table.Td>
                     <Table.Td>{formatUsd(line.usd)}</Table.Td>
                   </Table.Tr>

@@ -156,7 +156,7 @@ class HitView(View):
     score: float = Field(description="Relevance, higher is better; comparable only within one search.")
     parts: dict[str, float] = Field(
         description="Parts of the score; `weight`, below 1 after a demotion, multiplies the sum of the others.",
-        examples=[{"words": 0.7, "meaning": 0.21, "around": 0.1, "weight": 1.0}],
+        examples=[{"words": 0.26, "meaning": 0.11, "window": 0.6, "statement": 0.16, "weight": 1.0}],
     )
     evidence: list[str] = Field(description="Source episodes of a note; empty for an episode.")
 

@@ -40,8 +40,8 @@ app.add_typer(transfer.app)
 BAR: Final = 16
 """Length of the best hit's bar, in characters."""
 COLOURS: Final = {
-    "words": "green", "meaning": "cyan", "around": "blue", "speaker": "magenta", "recency": "yellow",
-    "importance": "red",
+    "words": "green", "meaning": "cyan", "window": "blue", "answer": "bright_blue", "statement": "white",
+    "speaker": "magenta", "recency": "yellow", "importance": "red",
 }  # fmt: skip
 
 SaidBy = Annotated[str | None, typer.Option("--speaker", metavar="NAME", help="Only this speaker.")]

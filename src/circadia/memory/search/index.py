@@ -3,11 +3,13 @@
 It copies what the database holds and can be dropped at any time. Rows are added, reweighted and removed; any other
 change, such as another embedder's vectors, makes a new index. Both databases give the same score:
 
-    score = weight * (words + meaning + around + speaker + recency + importance)
+    score = weight * (words + meaning + window + answer + statement + speaker + recency + importance)
 
-`words` is BM25 divided by the search's best, `meaning` how far the cosine lies within `WINDOW` of the best, `around` a
-share of both from the neighbours in the conversation, most of all from the question before an answer. A row is a note,
-an episode or a passage of one; neighbours are whole turns.
+`words` is BM25 divided by the search's best; `window` is the same of the turn with the `NEIGHBOURS` turns on each side.
+`meaning` is where the cosine lies between the mean of all texts and the best. `answer` is the mean of both of the turn
+before, if that asks a question. `statement` is 1 for a text that asks nothing, and `speaker` for one of the only
+speaker whom the question names. Each is multiplied by its weight. A row is a note, an episode or a passage of one;
+neighbours are whole turns.
 """
 
 import threading
@@ -21,7 +23,7 @@ import numpy as np
 
 from circadia.memory.search.columns import Array, highest_rows, rank_best
 from circadia.memory.search.passages import split_entry
-from circadia.memory.search.postings import Postings
+from circadia.memory.search.postings import LENGTH, SATURATION, Matches, Postings
 from circadia.memory.search.row_table import NONE, RowTable
 from circadia.memory.search.terms import QUESTION
 from circadia.memory.search.vectors import Vectors, split_vector
@@ -32,26 +34,16 @@ from circadia.records.index_entry import Excerpt, IndexEntry, Layer
 
 UNEXPLAINED: Final[Mapping[str, float]] = {}
 """The parts of a score in a search that does not explain."""
-MEANING: Final = 0.3
-"""Share of meaning; words have the rest."""
-WINDOW: Final = 0.4
-"""Cosine distance from the best of the search at which meaning counts nothing."""
+WEIGHTS: Final = {
+    "words": 0.26, "meaning": 0.14, "window": 0.60, "answer": 0.30, "statement": 0.16, "speaker": 0.13,
+}  # fmt: skip
+"""Fitted by `python -m benchmarks score --data TALKS`, on talks that `recall` does not measure."""
+NEIGHBOURS: Final = 2
+"""Turns of a window on each side."""
 DEPTH: Final = 100
 """Rows examined closely by words, and by meaning; more if more are asked for."""
-ANSWER: Final = 1.0
-"""Share of a question's score that the next turn gets."""
-BEFORE: Final = 0.5
-"""The same for a turn that is not a question."""
-LONG_BEFORE: Final = 0.2
-"""Share from the turn before the previous one."""
-AFTER: Final = 0.2
-"""Share from the next turn."""
-MEANING_AROUND: Final = 0.2
-"""Factor on these shares for meaning, which turns on one subject share anyway."""
 SPREAD: Final = 3
 """Passages of a turn that come before those of other turns."""
-SPEAKER: Final = 0.1
-"""Score of a turn whose speaker is named in the question."""
 WAITING_BYTES: Final = 100
 """Size of a row that waits for its vector."""
 MIN_DIVISOR: Final = 1e-9
@@ -100,9 +92,6 @@ class ScoredRow(NamedTuple):
     """Score parts by name; `weight` multiplies the sum of the others. Empty unless the search explains."""
     passage: int = 0
     """Number of the passage in its episode, from 1; 0 if the text is not split."""
-
-
-# The constants were tuned with `benchmarks/recall.py` on other conversations than it measures.
 
 
 class BankIndex:
@@ -226,21 +215,26 @@ class BankIndex:
 
     def _find(self, question: Question, series: bool) -> Sequence[ScoredRow]:
         allowed = self._allowed_rows(question)
-        words = self._word_scores(question.terms, allowed, series)
+        matches = self._postings.match_terms(
+            question.terms, self._rows["length"], self._rows.words, len(self) - self._rows.removed, keep=series
+        )
+        words = self._word_scores(matches, allowed)
         depth = max(DEPTH, question.limit)
         meaning = self._meaning_scores(question.vectors, allowed, depth)
         close = self._candidate_rows(words, meaning, allowed, depth)
         close = close[self._rows["weight"][close] > 0]  # 0 is a note that was retired since
         if not len(close):
             return []
-        score = sum(self._score_parts(close, words, meaning, question).values()) * self._rows["weight"][close]
+        parts = self._score_parts(close, words, meaning, matches, allowed, question)
+        weight = self._rows["weight"][close]
+        score = sum(parts.values()) * weight
         best = self._rank_turns(close, score, question.limit)
         rows = close[best]
         layers = [Layer(layer_name) for layer_name in self._rows.names("layer")]
         # As lists at once: reading array items one by one takes longer than the search.
         chosen: list[list[int]] = [self._rows[name][rows].tolist() for name in ("layer", "number", "start", "first")]
         scores: list[float] = score[best].tolist()
-        why = self._explain(rows, words, meaning, question) if question.explained else repeat(UNEXPLAINED)
+        why = _explain({**parts, "weight": weight}, best) if question.explained else repeat(UNEXPLAINED)
         starts = zip(rows.tolist(), *chosen[2:], strict=True)
         passages = [0 if start == NONE else row - first + 1 for row, start, first in starts]
         return list(map(ScoredRow, [layers[code] for code in chosen[0]], chosen[1], scores, why, passages))
@@ -256,28 +250,26 @@ class BankIndex:
             later.append(counts[turn] > SPREAD)
         return best[np.argsort(later, kind="stable")[:limit]]
 
-    def _score_parts(self, rows: Array, words: Array, meaning: Array, question: Question) -> dict[str, Array]:
+    def _score_parts(
+        self, rows: Array, words: Array, meaning: Array, matches: Matches, allowed: Array | None, question: Question
+    ) -> dict[str, Array]:
         """Return the parts of these rows' scores before the weight, without those that are always 0."""
         parts = {
-            "words": words.take(rows),
-            "meaning": meaning.take(rows),
-            "around": self._neighbour_scores(rows, words, meaning),
+            "words": WEIGHTS["words"] * words.take(rows),
+            "meaning": WEIGHTS["meaning"] * meaning.take(rows),
+            "window": WEIGHTS["window"] * self._window_scores(rows, matches, allowed),
+            "answer": WEIGHTS["answer"] * self._answer_scores(rows, (words + meaning) / 2),
         }
+        parts["statement"] = WEIGHTS["statement"] * ((sum(parts.values()) > 0) & ~self._rows["question"].take(rows))
         named = self._rows.find_speakers(question.names)
         if len(named) == 1:  # the question names exactly one speaker
-            parts["speaker"] = SPEAKER * (self._rows["speaker"][rows] == named[0])
+            parts["speaker"] = WEIGHTS["speaker"] * (self._rows["speaker"][rows] == named[0])
         if question.recency:
             age = np.maximum(question.now - self._rows["at"][rows], 0)
             parts["recency"] = question.recency * np.exp2(-age / question.half_life)
         if question.importance:
             parts["importance"] = question.importance * self._rows["importance"][rows]
         return parts
-
-    def _explain(self, rows: Array, words: Array, meaning: Array, question: Question) -> Iterator[Mapping[str, float]]:
-        parts = {**self._score_parts(rows, words, meaning, question), "weight": self._rows["weight"][rows]}
-        table: list[list[float]] = np.round(np.array(list(parts.values())).T, 4).tolist()
-        for values in table:
-            yield {name: value for name, value in zip(parts, values, strict=True) if value}
 
     def _add_vectors(self, rows: Sequence[tuple[int, bytes | None, str | None]]) -> None:
         by_embedder: dict[str, tuple[list[int], list[bytes]]] = {}
@@ -311,47 +303,78 @@ class BankIndex:
             tests.append(self._rows.rows_having("trust", question.trusts))
         return np.logical_and.reduce(tests) if tests else None
 
-    def _word_scores(self, terms: Sequence[int], allowed: Array | None, series: bool) -> Array:
-        """Return the word part of the score by row: BM25 divided by the best."""
-        count = len(self)
-        rows, shares = self._postings.score_terms(
-            terms, self._rows["length"], self._rows.words, count - self._rows.removed, keep=series
-        )
-        if not len(rows):
-            return np.zeros(count + 1, np.float32)  # the extra one is for `NONE`
-        scores = np.bincount(rows, shares, count + 1).astype(np.float32)
+    def _word_scores(self, matches: Matches, allowed: Array | None) -> Array:
+        """Return BM25 by row, divided by the best; the extra row is for `NONE`."""
+        scores = np.bincount(matches.rows, matches.shares, len(self) + 1).astype(np.float32)
         if allowed is not None:
             scores[:-1] *= allowed
-        best = scores.max(initial=0)
-        return scores * ((1 - MEANING) / best) if best > 0 else scores
+        return scores / max(scores.max(), MIN_DIVISOR)
 
     def _meaning_scores(self, vectors: Mapping[str, Array], allowed: Array | None, depth: int) -> Array:
-        """Return the meaning part of the score by row, 0 beyond the nearest `depth`."""
+        """Return by row where its cosine lies between that of all texts, 0, and the best, 1; 0 beyond the `depth`."""
         scores = np.zeros(len(self) + 1, np.float32)
         for embedder, vector in vectors.items():
             held = self._vectors.get(embedder)
             if held is not None and held.dimensions == len(vector):
                 rows, cosines = held.nearest(vector, depth, allowed)
                 if len(rows):
-                    scores[rows] = np.maximum(cosines - (cosines.max() - WINDOW), 0) * (MEANING / WINDOW)
+                    above = cosines - held.typical_cosine(vector)
+                    scores[rows] = np.maximum(above, 0) / max(above.max(), MIN_DIVISOR)
         return scores
 
     def _candidate_rows(self, words: Array, meaning: Array, allowed: Array | None, depth: int) -> Array:
         seeds = np.concatenate([highest_rows(words[:-1], depth), highest_rows(meaning[:-1], depth)])
-        before, after = self._rows["before"], self._rows["after"]
-        turns = self._rows["first"][seeds]
-        next_ = after[turns]
         close = np.zeros(len(self) + 1, np.bool_)
-        for rows in (seeds, next_, after[next_[next_ != NONE]], before[turns]):
-            close[rows] = True  # `NONE` is -1, the extra row
+        close[seeds] = True
+        for turns in self._windows(seeds)[1:]:
+            close[turns] = True  # `NONE` is -1, the extra row
         return np.flatnonzero(close[:-1] if allowed is None else close[:-1] & allowed)
 
-    def _neighbour_scores(self, rows: Array, words: Array, meaning: Array) -> Array:
-        turns, befores = self._rows["first"].take(rows), self._rows["before"]
-        before, after = befores.take(turns), self._rows["after"].take(turns)
-        share = np.where(self._rows["question"].take(before), ANSWER, BEFORE)
-        sums = words + MEANING_AROUND * meaning  # `NONE` is -1, whose score is 0
+    def _windows(self, rows: Array) -> Sequence[Array]:
+        """Return the turns of these rows and those on each side of them, as first rows or `NONE`."""
+        turns = [self._rows["first"].take(rows)]
+        for side in ("before", "after"):
+            column, beside = self._rows[side], turns[0]
+            for _ in range(NEIGHBOURS):
+                beside = np.where(beside == NONE, NONE, column.take(beside))
+                turns.append(beside)
+        return turns
+
+    def _window_scores(self, rows: Array, matches: Matches, allowed: Array | None) -> Array:
+        """Return BM25 of the windows of these rows, divided by the best."""
+        windows = self._windows(rows)
+        places = np.full(len(self) + 1, NONE)
+        for turns in windows:
+            places[turns] = 0
+        places[NONE] = NONE
+        wanted = np.flatnonzero(places == 0)
+        places[wanted] = np.arange(len(wanted))
+        entries = places.take(self._rows["first"].take(matches.rows))
+        here = (entries >= 0) & (matches.shares > 0)
+        if allowed is not None:
+            here &= allowed.take(matches.rows)
+        many = len(matches.rarity)
+        cells = entries[here] * many + matches.words[here]
+        times = np.bincount(cells, matches.times[here], (len(wanted) + 1) * many)
+        times = times.reshape(len(wanted) + 1, many)  # the last row is that of `NONE`
+        lengths = np.append(self._rows["total"].take(wanted), 0)
+        of_windows = [places.take(turns) for turns in windows]
+        sums = sum(times.take(turns, axis=0) for turns in of_windows)
+        length = sum(lengths.take(turns) for turns in of_windows)
+        average = max(self._rows.words / max(len(self) - self._rows.removed, 1), 1.0) * len(windows)
+        norm = SATURATION * (1 - LENGTH + LENGTH / average * length)
+        scores: Array = (sums / (sums + norm[:, None])) @ matches.rarity
+        return scores / max(scores.max(initial=0), MIN_DIVISOR)
+
+    def _answer_scores(self, rows: Array, scores: Array) -> Array:
+        """Return the score of the turn before each of these rows, that of its best passage, if it is a question."""
         later = self._rows.later_passages.values
-        np.maximum.at(sums, self._rows["first"][later], sums[later])  # a turn has the score of its best passage
-        long_before = np.where(before == NONE, NONE, befores.take(before))
-        return share * sums.take(before) + LONG_BEFORE * sums.take(long_before) + AFTER * sums.take(after)
+        np.maximum.at(scores, self._rows["first"][later], scores[later])
+        before = self._rows["before"].take(self._rows["first"].take(rows))
+        return scores.take(before) * self._rows["question"].take(before)  # `NONE` is -1, whose score is 0
+
+
+def _explain(parts: Mapping[str, Array], rows: Array) -> Iterator[Mapping[str, float]]:
+    table: list[list[float]] = np.round(np.array([part[rows] for part in parts.values()]).T, 4).tolist()
+    for values in table:
+        yield {name: value for name, value in zip(parts, values, strict=True) if value}

@@ -28,14 +28,28 @@ class _Segment(NamedTuple):
     times: Array
 
 
+class Matches(NamedTuple):
+    """Where words stand: one entry for each word of a row."""
+
+    rows: Array
+    shares: Array
+    """Parts of BM25; 0 in a removed row."""
+    times: Array
+    """How often the word is in the row."""
+    words: Array
+    """Place of the word among those that were asked for."""
+    rarity: Array
+    """Most that each of these words can add to BM25."""
+
+
 class Postings:
     """Postings by word hash in a few sorted segments: a tenth of the memory of an object for each word."""
 
     def __init__(self) -> None:
         self._segments: Final[list[_Segment]] = []
         """Largest first, with the earliest rows."""
-        self._weighed: Final[dict[int, tuple[Array, Array]]] = {}
-        """Cached scores by word; consecutive searches share most words."""
+        self._weighed: Final[dict[int, tuple[Array, Array, Array, float]]] = {}
+        """Cached rows, shares, times and rarity by word; consecutive searches share most words."""
         self._kept = 0
         """Number of cached row scores."""
 
@@ -64,31 +78,33 @@ class Postings:
         self._weighed.clear()
         self._kept = 0
 
-    def score_terms(
-        self, terms: Sequence[int], lengths: Array, total: int, count: int, *, keep: bool
-    ) -> tuple[Array, Array]:
+    def match_terms(self, terms: Sequence[int], lengths: Array, total: int, count: int, *, keep: bool) -> Matches:
         """Return the rows with each of these words and their parts of BM25; a row comes once for each word.
 
         `lengths` are those of all rows in words, negative for removed ones; the remaining `count` rows have `total`
         words. `keep` caches the scores until rows are added, or until `drop_cache`.
         """
         if not keep:
-            return self._compute_scores(terms, lengths, total, count)[:2]
+            rows, shares, times, rarity, many = self._compute_scores(terms, lengths, total, count)
+            return Matches(rows, shares, times, np.repeat(np.arange(len(terms)), many), rarity)
         if self._kept > MAX_CACHED_ROWS:
             self.drop_cache()
         new = [term for term in dict.fromkeys(terms) if term not in self._weighed]
-        rows, shares, ends = self._compute_scores(new, lengths, total, count)
-        for term, begin, end in zip(new, [0, *ends], ends, strict=False):
-            self._weighed[term] = rows[begin:end], shares[begin:end]
+        rows, shares, times, rarity, many = self._compute_scores(new, lengths, total, count)
+        ends: list[int] = np.cumsum(many).tolist()
+        for at, (term, begin, end) in enumerate(zip(new, [0, *ends], ends, strict=False)):
+            self._weighed[term] = rows[begin:end], shares[begin:end], times[begin:end], float(rarity[at])
         self._kept += len(rows)
         cached = [self._weighed[term] for term in terms]
-        both = zip((rows[:0], shares[:0]), *cached, strict=True)
-        return np.concatenate(next(both)), np.concatenate(next(both))
+        none = (rows[:0], shares[:0], times[:0])
+        rows, shares, times = map(np.concatenate, zip(none, *(entry[:3] for entry in cached), strict=True))
+        places = np.repeat(np.arange(len(terms)), [len(entry[0]) for entry in cached])
+        return Matches(rows, shares, times, places, np.array([entry[3] for entry in cached]))
 
     def _compute_scores(
         self, terms: Sequence[int], lengths: Array, total: int, count: int
-    ) -> tuple[Array, Array, Sequence[int]]:
-        """Return what `score_terms` does, and where each word's rows end."""
+    ) -> tuple[Array, Array, Array, Array, Array]:
+        """Return rows, shares and times as `match_terms`, and the rarity and the number of rows of each word."""
         segment_places, many = self._locate(terms)
         rows = np.concatenate([segment.rows[place] for segment, place in segment_places] or [_NO_ROWS]).astype(np.intp)
         times = np.concatenate([segment.times[place] for segment, place in segment_places] or [_NO_ROWS])
@@ -100,7 +116,7 @@ class Postings:
         shares: Array = np.repeat(rarity, many) * times / (times + norm)
         if alive is not many:
             shares[long < 0] = 0
-        return rows, shares, np.cumsum(many).tolist()
+        return rows, shares, times, rarity, many
 
     def _locate(self, terms: Collection[int]) -> tuple[Sequence[tuple[_Segment, slice]], Array]:
         """Return the places of the words, one after the other, and the number of rows of each."""

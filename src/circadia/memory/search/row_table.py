@@ -23,11 +23,12 @@ EMPTY_BYTES: Final = 5_000
 _COLUMNS: Final = Layout({
     "number": np.int64, "conversation": np.int32, "speaker": np.int32, "kind": np.int32, "trust": np.int32,
     "layer": np.int32, "before": np.int32, "after": np.int32, "length": np.int32, "first": np.int32,
-    "start": np.int32, "at": np.float64, "importance": np.float64, "weight": np.float64, "question": np.bool_,
+    "start": np.int32, "total": np.int32, "at": np.float64, "importance": np.float64, "weight": np.float64,
+    "question": np.bool_,
 })  # fmt: skip
 """`first` is the row of a turn's first passage. It has the turn's neighbours in its conversation, `before` and `after`,
 and whether the turn ends with a question. `start` is the place of the text in that of the turn; `NONE` if the turn is
-not split."""
+not split. `total` are the words of the turn, in the row of its first passage."""
 _ORDER: Final = Layout({"number": np.int64, "row": np.int64})
 
 
@@ -88,6 +89,7 @@ class RowTable:
             "length": lengths,
             "first": first + firsts,
             "start": [row.start for row in rows],
+            "total": np.bincount(firsts, lengths, len(rows)),
             "at": [row.at for row in rows],
             "importance": [row.importance or 0.0 for row in rows],
             "weight": [row.weight for row in rows],

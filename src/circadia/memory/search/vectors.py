@@ -22,6 +22,8 @@ WIDER: Final = 16
 """Vectors that then remain at least, as a multiple of those compared by value."""
 ALL: Final = 2_000
 """Up to this number, all vectors are compared by value."""
+UNKNOWN: Final = 10
+"""Rows of which nothing is known when the mean cosine is taken: of one text alone it tells nothing."""
 _ONE: Final = 32_767
 """The value 1.0 in 16-bit integers, which are as exact as the stored floats, converted much faster, and half as large
 as 32-bit floats."""
@@ -35,6 +37,8 @@ class Vectors:
         """Empty while all vectors are compared by value."""
         self._values = Column(np.int16, dimensions)
         self._rows = Column(np.int32)
+        self._sum: Array = np.zeros(dimensions, np.int64)
+        """Of all values, exactly: what was removed leaves nothing."""
 
     def extend(self, rows: Sequence[int], vectors: Sequence[bytes]) -> None:
         """Append vectors of 16-bit floats for these rows of the index; malformed ones are skipped."""
@@ -42,7 +46,9 @@ class Vectors:
         values = np.frombuffer(b"".join(compress(vectors, fits)), np.float16).reshape(-1, self.dimensions)
         finite = np.isfinite(values).all(axis=1)
         values = values[finite]
-        self._values.extend(np.rint(np.clip(values.astype(np.float32), -1, 1) * _ONE).astype(np.int16))
+        new = np.rint(np.clip(values.astype(np.float32), -1, 1) * _ONE).astype(np.int16)
+        self._values.extend(new)
+        self._sum += new.sum(axis=0, dtype=np.int64)
         self._rows.extend(np.fromiter(compress(rows, fits), np.int32)[finite])
         if not self._signs and len(self._rows.values) > ALL:
             self._signs = [Column(np.uint64) for _ in range(-(-self.dimensions // WORD))]
@@ -56,8 +62,16 @@ class Vectors:
 
     def remove(self, rows: Array) -> None:
         places = places_of(rows, self._rows.values)
+        self._sum -= self._values.values[places].sum(axis=0, dtype=np.int64)
         for column in (*self._signs, self._values, self._rows):
             column.remove(places)
+
+    def typical_cosine(self, asked: Array) -> float:
+        """Return the mean cosine of a question with all texts; with few texts it is nearer to 0.
+
+        How wide the cosines of an embedder are shows in its own rows: no constant is needed for one.
+        """
+        return float(self._sum @ asked) / _ONE / (len(self._rows.values) + UNKNOWN)
 
     def nearest(self, asked: Array, count: int, allowed: Array | None) -> tuple[Array, Array]:
         """Return the rows of the `count` nearest vectors, unordered, and their cosines; `allowed` is by row."""

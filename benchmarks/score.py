@@ -1,0 +1,207 @@
+"""Fits the weights of a search's score, and measures what each part of it is worth.
+
+`python -m benchmarks score --data TALKS` takes conversations in the format of LoCoMo, which are not part of this
+repository, beside six made-up talks in six languages (`six_languages.json`), which count a fifth. The weights make the
+evidence of each question most probable among its candidates (a softmax over their scores). Each talk is measured by
+weights that were fitted on all others.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from benchmarks.report import Report, number
+from circadia.evaluation.locomo import DialogueTurn, EvidenceQuestion, LongConversation, load_conversations
+from circadia.memory.embedding.base import Embedder
+from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.memory.search.columns import Array
+from circadia.memory.search.index import WEIGHTS, BankIndex, Question
+from circadia.memory.search.terms import question_words, stored_terms
+from circadia.memory.search.vectors import stored_vector
+from circadia.records.bank import Trust
+from circadia.records.episode import EpisodeKind
+from circadia.records.index_entry import IndexEntry, Layer
+
+SIX: Final = Path(__file__).with_name("six_languages.json")
+SHARE: Final = 0.2
+"""Weight of the six languages beside the talks; they are short and few."""
+STEPS: Final = 300
+RATE: Final = 0.5
+DECAY: Final = (0.9, 0.99)
+"""Adam's, of the mean and of the square of the gradient (Kingma and Ba, 2015); a shorter memory than usual."""
+SHRINK: Final = 1.0
+"""Ridge penalty, as of one question with all weights 0."""
+DEPTH: Final = 10
+"""Hits in which the evidence is looked for; 5 in the six languages, whose talks are short."""
+FEW: Final = 5
+DAY: Final = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Size:
+    data: Path | None = None
+    """Conversations; without them the six languages alone are measured."""
+
+
+QUICK: Final = Size()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidates:
+    """The rows that are scored for a question."""
+
+    parts: Array
+    """One row for each candidate, one column for each part, without the weights."""
+    places: Array
+    evidence: frozenset[int]
+
+
+Talk = Sequence[Candidates]
+
+
+async def run(_: Path, size: Size) -> Report:
+    embedder = BundledEmbedder()
+    talks = [] if size.data is None else await asyncio.to_thread(load_conversations, size.data)
+    sets = [await find_candidates(embedder, [talk]) for talk in talks]
+    six = await find_candidates(embedder, read_six_languages())
+    fitted = await asyncio.to_thread(fit, _weighed([*sets, six]))
+    names = list(WEIGHTS)
+    in_use = np.array(list(WEIGHTS.values()))
+    rows = [_row("all parts", in_use.sum(), fitted.sum(), _measure(sets, six, range(len(names))))]
+    for place, name in enumerate(names):
+        others = [each for each in range(len(names)) if each != place]
+        rows.append(_row(f"without `{name}`", WEIGHTS[name], fitted[place], _measure(sets, six, others)))
+    asked = sum(map(len, sets))
+    return Report(
+        name="score",
+        title=f"Parts of the score: evidence found, in percent, of {asked} questions about {len(sets)} talks, "
+        f"and of {len(six)} in six languages",
+        columns=["score", "weight in use", "fitted", *(f"talk {at}, R@{DEPTH}" for at in range(1, len(sets) + 1)),
+                 f"six languages, R@{FEW}"],
+        rows=rows,
+        goals=[],
+        notes=[
+            "Each talk is measured by weights that were fitted on the other talks and the six languages; the six "
+            "languages by weights of all talks and of the other five.",
+            "Weights are scaled so that `words`, `meaning` and `window` are 1 together.",
+        ],
+        figures={"fitted": dict(zip(names, fitted.tolist(), strict=True)), "in_use": dict(WEIGHTS)},
+    )  # fmt: skip
+
+
+def read_six_languages() -> Sequence[LongConversation]:
+    talks: list[LongConversation] = []
+    for raw in json.loads(SIX.read_text("utf-8")):
+        turns = [DialogueTurn(at=DAY, session=raw["language"], speaker=who, text=text) for who, text in raw["turns"]]
+        questions = [
+            EvidenceQuestion(question=question, evidence=frozenset(places), kind=raw["language"])
+            for question, places in raw["questions"]
+        ]
+        talks.append(LongConversation(turns=turns, questions=questions, name=raw["language"]))
+    return talks
+
+
+async def find_candidates(embedder: Embedder, talks: Sequence[LongConversation]) -> Talk:
+    """Return what a bank with these talks, each with conversations of its own, compares for each of their questions."""
+    index, first, places = BankIndex(), 0, list[int]()
+    for at, talk in enumerate(talks):
+        texts = [turn.indexed_text for turn in talk.turns]
+        vectors = await embedder.embed(texts)
+        index.add(Layer.EPISODES, [
+            IndexEntry(
+                number=first + place, at=turn.at.timestamp(), conversation=f"{at} {turn.session}", speaker=turn.speaker,
+                kind=EpisodeKind.TURN.value, trust=Trust.PERSON.value, importance=None, weight=1.0,
+                terms=stored_terms(text, turn.text), vector=stored_vector(vector), embedder=embedder.name, text=text,
+            )
+            for place, (turn, text, vector) in enumerate(zip(talk.turns, texts, vectors, strict=True), 1)
+        ])  # fmt: skip
+        places.append(first)
+        first += len(talk.turns)
+    found: list[Candidates] = []
+    for begin, talk in zip(places, talks, strict=True):
+        asked = await embedder.embed([each.question for each in talk.questions], question=True)
+        for each, vector in zip(talk.questions, asked, strict=True):
+            terms, names = question_words(each.question)
+            question = Question(terms=terms, vectors={embedder.name: vector}, names=names, limit=first)
+            rows = index.find(question)
+            parts = [[row.parts.get(name, 0.0) / weight for name, weight in WEIGHTS.items()] for row in rows]
+            found.append(
+                Candidates(
+                    parts=np.array(parts).reshape(len(rows), len(WEIGHTS)),
+                    places=np.array([row.number - 1 for row in rows]),
+                    evidence=frozenset(begin + place for place in each.evidence),
+                )
+            )
+    return found
+
+
+Weighed = Sequence[tuple[Talk, float]]
+
+
+def _weighed(sets: Sequence[Talk], six: Talk | None = None) -> Weighed:
+    """Return sets with the weight of each of their questions; the last is that of the six languages, or is given."""
+    *talks, last = sets if six is None else [*sets, six]
+    total = sum(map(len, talks))
+    return [*((talk, 1.0) for talk in talks), (last, SHARE * total / max(len(last), 1) if talks else 1.0)]
+
+
+def fit(sets: Weighed, columns: Sequence[int] = range(len(WEIGHTS))) -> Array:
+    """Return the weights of these parts under which the evidence is most probable.
+
+    Those of `words`, `meaning` and `window`, the first three, are 1 together.
+    """
+    chosen = list(columns)
+    data = [
+        (each.parts[:, chosen], np.isin(each.places, list(each.evidence)) / len(each.evidence), weight)
+        for talk, weight in sets
+        for each in talk
+        if len(each.places)
+    ]
+    total = sum(weight for _, _, weight in data)
+    weights, mean, square = np.ones(len(chosen)), np.zeros(len(chosen)), np.zeros(len(chosen))
+    for step in range(1, STEPS + 1):
+        gradient = SHRINK * weights
+        for parts, truth, weight in data:
+            scores = parts @ weights
+            chances = np.exp(scores - scores.max())
+            gradient = gradient + weight * (parts.T @ (chances / chances.sum() * truth.sum() - truth))
+        gradient = gradient / total
+        mean = DECAY[0] * mean + (1 - DECAY[0]) * gradient
+        square = DECAY[1] * square + (1 - DECAY[1]) * gradient**2
+        weights = weights - RATE * (mean / (1 - DECAY[0] ** step)) / (np.sqrt(square / (1 - DECAY[1] ** step)) + 1e-8)
+    scale = sum(weights[chosen.index(place)] for place in range(3) if place in chosen)
+    return weights / scale
+
+
+def recall(talk: Talk, weights: Array, columns: Sequence[int], depth: int) -> float:
+    """Return the mean share of the evidence among the first hits, in percent."""
+    shares: list[float] = []
+    for each in talk:
+        order = np.argsort(-(each.parts[:, list(columns)] @ weights), kind="stable")
+        hits: list[int] = each.places[order][:depth].tolist()
+        shares.append(len(each.evidence.intersection(hits)) / len(each.evidence))
+    return 100 * sum(shares) / max(len(shares), 1)
+
+
+def _measure(sets: Sequence[Talk], six: Talk, columns: Sequence[int]) -> Sequence[float]:
+    """Return the recall of each set by weights of the others."""
+    found: list[float] = []
+    for place, talk in enumerate(sets):
+        others = [each for at, each in enumerate(sets) if at != place]
+        found.append(recall(talk, fit(_weighed(others, six), columns), columns, DEPTH))
+    size = len(six) // len(read_six_languages())
+    shares: list[float] = []
+    for at in range(0, len(six), size):
+        others = [*six[:at], *six[at + size :]]
+        shares.append(recall(six[at : at + size], fit(_weighed(sets, others), columns), columns, FEW))
+    return [*found, sum(shares) / len(shares)]
+
+
+def _row(name: str, in_use: float, fitted: float, found: Sequence[float]) -> Sequence[str]:
+    return [name, f"{in_use:.2f}", f"{fitted:.2f}", *map(number, found)]
