@@ -39,7 +39,7 @@ async def brought(*words: str) -> Any:
 async def test_a_bank_goes_out_and_comes_in_again_and_nothing_is_doubled(service: Service, home: Path) -> None:
     (home / "first.jsonl").write_text(lines("first", 250), "utf-8")
     told = await brought("first.jsonl")
-    counts = {"episodes": 250, "notes": 0, "versions": 0, "known": 0, "skipped": 0}
+    counts = {"episodes": 250, "notes": 0, "versions": 0, "known": 0, "skipped": 0, "damaged": 0}
     assert told == {"banks": ["first"], "files": 1, "passes": [], **counts}
     assert (await brought("first.jsonl"))["known"] == 250
     exported = await run("banks", "export", "first", "--out", "out.jsonl")

@@ -11,6 +11,7 @@ import pytest
 from circadia.errors import CircadiaError, InvalidRequest, TooLarge
 from circadia.memory.transfer.formats import detect_format, import_lines
 from circadia.memory.transfer.import_format import ImportFormat
+from circadia.memory.transfer.transcripts import TranscriptFacts
 
 MAX_CHARACTERS = 100_000
 
@@ -95,8 +96,7 @@ def test_a_transcript_whose_last_line_is_not_whole_yet_is_taken_as_far_as_it_goe
         file.write_bytes(cut)
         assert [each["text"] for each in read(file, ImportFormat.CLAUDE_CODE)] == ["one", "two"][: cut.count(b"\n")]
     file.write_bytes(b'{"type":"us\n' + whole)
-    with pytest.raises(InvalidRequest, match="line 1"):
-        read(file, ImportFormat.CLAUDE_CODE)
+    assert [each["text"] for each in read(file, ImportFormat.CLAUDE_CODE)] == ["one", "two"], "a torn line is skipped"
 
 
 @pytest.mark.spec("MEM-16")
@@ -183,18 +183,9 @@ def test_items_of_langmem_become_facts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "content", "told"),
     [
-        (ImportFormat.CLAUDE_CODE, b'{"type":"summary"}\n{"type":"user","mess\n', "line 2 is not JSON"),
-        (ImportFormat.CLAUDE_CODE, b"\n\xff\xfe{}", "line 2 is not JSON in UTF-8"),
-        (ImportFormat.CLAUDE_CODE, b'{"type":"user","message":{"content":"a"}}', "uuid"),
-        (
-            ImportFormat.CLAUDE_CODE,
-            b'{"type":"user","uuid":"u","timestamp":"now","message":{"content":"a"}}',
-            "not a time",
-        ),
         (ImportFormat.MEM0, b'{"results":[{"id":"1","mem', "not JSON"),
-        (ImportFormat.MEM0, b'{"results":[{"memory":5,"id":"1"}]}', "entry 1"),
         (ImportFormat.MEM0, b'{"memories":[]}', "not an export of mem0"),
-        (ImportFormat.LANGMEM, b'[{"namespace":[],"key":1,"value":{}}]', "entry 1"),
+        (ImportFormat.CHATGPT, b'[{"chat_messages":[]}]', "not an export of chatgpt"),
         (ImportFormat.LANGMEM, b"5", "not an export of langmem"),
         (ImportFormat.JSONL, b"x" * 5_000_000, "line 1 has more than"),
     ],
@@ -206,6 +197,50 @@ def test_a_file_that_is_not_what_it_should_be_is_told(
     file.write_bytes(content)
     with pytest.raises((InvalidRequest, TooLarge), match=told):
         read(file, kind)
+
+
+@pytest.mark.spec("MEM-16", "MEM-17", "MEM-40")
+@pytest.mark.parametrize(
+    ("kind", "content", "left", "damaged"),
+    [
+        (ImportFormat.CLAUDE_CODE, b'{"type":"summary"}\n{"type":"user","mess\n', [], [2]),
+        (ImportFormat.CLAUDE_CODE, b"\n\xff\xfe{}\n", [], [2]),
+        (ImportFormat.CLAUDE_CODE, b'{"type":"user","message":{"content":"a"}}\n', [], [1]),
+        (
+            ImportFormat.CLAUDE_CODE,
+            b'{"type":"user","uuid":"u","timestamp":"now","message":{"content":"a"}}\n',
+            [],
+            [1],
+        ),
+        (ImportFormat.MEM0, b'{"results":[{"memory":5,"id":"1"},{"memory":"tea","id":"2"},4]}', ["tea"], [1, 3]),
+        (ImportFormat.LANGMEM, b'[{"namespace":[],"key":1,"value":{}}]', [], [1]),
+        (ImportFormat.PLAIN, b"".join(b'{"speaker":"a","text":%d}\n' % at for at in range(12)), [], list(range(1, 13))),
+    ],
+)
+def test_damaged_lines_and_entries_are_skipped_counted_and_named(
+    tmp_path: Path, kind: ImportFormat, content: bytes, left: list[str], damaged: list[int]
+) -> None:
+    file = tmp_path / "damaged"
+    file.write_bytes(content)
+    facts = TranscriptFacts(session="s")
+    assert [each["text"] for each in read(file, kind, facts=facts)] == left
+    assert (facts.broken_lines, facts.first_broken) == (len(damaged), damaged[:10])
+
+
+@pytest.mark.spec("MEM-16", "MEM-40")
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_a_file_in_another_encoding_or_with_a_mark_is_read_as_one_in_utf_8(tmp_path: Path, encoding: str) -> None:
+    texts = ["Ich wohne in Zürich.", "私は京都に住んでいます。"]
+    lines = "".join(json.dumps({"speaker": "ann", "text": text}, ensure_ascii=False) + "\n" for text in texts)
+    document = json.dumps([{"memory": text, "id": text} for text in texts], ensure_ascii=False)
+    bank = json.dumps({"type": "bank", "version": 1, "name": "a"}) + "\n"
+    for content, kind in ((lines, ImportFormat.PLAIN), (document, ImportFormat.MEM0), (bank, ImportFormat.JSONL)):
+        file = tmp_path / "other"
+        file.write_bytes(content.encode(encoding))
+        assert detect_format(file) is kind
+        imported = import_lines(file, kind, "bank", person="ann", tools=False, saw=lambda _: None)
+        read_texts = [orjson.loads(line).get("text") for line in imported]
+        assert [text for text in read_texts if text] == (texts if kind is not ImportFormat.JSONL else [])
 
 
 @pytest.mark.spec("MEM-16", "MEM-17")

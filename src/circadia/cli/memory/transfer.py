@@ -29,6 +29,8 @@ BUDGET_FACTOR: Final = 2
 _COUNTS: Final[tuple[str, ...]] = ("episodes", "notes", "versions", "known")
 _SKIPPED: Final = "skipped"
 """Number of lines in transcripts that are of no known kind."""
+_DAMAGED: Final = "damaged"
+"""Number of lines, entries or conversations that cannot be read."""
 
 
 @app.command("export", epilog="Example: circadia banks export support-ann --out ann.jsonl")
@@ -90,8 +92,9 @@ def import_files(
     Secrets are removed, by pattern, from files of other systems. At a terminal, offers a pass with its price.
     """
     files = _files(paths, kind)
-    total: dict[str, int] = dict.fromkeys((*_COUNTS, _SKIPPED), 0)
+    total: dict[str, int] = dict.fromkeys((*_COUNTS, _SKIPPED, _DAMAGED), 0)
     banks: dict[str, None] = {}
+    damaged: list[str] = []
 
     async def send_files(client: Client) -> None:
         with _progress() as progress:
@@ -110,11 +113,16 @@ def import_files(
                 except CircadiaError as error:
                     raise type(error)(f"{str(file)!r}: {error.message}; the lines before it are imported") from error
                 total[_SKIPPED] += facts.unknown_lines
+                if facts.broken_lines:
+                    total[_DAMAGED] += facts.broken_lines
+                    more = ", …" if facts.broken_lines > len(facts.first_broken) else ""
+                    damaged.append(f"{display_text(file.name)}: {', '.join(map(str, facts.first_broken))}{more}")
 
     server.ask(send_files)
     new = f"{total['episodes']} episodes, {total['notes']} notes, {total['versions']} versions of blocks"
     text = f"{', '.join(banks) or 'no bank'}: {new} are new; {total['known']} lines were known"
     text += f"; {total[_SKIPPED]} lines of unknown kinds were skipped" if total[_SKIPPED] else ""
+    text += f"; {total[_DAMAGED]} damaged ones were skipped ({'; '.join(damaged)})" if damaged else ""
     requested, hints = _offer_passes(server, list(banks) if total["episodes"] else [], passes, as_json)
     document = {"banks": list(banks), "files": len(files), **total, "passes": requested}
     return Output(document, "\n".join((text, *hints)))
@@ -238,7 +246,7 @@ def _find_transcripts(folder: Path, kind: ImportFormat | None) -> Iterator[tuple
 def _named_bank(file: Path, kind: ImportFormat) -> str:
     """Return the bank that an export names. Raises InvalidRequest: the file is no export, or names no bank."""
     if kind is ImportFormat.JSONL:
-        with file.open("rb") as opened:
+        with formats.open_utf8(file) as opened:
             first = opened.readline(2**16)
         try:
             name = json.loads(first).get("name")

@@ -5,7 +5,9 @@ and `program` have the trust of an agent or a tool; each other speaker is a pers
 """
 
 import hashlib
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -14,6 +16,7 @@ import orjson
 from circadia.errors import InvalidRequest, TooLarge
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.redaction import redact
+from circadia.memory.transfer.chat_exports import find_conversations, read_conversations
 from circadia.memory.transfer.claude_code import read_claude_code_line
 from circadia.memory.transfer.codex import LINE_KINDS, read_codex_line
 from circadia.memory.transfer.import_format import ImportFormat
@@ -77,20 +80,18 @@ def langmem_entries(document: object) -> Sequence[object] | None:
     return entries if "namespace" in first and "key" in first and "value" in first else None
 
 
-def read_langmem(entries: Sequence[object]) -> Iterator[NewEpisode]:
-    """Yield items as facts. Raises InvalidRequest: an entry is not an item; the message names its place."""
-    for number, raw_entry in enumerate(entries, 1):
-        item = as_mapping(raw_entry)
-        value, key = item.get("value"), item.get("key")
-        if not isinstance(value, dict) or not isinstance(key, str):
-            raise InvalidRequest(f"entry {number} is not an item of a store: it needs `key` and `value`")
-        namespace = [str(part) for part in as_list(item.get("namespace"))]
-        yield from _facts(
-            "langmem", _item_text(as_mapping(item["value"])), "\0".join((*namespace, key, "")),
-            speaker=(as_name(namespace[-1]) if namespace else None) or "langmem",  # LangMem puts the user last
-            at=parse_time(item.get("updated_at") or item.get("created_at"), number),
-            metadata={"source": "langmem", "namespace": "/".join(namespace)[:1000], "item": key[:200]},
-        )  # fmt: skip
+def read_langmem_item(item: Mapping[str, Any], number: int) -> Iterator[NewEpisode]:
+    """Yield an item as facts. Raises InvalidRequest: it is none."""
+    value, key = item.get("value"), item.get("key")
+    if not isinstance(value, dict) or not isinstance(key, str):
+        raise InvalidRequest(f"entry {number} is not an item of a store: it needs `key` and `value`")
+    namespace = [str(part) for part in as_list(item.get("namespace"))]
+    yield from _facts(
+        "langmem", _item_text(as_mapping(item["value"])), "\0".join((*namespace, key, "")),
+        speaker=(as_name(namespace[-1]) if namespace else None) or "langmem",  # LangMem puts the user last
+        at=parse_time(item.get("updated_at") or item.get("created_at"), number),
+        metadata={"source": "langmem", "namespace": "/".join(namespace)[:1000], "item": key[:200]},
+    )  # fmt: skip
 
 
 def _item_text(value: Mapping[str, Any]) -> str:
@@ -106,20 +107,28 @@ def mem0_entries(document: object) -> Sequence[object] | None:
     return entries if entries and "memory" in as_mapping(entries[0]) else None
 
 
-def read_mem0(entries: Sequence[object]) -> Iterator[NewEpisode]:
-    """Yield memories as facts. Raises InvalidRequest: an entry is not a memory; the message names its place."""
-    for number, raw_entry in enumerate(entries, 1):
-        entry = as_mapping(raw_entry)
-        text, identity = entry.get("memory"), entry.get("id")
-        if not isinstance(text, str) or not isinstance(identity, str):
-            raise InvalidRequest(f"entry {number} is not a memory of mem0: it needs `id` and `memory`")
-        yield from _facts(
-            "mem0", text, f"{identity} ",
-            speaker=as_name(entry.get("user_id")) or as_name(entry.get("agent_id")) or "mem0",
-            at=parse_time(entry.get("updated_at") or entry.get("created_at"), number),
-            conversation=as_name(entry.get("run_id")),
-            metadata={"source": "mem0", "mem0_id": identity[:200], **_extra_metadata(entry)},
-        )  # fmt: skip
+def read_mem0_memory(entry: Mapping[str, Any], number: int) -> Iterator[NewEpisode]:
+    """Yield a memory as facts. Raises InvalidRequest: it is none."""
+    text, identity = entry.get("memory"), entry.get("id")
+    if not isinstance(text, str) or not isinstance(identity, str):
+        raise InvalidRequest(f"entry {number} is not a memory of mem0: it needs `id` and `memory`")
+    yield from _facts(
+        "mem0", text, f"{identity} ",
+        speaker=as_name(entry.get("user_id")) or as_name(entry.get("agent_id")) or "mem0",
+        at=parse_time(entry.get("updated_at") or entry.get("created_at"), number),
+        conversation=as_name(entry.get("run_id")),
+        metadata={"source": "mem0", "mem0_id": identity[:200], **_extra_metadata(entry)},
+    )  # fmt: skip
+
+
+def _read_entries(
+    entries: Sequence[object], read: Callable[[Mapping[str, Any], int], Iterator[NewEpisode]], facts: TranscriptFacts
+) -> Iterator[NewEpisode]:
+    for number, entry in enumerate(entries, 1):
+        try:
+            yield from list(read(as_mapping(entry), number))
+        except InvalidRequest:
+            facts.count_broken(number)
 
 
 def _facts(source: str, text: str, identity: str, **fields: Any) -> Iterator[NewEpisode]:
@@ -160,6 +169,8 @@ def detect_format(file: Path) -> ImportFormat:
         return ImportFormat.MEM0
     if langmem_entries(document) is not None:
         return ImportFormat.LANGMEM
+    if (chats := find_conversations(document)) is not None:
+        return chats[0]
     raise InvalidRequest(f"{str(file)!r} is in no known format; name its format with --format")
 
 
@@ -182,12 +193,12 @@ def is_daily_note(file: Path) -> bool:
 
 
 def read_turns(
-    file: Path, kind: ImportFormat, lines: Iterable[tuple[int, bytes]], facts: TranscriptFacts, *, strict: bool
+    file: Path, kind: ImportFormat, lines: Iterable[tuple[int, bytes]], facts: TranscriptFacts
 ) -> Iterator[TranscriptTurn]:
-    """Yield the turns in a transcript's numbered lines. Raises InvalidRequest if `strict`: a line is malformed."""
+    """Yield the turns in a transcript's numbered lines; malformed lines are counted."""
     if kind is ImportFormat.OPENCLAW and is_daily_note(file):
         return read_openclaw_notes(lines, facts)
-    return read_transcript(lines, _LINE_READERS[kind], facts, strict=strict)
+    return read_transcript(lines, _LINE_READERS[kind], facts)
 
 
 def import_lines(
@@ -197,30 +208,37 @@ def import_lines(
     """Yield the import lines of a file; `saw` receives the number of bytes read for the next line.
 
     Lines of our own format are passed through, including empty ones. `person` and `tools` are for transcripts: the
-    person's name, and whether to include tool calls and results; `facts` receives the number of unknown lines.
+    person's name, and whether to include tool calls and results; `facts` receives the number of unknown lines, and of
+    those that cannot be read. An export of Circadia is whole or an error.
 
     Raises:
-        InvalidRequest, TooLarge: the file cannot be read, or a line or entry is malformed.
+        InvalidRequest, TooLarge: the file cannot be read, or a line is too long.
     """
     if kind is ImportFormat.JSONL:
         yield from (line for _, line in _read_lines(file, _LONGEST_OWN_LINE, saw))
         return
     yield head_line(bank)
+    facts = facts or TranscriptFacts.from_name(file)
     match kind:
         case ImportFormat.MEM0:
-            episodes = read_mem0(mem0_entries(_load_document(file, saw)) or _require_empty(file, kind))
+            entries = mem0_entries(_load_document(file, saw)) or _require_empty(file, kind)
+            episodes = _read_entries(entries, read_mem0_memory, facts)
         case ImportFormat.LANGMEM:
-            episodes = read_langmem(langmem_entries(_load_document(file, saw)) or _require_empty(file, kind))
+            entries = langmem_entries(_load_document(file, saw)) or _require_empty(file, kind)
+            episodes = _read_entries(entries, read_langmem_item, facts)
+        case ImportFormat.CHATGPT | ImportFormat.CLAUDE_AI:
+            found = find_conversations(_load_document(file, saw))
+            chats = _require_empty(file, kind) if found is None or found[0] is not kind else found[1]
+            episodes = read_episodes(read_conversations(chats, kind, facts), kind, person=person, tools=tools)
         case _:
-            facts = facts or TranscriptFacts.from_name(file)
-            turns = read_turns(file, kind, _read_lines(file, LONGEST_LINE, saw), facts, strict=True)
+            turns = read_turns(file, kind, _read_lines(file, LONGEST_LINE, saw), facts)
             episodes = read_episodes(turns, kind, person=person, tools=tools)
     yield from map(new_episode_line, episodes)
 
 
 def _first_lines(file: Path) -> Iterator[Mapping[str, object]]:
     """Yield the JSON objects among the first lines; transcripts begin with lines of many kinds."""
-    with _open_file(file) as opened:
+    with open_utf8(file) as opened:
         for _ in range(_DETECTION_LINES):
             try:
                 yield as_mapping(orjson.loads(opened.readline(LONGEST_LINE)))
@@ -236,7 +254,7 @@ def _require_empty(file: Path, kind: ImportFormat) -> list[object]:
 
 
 def _read_lines(file: Path, longest: int, saw: Callable[[int], None]) -> Iterator[tuple[int, bytes]]:
-    with _open_file(file) as opened:
+    with open_utf8(file) as opened:
         number = 0
         while line := opened.readline(longest + 1):
             number += 1
@@ -247,7 +265,7 @@ def _read_lines(file: Path, longest: int, saw: Callable[[int], None]) -> Iterato
 
 
 def _load_document(file: Path, saw: Callable[[int], None] | None = None) -> object:
-    with _open_file(file) as opened:
+    with open_utf8(file) as opened:
         raw = opened.read(4 * LONGEST_LINE + 1)
     if len(raw) > 4 * LONGEST_LINE:
         raise TooLarge(f"{str(file)!r} has more than {4 * LONGEST_LINE} bytes; split it")
@@ -259,8 +277,38 @@ def _load_document(file: Path, saw: Callable[[int], None] | None = None) -> obje
         raise InvalidRequest(f"{str(file)!r} is not JSON in UTF-8: {error}") from error
 
 
-def _open_file(file: Path) -> BinaryIO:
+class _Recoded:
+    """A file in another encoding, read as UTF-8."""
+
+    def __init__(self, opened: BinaryIO, encoding: str) -> None:
+        self._text = TextIOWrapper(opened, encoding, errors="replace", newline="\n")
+
+    def __enter__(self) -> "_Recoded":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._text.close()
+
+    def readline(self, size: int) -> bytes:
+        return self._text.readline(size).encode(errors="replace")
+
+    def read(self, size: int) -> bytes:
+        return self._text.read(size).encode(errors="replace")
+
+
+def open_utf8(file: Path) -> BinaryIO | _Recoded:
+    """Open a file that is read as UTF-8 without a mark, whatever it begins with. Raises InvalidRequest: it cannot be.
+
+    UTF-16 is what some shells of Windows write; without a mark it shows in the zeros beside ASCII (RFC 4627, 3).
+    """
     try:
-        return file.open("rb")
+        opened = file.open("rb")
+        first = opened.read(4)
+        opened.seek(len(BOM_UTF8) if first.startswith(BOM_UTF8) else 0)
     except OSError as error:
         raise InvalidRequest(f"cannot read {str(file)!r}: {error.strerror or error}") from error
+    if first.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return _Recoded(opened, "utf-16")
+    if len(first) == 4 and 0 in first:
+        return _Recoded(opened, "utf-16-le" if first[1] == 0 else "utf-16-be")
+    return opened

@@ -19,6 +19,8 @@ from circadia.memory.transfer.import_format import ImportFormat
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
 
+NAMED: Final = 10
+"""Lines that cannot be read whose numbers are kept."""
 _CUT_NEAR: Final = 2_000
 """Characters before the limit in which a line end is looked for."""
 
@@ -115,6 +117,9 @@ class TranscriptFacts:
     unknown_lines: int = 0
     """Lines of kinds that the reader does not know."""
     broken_lines: int = 0
+    """Lines, or conversations of an export, that cannot be read."""
+    first_broken: list[int] = field(default_factory=list[int])
+    """The numbers of the first of them."""
     is_chore: bool = False
     """Whether a program asks for itself in the last user turn, so that the answer does not count either."""
     unfinished: bool = False
@@ -124,36 +129,34 @@ class TranscriptFacts:
     def from_name(cls, file: Path) -> "TranscriptFacts":
         return cls(session=os.fsencode(file.stem).decode("utf-8", "backslashreplace")[:MAX_NAME])
 
+    def count_broken(self, number: int) -> None:
+        self.broken_lines += 1
+        if len(self.first_broken) < NAMED:
+            self.first_broken.append(number)
+
 
 LineReader = Callable[[Mapping[str, Any], int, TranscriptFacts], Iterable[TranscriptTurn]]
 
 
 def read_transcript(
-    lines: Iterable[tuple[int, bytes]], read_line: LineReader, facts: TranscriptFacts, *, strict: bool
+    lines: Iterable[tuple[int, bytes]], read_line: LineReader, facts: TranscriptFacts
 ) -> Iterator[TranscriptTurn]:
-    """Yield the turns in numbered lines of JSON up to an incomplete last line.
-
-    Raises InvalidRequest if `strict`: a line is malformed; otherwise such lines are counted.
-    """
+    """Yield the turns in numbered lines of JSON up to an incomplete last line; malformed lines are counted."""
     for number, raw in lines:
         if not raw.strip():
             continue
         try:
             line = as_mapping(orjson.loads(raw))
-        except ValueError as error:
+        except ValueError:
             if raw.startswith(b"{") and not raw.endswith(b"\n"):
                 facts.unfinished = True
                 return
-            if strict:
-                raise InvalidRequest(f"line {number} is not JSON in UTF-8: {error}") from error
-            facts.broken_lines += 1
+            facts.count_broken(number)
             continue
         try:
             yield from read_line(line, number, facts)
         except InvalidRequest:
-            if strict:
-                raise
-            facts.broken_lines += 1
+            facts.count_broken(number)
 
 
 def read_episodes(

@@ -271,7 +271,7 @@ def _session_id(turn: TranscriptTurn, kind: ImportFormat, file_id: str) -> str:
 
 
 def _read_turns(path: Path, kind: ImportFormat, facts: TranscriptFacts) -> Iterator[TranscriptTurn]:
-    return read_turns(path, kind, _read_lines(path, facts), facts, strict=False)
+    return read_turns(path, kind, _read_lines(path, facts), facts)
 
 
 def _read_lines(path: Path, facts: TranscriptFacts) -> Iterator[tuple[int, bytes]]:
