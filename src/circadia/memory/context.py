@@ -174,12 +174,14 @@ class ContextBuilder:
         self, tx: Tx, bank: Bank, scored: Sequence[ScoredRow], budget: int, known: "_KnownTexts"
     ) -> list[tuple[_RenderedLine, ScoredRow]]:
         chosen_lines: list[tuple[_RenderedLine, ScoredRow]] = []
+        said: set[tuple[str | None, str]] = set()
         looked = 0
         for start in range(0, len(scored), HITS_PER_READ):
             some = scored[start : start + HITS_PER_READ]
             for line, row in zip(await self._render_lines(tx, bank, some), some, strict=True):
-                if line is None or line.item in known:
+                if line is None or line.item in known or (line.item.speaker, line.item.text) in said:
                     continue
+                said.add((line.item.speaker, line.item.text))
                 looked += 1
                 if line.cost <= budget:
                     budget -= line.cost

@@ -228,7 +228,7 @@ class BankIndex:
         parts = self._score_parts(close, words, meaning, matches, allowed, question)
         weight = self._rows["weight"][close]
         score = sum(parts.values()) * weight
-        best = self._rank_turns(close, score, question.limit)
+        best = np.array(self._rank_turns(close, score, question.limit), np.intp)
         rows = close[best]
         layers = [Layer(layer_name) for layer_name in self._rows.names("layer")]
         # As lists at once: reading array items one by one takes longer than the search.
@@ -239,16 +239,23 @@ class BankIndex:
         passages = [0 if start == NONE else row - first + 1 for row, start, first in starts]
         return list(map(ScoredRow, [layers[code] for code in chosen[0]], chosen[1], scores, why, passages))
 
-    def _rank_turns(self, close: Array, score: Array, limit: int) -> Array:
-        """Return the places of the best rows; more than `SPREAD` passages of a turn come after all others."""
-        if not len(self._rows.later_passages.values):
-            return rank_best(score, limit)
-        best = rank_best(score, len(close))
-        counts, later = Counter[int](), list[bool]()
-        for turn in self._rows["first"][close[best]].tolist():
+    def _rank_turns(self, close: Array, score: Array, limit: int) -> Sequence[int]:
+        """Return the places of the best rows, of equal ones the newest first.
+
+        What somebody says again, and more than `SPREAD` passages of a turn, come after all others.
+        """
+        places = rank_best(score, len(close))
+        rows = close[places]
+        turns: list[int] = self._rows["first"][rows].tolist()
+        counts, first, later = Counter[int](), list[int](), list[int]()
+        said: set[tuple[int, bytes]] = set()
+        for place, turn, text in zip(places.tolist(), turns, self._rows.said(rows), strict=True):
+            if len(first) >= limit:
+                break
+            (later if text in said or counts[turn] >= SPREAD else first).append(place)
             counts[turn] += 1
-            later.append(counts[turn] > SPREAD)
-        return best[np.argsort(later, kind="stable")[:limit]]
+            said.add(text)
+        return [*first, *later][:limit]
 
     def _score_parts(
         self, rows: Array, words: Array, meaning: Array, matches: Matches, allowed: Array | None, question: Question

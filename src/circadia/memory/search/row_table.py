@@ -134,6 +134,11 @@ class RowTable:
         at = shifts + np.arange(len(shifts))
         return rows[at], known[at].tolist()
 
+    def said(self, rows: Array) -> Iterator[tuple[int, bytes]]:
+        """Yield the code of each row's speaker, and the stored beginning of its text."""
+        speakers: list[int] = self["speaker"][rows].tolist()
+        return zip(speakers, (self._texts[row] for row in rows.tolist()), strict=True)
+
     def count_passages(self, row: int) -> int:
         """Return the number of rows of the turn whose first row is this."""
         return int(self["first"].searchsorted(row, "right")) - row
