@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import re
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -10,6 +12,7 @@ import aiohttp
 import pytest
 
 from circadia.memory.context import estimate_tokens
+from circadia.testing.clock import ManualClock
 from circadia.testing.upstream import MockUpstream
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, BoundAgentServer, bound, chat, token_of
 from tests.gateway.tool_loops import FACTS, QUESTIONS, STEPS, Conversation, assert_prefixes, breaks, learn, sent
@@ -322,3 +325,25 @@ async def test_a_conversation_of_which_nothing_is_known_is_a_break_that_is_count
         assert await breaks(ann) == counts
     assert counts.keys() == {"lookup"}
     assert counts["lookup"][1] > 0
+
+
+@pytest.mark.spec("MEM-32")
+async def test_a_context_says_what_day_it_is_for_the_agent_once_a_day(tmp_path: Path) -> None:
+    clock = ManualClock(datetime(2026, 11, 29, 23, 30, tzinfo=UTC))
+    async with bound(tmp_path, sections={"clock": clock}) as ann:
+        assert (await ann.at.rest("PATCH", "/agents/ann/coordination", {"zone": "Europe/Berlin"}))[0] == 200
+        await ann.say(chat("Heron flies in Rotterdam."))
+        said = ["Where does Heron fly?"]
+        await ann.say(chat(*said))
+        assert str(ann.sent).count("Today is Monday, 2026-11-30.") == 1
+        await ann.say(chat("Heron has a red beak."))
+        said += ["It flies in Rotterdam.", "What is red of Heron?"]
+        await ann.say(chat(*said))
+        assert "red beak" in str(ann.sent)
+        assert str(ann.sent).count("Today is") == 1
+        clock.advance(86_400)
+        await ann.say(chat("Heron eats frogs."))
+        await ann.say(chat(*said, "Its beak.", "What does Heron eat?"))
+        assert re.findall(r"Today is \w+, ([\d-]+)\.", str(ann.sent)) == ["2026-11-30", "2026-12-01"]
+        await ann.say(chat("Nothing like this was ever said"))
+        assert "Today is" not in str(ann.sent)

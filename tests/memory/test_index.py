@@ -23,7 +23,7 @@ from circadia.records.index_entry import IndexEntry, Layer
 from tests.memory.interrupted import Interrupted
 from tests.memory.world import EMBEDDER, vector
 
-WEIGHTS = {"words": 0.26, "meaning": 0.14, "window": 0.60, "answer": 0.30, "statement": 0.16, "speaker": 0.13}
+WEIGHTS = {"words": 0.26, "meaning": 0.20, "window": 0.60, "answer": 0.30, "statement": 0.16, "speaker": 0.13}
 UNKNOWN = 10
 LENGTH = 0.75
 SATURATION = 1.2

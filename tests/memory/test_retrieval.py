@@ -37,7 +37,7 @@ async def test_what_was_remembered_is_found_by_the_next_search_by_words_and_late
     await world.embed({number: "the cat sat down"})
     assert await world.texts("feline") == ["the cat sat down"]
     (hit,) = await world.find("feline")
-    assert hit.scored.parts == {"meaning": 0.14, "statement": 0.16, "weight": 1.0}
+    assert hit.scored.parts == {"meaning": 0.2, "statement": 0.16, "weight": 1.0}
 
 
 @pytest.mark.spec("MEM-02")

@@ -15,6 +15,7 @@ from circadia.api.bodies import Body, Instant
 from circadia.api.context import AfterNumber, Context, Limit, Who, fetch_page, noun_router
 from circadia.errors import Forbidden
 from circadia.ids import EpisodeId
+from circadia.memory.context import find_day
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.search.index import Question
 from circadia.memory.search.retrieval import SearchHit
@@ -278,6 +279,7 @@ async def show_context(
             question,
             stable_tokens=policy.stable_tokens if stable_tokens is None else stable_tokens,
             fitting_tokens=policy.fitting_tokens if fitting_tokens is None else fitting_tokens,
+            today=find_day(question, who.agent.coordination.zone if who.agent else "UTC"),
         )
         hits = await context.memory.retrieval.fetch_hits(tx, found_bank, [hit.scored for hit in built.hits])
     if who.agent is not None:

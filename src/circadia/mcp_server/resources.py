@@ -13,6 +13,7 @@ from mcp_types import Resource, ResourceTemplate, TextResourceContents
 from circadia.errors import InvalidRequest, NotFound
 from circadia.mcp_server.caller import Caller, name_from
 from circadia.mcp_server.tools.threads import seen_thread
+from circadia.memory.context import find_day
 from circadia.memory.episodes import is_text
 from circadia.memory.uses import build_use
 from circadia.records.agent import Agent
@@ -133,8 +134,9 @@ async def context_of(caller: Caller, query: str) -> str:
                 raise
             return _NOTHING  # its bank does not exist before the first write
         context = await memory.contexts.build(
-            tx, bank, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens
-        )
+            tx, bank, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens,
+            today=find_day(question, "UTC" if own is None else own.coordination.zone),
+        )  # fmt: skip
     if own is not None:
         memory.uses.add(build_use(bank, own.id, context.hits, context.blocks))
     versions = ", ".join(f"{block.label} {block.version}" for block in context.blocks)

@@ -4,8 +4,10 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, datetime
 from functools import lru_cache
 from typing import Final
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -104,11 +106,12 @@ class ContextBuilder:
     async def build(
         self, tx: Tx, bank: Bank, question: Question | None, *, stable_tokens: int, fitting_tokens: int,
         known: Collection[str] = (), known_blocks: Collection[tuple[str, int]] = (), first: str = "",
+        today: date | None = None,
     ) -> Context:  # fmt: skip
         """Return the bank's context for a question, within the token budgets.
 
         The prompt contains the texts in `known` already, and the versions of blocks in `known_blocks`; `first` is a
-        line put before all that fits.
+        line put before all that fits. Where anything fits, a line before it says that it is `today`.
         """
         if fitting_tokens <= 0:
             question = None
@@ -119,7 +122,8 @@ class ContextBuilder:
         stable, blocks, left_out = _build_stable_part([part for part in parts if part.block.pinned], stable_tokens)
         if question is None:
             return Context(stable=stable, fitting="", blocks=blocks, hits=(), left_out=left_out)
-        budget = remaining_tokens(fitting_tokens, first)
+        day = "" if today is None else render_day(today)
+        budget = remaining_tokens(fitting_tokens, first) - estimate_tokens(day)
         lines = [first] if first else []
         for part in parts:
             if (part.block.label, part.block.version) in known_blocks:
@@ -131,6 +135,8 @@ class ContextBuilder:
         hits = await self._choose_lines(tx, bank, search_result.scored, budget, _KnownTexts(known))
         hits.sort(key=lambda pair: (pair[0].item.at, pair[0].item.number, pair[0].item.passage))
         lines += [line.text for line, _ in hits]
+        if day and len(lines) > bool(first):
+            lines.insert(0, day)
         fitting = fence_memory("\n".join(lines)) if lines else ""
         return Context(
             stable=stable, fitting=fitting, blocks=blocks,
@@ -227,6 +233,15 @@ def render_stable_part(blocks: Iterable[Block]) -> str:
 
 def render_block(block: Block) -> str:
     return _render_block(block).text
+
+
+def find_day(question: Question | None, zone: str) -> date | None:
+    """Return the day on which the question is asked, in an IANA time zone."""
+    return None if question is None else datetime.fromtimestamp(question.now, ZoneInfo(zone)).date()
+
+
+def render_day(today: date) -> str:
+    return f"Today is {today:%A, %Y-%m-%d}."
 
 
 def render_correction(line: str) -> str:

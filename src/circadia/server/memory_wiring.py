@@ -23,7 +23,7 @@ from circadia.memory.embedding.background import BackgroundEmbedder, BackgroundS
 from circadia.memory.embedding.base import Embedder
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.embedding.endpoint import EndpointEmbedder
-from circadia.memory.embedding.in_process import FastEmbedder, LocalEmbedder
+from circadia.memory.embedding.in_process import E5Embedder, FastEmbedder, LocalEmbedder
 from circadia.memory.embedding.questions import ActiveEmbedder, QuestionVectors
 from circadia.memory.episodes import EpisodeService
 from circadia.memory.search import languages
@@ -106,6 +106,8 @@ def build_embedder(
         case EndpointEmbedderSettings():
             return EndpointEmbedder(session, chosen, secret(where, chosen.key_env))
         case LocalEmbedderSettings():
+            if chosen.model == "e5":
+                return E5Embedder()
             return LocalEmbedder(chosen, local_weights.models_folder(os.environ))
         case FastembedEmbedderSettings():
             return FastEmbedder(chosen)

@@ -41,10 +41,13 @@ class EndpointEmbedderSettings(Section):
 
 class LocalEmbedderSettings(Section):
     kind: Literal["local"] = Field(
-        description="An encoder in the server, without a key or another program; `circadia model fetch` downloads it."
+        description="An encoder in the server, without a key or another program. `circadia model fetch` downloads "
+        "`minilm` and `mpnet`; `e5` comes with the extra `e5`."
     )
-    model: Literal["minilm", "mpnet"] = Field(
-        "minilm", description="all-MiniLM-L6-v2 takes some milliseconds per text, all-mpnet-base-v2 several times that."
+    model: Literal["minilm", "mpnet", "e5"] = Field(
+        "minilm",
+        description="all-MiniLM-L6-v2 takes some milliseconds per text, all-mpnet-base-v2 several times that; both are "
+        "English. multilingual-e5-small (`e5`) knows a hundred languages.",
     )
 
 

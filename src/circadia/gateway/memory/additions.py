@@ -8,6 +8,7 @@ what has to go (forgotten, out of rights, over the budget) goes in one step that
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, Final, cast
@@ -26,6 +27,7 @@ from circadia.memory.context import (
     fence_memory,
     render_block,
     render_correction,
+    render_day,
     render_stable_part,
 )
 from circadia.records.bank import Bank
@@ -53,6 +55,8 @@ TIMES: Final = 4
 
 
 class LineKind(StrEnum):
+    DAY = "d"
+    """The day of the agent, in ISO 8601."""
     CHANGES = "c"
     """What passes have changed: the counts."""
     HINT = "h"
@@ -275,7 +279,9 @@ class AdditionRenderer:
         hits: list[Hit] = []
         for line in lines:
             kind, key, version = LineKind(line[0]), line[1], line[2]
-            if kind is LineKind.CHANGES:
+            if kind is LineKind.DAY:
+                texts[line] = render_day(date.fromisoformat(str(key)))
+            elif kind is LineKind.CHANGES:
                 texts[line] = render_changes(str(key))
             elif kind is LineKind.HINT:
                 answer = await tx.answers.get(bank.id, AnswerId(str(key)))
@@ -288,6 +294,8 @@ class AdditionRenderer:
                 is_whole = kind in _SHOWN.values() or (kind is LineKind.NEWER and len(row[0]) <= LONGEST_NEWER)
                 texts[line] = row[0] if is_whole else _render_part(kind, row[0])
                 hits += [row[1]] if is_whole else []
+        if all(kind == LineKind.DAY for kind, _, _ in texts):
+            texts.clear()  # what it stood before is gone
         unfenced = "\n".join(texts.values())
         text = fence_memory(unfenced) if texts else ""
         return rendered_addition(text, tuple(texts), unfenced=unfenced, hits=hits, blocks=list(block_rows.values()))
@@ -320,6 +328,10 @@ def count_dropped(sent: Sequence[RenderedAddition], new: RenderedAddition, token
             while dropped < len(sent) and (not dropped or sum(weights[dropped:]) > limit / 2):
                 dropped += 1
     return dropped
+
+
+def day_key(today: date) -> LineKey:
+    return (LineKind.DAY.value, today.isoformat(), 0)
 
 
 def known_blocks(additions: Iterable[Addition]) -> Collection[BlockKey]:

@@ -24,6 +24,7 @@ from circadia.gateway.memory.additions import (
     RenderedAddition,
     block_key,
     count_dropped,
+    day_key,
     decode_additions,
     find_superseded,
     hit_key,
@@ -34,7 +35,7 @@ from circadia.gateway.memory.additions import (
 )
 from circadia.gateway.memory.conversations import ConversationCall
 from circadia.gateway.payload.prompt import RequestPrompt
-from circadia.memory.context import Context, remaining_tokens
+from circadia.memory.context import Context, find_day, remaining_tokens
 from circadia.memory.search.index import Question
 from circadia.memory.services import MemoryServices
 from circadia.memory.uses import BankUse, build_use
@@ -247,10 +248,13 @@ class Injection:
             sent = [(each, await self._renderer.render(tx, bank, each.lines)) for each in turns]
         first, lookup = await self._find_first_lines(request, tx, bank, lookup, sent)
         before = await self._renderer.render(tx, bank, first)
+        today = find_day(question, request.turn.agent.coordination.zone)
+        if today is not None and any(day_key(today) in each.lines for each, _ in sent):
+            today = None
         context = await self._memory.contexts.build(
             tx, bank, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens,
             known=_known_texts(request.prompt, sent).union(before.texts), first=before.unfenced,
-            known_blocks=known_blocks(each for each, _ in sent),
+            known_blocks=known_blocks(each for each, _ in sent), today=today,
         )  # fmt: skip
         stable, blocks = context.stable, [block for block in context.blocks if block.pinned]
         if question is None:
@@ -266,7 +270,8 @@ class Injection:
         fitting = [block for block in context.blocks if not block.pinned]
         new = before
         if fitting or context.hits:
-            lines = (*before.lines, *map(block_key, fitting), *map(hit_key, context.hits))
+            day = () if today is None else (day_key(today),)
+            lines = (*day, *before.lines, *map(block_key, fitting), *map(hit_key, context.hits))
             new = rendered_addition(context.fitting, lines, hits=context.hits, blocks=fitting)
         self._renderer.keep(bank, new)
         return _InjectionResult(

