@@ -42,10 +42,14 @@ def load() -> None:
 
 
 def stems(text: str, *, asked: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield each word with its stem in each language that the text may be in, both folded."""
+    """Yield each word with its stem in each language that the text may be in but English, both folded.
+
+    The terms of every text are its English stems already.
+    """
     text = unicodedata.normalize("NFKC", text).lower()
     words: Collection[str] = dict.fromkeys(_WORD.findall(text[:ASKED])) if asked else _WORD.findall(text)
-    likely = [_stemmer(language) for language in languages(text, asked=asked and len(words) < SHORT_WORDS)]
+    found = languages(text, asked=asked and len(words) < SHORT_WORDS)
+    likely = [_stemmer(language) for language in found if language != "en"]
     for word in words if likely else ():
         folded = fold_text(word)
         for stem in likely:
