@@ -67,7 +67,7 @@ async def _fill(store: Store, process: Process, bank: Bank, questions: Sequence[
     answers = [
         Answer(
             id=AnswerId(f"ans_{at:08}"), bank_id=bank.id, scope=SCOPE, phrasings=(question,), confidence=1.0,
-            text="An answer.", rests=AnswerBasis(heads=BankHeads(0, 0), generation=0), made_at=now,
+            text="An answer.", basis=AnswerBasis(heads=BankHeads(0, 0), generation=0), made_at=now,
             read_upto=LATER, expires_at=now + timedelta(days=1),
         )
         for at, question in enumerate(questions)

@@ -198,7 +198,7 @@ class InterleavedOperations:
                 tx, self.bank, source.id, by="benchmark", reason="old", evidence="none"
             )  # fmt: skip
             subject.source = await self.writer.episodes.get(tx, self.bank, source.id)
-        self._void(lambda each: each.answer is not None and source.number in each.answer.rests.episodes)
+        self._void(lambda each: each.answer is not None and source.number in each.answer.basis.episodes)
 
     async def _forget(self, _: _Subject) -> None:
         episode = await self._remember(f"A secret {self.draw.randrange(10**6)}", "Eve")
@@ -229,12 +229,12 @@ class InterleavedOperations:
         async with self.writer.store.begin_read() as tx:
             bank = await self._present(tx)
             context = await self.writer.contexts.build(tx, bank, question, stable_tokens=500, fitting_tokens=FITTING)
-            rests = await self.writer.lookup.fetch_rests(tx, bank, context)
+            basis = await self.writer.lookup.fetch_basis(tx, bank, context)
         now = self.writer.clock.now()
         answer = Answer(
             id=AnswerId(f"ans_{self.draw.getrandbits(64):016x}"), bank_id=self.bank.id, scope=SCOPE, confidence=1.0,
-            phrasings=(subject.question,), text=f"{subject.name}: {self.draw.random()}", rests=rests, made_at=now,
-            read_upto=rests.heads.episodes, expires_at=now + TTL,
+            phrasings=(subject.question,), text=f"{subject.name}: {self.draw.random()}", basis=basis, made_at=now,
+            read_upto=basis.heads.episodes, expires_at=now + TTL,
         )  # fmt: skip
         async with self.writer.store.begin_write() as tx:
             if subject.answer is not None:

@@ -22,7 +22,7 @@ async def test_the_weights_in_use_find_what_was_said_in_six_languages_and_so_do_
 
 def test_a_fit_finds_which_part_tells_where_the_evidence_is() -> None:
     draw = np.random.default_rng(7)
-    talk = []
+    talk: list[score.Candidates] = []
     for _ in range(300):
         parts = draw.random((30, len(WEIGHTS)))
         evidence = frozenset([int(np.argmax(parts @ IN_USE))])

@@ -37,7 +37,7 @@ CHATGPT = {
     "conversation_id": "c-1", "title": "Bears", "create_time": 1735689600.0, "current_node": "u2",
     "mapping": {each["id"]: each for each in TREE},
 }  # fmt: skip
-CLAUDE = {
+CLAUDE: dict[str, Any] = {
     "uuid": "c-2", "name": "Tea", "created_at": "2026-01-01T00:00:00Z",
     "chat_messages": [
         {"uuid": "m-1", "sender": "human", "created_at": "2026-01-02T03:04:05Z", "text": "I like tea.", "content": []},

@@ -262,7 +262,7 @@ class BankIndex:
         self, rows: Array, words: Array, meaning: Array, matches: Matches, allowed: Array | None, question: Question
     ) -> dict[str, Array]:
         """Return the parts of these rows' scores before the weight, without those that are always 0."""
-        parts = {
+        parts: dict[str, Array] = {
             "words": WEIGHTS["words"] * words.take(rows),
             "meaning": WEIGHTS["meaning"] * meaning.take(rows),
             "window": WEIGHTS["window"] * self._window_scores(rows, matches, allowed),
@@ -367,8 +367,8 @@ class BankIndex:
         times = times.reshape(len(wanted) + 1, many)  # the last row is that of `NONE`
         lengths = np.append(self._rows["total"].take(wanted), 0)
         of_windows = [places.take(turns) for turns in windows]
-        sums = sum(times.take(turns, axis=0) for turns in of_windows)
-        length = sum(lengths.take(turns) for turns in of_windows)
+        sums: Array = np.add.reduce([times.take(turns, axis=0) for turns in of_windows])
+        length: Array = np.add.reduce([lengths.take(turns) for turns in of_windows])
         average = max(self._rows.words / max(len(self) - self._rows.removed, 1), 1.0) * len(windows)
         norm = SATURATION * (1 - LENGTH + LENGTH / average * length)
         scores: Array = (sums / (sums + norm[:, None])) @ matches.rarity

@@ -137,7 +137,8 @@ class RowTable:
     def said(self, rows: Array) -> Iterator[tuple[int, bytes]]:
         """Yield the code of each row's speaker, and the stored beginning of its text."""
         speakers: list[int] = self["speaker"][rows].tolist()
-        return zip(speakers, (self._texts[row] for row in rows.tolist()), strict=True)
+        places: list[int] = rows.tolist()
+        return zip(speakers, (self._texts[place] for place in places), strict=True)
 
     def count_passages(self, row: int) -> int:
         """Return the number of rows of the turn whose first row is this."""
