@@ -86,7 +86,7 @@ def table(page: str) -> str:
         told: list[str] = []
         for name, place in figure.others:
             row, theirs = find_cell(page, figure.benchmark, place)
-            times = f" ({_value(theirs) / _value(ours):.2g} times)" if figure.times else ""
+            times = f" ({float(f'{_value(theirs) / _value(ours):.2g}'):g} times)" if figure.times else ""
             told.append(f"{_versioned(name, row)}: {theirs}{figure.unit}{times}")
         lines.append(f"| {figure.what} | {ours}{figure.unit} | {'; '.join(told)} |")
     return "\n".join(lines)

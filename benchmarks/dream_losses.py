@@ -16,9 +16,9 @@ from circadia.llm.chat_model import ChatModel, Prompt
 from circadia.llm.usage import Usage
 from circadia.memory.banks import BankService, NewBank
 from circadia.memory.episodes import EpisodeService, NewEpisode
+from circadia.memory.relative_dates import episode_text_with_dates
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.episode import Episode
-from circadia.sleeptime.grounding.relative_dates import episode_text_with_dates
 from circadia.sleeptime.operations.consolidate import ConsolidationAnswer
 from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog

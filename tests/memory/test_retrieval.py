@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -342,3 +343,37 @@ async def test_a_bank_whose_newest_note_is_retired_is_not_read_again_at_each_sea
     assert not read
     await world.remember("a third cat")
     assert sorted(await world.texts("cat")) == ["a cat", "a third cat"]
+
+
+@pytest.mark.spec("MEM-32")
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What did we do with the boat last week?",
+        "Was haben wir letzte Woche mit dem boat gemacht?",
+        "Qu'avons-nous fait du boat la semaine dernière ?",
+        "¿Qué hicimos con el boat la semana pasada?",
+        "上周我们对boat做了什么？",
+        "先週boatで何をした？",
+        "ماذا فعلنا بـ boat الأسبوع الماضي؟",
+    ],
+)
+async def test_days_that_a_question_names_weigh_and_do_not_filter(world: World, question: str) -> None:
+    """The clock of the world says 1 January 2026, a Thursday."""
+    said = {"The boat was painted.": 24, "The boat was sold to Lund.": 10, "Nothing else happened.": 23}
+    for text, day in said.items():
+        await world.remember(text, at=datetime(2025, 12, day, 12, tzinfo=UTC))
+    found = [hit.text for hit in await world.find(question)]
+    assert found[0] == "The boat was painted."
+    assert set(found) == set(said), "the others are found behind it"
+    hits = await world.find(question)
+    assert hits[0].scored.parts["days"] == 0.4
+    assert "days" not in hits[[hit.text for hit in hits].index("The boat was sold to Lund.")].scored.parts
+
+
+@pytest.mark.spec("MEM-32")
+async def test_today_and_what_is_to_come_name_no_days_of_memory(world: World) -> None:
+    await world.remember("The boat was painted.", at=world.clock.now())
+    for question in ("Where is the boat today?", "Where will the boat be next week?"):
+        (hit,) = await world.find(question)
+        assert "days" not in hit.scored.parts

@@ -1,4 +1,4 @@
-"""Makes `circadia/sleeptime/date_phrases.json` from Unicode's CLDR: `python -m tests.sleeptime.cldr_phrases FOLDER`.
+"""Makes `circadia/memory/date_phrases.json` from Unicode's CLDR: `python -m tests.sleeptime.cldr_phrases FOLDER`.
 
 The folder is `package/main` of the npm package cldr-dates-full.
 """
@@ -18,7 +18,7 @@ PERIODS = ("week", "month", "year")
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 DAYS = (-2, -1, 1, 2)
 """Not today, which is the day of the message."""
-FOLDER = Path(__file__).parents[2] / "src/circadia/sleeptime"
+FOLDER = Path(__file__).parents[2] / "src/circadia/memory"
 
 
 def phrases(fields: dict[str, Any], parts_of_day: set[str]) -> list[list[str | int]]:

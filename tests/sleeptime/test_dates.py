@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circadia.records.bank import Trust
-from circadia.sleeptime.grounding.relative_dates import (
+from circadia.memory.relative_dates import (
     add_dates,
     add_dates_from_sources,
     episode_text_with_dates,
     find_relative_dates,
     first_open_date,
 )
+from circadia.records.bank import Trust
 from tests.sleeptime.episode_builders import said
 
 FRIDAY = datetime(2023, 5, 12, 15, 30, tzinfo=UTC)

@@ -227,7 +227,8 @@ class Injection:
         if not (wanted.wants_fitting and wanted.call.agent.policy.inject):
             return await retrieval.glances.run_read(self._store, whose, lambda tx: self._build_result(wanted, tx, None))
         build, question = partial(self._build_result, wanted), _shorten_question(wanted.prompt.question)
-        return await retrieval.run_question(self._store, question, build, whose=whose, explained=False)
+        zone = wanted.call.agent.coordination.zone
+        return await retrieval.run_question(self._store, question, build, whose=whose, explained=False, zone=zone)
 
     async def _build_result(
         self, request: _InjectionRequest, tx: Tx, question: Question | None

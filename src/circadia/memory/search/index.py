@@ -3,13 +3,13 @@
 It copies what the database holds and can be dropped at any time. Rows are added, reweighted and removed; any other
 change, such as another embedder's vectors, makes a new index. Both databases give the same score:
 
-    score = weight * (words + meaning + window + answer + statement + speaker + recency + importance)
+    score = weight * (words + meaning + window + answer + statement + speaker + days + recency + importance)
 
 `words` is BM25 divided by the search's best; `window` is the same of the turn with the `NEIGHBOURS` turns on each side.
 `meaning` is where the cosine lies between the mean of all texts and the best. `answer` is the mean of both of the turn
-before, if that asks a question. `statement` is 1 for a text that asks nothing, and `speaker` for one of the only
-speaker whom the question names. Each is multiplied by its weight. A row is a note, an episode or a passage of one;
-neighbours are whole turns.
+before, if that asks a question. `statement` is 1 for a text that asks nothing, `speaker` for one of the only speaker
+whom the question names, and `days` for one of the days that it names. Each is multiplied by its weight. A row is a
+note, an episode or a passage of one; neighbours are whole turns.
 """
 
 import threading
@@ -41,6 +41,8 @@ WEIGHTS: Final = {
 what fits the bundled embedder (0.15) and a better one (0.29 for multilingual-e5-small)."""
 NEIGHBOURS: Final = 2
 """Turns of a window on each side."""
+DAYS: Final = 0.4
+"""Weight of a row of the days that the question names: more than half of all words, less than the best match."""
 DEPTH: Final = 100
 """Rows examined closely by words, and by meaning; more if more are asked for."""
 SPREAD: Final = 3
@@ -77,6 +79,8 @@ class Question:
     """Score of the most important row."""
     now: float = 0.0
     """Seconds since 1970."""
+    days: tuple[float, float] | None = None
+    """The time that the question is about, from and until, seconds since 1970; it weighs and does not filter."""
     limit: int = 10
     explained: bool = True
     """Whether results include the parts of their scores."""
@@ -222,7 +226,7 @@ class BankIndex:
         words = self._word_scores(matches, allowed)
         depth = max(DEPTH, question.limit)
         meaning = self._meaning_scores(question.vectors, allowed, depth)
-        close = self._candidate_rows(words, meaning, allowed, depth)
+        close = self._candidate_rows(words, meaning, allowed, depth, question.days)
         close = close[self._rows["weight"][close] > 0]  # 0 is a note that was retired since
         if not len(close):
             return []
@@ -268,6 +272,9 @@ class BankIndex:
             "window": WEIGHTS["window"] * self._window_scores(rows, matches, allowed),
             "answer": WEIGHTS["answer"] * self._answer_scores(rows, (words + meaning) / 2),
         }
+        if question.days is not None:
+            at = self._rows["at"][rows]
+            parts["days"] = DAYS * ((at >= question.days[0]) & (at < question.days[1]))
         parts["statement"] = WEIGHTS["statement"] * ((sum(parts.values()) > 0) & ~self._rows["question"].take(rows))
         named = self._rows.find_speakers(question.names)
         if len(named) == 1:  # the question names exactly one speaker
@@ -330,8 +337,13 @@ class BankIndex:
                     scores[rows] = np.maximum(above, 0) / max(above.max(), MIN_DIVISOR)
         return scores
 
-    def _candidate_rows(self, words: Array, meaning: Array, allowed: Array | None, depth: int) -> Array:
+    def _candidate_rows(
+        self, words: Array, meaning: Array, allowed: Array | None, depth: int, days: tuple[float, float] | None
+    ) -> Array:
         seeds = np.concatenate([highest_rows(words[:-1], depth), highest_rows(meaning[:-1], depth)])
+        if days is not None:  # the newest of these days, too: "What did we do last week?"
+            at = self._rows["at"]
+            seeds = np.concatenate([seeds, np.flatnonzero((at >= days[0]) & (at < days[1]))[-depth:]])
         close = np.zeros(len(self) + 1, np.bool_)
         close[seeds] = True
         for turns in self._windows(seeds)[1:]:

@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, time, timedelta
 from functools import partial
 from typing import Final, Protocol, TypeVar
+from zoneinfo import ZoneInfo
 
 from circadia.caches import Lru
 from circadia.clock import Clock
 from circadia.ids import BankId
+from circadia.memory.relative_dates import find_relative_dates
 from circadia.memory.search.columns import Array
 from circadia.memory.search.index import BankIndex, Question, ScoredRow
 from circadia.memory.search.terms import question_words
@@ -153,25 +156,31 @@ class Retrieval:
     def forget(self) -> None:
         self.loaded.clear()
 
-    async def prepare_question(self, question: str, *, explained: bool = True) -> Question:
-        """Return a question with its vectors. It may wait for an embedder, so call it outside a transaction."""
+    async def prepare_question(self, question: str, *, explained: bool = True, zone: str = "UTC") -> Question:
+        """Return a question with its vectors, and with the days that it names as seen from today in an IANA time zone.
+
+        It may wait for an embedder, so call it outside a transaction.
+        """
         text = " ".join(question.split())
         vectors = self._questions.vectors_nowait(text)
         if vectors is None:
             vectors = await self._questions.vectors(text)
         terms, names = question_words(text)
-        now = self._clock.now().timestamp()
-        return Question(terms=terms, vectors=vectors, names=names, now=now, explained=explained)
+        now = self._clock.now()
+        return Question(
+            terms=terms, vectors=vectors, names=names, now=now.timestamp(), explained=explained,
+            days=_find_days(text, now.astimezone(ZoneInfo(zone))),
+        )  # fmt: skip
 
     async def run_question(
         self, store: Store, question: str, work: Callable[[Tx, Question], Awaitable[T]], *, whose: Hashable = None,
-        explained: bool = True,
+        explained: bool = True, zone: str = "UTC",
     ) -> T:  # fmt: skip
         """Run `work` with the question in a read transaction; it may be started twice.
 
-        `whose` identifies the bank to `GlanceReader`.
+        `whose` identifies the bank to `GlanceReader`; for `zone` see `prepare_question`.
         """
-        prepared = await self.prepare_question(question, explained=explained)
+        prepared = await self.prepare_question(question, explained=explained, zone=zone)
         return await self.glances.run_read(store, whose, lambda tx: work(tx, prepared))
 
     async def keep_up(self, store: Store, bank_ids: Iterable[BankId]) -> None:
@@ -321,3 +330,15 @@ class Retrieval:
 
 def _layers(tx: Tx) -> Sequence[tuple[Layer, Episodes | Notes]]:
     return ((Layer.EPISODES, tx.episodes), (Layer.NOTES, tx.notes))
+
+
+def _find_days(question: str, now: datetime) -> tuple[float, float] | None:
+    """Return the time from the first to the last past day that a question names ("last week"), seconds since 1970."""
+    dates = [each for each in find_relative_dates(question, now) if each.last < now.date()]
+    if not dates:
+        return None
+    first, last = min(each.first for each in dates), max(each.last for each in dates)
+    begins, ends = (
+        datetime.combine(day, time.min, now.tzinfo).timestamp() for day in (first, last + timedelta(days=1))
+    )
+    return begins, ends

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from circadia.memory.relative_dates import episode_text_with_dates, local_time
 from circadia.records.episode import Episode
-from circadia.sleeptime.grounding.relative_dates import episode_text_with_dates, local_time
 from circadia.sleeptime.grounding.wording import one_line
 
 SENTENCE: Final = re.compile(r"[^.!?…\n]+(?:[.!?…]+(?!\s|$)[^.!?…\n]+)*[.!?…]*")

@@ -17,6 +17,7 @@ from typing import Final, cast
 from circadia.answers.question_text import CAPITALIZED_NOUNS
 from circadia.characters import to_ascii_digits
 from circadia.ids import EpisodeId
+from circadia.memory.relative_dates import first_open_date, local_time
 from circadia.memory.search.languages import languages
 from circadia.memory.search.terms import words
 from circadia.records.bank import Trust
@@ -26,7 +27,6 @@ from circadia.records.note import Note
 from circadia.sleeptime.grounding.change_rules import source_ids_of
 from circadia.sleeptime.grounding.figures import find_all_numbers, find_calendar_dates, find_numbers
 from circadia.sleeptime.grounding.quotations import is_extract
-from circadia.sleeptime.grounding.relative_dates import first_open_date, local_time
 from circadia.sleeptime.grounding.wording import COMMAND, find_addresses, refang
 
 MIN_SOURCES: Final = 2

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from circadia.errors import CircadiaError, Conflict
-from circadia.sleeptime.grounding.relative_dates import first_open_date
+from circadia.memory.relative_dates import first_open_date
 from circadia.sleeptime.markdown.edits import Edit, EntryAddition, EntryRemoval, apply_edits, retired_entry
 from circadia.sleeptime.markdown.entries import BOM, Document, MarkdownBlock, parse_entries
 from circadia.sleeptime.markdown.links import (

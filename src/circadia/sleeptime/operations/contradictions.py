@@ -11,11 +11,11 @@ from typing import Final, Literal, cast
 from pydantic import BaseModel, Field
 
 from circadia.ids import EpisodeId, NoteId
+from circadia.memory.relative_dates import local_time
 from circadia.memory.search.terms import stored_terms
 from circadia.records.change import Change
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
-from circadia.sleeptime.grounding.relative_dates import local_time
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, demote, flag, retire_note

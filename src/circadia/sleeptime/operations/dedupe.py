@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final, cast
 
 from circadia.memory.capture.importance import is_content
+from circadia.memory.relative_dates import find_relative_dates, local_time
 from circadia.records.bank import Trust
 from circadia.records.change import Change
 from circadia.records.episode import Demotion, Episode, EpisodeKind
 from circadia.records.note import Note
-from circadia.sleeptime.grounding.relative_dates import find_relative_dates, local_time
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import demote, retire_note
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step

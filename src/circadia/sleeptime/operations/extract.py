@@ -11,13 +11,13 @@ from typing import Final, cast
 import numpy as np
 
 from circadia.memory.capture.importance import importance, is_content
+from circadia.memory.relative_dates import episode_text_with_dates, local_time
 from circadia.memory.search.terms import question_terms
 from circadia.records.bank import Trust
 from circadia.records.change import Change
 from circadia.records.episode import Episode, least_trust
 from circadia.records.note import NoteKind
 from circadia.sleeptime.grounding.quotations import SENTENCE, speaker_of
-from circadia.sleeptime.grounding.relative_dates import episode_text_with_dates, local_time
 from circadia.sleeptime.grounding.wording import one_line, unfit_reason
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note

@@ -14,13 +14,13 @@ from pydantic import BaseModel, Field
 
 from circadia.ids import EpisodeId, NoteId
 from circadia.memory.context import estimate_tokens
+from circadia.memory.relative_dates import add_dates_from_sources
 from circadia.memory.search.terms import question_terms
 from circadia.records.bank import Trust
 from circadia.records.block import Block
 from circadia.records.change import Change, ChangeKind
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding.figures import find_calendar_dates
-from circadia.sleeptime.grounding.relative_dates import add_dates_from_sources
 from circadia.sleeptime.grounding.source_check import find_context
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes

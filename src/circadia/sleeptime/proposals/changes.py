@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from circadia.ids import EpisodeId, PassId
+from circadia.memory.relative_dates import TRUST_WITHOUT_DAY, add_dates_from_sources, local_time
 from circadia.records.bank import Trust
 from circadia.records.block import Block
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode, least_trust
 from circadia.records.note import Note, NoteKind
-from circadia.sleeptime.grounding.relative_dates import TRUST_WITHOUT_DAY, add_dates_from_sources, local_time
 from circadia.sleeptime.proposals.operation import PageContext
 
 INHERITED: Final = 0.9

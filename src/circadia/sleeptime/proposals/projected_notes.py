@@ -7,12 +7,12 @@ from operator import attrgetter
 from typing import Any, Final, cast
 
 from circadia.ids import EpisodeId, NoteId
+from circadia.memory.relative_dates import episode_text_with_dates
 from circadia.memory.search.terms import question_terms, stored_terms
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode, least_trust
 from circadia.records.note import Note, NoteKind
-from circadia.sleeptime.grounding.relative_dates import episode_text_with_dates
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals.operation import PageContext
 

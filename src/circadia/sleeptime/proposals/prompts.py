@@ -22,11 +22,11 @@ from circadia.llm.chat_model import Prompt
 from circadia.memory.context import estimate_tokens
 from circadia.memory.episodes import shown_name
 from circadia.memory.redaction import redact
+from circadia.memory.relative_dates import add_dates, local_time
 from circadia.memory.search.passages import find_passages
 from circadia.records.bank import Trust
 from circadia.records.episode import Episode, count_passages, cut_episode, least_trust, merge_parts
 from circadia.records.note import Note, NoteKind
-from circadia.sleeptime.grounding.relative_dates import add_dates, local_time
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals.operation import PageContext, RefusedText
 

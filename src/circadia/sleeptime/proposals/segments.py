@@ -14,11 +14,11 @@ from typing import Final
 import numpy as np
 
 from circadia.ids import EpisodeId
+from circadia.memory.relative_dates import local_time
 from circadia.memory.search.columns import Array
 from circadia.memory.search.passages import find_passages
 from circadia.memory.search.terms import STOP_WORDS, words
 from circadia.records.episode import Episode, Passage, cut_episode
-from circadia.sleeptime.grounding.relative_dates import local_time
 from circadia.sleeptime.proposals.operation import PageContext
 from circadia.sleeptime.proposals.prompts import WHOLE
 from circadia.sleeptime.proposals.similarity import SMALL_TALK, content_terms, cosines, normalize_statement, weigh_terms

@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from circadia.memory.date_phrases import WEEKDAYS, Phrase, find_phrases
 from circadia.records.bank import Trust
 from circadia.records.episode import Episode
-from circadia.sleeptime.grounding.date_phrases import WEEKDAYS, Phrase, find_phrases
 
 MAX_CHARACTERS: Final = 20_000
 """Characters of a text to read."""

@@ -78,7 +78,7 @@ def _build_language(code: str, rows: Sequence[tuple[str, int, str]]) -> _Languag
 
 @cache
 def _load_rows() -> dict[str, Any]:
-    return orjson.loads(resources.files("circadia.sleeptime").joinpath("date_phrases.json").read_bytes())
+    return orjson.loads(resources.files("circadia.memory").joinpath("date_phrases.json").read_bytes())
 
 
 def _key(wording: str) -> str:
