@@ -172,9 +172,9 @@ async def test_a_viewer_reads_a_bank_and_cannot_change_it(site: Site) -> None:
 async def test_a_banks_mission_is_shown_and_edited_and_so_is_what_was_not_kept(site: Site) -> None:
     await site.call("POST", "/banks", {"name": "missioned", "policy": {"mission": "A law firm. Remember deadlines."}})
     async with site.open("/banks/missioned") as page:
-        mission = page.get_by_role("group", name="Mission")
+        mission = page.get_by_role("group", name="The mission")
         await expect(mission).to_contain_text("A law firm. Remember deadlines.")
-        await mission.get_by_role("button", name="Edit the mission").click()
+        await mission.get_by_role("button", name="Change the mission").click()
         await page.get_by_label("Mission", exact=True).fill("A law firm. Never remember health.")
         await page.get_by_role("button", name="Save").click()
         await expect(page.get_by_role("dialog")).to_have_count(0)

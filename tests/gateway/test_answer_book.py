@@ -166,6 +166,7 @@ async def test_headers_that_may_change_an_answer_are_part_of_its_scope_and_unkno
 async def test_a_pass_that_is_asked_for_sees_the_call_that_was_answered_just_before(tmp_path: Path) -> None:
     async with readied(tmp_path) as ann:
         for number in (1, 2, 3):
+            ann.at.upstream.next(text=f"The answer has the number {number}.")
             assert (await ann.ask(chat(f"{OTHER} {number}"), waits=False)).outcome == "miss"
             status, run = await ann.at.rest("POST", "/banks/memory/passes", {})
             assert status == 202, run

@@ -55,7 +55,8 @@ async def wrong(embedder: MockUpstream, stack: AsyncExitStack) -> Mend:
 
 
 async def say(at: Live, text: str) -> Any:
-    """Make a call, let memory be written, and return what went upstream."""
+    """Make a call with an answer of its own, let memory be written, and return what went upstream."""
+    at.upstream.next(text=f"This is the answer to {text!r} alone.")
     async with at.call(TOKEN, body=chat(text)) as response:
         assert response.status == 200, await response.text()
         await response.read()

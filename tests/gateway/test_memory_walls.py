@@ -196,7 +196,7 @@ async def test_text_that_poses_as_another_stays_fenced_data_with_its_label(tmp_p
         lines = fence.splitlines()[2:-1]
         assert [line for line in lines if "Mail" in line]
         for line in lines:
-            assert line.startswith(("    ", "- ")), line
+            assert line.startswith(("    ", "- ", "Today is ")), line
             assert not line.startswith("- ") or "user (external): " in line or "ann (agent): " in line, line
         async with ann.store.begin_read() as tx:
             bank = await ann.bank()

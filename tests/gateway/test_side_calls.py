@@ -348,6 +348,7 @@ async def test_a_call_that_lacks_one_part_of_that_form_is_a_persons(
 ) -> None:
     async with bound(tmp_path) as ann:
         await ann.say({**asking(CHAT, USER_TEXT, stream=False), **main})
+        ann.at.upstream.next(text="That is another answer.")
         await ann.say(beside)
         bank = await ann.bank()
         said = beside["messages"][0]["content"]

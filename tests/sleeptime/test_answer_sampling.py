@@ -63,7 +63,11 @@ async def test_the_same_answer_is_right_whatever_its_case_without_asking_the_tie
     [
         pytest.param({"question": "in which city does ann live", "phrasing": CITY}, [HOME], "", id="a phrasing"),
         pytest.param({"question": HOME}, [], DropReason.WRONG, id="the first phrasing"),
-        pytest.param({"question": "Where is Ann's home?", "phrasing": CITY, "way": "meaning"}, [], DropReason.WRONG),
+        pytest.param(
+            {"question": "Where is Ann's home?", "phrasing": CITY, "match_kind": MatchKind.SIMILAR},
+            [],
+            DropReason.WRONG,
+        ),
     ],
 )
 async def test_another_answer_takes_out_what_it_was_found_by(

@@ -18,10 +18,10 @@ export function BankMission({ bank }: { bank: BankView }) {
   return (
     <Stack gap={4}>
       {bank.description && <ForeignText text={bank.description} />}
-      <Group gap="xs" wrap="nowrap" align="baseline" role="group" aria-label="Mission">
+      <Group gap="xs" wrap="nowrap" align="baseline" role="group" aria-label="The mission">
         {mission ? <ForeignText text={mission} /> : <Text size="sm">No mission says what passes shall remember.</Text>}
-        <Button size="compact-xs" variant="default" onClick={() => setEdited(true)} aria-label="Edit the mission">
-          Edit
+        <Button size="compact-xs" variant="default" onClick={() => setEdited(true)} aria-label="Change the mission">
+          Change
         </Button>
       </Group>
       {skipped.length > 0 && <Text size="sm">Turns not kept: {skipped.join(", ")}.</Text>}

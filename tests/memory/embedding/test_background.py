@@ -27,7 +27,7 @@ pytestmark = pytest.mark.spec("MEM-08")
 
 def meant(found: Sequence[SearchHit], text: str) -> bool:
     """Return whether the text was found by a vector that is just the question's."""
-    return parts(found).get(text, {}).get("meaning", 0) > 0.29
+    return parts(found).get(text, {}).get("meaning", 0) > 0.19
 
 
 @pytest.mark.spec("MEM-01", "MEM-02")
@@ -51,7 +51,7 @@ async def test_notes_get_vectors_too(stands: Stands) -> None:
     await server.catch_up()
     found = await server.find("Ann loves trains.")
     assert found[0].scored.layer is Layer.NOTES
-    assert found[0].scored.parts["meaning"] == pytest.approx(0.3, abs=0.01)
+    assert found[0].scored.parts["meaning"] == pytest.approx(0.2, abs=0.01)
 
 
 @pytest.mark.spec("MEM-01")
@@ -236,7 +236,8 @@ async def test_servers_with_different_embedders_do_not_undo_each_others_work_for
 async def test_without_an_embedder_searches_go_by_words(stands: Stands) -> None:
     server = stands.stand(None)
     await server.remember("The puppy chewed on my slippers.")
-    assert set(parts(await server.find("slippers"))["The puppy chewed on my slippers."]) <= {"words", "weight"}
+    found = parts(await server.find("slippers"))["The puppy chewed on my slippers."]
+    assert set(found) == {"words", "window", "statement", "weight"}
 
 
 async def test_of_which_banks_something_was_embedded_is_told_once_it_is_written(stands: Stands) -> None:
@@ -268,7 +269,7 @@ async def test_a_long_text_has_a_vector_for_each_passage(stands: Stands) -> None
     assert [len(text) > 300 for text in embedder.texts] == [True] * 4
     asked = embedder.texts[2]
     for reader in (server, stands.stand(embedder)):
-        hit = next(hit for hit in await reader.find(asked) if hit.scored.parts.get("meaning", 0) > 0.29)
+        hit = next(hit for hit in await reader.find(asked) if hit.scored.parts.get("meaning", 0) > 0.19)
         assert hit.scored.passage == 3
 
 
@@ -292,7 +293,7 @@ async def test_texts_of_an_older_release_are_split_in_the_background_and_found_a
         found = await reader.find("sentence of many")
         assert sorted(hit.scored.passage for hit in found if len(hit.item.text) > 600) == [1, 2, 3, 4]
         if embedded:
-            (hit,) = [hit for hit in await reader.find(embedder.texts[-1]) if hit.scored.parts.get("meaning", 0) > 0.29]
+            (hit,) = [hit for hit in await reader.find(embedder.texts[-1]) if hit.scored.parts.get("meaning", 0) > 0.19]
             assert hit.scored.passage == 4
     assert (await server.bank()).generation == 1
     embedder.asked.clear()

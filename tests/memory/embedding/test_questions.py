@@ -117,7 +117,7 @@ async def test_a_search_goes_by_words_while_the_embedder_is_slow(stands: Stands)
     await server.catch_up()
     embedder.error = UpstreamFailed("away")
     found = await server.find("slippers")
-    assert set(found[0].scored.parts) == {"words", "weight"}
+    assert set(found[0].scored.parts) == {"words", "window", "statement", "weight"}
 
 
 @pytest.mark.parametrize(

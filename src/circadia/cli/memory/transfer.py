@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final, cast
 
@@ -93,8 +94,7 @@ def import_files(
     """
     files = _files(paths, kind)
     total: dict[str, int] = dict.fromkeys((*_COUNTS, _SKIPPED, _DAMAGED), 0)
-    banks: dict[str, None] = {}
-    damaged: list[str] = []
+    banks, damaged = dict[str, None](), list[str]()
 
     async def send_files(client: Client) -> None:
         with _progress() as progress:
@@ -104,28 +104,28 @@ def import_files(
                 into = bank or _named_bank(file, format_)
                 banks[into] = None
                 facts = transcripts.TranscriptFacts.from_name(file)
-                imported = formats.import_lines(
-                    file, format_, into, person=person, tools=tools, facts=facts,
-                    saw=lambda size: progress.advance(task, size),
-                )  # fmt: skip
+                saw = partial(progress.advance, task)
+                imported = formats.import_lines(file, format_, into, person=person, tools=tools, facts=facts, saw=saw)
                 try:
                     await _send_batches(client, into, imported, total)
                 except CircadiaError as error:
                     raise type(error)(f"{str(file)!r}: {error.message}; the lines before it are imported") from error
                 total[_SKIPPED] += facts.unknown_lines
-                if facts.broken_lines:
-                    total[_DAMAGED] += facts.broken_lines
-                    more = ", …" if facts.broken_lines > len(facts.first_broken) else ""
-                    damaged.append(f"{display_text(file.name)}: {', '.join(map(str, facts.first_broken))}{more}")
+                total[_DAMAGED] += facts.broken_lines
+                damaged.extend([f"{display_text(file.name)}: {facts.broken_places}"] if facts.broken_lines else [])
 
     server.ask(send_files)
-    new = f"{total['episodes']} episodes, {total['notes']} notes, {total['versions']} versions of blocks"
-    text = f"{', '.join(banks) or 'no bank'}: {new} are new; {total['known']} lines were known"
-    text += f"; {total[_SKIPPED]} lines of unknown kinds were skipped" if total[_SKIPPED] else ""
-    text += f"; {total[_DAMAGED]} damaged ones were skipped ({'; '.join(damaged)})" if damaged else ""
+    text = f"{', '.join(banks) or 'no bank'}: {_describe_import(total, damaged)}"
     requested, hints = _offer_passes(server, list(banks) if total["episodes"] else [], passes, as_json)
     document = {"banks": list(banks), "files": len(files), **total, "passes": requested}
     return Output(document, "\n".join((text, *hints)))
+
+
+def _describe_import(total: Mapping[str, int], damaged: Sequence[str]) -> str:
+    new = f"{total['episodes']} episodes, {total['notes']} notes, {total['versions']} versions of blocks"
+    skipped = f"; {total[_SKIPPED]} lines of unknown kinds were skipped" if total[_SKIPPED] else ""
+    broken = f"; {total[_DAMAGED]} damaged ones were skipped ({'; '.join(damaged)})" if damaged else ""
+    return f"{new} are new; {total['known']} lines were known{skipped}{broken}"
 
 
 def _offer_passes(

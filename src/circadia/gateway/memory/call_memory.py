@@ -199,14 +199,11 @@ class CallMemory:
             self._contact.require_database()
             if injects or question is not None:
                 injected = await self._inject(call, turn, prompt, content, question)
-            lookup = injected.lookup
-            if lookup is not None and lookup.outcome is not LookupOutcome.HIT:
-                lookup = await self._injection.check_lookup(turn, lookup)
+            lookup = injected.lookup and await self._injection.check_lookup(turn, injected.lookup)
             if lookup is not None and lookup.outcome is LookupOutcome.HIT:
                 hit, lookup = lookup, None  # a hit counts only once its answer is rendered
-                answer = self._resolver.render_answer(hit)
                 follow_up = CallFollowUp(pending_turn=pending, lookup=hit)
-                return PreparedCall(body=content, follow_up=follow_up, answer=answer)
+                return PreparedCall(body=content, follow_up=follow_up, answer=self._resolver.render_answer(hit))
         except (CircadiaError, TimeoutError) as error:
             _logger.warning("a call of %r goes without memory: %s", call.agent.reference, str(error) or "too slow")
             injected = without_memory(turn, content)
@@ -217,15 +214,14 @@ class CallMemory:
         if pending is not None and _brings_news(call, pending, lookup):
             self._exchanges.expect(id(turn), policy, turn.user)
         follow_up = CallFollowUp(
-            pending_turn=pending, used=injected.used, lookup=lookup, additions=injected.additions,
-            shown=(injected.stable, *(text for _, text in injected.shown)) if pending is not None else (),
-        )  # fmt: skip
+            pending_turn=pending, used=injected.used, lookup=lookup, additions=injected.additions, shown=injected.texts
+        )
         if prompt is not None and injected.body is content and not injected.additions:
             return _with_notices(prompt, turn, content, follow_up, held=held)
-        kept = prompt if held else None  # a large one takes room that the allocator does not give back
         return PreparedCall(
-            body=injected.body, follow_up=follow_up, prompt=kept, stable=injected.stable, shown=injected.shown
-        )
+            body=injected.body, follow_up=follow_up, stable=injected.stable, shown=injected.shown,
+            prompt=prompt if held else None,  # a large one takes room that the allocator does not give back
+        )  # fmt: skip
 
     async def _inject(
         self, call: ModelCall, turn: ConversationCall, prompt: RequestPrompt, content: bytes,
@@ -297,10 +293,7 @@ class CallMemory:
         utterances = chain(_question_utterances(call, turn, pending), answer)
         if lookup is not None:
             utterances = (replace(utterance, ready=lookup.repeats(utterance.text)) for utterance in utterances)
-        self._queue_exchange(
-            call, turn.conversation.id, turn.user, utterances, chore=pending.chore, kept=pending.kept,
-            shown=follow_up.shown,
-        )  # fmt: skip
+        self._queue_exchange(call, turn.conversation.id, turn.user, utterances, pending, follow_up.shown)
 
     def _read_call(
         self, call: ModelCall, turn: ConversationCall, body: CallBody, held: bool
@@ -359,8 +352,8 @@ class CallMemory:
             self._resolver.histories.add(lookup.question.scope.agent_id, lookup.question.user, hashes)
 
     def _queue_exchange(
-        self, call: ModelCall, conversation: str, user: str | None, spoken: Iterator[Utterance], *, chore: str = "",
-        kept: bool = True, shown: Sequence[str] = (),
+        self, call: ModelCall, conversation: str, user: str | None, spoken: Iterator[Utterance],
+        turn: PendingTurn | None = None, shown: Sequence[str] = (),
     ) -> None:  # fmt: skip
         try:
             utterances = list(spoken)
@@ -371,7 +364,7 @@ class CallMemory:
             policy = call.agent.policy
             exchange = Exchange(
                 policy=policy, user=user, conversation=conversation, agent_session=call.agent.session, said=utterances,
-                chore_reason=chore, kept=kept, shown=shown,
+                chore_reason="" if turn is None else turn.chore, kept=turn is None or turn.kept, shown=shown,
             )  # fmt: skip
             self._exchanges.put(exchange)
 

@@ -70,6 +70,11 @@ class InjectedBody:
     breaks: Sequence[tuple[str, int]] = ()
     """Reason and bytes of each break of what the call before it has sent."""
 
+    @property
+    def texts(self) -> Sequence[str]:
+        """All texts of memory in the body."""
+        return self.stable, *(text for _, text in self.shown)
+
 
 def without_memory(turn: ConversationCall, body: bytes) -> InjectedBody:
     """Return a body whose memory did not come; where the calls before it had some, a provider reads it again."""
@@ -215,7 +220,7 @@ class Injection:
 
     async def check_lookup(self, turn: ConversationCall, lookup: Lookup) -> Lookup:
         """Let the judge decide, and look up the answer again after its yes: it may have become invalid meanwhile."""
-        if not await self._resolver.says_same(lookup):
+        if lookup.outcome is LookupOutcome.HIT or not await self._resolver.says_same(lookup):
             return lookup
         async with asyncio.timeout(AGAIN_SECONDS), self._store.begin_read() as tx:
             bank = await self._memory.banks.resolve_bound_bank(tx, turn.agent.policy, turn.user)

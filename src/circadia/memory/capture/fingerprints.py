@@ -69,12 +69,9 @@ def unpack_hashes(hashes: bytes) -> Units:
     return np.frombuffer(hashes, "<u4").astype(np.uint32)
 
 
-def remove_known_lines(text: str, known: Units, *, share: float = 0.5, quoted: bool = True) -> str:
-    """Return a text without lines of whose letters at least this share is in passages with these hashes.
-
-    A `quoted` text is read without its escapes, and what is left of it has none.
-    """
-    text = _unescape(_shorten(text)) if quoted else _shorten(text)
+def remove_known_lines(text: str, known: Units) -> str:
+    """Return a text without lines that mostly consist of passages with these sorted hashes."""
+    text = _unescape(_shorten(text))
     letters, line_of = _letters(text)
     prints = _build_fingerprints(letters)
     covered = prints.letters_inside(np.isin(prints.hashes, known))
@@ -83,8 +80,7 @@ def remove_known_lines(text: str, known: Units, *, share: float = 0.5, quoted: b
     kept_lines: list[str] = []
     is_known = False
     for line, size, known_letters in zip(lines, sizes.tolist(), known_sizes.tolist(), strict=True):
-        if size:  # a line without letters goes with the one before
-            is_known = known_letters >= share * size
+        is_known = known_letters * 2 >= size if size else is_known  # a line without letters goes with the one before
         if not is_known:
             kept_lines.append(line)
     return "\n".join(kept_lines).strip()

@@ -6,13 +6,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from circadia.caches import BoundedDict
+from circadia.characters import fold_text
 from circadia.clock import Clock, TimeSlice
 from circadia.ids import BankId, EpisodeId
 from circadia.memory.banks import BankService
-from circadia.memory.capture.fingerprints import fingerprints, remove_known_lines
 from circadia.memory.capture.harness import SILENCE
 from circadia.memory.capture.importance import importance, is_content
 from circadia.memory.context import strip_fences
@@ -31,8 +29,9 @@ REMEMBERED_BANKS: Final = 10_000
 """Banks whose ids are kept, about 300 bytes each."""
 ECHO: Final = "repeats_memory"
 """Why an answer is skipped that says nothing but what memory has shown."""
-ECHO_SHARE: Final = 0.75
-"""Share of a line's letters that repeat memory, from which on the line is no news: its ends have no fingerprint."""
+SHORTEST_ECHO: Final = 24
+"""Fewest bytes of a line's letters that may repeat memory; anybody says a shorter one."""
+_NO_LETTERS: Final = re.compile(r"[^\w\n]|_")
 _BETWEEN: Final = 50
 """Newest episodes that are searched for what was said since."""
 _LEFT_OUT: Final = "\n[…]\n"
@@ -275,11 +274,22 @@ def _episode_kind(said: Utterance) -> EpisodeKind:
 
 
 def remove_echoes(answer: str, shown: str) -> str:
-    """Return an answer without the lines that repeat what was shown; without any, exactly as it is."""
-    known = fingerprints(shown).hashes
-    if not np.isin(fingerprints(answer).hashes, known).any():
+    """Return an answer without the lines that repeat a part of what was shown, letter by letter; else as it is."""
+    lines = [(line, _letters(line)) for line in answer.split("\n")]
+    if all(len(letters.encode()) < SHORTEST_ECHO for _, letters in lines):
         return answer
-    return remove_known_lines(answer, known, share=ECHO_SHARE, quoted=False)
+    known, kept = _letters(shown), list[str]()
+    is_echo = False
+    for line, letters in lines:  # a line without letters goes with the one before
+        is_echo = letters in known and len(letters.encode()) >= SHORTEST_ECHO if letters else is_echo
+        if not is_echo:
+            kept.append(line)
+    return answer if len(kept) == len(lines) else "\n".join(kept).strip()
+
+
+def _letters(text: str) -> str:
+    """Return the folded letters and digits of a text, with its line ends."""
+    return _NO_LETTERS.sub("", fold_text(text))
 
 
 def clean_and_shorten(said: str) -> str:

@@ -129,6 +129,11 @@ class TranscriptFacts:
     def from_name(cls, file: Path) -> "TranscriptFacts":
         return cls(session=os.fsencode(file.stem).decode("utf-8", "backslashreplace")[:MAX_NAME])
 
+    @property
+    def broken_places(self) -> str:
+        """The numbers of the first lines that cannot be read."""
+        return ", ".join(map(str, self.first_broken)) + (", …" if self.broken_lines > len(self.first_broken) else "")
+
     def count_broken(self, number: int) -> None:
         self.broken_lines += 1
         if len(self.first_broken) < NAMED:

@@ -240,16 +240,15 @@ class PassRunner:
         left += again
         proposed, wrong = fold_edits(view, proposed, wrong)
         async with self._store.begin_write() as tx:
-            state = await tx.sleep_states.get(bank.id)
             place = None if replace_from is None else (replace_from.first, replace_from.last)
-            others = [leftover for leftover in state.leftovers if (leftover.first, leftover.last) != place]
+            known = (await tx.sleep_states.get(bank.id)).leftovers
+            others = [leftover for leftover in known if (leftover.first, leftover.last) != place]
             if replace_from is not None and page and page[-1].number < replace_from.last:
                 others.append(replace(replace_from, first=page[-1].number + 1))
             spans = {(span.first, span.last): span for span in (*others, *left)}
-            leftovers = sorted(spans.values(), key=lambda span: span.first)
             done = PageProgress(
-                upto=upto, leftovers=leftovers, watermark=None if self._again else watermark, full=full,
-                unread=sum(map(count_unstored, page)),
+                upto=upto, leftovers=sorted(spans.values(), key=lambda span: span.first), full=full,
+                watermark=None if self._again else watermark, unread=sum(map(count_unstored, page)),
             )  # fmt: skip
             return await self._context.sleeptime.publisher.publish(tx, run, bank, proposed, done, wrong)
 

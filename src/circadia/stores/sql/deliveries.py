@@ -14,6 +14,7 @@ from sqlalchemy import (
     delete,
     exists,
     func,
+    literal_column,
     or_,
     select,
     text,
@@ -79,7 +80,9 @@ def _build_move(to: DeliveryState, *origins: DeliveryState) -> Update:
 
 
 def _may_move(to: DeliveryState, *origins: DeliveryState) -> ColumnElement[bool]:
-    return deliveries.c.state.in_([state.value for state in origins if to in DELIVERY_MOVES[state]])
+    # As an expression that no index has: else PostgreSQL may read all of an agent's deliveries in these states.
+    present = func.coalesce(deliveries.c.state, literal_column("''"))
+    return present.in_([state.value for state in origins if to in DELIVERY_MOVES[state]])
 
 
 _LEASE = _build_move(DeliveryState.LEASED, DeliveryState.UNREAD)
