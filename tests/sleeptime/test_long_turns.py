@@ -5,7 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
+from circadia.ids import EpisodeId
 from circadia.llm.chat_model import Prompt
+from circadia.memory.episodes import NewEpisode
 from circadia.records.bank import Trust
 from circadia.sleeptime.operations.consolidate import Consolidate, ConsolidationAnswer, NoteDraft
 from circadia.sleeptime.operations.extract import Extract
@@ -157,3 +159,18 @@ async def test_of_an_earlier_long_turn_a_pass_reads_the_passage_that_has_to_do_w
     (data,) = [prompt.data for prompt in mind.asked if "## Said earlier" in prompt.data]
     assert FACT in data.partition("## Said now")[0]
     assert "item 1 of" not in data
+
+
+@pytest.mark.spec("SLEEP-31", "MEM-16")
+async def test_an_episode_that_was_imported_with_an_id_of_its_own_is_shown_to_the_judge_like_any(stand: Stand) -> None:
+    mind = answering(cite(NOTE, FACT))
+    night = Night(stand, mind, operations=[Consolidate()])
+    async with stand.store.begin_write() as tx:
+        new = NewEpisode(text=FACT, speaker="ann", trust=Trust.PERSON)
+        await stand.memory.episodes.append(tx, stand.bank, new, episode_id=EpisodeId("line-7"))
+        await stand.memory.episodes.touch(tx, stand.bank)
+    await night.run()
+    (note,) = await night.notes()
+    assert note.evidence == ("line-7",)
+    (judged,) = [prompt.data for prompt in mind.asked if "## Claims" in prompt.data]
+    assert FACT in judged

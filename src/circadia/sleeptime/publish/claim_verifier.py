@@ -25,6 +25,7 @@ from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
 from circadia.sleeptime.proposals.prompts import WHOLE, NumberedLines, add_row, build_file_prompt, list_parts
+from circadia.sleeptime.publish.effects import NOTE
 
 MAX_CLAIMS: Final = 40
 """Claims of a question; a page seldom has more."""
@@ -111,7 +112,7 @@ class ClaimVerifier:
             for change in view.proposed
             for key in (*_cited_episode_ids(change), *_context_ids(change), *_ended_ids(change))
         }
-        rows = await view.look.fetch_episodes(sorted(EpisodeId(key) for key in ids if key.startswith("epi_")))
+        rows = await view.look.fetch_episodes(sorted(EpisodeId(key) for key in ids if not key.startswith(NOTE)))
         verdicts: dict[int, list[ClaimVerdict]] = {}
         not_over: set[tuple[str, str]] = set()
         claims = [claim for at, change in enumerate(view.proposed) for claim in _find_claims(at, change, view, rows)]
@@ -179,7 +180,7 @@ def mark_missing_verdict(change: Change) -> Change:
 def _cited_episode_ids(change: Change) -> Sequence[EpisodeId]:
     if change.kind is ChangeKind.FLAG:
         ids = cast("Sequence[str]", (change.after or {}).get("evidence", ()))
-        return [EpisodeId(row_id) for row_id in ids if row_id.startswith("epi_")]
+        return [EpisodeId(row_id) for row_id in ids if not row_id.startswith(NOTE)]
     return source_ids_of(change)
 
 

@@ -35,6 +35,7 @@ K = TypeVar("K", bound=str)
 BY: Final = "pass"
 """Writer of a pass's rows, before the pass id."""
 NOTE: Final = "not_"
+"""Beginning of the ids of notes that passes make; an episode that was imported may have any other id."""
 READ_AT_ONCE: Final = 200
 """Ids that are read between two turns of the event loop."""
 WRITTEN_AT_ONCE: Final = 20
