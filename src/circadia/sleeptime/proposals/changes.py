@@ -18,6 +18,8 @@ from circadia.sleeptime.proposals.operation import PageContext
 
 INHERITED: Final = 0.9
 """SLEEP-20: share of its most important source's importance that a note inherits."""
+UNKNOWN: Final = "unknown "
+"""Before an id in the evidence that the model was not shown."""
 STALE_WEIGHT: Final = 0.3
 """SLEEP-29: factor on the importance of a stale episode."""
 
@@ -40,7 +42,7 @@ def add_note(
     text = add_dates_from_sources(
         text, [(source.text, local_time(source)) for source in sources if source.trust not in TRUST_WITHOUT_DAY]
     )
-    evidence = [*sorted({source.id for source in sources}), *(f"unknown {stranger}" for stranger in unknown_ids)]
+    evidence = [*sorted({source.id for source in sources}), *(f"{UNKNOWN}{stranger}" for stranger in unknown_ids)]
     key = f"not_{_digest(view.bank.id, operation, kind.value, text, *evidence)[:28]}"
     rated = [source.importance for source in sources if source.importance is not None]
     after: dict[str, object] = {

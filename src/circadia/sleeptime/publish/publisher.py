@@ -17,6 +17,7 @@ from circadia.records.bank import Bank
 from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
 from circadia.records.sleep_pass import Leftover, Pass
 from circadia.sleeptime.grounding.change_rules import source_ids_of
+from circadia.sleeptime.proposals.changes import UNKNOWN
 from circadia.sleeptime.publish.effects import NOTE, Effects, SourceRows
 from circadia.stores.base import Tx
 
@@ -282,7 +283,8 @@ def _is_blank(change: Change) -> bool:
 def _has_forgotten_source(change: Change, source_rows: SourceRows) -> bool:
     """Return whether a source was forgotten since the change was proposed; then its text must not be kept."""
     return any(
-        source_id not in source_rows.bank_ids and not source_id.startswith(NOTE) for source_id in source_ids_of(change)
+        source_id not in source_rows.bank_ids and not source_id.startswith((NOTE, UNKNOWN))
+        for source_id in source_ids_of(change)
     )
 
 
