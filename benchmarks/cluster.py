@@ -48,13 +48,15 @@ class Size:
     workers: Sequence[int] = (8, 50)
     rounds: int = 3
     """With and without NOTIFY by turns."""
+    idle_after_seconds: float = 12.0
+    """From the start until the first look for old rows is over."""
     idle_seconds: float = 20.0
     """For which a server has nothing to do."""
 
 
 QUICK: Final = Size(
     processes=(1, 2), sessions=(1,), round_trips=(0, 20), seconds=0.2, warm_up=1, jobs=60, workers=(8,), rounds=1,
-    idle_seconds=2,
+    idle_after_seconds=3, idle_seconds=2,
 )  # fmt: skip
 
 
@@ -105,7 +107,10 @@ async def run(folder: Path, size: Size) -> Report:
                 database = await make_database(url, f"claims_{workers}")
                 claims.append(await measure_claims(database, workers, size.jobs))
             await proxy.set_round_trip(0)
-            idle = await count_idle_trips(folder, await make_database(url, "idle"), proxy, size.idle_seconds)
+            idle_url = await make_database(url, "idle")
+            idle = await count_idle_trips(
+                folder, idle_url, proxy, after=size.idle_after_seconds, seconds=size.idle_seconds
+            )  # fmt: skip
     except (NoPostgres, NoDelay) as error:
         return _report(size, (), (), (), None, [f"Nothing is measured: {error}"])
     return _report(size, found, notified, claims, idle, [])

@@ -75,10 +75,10 @@ async def measure_wakes(folder: Path, url: str, holds: int, wakes: int, *, redis
             return await _wake((first, second), agents, wakes)
 
 
-async def count_idle_trips(folder: Path, url: str, proxy: DelayProxy, seconds: float) -> float:
-    """Return the round trips a second of a server that has nothing to do."""
+async def count_idle_trips(folder: Path, url: str, proxy: DelayProxy, *, after: float, seconds: float) -> float:
+    """Return the round trips a second of a server that has nothing to do, some seconds after its start."""
     async with circadia(folder / "idle", {"server": {"database_url": proxy.build_url(url)}}):
-        await asyncio.sleep(_SETTLE_SECONDS)
+        await asyncio.sleep(after)
         await proxy.begin_count()
         await asyncio.sleep(seconds)
         return (await proxy.count()).trips / seconds
