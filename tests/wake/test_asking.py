@@ -1,13 +1,15 @@
 """How many wakes one agent may ask for: in a pulse, in a time awake, and in a day of one that never sleeps."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from circadia.agents.chains import fetch_agent_place
 from circadia.records.agent import Agent
 from circadia.records.pulse import PulseStatus
-from circadia.records.wake import Decision, Wake
+from circadia.records.wake import Decision, GuardrailCounts, Wake
+from circadia.stores.sql.wakes import Wakes
 from circadia.testing.clock import START
 from circadia.wake.admission.budgets import fetch_budgets
 from tests.wake.asks import rails
@@ -78,3 +80,23 @@ async def test_a_pulse_with_a_time_limit_may_not_ask_anew_at_midnight(team: Flee
     (late,) = await asked(team, ann, 1)
     assert (late.rule, late.not_before) == ("max_wakes_per_session", None)
     assert "in its next pulse" in late.detail
+
+
+@pytest.mark.spec("WAKE-10")
+async def test_what_a_sender_without_a_limit_asks_for_costs_no_more_with_each(
+    team: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[int] = []
+    tally = Wakes.tally
+
+    async def count(self: Wakes, *of: Any, **more: Any) -> GuardrailCounts:
+        counts = await tally(self, *of, **more)
+        counted.append(counts.asked_in_session)
+        return counts
+
+    monkeypatch.setattr(Wakes, "tally", count)
+    ann = await team.agent("ann", FREE, rails(max_wakes_per_session=None), asleep=False)
+    assert all(admitted(await asked(team, ann, 105)))
+    assert (len(counted), max(counted)) == (105, 100)
+    assert await left(team, ann) is None
+    assert counted[-1] == 100

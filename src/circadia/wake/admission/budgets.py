@@ -20,6 +20,8 @@ SPENT: Final = frozenset({
 })  # fmt: skip
 """Guardrails that are budgets: a short wait does not help."""
 _OF_THE_DAY: Final = frozenset({"max_wakes_per_day", "max_wakes_per_pair_per_day", "max_daily_session_minutes"})
+MAX_ASKED: Final = 100
+"""Requests of a sender without `max_wakes_per_session` that are counted: a count of all would cost more with each."""
 _NO_WAKE: Final = WakeId("")
 """Matches no request, so a tally counts all."""
 _NO_ROOT: Final = ""
@@ -67,6 +69,7 @@ async def fetch_tally(
     fleet_wakes_most: int = 0,
 ) -> GuardrailCounts:
     """Return the counts of the ledger now, decided requests included; those of the fleet up to `fleet_wakes_most`."""
+    max_asked = None if sender is None else sender.coordination.wake_guardrails.max_wakes_per_session
     return await tx.wakes.tally(
         target.id,
         wake_id=_NO_WAKE,
@@ -77,6 +80,7 @@ async def fetch_tally(
         day=day_bounds(target.coordination.zone, now)[0],
         utc_day=_utc_midnight(now),
         now=now,
+        asked_most=0 if sender is None else max(MAX_ASKED, max_asked or 0),
         fleet_wakes_most=fleet_wakes_most,
     )
 

@@ -29,8 +29,8 @@ from circadia.records.wake import (
     WakeSource,
     matches_override,
 )
-from circadia.stores.base import ALL, Tx
-from circadia.wake.admission.budgets import count_wake, counting_window
+from circadia.stores.base import Tx
+from circadia.wake.admission.budgets import MAX_ASKED, count_wake, counting_window
 from circadia.wake.admission.guardrails import (
     CIRCUIT_FAILURES,
     AdmissionFacts,
@@ -283,7 +283,7 @@ class WakeRequests:
             day=starts,
             utc_day=utc_day,
             now=now,
-            asked_most=asked_most or (ALL if sender is not None else 0),
+            asked_most=asked_most or (MAX_ASKED if sender is not None else 0),
             failures_most=0 if coordination.launcher == RESIDENT else 2 * CIRCUIT_FAILURES,
             fleet_open_most=self._fleet.max_concurrent_pulses or 0,
             fleet_wakes_most=self._fleet.max_wakes_per_day or 0,
