@@ -145,7 +145,7 @@ async def test_bad_files_are_told_with_file_and_line(service: Service, home: Pat
     refused(await run("banks", "import", "bytes.jsonl"), 2, "line 2 is not JSON in UTF-8")
     (home / "part.json").write_text('[{"id": "1", "memory": "a"}, {"id": "2"}]')
     partly = await run("banks", "import", "part.json", "--into", "part")
-    assert (partly.status, "1 damaged ones were skipped (part.json: 2)" in partly.out) == (0, True), partly
+    assert (partly.status, "damaged and skipped: 1 (part.json: 2)" in partly.out) == (0, True), partly
     shown = await run("episodes", "part", "--json")
     assert [each["text"] for each in shown.json["episodes"]] == ["a"], shown
     (home / "mem0.json").write_text('[{"id": "1", "memory": "a"}]')

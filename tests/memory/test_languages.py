@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circadia.memory.search import languages
-from circadia.memory.search.languages import stems
+from circadia.memory import languages
+from circadia.memory.languages import stems
 from circadia.memory.search.terms import question_words, stored_terms
 from tests.interaction.live import live
 from tests.memory.said_in import SAID_IN

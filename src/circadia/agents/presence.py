@@ -180,7 +180,7 @@ class Presence:
         self._stop_listeners.append(act)
 
     def stop(self, error: TargetGone, *, keep_if: Callable[[object], bool] = lambda _: False) -> None:
-        """End all waits for a wake, except those of waiters that `keep_if`; a second call may end these too."""
+        """End all waits for a wake but those of waiters that `keep_if` names; a second call may end these too."""
         self._stopped, self._keep_if = error, keep_if
         for cell in self._cells.values():
             for waiter in [waiter for waiter in cell.waiters if not keep_if(waiter)]:

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from circadia.characters import to_ascii_digits
-from circadia.memory.search.languages import languages
+from circadia.memory.languages import languages
 
 MAX_CHARACTERS: Final = 2_000
 """Longer questions are not looked up: nobody repeats one word for word."""

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from circadia.memory.search.languages import languages
+from circadia.memory.languages import languages
 
 MAX_DATES: Final = 200
 """Phrases of one language to read in a text."""

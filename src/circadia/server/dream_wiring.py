@@ -13,9 +13,9 @@ from typing import Any, Final, TypeVar
 from circadia.clock import Clock, system_milliseconds
 from circadia.errors import CircadiaError, Conflict, InvalidRequest
 from circadia.ids import RandomIds
+from circadia.memory import languages
 from circadia.memory.embedding.background import BackgroundEmbedder
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.memory.search import languages
 from circadia.records.dream_job import DreamMode
 from circadia.server.context import ServerContext
 from circadia.server.folder import DATABASE_FILE

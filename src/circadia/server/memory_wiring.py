@@ -14,6 +14,7 @@ from circadia.gateway.memory.call_memory import CallMemory, ExchangeQueue
 from circadia.gateway.memory.injection import Injection
 from circadia.ids import IdSource
 from circadia.llm import local_weights
+from circadia.memory import languages
 from circadia.memory.banks import USER, BankService, NewBank
 from circadia.memory.blocks import BlockService
 from circadia.memory.capture.attribution import Attribution
@@ -26,7 +27,6 @@ from circadia.memory.embedding.endpoint import EndpointEmbedder
 from circadia.memory.embedding.in_process import E5Embedder, FastEmbedder, LocalEmbedder
 from circadia.memory.embedding.questions import ActiveEmbedder, QuestionVectors
 from circadia.memory.episodes import EpisodeService
-from circadia.memory.search import languages
 from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.services import MemoryServices
 from circadia.memory.transfer.importer import BankImporter

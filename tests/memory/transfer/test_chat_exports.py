@@ -69,6 +69,7 @@ def test_of_chatgpts_export_the_branch_that_was_shown_last_is_taken(tmp_path: Pa
     assert found[0]["metadata"]["title"] == "Bears"
     assert (facts.broken_lines, facts.first_broken) == (2, [2, 3])
     with_tools, _ = read(file, ImportFormat.CHATGPT, tools=True)
+    assert {each["key"] for each in found} < {each["key"] for each in with_tools}  # known when it is imported again
     assert [each["text"] for each in with_tools if each["kind"] == "tool"] == ["search(bears)", "bears since 1513"]
 
 
@@ -92,3 +93,24 @@ def test_of_claude_ais_export_texts_are_taken_and_thoughts_are_not(tmp_path: Pat
         ("ann", "I like tea.", "2026-01-02T03:04:05+00:00"), ("assistant", "Noted.", "2026-01-02T03:04:06+00:00"),
     ]  # fmt: skip
     assert (facts.unknown_lines, facts.first_broken) == (1, [2])
+
+
+@pytest.mark.parametrize(("kind", "whole"), [(ImportFormat.CHATGPT, CHATGPT), (ImportFormat.CLAUDE_AI, CLAUDE)])
+def test_an_export_whose_first_conversation_is_damaged_is_read_on(
+    tmp_path: Path, kind: ImportFormat, whole: dict[str, Any]
+) -> None:
+    file = tmp_path / "conversations.json"
+    file.write_text(json.dumps([None, whole]), "utf-8")
+    assert detect_format(file) is kind
+    found, facts = read(file, kind)
+    assert (len(found) > 1, facts.first_broken) == (True, [1])
+
+
+def test_messages_without_ids_are_different_ones(tmp_path: Path) -> None:
+    file = tmp_path / "conversations.json"
+    nodes = {"a": node("a", None, "user", "One."), "b": node("b", "a", "assistant", "Two.")}
+    for each in nodes.values():
+        del each["message"]["id"]
+    file.write_text(json.dumps([{"id": "c", "current_node": "b", "mapping": nodes}]), "utf-8")
+    found, _ = read(file, ImportFormat.CHATGPT)
+    assert [each["key"] for each in found] == ["chatgpt:c:0", "chatgpt:c:1"]

@@ -213,7 +213,9 @@ def test_a_file_that_is_not_what_it_should_be_is_told(
             [1],
         ),
         (ImportFormat.MEM0, b'{"results":[{"memory":5,"id":"1"},{"memory":"tea","id":"2"},4]}', ["tea"], [1, 3]),
+        (ImportFormat.MEM0, b'[null,{"memory":"tea","id":"2"}]', ["tea"], [1]),
         (ImportFormat.LANGMEM, b'[{"namespace":[],"key":1,"value":{}}]', [], [1]),
+        (ImportFormat.LANGMEM, b'["x",{"namespace":["u"],"key":"k","value":{"content":"tea"}}]', ["tea"], [1]),
         (ImportFormat.PLAIN, b"".join(b'{"speaker":"a","text":%d}\n' % at for at in range(12)), [], list(range(1, 13))),
     ],
 )

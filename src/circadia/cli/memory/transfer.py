@@ -124,7 +124,7 @@ def import_files(
 def _describe_import(total: Mapping[str, int], damaged: Sequence[str]) -> str:
     new = f"{total['episodes']} episodes, {total['notes']} notes, {total['versions']} versions of blocks"
     skipped = f"; {total[_SKIPPED]} lines of unknown kinds were skipped" if total[_SKIPPED] else ""
-    broken = f"; {total[_DAMAGED]} damaged ones were skipped ({'; '.join(damaged)})" if damaged else ""
+    broken = f"; damaged and skipped: {total[_DAMAGED]} ({'; '.join(damaged)})" if damaged else ""
     return f"{new} are new; {total['known']} lines were known{skipped}{broken}"
 
 

@@ -11,7 +11,7 @@ from typing import Final, cast
 import Stemmer
 
 from circadia.characters import fold_text
-from circadia.memory.search.languages import stems
+from circadia.memory.languages import stems
 
 QUESTION: Final = 0
 """Term of a text that ends with a question, which the next turn answers, often in other words."""

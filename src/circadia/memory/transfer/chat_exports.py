@@ -36,10 +36,12 @@ ReadConversation = Callable[[Mapping[str, Any], int, TranscriptFacts], Iterator[
 def find_conversations(document: object) -> tuple[ImportFormat, Sequence[object]] | None:
     """Return the format and the conversations of an export; None if it is neither's."""
     conversations = as_list(document) or as_list(as_mapping(document).get("conversations"))
-    first = as_mapping(conversations[0] if conversations else None)
-    if "mapping" in first:
-        return ImportFormat.CHATGPT, conversations
-    return (ImportFormat.CLAUDE_AI, conversations) if "chat_messages" in first else None
+    for conversation in map(as_mapping, conversations):  # the first ones may be damaged
+        if "mapping" in conversation:
+            return ImportFormat.CHATGPT, conversations
+        if "chat_messages" in conversation:
+            return ImportFormat.CLAUDE_AI, conversations
+    return None
 
 
 def read_conversations(
@@ -59,7 +61,7 @@ def _read_chatgpt(raw: Mapping[str, Any], number: int, facts: TranscriptFacts) -
     if not nodes:
         raise InvalidRequest(f"conversation {number} has no messages")
     conversation = as_name(raw.get("conversation_id")) or as_name(raw.get("id")) or facts.session
-    for node in _shown_branch(nodes, raw.get("current_node")):
+    for place, node in enumerate(_shown_branch(nodes, raw.get("current_node"))):
         message = as_mapping(node.get("message"))
         content, author = as_mapping(message.get("content")), as_mapping(message.get("author"))
         speaker = _CHATGPT_SPEAKERS.get(str(author.get("role")))
@@ -69,7 +71,7 @@ def _read_chatgpt(raw: Mapping[str, Any], number: int, facts: TranscriptFacts) -
         parts = [part for part in as_list(content.get("parts")) if isinstance(part, str)]
         calls = message.get("recipient") not in (None, "all")  # what the model asks a tool for
         yield from _turn(
-            f"chatgpt:{as_text(message.get('id')) or f'{conversation}:{number}'}", number,
+            f"chatgpt:{as_text(message.get('id')) or f'{conversation}:{place}'}", number,
             Speaker.TOOL if calls else speaker, "\n\n".join(parts) or as_text(content.get("text")) or "",
             _parse_seconds(message.get("create_time") or raw.get("create_time"), number), conversation,
             text_metadata(title=raw.get("title")),
@@ -86,6 +88,8 @@ def _shown_branch(nodes: Mapping[str, Any], last: object) -> Sequence[Mapping[st
 
 
 def _read_claude_ai(raw: Mapping[str, Any], number: int, facts: TranscriptFacts) -> Iterator[TranscriptTurn]:
+    if "chat_messages" not in raw:  # an empty list is a chat that nobody began
+        raise InvalidRequest(f"conversation {number} has no messages")
     conversation = as_name(raw.get("uuid")) or facts.session
     for place, message in enumerate(map(as_mapping, as_list(raw.get("chat_messages")))):
         speaker = _CLAUDE_SPEAKERS.get(str(message.get("sender")))

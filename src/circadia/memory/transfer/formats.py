@@ -76,8 +76,7 @@ def read_plain_line(line: Mapping[str, Any], number: int, facts: TranscriptFacts
 def langmem_entries(document: object) -> Sequence[object] | None:
     """Return the items of a list or of `{"items": […]}`, as its REST API returns; None if it is not from LangMem."""
     entries = as_list(document) or as_list(as_mapping(document).get("items"))
-    first = as_mapping(entries[0] if entries else None)
-    return entries if "namespace" in first and "key" in first and "value" in first else None
+    return entries if any(as_mapping(entry).keys() >= {"namespace", "key", "value"} for entry in entries) else None
 
 
 def read_langmem_item(item: Mapping[str, Any], number: int) -> Iterator[NewEpisode]:
@@ -104,7 +103,7 @@ def _item_text(value: Mapping[str, Any]) -> str:
 def mem0_entries(document: object) -> Sequence[object] | None:
     """Return the memories of a list or of `{"results": […]}`; None if it is not from mem0."""
     entries = as_list(document) or as_list(as_mapping(document).get("results"))
-    return entries if entries and "memory" in as_mapping(entries[0]) else None
+    return entries if any("memory" in as_mapping(entry) for entry in entries) else None
 
 
 def read_mem0_memory(entry: Mapping[str, Any], number: int) -> Iterator[NewEpisode]:

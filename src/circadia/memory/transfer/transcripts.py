@@ -168,12 +168,12 @@ def read_episodes(
     turns: Iterable[TranscriptTurn], source: ImportFormat, *, person: str, tools: bool
 ) -> Iterator[NewEpisode]:
     """Yield the turns as redacted episodes, a long text as several; `person` is the name of a person without one."""
-    line = place = 0
+    last, place = (0, ""), 0
     for turn in turns:
         if turn.kind is EpisodeKind.TOOL and not tools:
             continue
-        if turn.line != line:
-            line, place = turn.line, 0
+        if (turn.line, turn.key) != last:
+            last, place = (turn.line, turn.key), 0
         for text in split_text(redact(turn.text)):
             place += 1
             yield build_episode(turn, source, text, person=person, key=turn.key + (f":{place}" if place > 1 else ""))

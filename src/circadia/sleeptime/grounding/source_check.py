@@ -17,8 +17,8 @@ from typing import Final, cast
 from circadia.answers.question_text import CAPITALIZED_NOUNS
 from circadia.characters import to_ascii_digits
 from circadia.ids import EpisodeId
+from circadia.memory.languages import languages
 from circadia.memory.relative_dates import first_open_date, local_time
-from circadia.memory.search.languages import languages
 from circadia.memory.search.terms import words
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind

@@ -283,7 +283,7 @@ def _is_blank(change: Change) -> bool:
 def _has_forgotten_source(change: Change, source_rows: SourceRows) -> bool:
     """Return whether a source was forgotten since the change was proposed; then its text must not be kept."""
     return any(
-        source_id not in source_rows.bank_ids and not source_id.startswith((NOTE, UNKNOWN))
+        source_id not in source_rows.bank_ids and not source_id.startswith(UNKNOWN)
         for source_id in source_ids_of(change)
     )
 
