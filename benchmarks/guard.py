@@ -63,7 +63,7 @@ SETTLE_SECONDS: Final = 0.2
 WARM_UP_SECONDS: Final = 1.0
 HOLDS: Final = 600
 REQUESTS: Final = 200
-"""Writes and searches of a round."""
+"""Writes, searches and the relay's calls of a round."""
 AFTER_START_SECONDS: Final = 6.0
 """With the start of the others, so long that the first look for old rows is over."""
 IDLE_SECONDS: Final = 6.0
@@ -107,12 +107,11 @@ async def measure(folder: Path, *, is_postgres: bool, say: Callable[[str], None]
         figures = await _idle(old, fresh, folder / "world" / "data" / "circadia.db", urls.statistics)
         relay = Subject(pid=bare.pid, port=bare.port, path=PATH, headers={})
         say("calls")
-        calls, relay_ms = await _Calls(folder, {"relay": relay, "fresh": fresh}, {"new": new, "world": old}).measure()
-        figures += calls
+        figures += await _Calls(folder, {"relay": relay, "fresh": fresh}, {"new": new, "world": old}).measure()
         say("writes and searches")
-        figures += await _requests(old, relay_ms)
+        figures += await _requests(old, relay)
         say("holds")
-        figures += await _holds(new, relay_ms)
+        figures += await _holds(new, relay)
     return figures
 
 
@@ -176,8 +175,8 @@ class _Calls:
         self._costs: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
         """Milliseconds of processor time for a call, by kind and subject, of each round."""
 
-    async def measure(self) -> tuple[list[Figure], float]:
-        """Return the figures, and the milliseconds of the bare relay's plain call."""
+    async def measure(self) -> list[Figure]:
+        """Return the figures."""
         await self._run_round(WARM_UP_SECONDS)
         self._costs.clear()
         figures: list[Figure] = []
@@ -191,7 +190,7 @@ class _Calls:
             Figure(what=f"{kind}, {name}: processor time", found=statistics.median(self._costs[kind, name]), unit="ms")
             for kind, name in ((PLAIN, "relay"), (PLAIN, "fresh"), (STREAMED, "relay"), (STREAMED, "fresh"))
         ]
-        return [*figures, *told], statistics.median(self._costs[PLAIN, "relay"])
+        return [*figures, *told]
 
     async def _run_round(self, seconds: float) -> None:
         for kind, (request, mark, subjects) in self._cases.items():
@@ -209,7 +208,12 @@ class _Calls:
             yield Figure(what=f"{kind}: in the world, times a new database", found=found, unit="×", bound=bound)
 
     def _find_ratio(self, ours: tuple[str, str], others: tuple[str, str]) -> float:
-        return statistics.median(a / b for a, b in zip(self._costs[ours], self._costs[others], strict=True))
+        return _median_ratio(self._costs[ours], self._costs[others])
+
+
+def _median_ratio(ours: Sequence[float], others: Sequence[float]) -> float:
+    """Return the median of the rounds' ratios: what slows a round slows both."""
+    return statistics.median(a / b for a, b in zip(ours, others, strict=True))
 
 
 def _subject(server: GuardServer, *, has_bank: bool = False) -> Subject:
@@ -238,42 +242,60 @@ async def _run(folder: Path, subject: Subject, request: bytes, mark: str, second
     return (cpu_seconds(subject.pid) - before) * 1000 / found.requests
 
 
-async def _requests(server: GuardServer, relay_ms: float) -> list[Figure]:
-    """Measure a write and a search of 10,000 episodes over REST, in the world."""
+async def _requests(server: GuardServer, relay: Subject) -> list[Figure]:
+    """Measure a write and a search of 10,000 episodes over REST, in the world; in turns with calls of the bare relay.
+
+    The three are sent in the same way, a few at a time: a process that is half idle takes longer for a request than one
+    that is always asked (a relay's call: twice), and how much longer changes from minute to minute.
+    """
+    http = server.circadia.http
     states = [f"sessions/{SESSION}/agents/agent-{2 * at + 2}/sleeping" for at in range(REQUESTS)]
     words = TEXT.split()
-    asked: dict[str, Callable[[int, int], Awaitable[object]]] = {
-        "a write (PUT sleeping)": lambda round_number, at: server.circadia.ask(
+
+    async def call_relay(_round_number: int, _at: int) -> None:
+        url = f"http://127.0.0.1:{relay.port}{relay.path}"
+        async with http.post(url, data=body(streamed=False), headers={"Content-Type": "application/json"}) as answer:
+            answer.raise_for_status()
+            await answer.read()
+
+    asked: dict[str, tuple[int, Callable[[int, int], Awaitable[object]]]] = {
+        "relay": (relay.pid, call_relay),
+        "a write (PUT sleeping)": (server.circadia.pid, lambda round_number, at: server.circadia.ask(
             "PUT", states[at], {"sleeping": bool(round_number % 2)}
-        ),
-        "a search of 10,000 episodes": lambda round_number, at: server.circadia.ask(
+        )),
+        "a search of 10,000 episodes": (server.circadia.pid, lambda round_number, at: server.circadia.ask(
             "GET", f"banks/team/search?q={words[at % len(words)]}%20{words[(at + round_number) % len(words)]}"
-        ),
-    }
-    figures: list[Figure] = []
-    for what, ask in asked.items():
-        found: list[float] = []
-        for round_number in range(ROUNDS + 1):
-            cpu = cpu_seconds(server.circadia.pid)
+        )),
+    }  # fmt: skip
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for round_number in range(2 * ROUNDS + 1):
+        for what, (pid, ask) in asked.items():
+            cpu = cpu_seconds(pid)
             for at in range(0, REQUESTS, 8):
                 await asyncio.gather(*(ask(round_number, at + more) for more in range(8)))
             await asyncio.sleep(SETTLE_SECONDS)
-            found.append((cpu_seconds(server.circadia.pid) - cpu) * 1000 / REQUESTS)
-        milliseconds = statistics.median(found[1:])
-        figures.append(
-            Figure(what=f"{what}: times a bare relay's call", found=milliseconds / relay_ms, unit="×", bound=0.0)
+            if round_number:  # the first one warms up
+                found[what].append((cpu_seconds(pid) - cpu) * 1000 / REQUESTS)
+    relayed = found.pop("relay")
+    return [
+        figure
+        for what, costs in found.items()
+        for figure in (
+            Figure(what=f"{what}: times a bare relay's call", found=_median_ratio(costs, relayed), unit="×", bound=0.0),
+            Figure(what=f"{what}: processor time", found=statistics.median(costs), unit="ms"),
         )
-        figures.append(Figure(what=f"{what}: processor time", found=milliseconds, unit="ms"))
-    return figures
+    ]
 
 
-async def _holds(server: GuardServer, relay_ms: float) -> list[Figure]:
-    """Measure what held calls keep, and what their release takes."""
+async def _holds(server: GuardServer, relay: Subject) -> list[Figure]:
+    """Measure what held calls keep, and what their release takes; beside as many calls of the bare relay at once."""
     circadia_server = server.circadia
     token = {"Authorization": f"Bearer {server.plain}"}
     request = wire(circadia_server.port, f"/llm/fast{PATH}", body(streamed=False), token)
+    relayed_request = wire(relay.port, relay.path, body(streamed=False), relay.headers)
     kept: list[float] = []
     releases: list[float] = []
+    relayed: list[float] = []
     waits: list[float] = []
     for _ in range(3):
         await circadia_server.sleeping(SESSION, "agent-0", True)
@@ -291,9 +313,14 @@ async def _holds(server: GuardServer, relay_ms: float) -> list[Figure]:
         waits.append((min(int(found[1]) for found in map(_ARRIVED.search, answers) if found) - began) / 1e6)
         await asyncio.sleep(SETTLE_SECONDS)
         releases.append((cpu_seconds(circadia_server.pid) - cpu) * 1000 / HOLDS)
+        cpu = cpu_seconds(relay.pid)
+        for _ in range(0, HOLDS, 100):
+            callers = await asyncio.gather(*(call(relay.port, relayed_request) for _ in range(100)))
+            await asyncio.gather(*(caller.done for caller in callers))
+        relayed.append((cpu_seconds(relay.pid) - cpu) * 1000 / HOLDS)
     return [
         Figure(what="a hold: memory", found=max(kept), unit="KiB", bound=24.0),
-        Figure(what="a release and its call: times a bare relay's call", found=statistics.median(releases) / relay_ms,
+        Figure(what="a release and its call: times a bare relay's call", found=_median_ratio(releases, relayed),
                unit="×", bound=0.0),
         Figure(what="from the wake to the first call upstream", found=statistics.median(waits), unit="ms"),
     ]  # fmt: skip
