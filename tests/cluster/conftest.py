@@ -7,8 +7,9 @@ from collections.abc import Generator
 import pytest
 
 _WRITER = "circadia.stores.sql.pooled_writer"
-_LATE = {"_fetch_successor", "_hold_participants"}
-"""They may take a key out of order: while the block waited, another agent or bank got that name, or agents joined."""
+_LATE = {"_fetch_successor", "_hold_participants", "_get_or_create_bank"}
+"""They may take a key out of order: while the block waited, another agent or bank got that name or lost it, or agents
+joined."""
 
 
 class LateLockRecorder(logging.Handler):

@@ -157,6 +157,7 @@ async def test_a_report_that_overtakes_the_answer_to_its_start_is_the_end(tmp_pa
         await until(server, again["pulse"], "running")
         await server.rest("POST", f"/pulses/{again['pulse']}/end", {"status": "failed"}, token=second["token"])
         assert (await until(server, told["pulse"], "succeeded"))["attempt"] == 1
+        await until(server, again["pulse"], "failed")  # else the server stops it when it stops
     assert program.stops == 0
 
 

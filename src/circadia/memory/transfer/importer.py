@@ -123,7 +123,8 @@ class BankImporter:
         policy = BankPolicy.model_validate(dict(first.policy))
         require_text(description=first.description, template=template, end_user=user)
         new = NewBank(name=name, description=first.description, policy=policy, template=template, end_user=user)
-        return await self._banks.create(tx, new, by=by)
+        bank = await self._banks.create(tx, new, by=by)
+        return await tx.banks.get(bank.id) or bank  # holds its key: the first row would, and maybe out of order
 
     async def _add_episode(
         self, tx: Tx, bank: Bank, line: EpisodeLine, ids: "_IdMapping", counts: ImportCounts
