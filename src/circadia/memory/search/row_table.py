@@ -140,6 +140,13 @@ class RowTable:
         places: list[int] = rows.tolist()
         return zip(speakers, (self._texts[place] for place in places), strict=True)
 
+    def find_copies(self, row: int) -> Array:
+        """Return all rows of this one's layer in which its speaker says the same, oldest first."""
+        same = np.logical_and.reduce([self[name] == self[name][row] for name in ("length", "speaker", "layer")])
+        rows: list[int] = np.flatnonzero(same).tolist()
+        text = self._texts[row]
+        return np.array([each for each in rows if self._texts[each] == text], np.intp)
+
     def count_passages(self, row: int) -> int:
         """Return the number of rows of the turn whose first row is this."""
         return int(self["first"].searchsorted(row, "right")) - row
