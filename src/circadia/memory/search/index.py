@@ -413,7 +413,7 @@ class BankIndex:
         length: Array = np.add.reduce([lengths.take(turns) for turns in of_windows])
         average = max(self._rows.words / max(len(self) - self._rows.removed, 1), 1.0) * len(windows)
         norm = SATURATION * (1 - LENGTH + LENGTH / average * length)
-        scores: Array = (sums / (sums + norm[:, None])) @ matches.rarity
+        scores: Array = np.vecdot(sums / (sums + norm[:, None]), matches.rarity)  # `@` starts threads
         return scores / max(scores.max(initial=0), MIN_DIVISOR)
 
     def _answer_scores(self, rows: Array, scores: Array) -> Array:
