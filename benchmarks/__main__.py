@@ -40,6 +40,7 @@ from benchmarks import (
     recall,
     remember,
     remember_peers,
+    room,
     schedules,
     score,
     search,
@@ -72,6 +73,7 @@ def benchmarks(quick: bool, data: Path | None = None, *, chosen_on: bool = False
     }
     given_data: dict[str, Run] = {
         "recall": lambda folder: recall.run(folder, recall.Size(data=talks, chosen_on=chosen_on)),
+        "room": lambda folder: room.run(folder, room.Size(data=talks)),
         "score": lambda folder: score.run(folder, score.Size(data=talks)),
         "dream_cost": lambda folder: dream_cost.run(folder, dream_cost.QUICK if quick else dream_cost.Size(data=talks)),
         "answers_pairs": lambda folder: answers_pairs.run(folder, answers_pairs.Size(data=questions)),
@@ -97,7 +99,7 @@ def main(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Conversations in LoCoMo's format, for `recall`, `score` and `dream_cost`; or labelled pairs "
+            help="Conversations in LoCoMo's format, for `recall`, `room`, `score` and `dream_cost`; or labelled pairs "
             "of questions, a `.jsonl` file, for `answers_pairs`.",
             exists=True,
             dir_okay=False,
@@ -126,7 +128,7 @@ def main(
         with tempfile.TemporaryDirectory(prefix="circadia-bench-") as folder:
             report = _measured(known[name](Path(folder)))
         show(report, console)
-        tiny = quick or (name in ("recall", "score", "answers_pairs") and data is None)
+        tiny = quick or (name in ("recall", "room", "score", "answers_pairs") and data is None)
         console.print("tiny sizes: nothing is written" if tiny else f"wrote {save(report)}")
 
 

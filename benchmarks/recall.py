@@ -158,7 +158,7 @@ def _fused(*lists: Sequence[int]) -> Sequence[int]:
     return sorted(scores, key=lambda place: -scores[place])
 
 
-class _Vectors:
+class QuestionVectors:
     """The questions' vectors, as the embedder made them before."""
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ async def _ours(
     store: Store, conversation: LongConversation, vectors: Array, asked: Array, embedder: str
 ) -> tuple[Hits, Hits]:
     """Return what Circadia finds, as it remembers and searches at its doors, with vectors and without."""
-    clock, ids, questions = SystemClock(), RandomIds(system_milliseconds), _Vectors()
+    clock, ids, questions = SystemClock(), RandomIds(system_milliseconds), QuestionVectors()
     events = EventLog(clock, LocalSignals())
     banks, episodes = BankService(clock, ids, events, {}), EpisodeService(clock, ids, events)
     retrieval = Retrieval(clock, questions, max_bytes=10**10)

@@ -9,10 +9,10 @@ weights that were fitted on all others.
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -70,7 +70,7 @@ async def run(_: Path, size: Size) -> Report:
     talks = [] if size.data is None else await asyncio.to_thread(load_conversations, size.data)
     sets = [await find_candidates(embedder, [talk]) for talk in talks]
     six = await find_candidates(embedder, read_six_languages())
-    later = await find_candidates(embedder, read_six_languages(follow_ups=True))
+    exchanges = await measure_exchanges(embedder)
     fitted = await asyncio.to_thread(fit, _weighed([*sets, six]))
     names = list(WEIGHTS)
     in_use = np.array(list(WEIGHTS.values()))
@@ -90,30 +90,78 @@ async def run(_: Path, size: Size) -> Report:
         notes=[
             "Each talk is measured by weights that were fitted on the other talks and the six languages; the six "
             "languages by weights of all talks and of the other five.",
-            f"Of {len(later)} follow-ups in the six languages, such as \"And who treated her?\", the words alone find "
-            f"{number(recall(later, in_use, range(len(names)), FEW))} % within {FEW} hits.",
+            f"Of {exchanges.follow_ups} follow-ups in seven languages, such as \"And who treated her?\", the question "
+            f"alone finds {exchanges.alone} within {DEPTH} hits, with the exchange before it {exchanges.mixed}. Of "
+            f"{exchanges.others} other questions behind an exchange on something else, {exchanges.others_alone} and "
+            f"{exchanges.others_mixed} are found.",
             "Weights are scaled so that `words`, `meaning` and `window` are 1 together.",
         ],
         figures={"fitted": dict(zip(names, fitted.tolist(), strict=True)), "in_use": dict(WEIGHTS)},
     )  # fmt: skip
 
 
-def read_six_languages(*, follow_ups: bool = False) -> Sequence[LongConversation]:
-    """Return the talks with their questions, or with follow-ups, which need the question and the answer before them."""
+def read_six_languages() -> Sequence[LongConversation]:
+    """Return the talks with their questions."""
     talks: list[LongConversation] = []
-    for raw in json.loads(SIX.read_text("utf-8")):
+    for raw in _read_talks():
         turns = [DialogueTurn(at=DAY, session=raw["language"], speaker=who, text=text) for who, text in raw["turns"]]
         questions = [
             EvidenceQuestion(question=question, evidence=frozenset(places), kind=raw["language"])
-            for *_, question, places in raw["follow_ups" if follow_ups else "questions"]
+            for question, places in raw["questions"]
         ]
         talks.append(LongConversation(turns=turns, questions=questions, name=raw["language"]))
     return talks
 
 
-async def find_candidates(embedder: Embedder, talks: Sequence[LongConversation]) -> Talk:
-    """Return what a bank with these talks, each with conversations of its own, compares for each of their questions."""
-    index, first, places = BankIndex(), 0, list[int]()
+def _read_talks() -> Sequence[Any]:
+    talks: Sequence[Any] = json.loads(SIX.read_text("utf-8"))
+    return talks
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exchanges:
+    """How many questions behind an exchange find their evidence within `DEPTH` hits."""
+
+    follow_ups: int
+    alone: int
+    mixed: int
+    others: int
+    others_alone: int
+    others_mixed: int
+
+
+async def measure_exchanges(embedder: Embedder) -> Exchanges:
+    """Ask follow-ups behind what they follow, and the other questions behind the fourth next of their talk."""
+    index, talks = BankIndex(), read_six_languages()
+    places = await _fill(index, embedder, talks)
+    found: dict[str, list[tuple[bool, bool]]] = {"follow_ups": [], "questions": []}
+    for first, talk, raw in zip(places, talks, _read_talks(), strict=True):
+        exchanges = [
+            (question, f"{asked}\n{answer}", answers) for asked, answer, question, answers in raw["follow_ups"]
+        ]
+        others = raw["questions"]
+        for at, (question, answers) in enumerate(others):
+            asked, (told, *_) = others[(at + FEW - 2) % len(others)]
+            exchanges.append((question, f"{asked}\n{talk.turns[int(told)].text}", answers))
+        for at, (question, before, answers) in enumerate(exchanges):
+            vector = (await embedder.embed([question], question=True))[0]
+            terms, names = question_words(question)
+            alone = Question(terms=terms, vectors={embedder.name: vector}, names=names, limit=DEPTH)
+            terms, names = question_words(f"{before}\n{question}")
+            mixed = replace(alone, exchange=terms, exchange_names=names)
+            wanted = {first + place + 1 for place in answers}
+            hits = [wanted & {row.number for row in index.find(each)} for each in (alone, mixed)]
+            found["follow_ups" if at < len(raw["follow_ups"]) else "questions"].append((bool(hits[0]), bool(hits[1])))
+    (alone, mixed), (others_alone, others_mixed) = (map(sum, zip(*each, strict=True)) for each in found.values())
+    return Exchanges(
+        follow_ups=len(found["follow_ups"]), alone=alone, mixed=mixed, others=len(found["questions"]),
+        others_alone=others_alone, others_mixed=others_mixed,
+    )  # fmt: skip
+
+
+async def _fill(index: BankIndex, embedder: Embedder, talks: Sequence[LongConversation]) -> Sequence[int]:
+    """Add the turns of talks, each with conversations of its own; return how many turns stand before each talk."""
+    first, places = 0, list[int]()
     for at, talk in enumerate(talks):
         texts = [turn.indexed_text for turn in talk.turns]
         vectors = await embedder.embed(texts)
@@ -127,12 +175,21 @@ async def find_candidates(embedder: Embedder, talks: Sequence[LongConversation])
         ])  # fmt: skip
         places.append(first)
         first += len(talk.turns)
+    return places
+
+
+async def find_candidates(embedder: Embedder, talks: Sequence[LongConversation]) -> Talk:
+    """Return what a bank with these talks, each with conversations of its own, compares for each of their questions."""
+    index = BankIndex()
+    places = await _fill(index, embedder, talks)
     found: list[Candidates] = []
     for begin, talk in zip(places, talks, strict=True):
+        if not talk.questions:
+            continue
         asked = await embedder.embed([each.question for each in talk.questions], question=True)
         for each, vector in zip(talk.questions, asked, strict=True):
             terms, names = question_words(each.question)
-            question = Question(terms=terms, vectors={embedder.name: vector}, names=names, limit=first)
+            question = Question(terms=terms, vectors={embedder.name: vector}, names=names, limit=len(index))
             rows = index.find(question)
             parts = [[row.parts.get(name, 0.0) / weight for name, weight in WEIGHTS.items()] for row in rows]
             found.append(

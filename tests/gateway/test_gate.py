@@ -238,6 +238,32 @@ async def test_a_wake_admits_in_the_order_of_arrival(tmp_path: Path, sqlite_stor
     assert order == list(range(50))
 
 
+@pytest.mark.spec("LARGE-03")
+async def test_a_wake_of_thousands_leaves_turns_of_the_event_loop_to_others(
+    tmp_path: Path, sqlite_store: Store
+) -> None:
+    agents = [agent_named(f"ann-{number}") for number in range(30)]
+    through: list[Agent] = []
+
+    async def wait(made: Bench, agent: Agent) -> None:
+        await made.presence.wait_until_awake(made.presence.ensure_cell(agent.id), object())
+        through.append(agent)
+
+    async with bench(tmp_path, sqlite_store, agents) as made:
+        for agent in agents:
+            made.set(agent, True)
+        tasks = [asyncio.create_task(wait(made, agent)) for agent in agents for _ in range(100)]
+        await settled()
+        for agent in agents:
+            made.set(agent, False)
+        while len(through) < len(tasks):
+            before = len(through)
+            await asyncio.sleep(0)
+            assert len(through) - before <= 200
+        await asyncio.gather(*tasks)
+    assert through == [agent for agent in agents for _ in range(100)], "in order"
+
+
 @pytest.mark.spec("GATE-46")
 async def test_over_the_limit_of_an_agent_a_call_is_refused_and_the_others_stay_held(
     tmp_path: Path, sqlite_store: Store

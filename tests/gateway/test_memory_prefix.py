@@ -348,3 +348,17 @@ async def test_a_context_says_what_day_it_is_for_the_agent_once_a_day(tmp_path: 
         await ann.say(chat("Heron eats frogs."))
         await ann.say(chat(*said, "Its mouth.", "What does Heron eat?"))
         assert re.findall(r"Today is \w+, ([\d-]+)\.", str(ann.sent)) == ["2026-11-30", "2026-12-01"]
+
+
+@pytest.mark.spec("MEM-33")
+@pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
+async def test_a_question_that_leaves_something_unsaid_finds_what_it_follows(tmp_path: Path, path: str) -> None:
+    """Without the exchange before it, its only word finds thirty other brothers."""
+    async with bound(tmp_path, fitting_tokens=300) as ann:
+        for at in range(30):
+            await ann.say(chat(f"Brother number {at} of the monastery is in the garden with his bees again."))
+        await ann.say(chat("Odile has a brother in Ghent who mends clocks."))
+        conversation = Conversation(ann, path)
+        await conversation.turn("What does Odile do?", 1)
+        await conversation.turn("And her brother?", 1)
+        assert "mends clocks" in str(sent(ann)[-1])

@@ -12,6 +12,7 @@ from circadia.memory.context import Context, ContextBuilder, estimate_tokens, fe
 from circadia.memory.forgetting import forget
 from circadia.memory.search.index import BankIndex
 from circadia.memory.search.retrieval import Retrieval
+from circadia.records.agent import AgentPolicy
 from circadia.records.bank import Bank, Trust
 from circadia.stores.sql import searchable
 from tests.memory.world import World, span
@@ -73,8 +74,75 @@ async def test_a_request_that_came_forty_times_is_one_line_the_newest_and_takes_
     found = await context(world, "release notes for the launch", fitting=2_000)
     assert [found.fitting.count(text) for text in (request, *rules)] == [2, 1, 1], "Bob has said it, too"
     assert [hit.item.number for hit in found.hits] == [1, 2, 42, 43], "the newest of forty"
+    assert f"- 2026-01-04 Ann (person, 40 times): {request}" in found.fitting
+    assert f"Bob (person): {request}" in found.fitting
     hits = await world.find("release notes for the launch", limit=5)
     assert [hit.text for hit in hits][:4].count(request) == 2, "copies come after all others"
+
+
+@pytest.mark.spec("MEM-34")
+async def test_what_is_nearly_said_before_comes_after_all_others_and_the_newest_of_it_first(world: World) -> None:
+    def answer(at: int) -> str:
+        words = ["checked", "pushed", "tagged", "built"]
+        return (
+            f"I have {words[at % 4]} the launch and wrote the notes as you like them, with all links, and told the team"
+        )
+
+    for at in range(29):
+        world.clock.advance(60)
+        await world.remember(f"{answer(at)}{'!' * at}", speaker="assistant")
+    for rule in ("Launch notes are short.", "Only Ida starts a launch."):
+        await world.remember(rule)
+    found = await context(world, "notes of the launch", fitting=250)
+    assert "Launch notes are short." in found.fitting
+    assert "Only Ida starts a launch." in found.fitting
+    assert f"{answer(28)}{'!' * 28}" in found.fitting, "the newest"
+    found = await context(world, "notes of the launch", fitting=3_000)
+    assert len(found.hits) == 31, "where there is room all stand there"
+
+
+@pytest.mark.spec("MEM-34")
+async def test_lines_with_other_numbers_say_something_else(world: World) -> None:
+    for port in (5432, 5433):
+        text = (
+            f"The staging database of the launch listens on port {port} of the machine in the cellar next to the door"
+        )
+        await world.remember(text)
+    for at in range(8):
+        await world.remember(f"{at} launch is not about a database, {'really ' * 9}")
+    found = await context(world, "port of the staging database of the launch", fitting=150)
+    assert [f"port {port}" in found.fitting for port in (5432, 5433)] == [True, True]
+
+
+@pytest.mark.spec("MEM-34")
+async def test_a_note_and_its_own_episodes_take_one_place(world: World) -> None:
+    said = [(await world.remember(text)).episode.id for text in ("they need a new one", "it comes in May")]
+    await world.note("Ann gets a new hive for the bees in May", said)
+    await world.remember("the old hive goes to Bob")
+    found = await context(world, "new hive for the bees in May", fitting=105)
+    assert len(found.hits) == 2
+    assert "Ann gets a new hive for the bees in May" in found.fitting
+    assert "the old hive goes to Bob" in found.fitting
+    assert "they need a new one" in (await context(world, "new hive for the bees in May")).fitting, "there is room"
+
+
+@pytest.mark.spec("MEM-33")
+async def test_nothing_that_fits_is_left_out_for_a_count(world: World) -> None:
+    for at in range(450):
+        await world.remember(f"bee {at}")
+    assert len((await context(world, "bee", fitting=20_000)).hits) == 450
+    assert AgentPolicy().fitting_tokens == 2_000
+
+
+@pytest.mark.spec("MEM-32")
+async def test_a_line_that_was_superseded_says_so(world: World) -> None:
+    old = (await world.remember("Ann lives in Porto")).episode.id
+    await world.remember("Ann lives in Lisbon now")
+    async with world.store.begin_write() as tx:
+        await world.episodes.demote(tx, world.bank, old, by="p", reason="moved", evidence="e", weight=0.5)
+    found = await context(world, "Where does Ann live?")
+    assert "Ann (person, no longer valid): Ann lives in Porto" in found.fitting
+    assert "Ann (person): Ann lives in Lisbon now" in found.fitting
 
 
 @pytest.mark.spec("MEM-13", "MEM-19")
@@ -183,7 +251,7 @@ async def test_what_is_known_leaves_its_place_to_what_is_not(world: World) -> No
         await world.remember(text)
     known = tuple(said[:45])
     found = await context(world, "bees", fitting=10_000, known=known)
-    assert len(found.hits) == 30
+    assert len(found.hits) == 35
     assert not {hit.item.text for hit in found.hits} & set(known)
 
 

@@ -419,7 +419,7 @@ def test_a_text_without_words_takes_a_row_and_is_never_found() -> None:
 @pytest.mark.spec("MEM-08")
 def test_rows_of_two_embedders_are_found_each_by_its_own_and_other_dimensions_are_passed_over() -> None:
     index = BankIndex()
-    entries = [replace(ROW, text="", conversation=None).entry(number) for number in (1, 2, 3)]
+    entries = [replace(ROW, text=f"{number}", conversation=None).entry(number) for number in (1, 2, 3)]
     vectors = [("old/8", vector("cow")), ("new/8", vector("cow")), ("odd/8", vector("cow", 4))]
     index.add(Layer.EPISODES, [
         entry._replace(vector=stored_vector(values), embedder=name)

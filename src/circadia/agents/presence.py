@@ -6,9 +6,11 @@ cell in order of arrival. Nothing here awaits between a check and its use, so a 
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from typing import Final
 
 from circadia.agents.database_contact import DatabaseContact
 from circadia.errors import CircadiaError, StorageUnavailable, TargetGone
@@ -17,6 +19,9 @@ from circadia.records.agent import Agent
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import CONNECTION, Signals
 from circadia.stores.time_limit import limit_wait
+
+ADMITTED_AT_ONCE: Final = 200
+"""Waiters that check again in one turn of the event loop: some 5 ms of work, between which others get their turns."""
 
 
 class PresenceCell:
@@ -63,12 +68,6 @@ class PresenceCell:
             self.asleep or self.announced > self.generation or self.falling_asleep is not None or self.ended is not None
         )
 
-    def admit_all(self) -> None:
-        """Let all waiters check again, in order of arrival."""
-        for waiter in self.waiters.values():
-            if not waiter.done():
-                waiter.set_result(None)
-
 
 class Presence:
     def __init__(self, store: Store, signals: Signals, contact: DatabaseContact | None = None) -> None:
@@ -76,6 +75,10 @@ class Presence:
         self._store = store
         self._contact = contact if contact is not None and contact.is_shared else None
         self._cells: dict[AgentId, PresenceCell] = {}
+        self._admitted: deque[asyncio.Future[None]] = deque()
+        """Those that may check again."""
+        self._is_admitting = False
+        """Whether some have checked in this turn of the event loop."""
         self._moved_elsewhere: set[AgentId] = set()
         self._reading: asyncio.Task[None] | None = None
         self._stopped: TargetGone | None = None
@@ -169,7 +172,22 @@ class Presence:
         if cell.falling_asleep == moved.generation:
             cell.falling_asleep = None
             if not cell.asleep:
-                cell.admit_all()
+                self._admit(cell)
+
+    def _admit(self, cell: PresenceCell) -> None:
+        """Let all waiters check again, in order of arrival, `ADMITTED_AT_ONCE` in a turn of the event loop."""
+        self._admitted.extend(cell.waiters.values())
+        if not self._is_admitting:
+            self._admit_some()
+
+    def _admit_some(self) -> None:
+        self._is_admitting = bool(self._admitted)
+        if self._is_admitting:
+            asyncio.get_running_loop().call_soon(self._admit_some)
+        for _ in range(min(ADMITTED_AT_ONCE, len(self._admitted))):
+            waiter = self._admitted.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
 
     @property
     def is_stopping(self) -> bool:
@@ -238,7 +256,7 @@ class Presence:
                     stream.set_result(None)
         else:
             cell.slept_seconds = slept
-            cell.admit_all()
+            self._admit(cell)
 
     def announce_sleep(self, agent_id: AgentId, generation: int) -> None:
         """Close the gate of an agent that another process has put to sleep, until its row says otherwise."""

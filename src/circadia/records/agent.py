@@ -152,7 +152,7 @@ class AgentPolicy(BaseModel):
         default=2_000, ge=0, le=MAX_COUNT, description="Maximum tokens that blocks add to a call."
     )
     fitting_tokens: StrictInt = Field(
-        default=1_000,
+        default=2_000,
         ge=0,
         le=MAX_COUNT,
         description="Maximum tokens that notes and episodes for the question add to a call.",

@@ -30,6 +30,7 @@ from circadia.memory.context import (
     render_day,
     render_stable_part,
 )
+from circadia.memory.search.index import SUPERSEDED
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.change import ChangeKind
@@ -83,8 +84,8 @@ _LAYERS: Final = {
 _SHOWN: Final = {Layer.EPISODES: LineKind.EPISODE, Layer.NOTES: LineKind.NOTE}
 _SUPERSEDED: Final = {Layer.EPISODES: LineKind.SUPERSEDED_EPISODE, Layer.NOTES: LineKind.SUPERSEDED_NOTE}
 
-LineKey = tuple[str, str | int, int]
-"""Kind, then id, number or label, then a version, passage or flag."""
+LineKey = tuple[str, str | int, int, int]
+"""Kind, then id, number or label, then a version, passage or flag, then `ScoredRow.times` of a row, 1 for others."""
 BlockKey = tuple[str, int]
 
 
@@ -120,7 +121,7 @@ class KeptAdditions:
 
     def encode(self) -> str:
         """Return the text for the row."""
-        turns = [[turn.at, turn.mark, turn.shown, turn.lines] for turn in self.turns]
+        turns = [[turn.at, turn.mark, turn.shown, list(map(_short_key, turn.lines))] for turn in self.turns]
         kept = {
             "form": FORM, "bank": self.bank, "demotions": self.demotions, "stable": self.stable,
             "stable_shown": self.stable_shown, "turns": turns,
@@ -153,17 +154,26 @@ def decode_additions(text: str) -> KeptAdditions:
         stable=tuple((label, version) for label, version in kept["stable"]),
         stable_shown=kept["stable_shown"],
         turns=tuple(
-            Addition(at=at, mark=mark, shown=shown, lines=tuple((kind, key, version) for kind, key, version in lines))
+            Addition(at=at, mark=mark, shown=shown, lines=tuple(map(_whole_key, lines)))
             for at, mark, shown, lines in kept["turns"]
         ),
     )
+
+
+def _short_key(line: LineKey) -> Sequence[str | int]:
+    return line[:3] if line[3] == 1 else line
+
+
+def _whole_key(kept: Sequence[Any]) -> LineKey:
+    kind, key, version, times = kept if len(kept) > 3 else (*kept, 1)
+    return kind, key, version, times
 
 
 def keep_notice(prompt: RequestPrompt | None, additions: str, notice: str) -> str:
     """Return the additions with a wake notice at the end of the prompt; unchanged if it has no place there."""
     if prompt is None or prompt.end < 0:
         return additions
-    kept, line = decode_additions(additions), (LineKind.WAKE.value, notice, 0)
+    kept, line = decode_additions(additions), (LineKind.WAKE.value, notice, 0, 1)
     turns = (*kept.turns, Addition(at=prompt.end, mark=prompt.messages[prompt.end].mark, lines=(line,)))
     while len(text := replace(kept, turns=turns).encode()) > MAX_BYTES and len(turns) > 1:
         turns = turns[(len(turns) + 1) // 2 :]
@@ -204,7 +214,7 @@ class RenderedAddition:
 
     @property
     def id_bytes(self) -> int:
-        return len(orjson.dumps(self.lines)) + PLACE_BYTES
+        return len(orjson.dumps(list(map(_short_key, self.lines)))) + PLACE_BYTES
 
 
 def rendered_addition(
@@ -217,11 +227,11 @@ def rendered_addition(
 
 
 def hit_key(hit: Hit) -> LineKey:
-    return (_SHOWN[hit.scored.layer].value, hit.scored.number, hit.scored.passage)
+    return (_SHOWN[hit.scored.layer].value, hit.scored.number, hit.scored.passage, hit.scored.times)
 
 
 def block_key(block: Block) -> LineKey:
-    return (LineKind.BLOCK.value, block.label, block.version)
+    return (LineKind.BLOCK.value, block.label, block.version, 1)
 
 
 async def find_superseded(tx: Tx, bank: Bank, after: int, hits: Iterable[Hit]) -> tuple[LineKey, ...]:
@@ -234,9 +244,9 @@ async def find_superseded(tx: Tx, bank: Bank, after: int, hits: Iterable[Hit]) -
         Layer.NOTES: await tx.notes.find_changed_weights(bank.id, after=after),
     }
     return tuple(
-        (_SUPERSEDED[hit.scored.layer].value, hit.scored.number, hit.scored.passage)
+        (_SUPERSEDED[hit.scored.layer].value, hit.scored.number, hit.scored.passage, hit.scored.times)
         for hit in hits
-        if weights[hit.scored.layer].get(hit.scored.number, 1.0) < 1.0
+        if hit.scored.times != SUPERSEDED and weights[hit.scored.layer].get(hit.scored.number, 1.0) < 1.0
     )
 
 
@@ -270,9 +280,11 @@ class AdditionRenderer:
         if lines and lines[0][0] == LineKind.WAKE:
             return rendered_addition(render_wake_notice(str(lines[0][1])), lines)
         rows = [
-            (_LAYERS[LineKind(kind)], cast("int", key), part) for kind, key, part in lines if LineKind(kind) in _LAYERS
+            (_LAYERS[LineKind(kind)], cast("int", key), part, times)
+            for kind, key, part, times in lines
+            if LineKind(kind) in _LAYERS
         ]
-        blocks = [(cast("str", key), version) for kind, key, version in lines if kind == LineKind.BLOCK]
+        blocks = [(cast("str", key), version) for kind, key, version, _ in lines if kind == LineKind.BLOCK]
         row_lines = await self._contexts.render_rows(tx, bank, rows)
         block_rows = await self._contexts.read_blocks(tx, bank, blocks)
         texts: dict[LineKey, str] = {}
@@ -290,11 +302,11 @@ class AdditionRenderer:
             elif kind is LineKind.BLOCK:
                 if (block := block_rows.get((str(key), version))) is not None:
                     texts[line] = render_block(block)
-            elif (row := row_lines.get((_LAYERS[kind], cast("int", key), version))) is not None:
+            elif (row := row_lines.get((_LAYERS[kind], cast("int", key), version, line[3]))) is not None:
                 is_whole = kind in _SHOWN.values() or (kind is LineKind.NEWER and len(row[0]) <= LONGEST_NEWER)
                 texts[line] = row[0] if is_whole else _render_part(kind, row[0])
                 hits += [row[1]] if is_whole else []
-        if all(kind == LineKind.DAY for kind, _, _ in texts):
+        if all(line[0] == LineKind.DAY for line in texts):
             texts.clear()  # what it stood before is gone
         unfenced = "\n".join(texts.values())
         text = fence_memory(unfenced) if texts else ""
@@ -331,13 +343,13 @@ def count_dropped(sent: Sequence[RenderedAddition], new: RenderedAddition, token
 
 
 def day_key(today: date) -> LineKey:
-    return (LineKind.DAY.value, today.isoformat(), 0)
+    return (LineKind.DAY.value, today.isoformat(), 0, 1)
 
 
 def known_blocks(additions: Iterable[Addition]) -> Collection[BlockKey]:
     """Return the versions of blocks that earlier turns show."""
     lines = (line for addition in additions for line in addition.lines)
-    return {(str(key), version) for kind, key, version in lines if kind == LineKind.BLOCK}
+    return {(str(key), version) for kind, key, version, _ in lines if kind == LineKind.BLOCK}
 
 
 REMEMBERED: Final = 1_000

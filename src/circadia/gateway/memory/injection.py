@@ -203,7 +203,7 @@ class Injection:
             bank, call.agent.id, hits, [*result.blocks, *blocks], known=_known_texts(prompt, earlier),
             upstream=call.provider.upstream.name, model=call.request.model,
         )  # fmt: skip
-        changes = next((str(key) for kind, key, _ in request.first if new and kind == LineKind.CHANGES), "")
+        changes = next((str(line[1]) for line in request.first if new and line[0] == LineKind.CHANGES), "")
         is_plain = not result.stable and not any(text for _, text in shown)
         return InjectedBody(
             body=body if is_plain else prompt.with_additions(result.stable, shown), stable=result.stable, shown=shown,
@@ -232,8 +232,10 @@ class Injection:
         if not (wanted.wants_fitting and wanted.call.agent.policy.inject):
             return await retrieval.glances.run_read(self._store, whose, lambda tx: self._build_result(wanted, tx, None))
         build, question = partial(self._build_result, wanted), _shorten_question(wanted.prompt.question)
-        zone = wanted.call.agent.coordination.zone
-        return await retrieval.run_question(self._store, question, build, whose=whose, explained=False, zone=zone)
+        return await retrieval.run_question(
+            self._store, question, build, whose=whose, before=wanted.prompt.exchange, explained=False,
+            zone=wanted.call.agent.coordination.zone,
+        )  # fmt: skip
 
     async def _build_result(
         self, request: _InjectionRequest, tx: Tx, question: Question | None
@@ -296,21 +298,21 @@ class Injection:
         if not request.wants_fitting:
             return (), None if lookup is None else as_miss(lookup)
         if not request.first and request.call.route.generates and (changes := self._change_notice.counts(bank)):
-            request.first.append((LineKind.CHANGES.value, changes, 0))  # once, though this may run twice
+            request.first.append((LineKind.CHANGES.value, changes, 0, 1))  # once, though this may run twice
         lines = list(request.first)
-        text = "".join(render_changes(str(key)) for _, key, _ in lines)
+        text = "".join(render_changes(str(line[1])) for line in lines)
         room = remaining_tokens(request.call.agent.policy.fitting_tokens, text) // 2
         hint = lookup.choose_hint(room) if lookup is not None and request.wants_hint else None
         newer: list[LineKey] = []
         if hint is not None and lookup is not None and lookup.found.newer:  # the answer does not know this turn
-            newer = [(LineKind.NEWER.value, lookup.found.newer, 0)]
+            newer = [(LineKind.NEWER.value, lookup.found.newer, 0, 1)]
             said = await self._renderer.render(tx, bank, tuple(newer))
             if not _known_texts(request.prompt, sent).isdisjoint(said.texts):
                 newer = []
             elif said.tokens > room:
                 hint = None
         if hint is not None:
-            lines += [(LineKind.HINT.value, hint[0], int(hint[1])), *newer]
+            lines += [(LineKind.HINT.value, hint[0], int(hint[1]), 1), *newer]
         hits = [hit for _, rendered in sent for hit in rendered.hits]
         lines += await find_superseded(tx, bank, request.kept.demotions, hits)
         return tuple(lines), lookup if lookup is None or hint is not None else as_miss(lookup)

@@ -11,6 +11,7 @@ from circadia.gateway.payload import splice
 from circadia.gateway.payload.fields import as_list, as_object
 from circadia.gateway.payload.splice import InsertionPoint, JsonSpan
 from circadia.memory.capture.harness import find_chore, own_words, strip_harness_text
+from circadia.records.episode import PASSAGE
 from circadia.records.fast_record import fast_record
 
 TEXTS: Final = frozenset({"text", "input_text", "output_text"})
@@ -30,6 +31,7 @@ class Side(Enum):
 
 
 _HEARD: Final = (Side.USER, Side.TOOL)
+_SAID: Final = (Side.USER, Side.MODEL)
 OPENAI_SIDES: Final = {
     "system": Side.OPERATOR,
     "developer": Side.OPERATOR,
@@ -88,6 +90,13 @@ class RequestPrompt:
     @property
     def user(self) -> InsertionPoint | None:
         return self.slot(self.turn)
+
+    @property
+    def exchange(self) -> str:
+        """Return the beginnings of what the user and the model said last before the question; empty without it."""
+        earlier = [message for message in self.messages[: max(self.turn, 0)] if message.text.strip()]
+        said = (next((each.text for each in reversed(earlier) if each.side is side), "") for side in _SAID)
+        return "\n".join(text[:PASSAGE] for text in said if text)
 
     @property
     def end(self) -> int:

@@ -15,7 +15,7 @@ note, an episode or a passage of one; neighbours are whole turns.
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import accumulate, islice, repeat
 from typing import Final, NamedTuple
 
@@ -32,6 +32,10 @@ from circadia.records.episode import SILENT
 from circadia.records.fast_record import fast_record
 from circadia.records.index_entry import Excerpt, IndexEntry, Layer
 
+SUPERSEDED: Final = 0
+"""`ScoredRow.times` of a row that no longer holds."""
+OWN_HITS: Final = 3
+"""Hits of a question itself for each hit by `Question.exchange`, whose figures `python -m benchmarks score` prints."""
 UNEXPLAINED: Final[Mapping[str, float]] = {}
 """The parts of a score in a search that does not explain."""
 WEIGHTS: Final = {
@@ -84,6 +88,10 @@ class Question:
     limit: int = 10
     explained: bool = True
     """Whether results include the parts of their scores."""
+    exchange: Sequence[int] = ()
+    """Hashes of its words and of those of the exchange before it, for what it leaves unsaid ("And her brother?")."""
+    exchange_names: Collection[str] = ()
+    """As `names`."""
 
 
 class ScoredRow(NamedTuple):
@@ -97,6 +105,8 @@ class ScoredRow(NamedTuple):
     """Score parts by name; `weight` multiplies the sum of the others. Empty unless the search explains."""
     passage: int = 0
     """Number of the passage in its episode, from 1; 0 if the text is not split."""
+    times: int = 1
+    """How often its speaker says this text, of which it is the newest; `SUPERSEDED` if it was demoted."""
 
 
 class BankIndex:
@@ -194,7 +204,11 @@ class BankIndex:
     def find(self, question: Question, *, series: bool = False) -> Sequence[ScoredRow]:
         """Return the best rows, best first; `series` caches word scores for the next question."""
         with self._busy:
-            return self._find(question, series)
+            found = self._find(question, series)
+            if not question.exchange:
+                return found
+            wider = replace(question, terms=question.exchange, names=question.exchange_names, vectors={}, exchange=())
+            return _mix(found, self._find(wider, series), question.limit)
 
     def _find_newest_turn(self) -> int:
         numbers, rows = self._rows.numbers_and_rows(Layer.EPISODES)
@@ -233,8 +247,17 @@ class BankIndex:
         parts = self._score_parts(close, words, meaning, matches, allowed, question)
         weight = self._rows["weight"][close]
         score = sum(parts.values()) * weight
-        best = np.array(self._rank_turns(close, score, question.limit), np.intp)
+        places, repeated = self._rank_turns(close, score, question.limit)
+        best = np.array(places, np.intp)
         rows = close[best]
+        times = np.where(weight[best] < 1, SUPERSEDED, 1)
+        for at in repeated:
+            copies = self._rows.find_copies(rows[at])
+            copies = copies if allowed is None else copies[allowed[copies]]
+            if times[at] != SUPERSEDED:
+                times[at] = len(copies)
+                rows[rows == copies[-1]] = rows[at]
+                rows[at] = copies[-1]
         layers = [Layer(layer_name) for layer_name in self._rows.names("layer")]
         # As lists at once: reading array items one by one takes longer than the search.
         chosen: list[list[int]] = [self._rows[name][rows].tolist() for name in ("layer", "number", "start", "first")]
@@ -242,25 +265,32 @@ class BankIndex:
         why = _explain({**parts, "weight": weight}, best) if question.explained else repeat(UNEXPLAINED)
         starts = zip(rows.tolist(), *chosen[2:], strict=True)
         passages = [0 if start == NONE else row - first + 1 for row, start, first in starts]
-        return list(map(ScoredRow, [layers[code] for code in chosen[0]], chosen[1], scores, why, passages))
+        values = (chosen[1], scores, why, passages, times.tolist())
+        return list(map(ScoredRow, [layers[code] for code in chosen[0]], *values))
 
-    def _rank_turns(self, close: Array, score: Array, limit: int) -> Sequence[int]:
-        """Return the places of the best rows, of equal ones the newest first.
+    def _rank_turns(self, close: Array, score: Array, limit: int) -> tuple[Sequence[int], Collection[int]]:
+        """Return the places of the best rows, of equal ones the newest first, and which of these somebody says again.
 
-        What somebody says again, and more than `SPREAD` passages of a turn, come after all others.
+        What is said again, and more than `SPREAD` passages of a turn, come after all others.
         """
         places = rank_best(score, len(close))
         rows = close[places]
         turns: list[int] = self._rows["first"][rows].tolist()
         counts, first, later = Counter[int](), list[int](), list[int]()
-        said: set[tuple[int, bytes]] = set()
+        said: dict[tuple[int, bytes], int] = {}
+        repeated: set[int] = set()
         for place, turn, text in zip(places.tolist(), turns, self._rows.said(rows), strict=True):
             if len(first) >= limit:
                 break
-            (later if text in said or counts[turn] >= SPREAD else first).append(place)
-            counts[turn] += 1
-            said.add(text)
-        return [*first, *later][:limit]
+            if text in said:
+                repeated.add(said[text])
+            elif counts[turn] < SPREAD:
+                said[text] = len(first)
+                first.append(place)
+                counts[turn] += 1
+                continue
+            later.append(place)
+        return [*first, *later][:limit], repeated
 
     def _score_parts(
         self, rows: Array, words: Array, meaning: Array, matches: Matches, allowed: Array | None, question: Question
@@ -383,7 +413,7 @@ class BankIndex:
         length: Array = np.add.reduce([lengths.take(turns) for turns in of_windows])
         average = max(self._rows.words / max(len(self) - self._rows.removed, 1), 1.0) * len(windows)
         norm = SATURATION * (1 - LENGTH + LENGTH / average * length)
-        scores: Array = (sums / (sums + norm[:, None])) @ matches.rarity
+        scores: Array = np.vecdot(sums / (sums + norm[:, None]), matches.rarity)  # `@` starts threads
         return scores / max(scores.max(initial=0), MIN_DIVISOR)
 
     def _answer_scores(self, rows: Array, scores: Array) -> Array:
@@ -392,6 +422,21 @@ class BankIndex:
         np.maximum.at(scores, self._rows["first"][later], scores[later])
         before = self._rows["before"].take(self._rows["first"].take(rows))
         return scores.take(before) * self._rows["question"].take(before)  # `NONE` is -1, whose score is 0
+
+
+def _mix(own: Sequence[ScoredRow], others: Sequence[ScoredRow], limit: int) -> Sequence[ScoredRow]:
+    """Return both, best first, without what stands twice: one of the others behind every `OWN_HITS`."""
+    mixed: dict[tuple[Layer, int, int], ScoredRow] = {}
+    rest = iter(others)
+    for at, row in enumerate(own, 1):
+        mixed.setdefault((row.layer, row.number, row.passage), row)
+        if at % OWN_HITS == 0:
+            other = next((each for each in rest if (each.layer, each.number, each.passage) not in mixed), None)
+            if other is not None:
+                mixed[other.layer, other.number, other.passage] = other
+    for row in rest:
+        mixed.setdefault((row.layer, row.number, row.passage), row)
+    return list(mixed.values())[:limit]
 
 
 def _explain(parts: Mapping[str, Array], rows: Array) -> Iterator[Mapping[str, float]]:

@@ -156,10 +156,12 @@ class Retrieval:
     def forget(self) -> None:
         self.loaded.clear()
 
-    async def prepare_question(self, question: str, *, explained: bool = True, zone: str = "UTC") -> Question:
+    async def prepare_question(
+        self, question: str, *, before: str = "", explained: bool = True, zone: str = "UTC"
+    ) -> Question:
         """Return a question with its vectors, and with the days that it names as seen from today in an IANA time zone.
 
-        It may wait for an embedder, so call it outside a transaction.
+        `before` is the exchange that it may follow up. It may wait for an embedder, so call it outside a transaction.
         """
         text = " ".join(question.split())
         vectors = self._questions.vectors_nowait(text)
@@ -167,20 +169,22 @@ class Retrieval:
             vectors = await self._questions.vectors(text)
         terms, names = question_words(text)
         now = self._clock.now()
+        # An embedder adds nothing to the exchange, and costs a call.
+        exchange, exchange_names = question_words(f"{before}\n{text}") if before else ((), ())
         return Question(
             terms=terms, vectors=vectors, names=names, now=now.timestamp(), explained=explained,
-            days=_find_days(text, now.astimezone(ZoneInfo(zone))),
+            days=_find_days(text, now.astimezone(ZoneInfo(zone))), exchange=exchange, exchange_names=exchange_names,
         )  # fmt: skip
 
     async def run_question(
         self, store: Store, question: str, work: Callable[[Tx, Question], Awaitable[T]], *, whose: Hashable = None,
-        explained: bool = True, zone: str = "UTC",
+        before: str = "", explained: bool = True, zone: str = "UTC",
     ) -> T:  # fmt: skip
         """Run `work` with the question in a read transaction; it may be started twice.
 
-        `whose` identifies the bank to `GlanceReader`; for `zone` see `prepare_question`.
+        `whose` identifies the bank to `GlanceReader`; for `before` and `zone` see `prepare_question`.
         """
-        prepared = await self.prepare_question(question, explained=explained, zone=zone)
+        prepared = await self.prepare_question(question, before=before, explained=explained, zone=zone)
         return await self.glances.run_read(store, whose, lambda tx: work(tx, prepared))
 
     async def keep_up(self, store: Store, bank_ids: Iterable[BankId]) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,12 +24,12 @@ EMPTY_BYTES: Final = 5_000
 _COLUMNS: Final = Layout({
     "number": np.int64, "conversation": np.int32, "speaker": np.int32, "kind": np.int32, "trust": np.int32,
     "layer": np.int32, "before": np.int32, "after": np.int32, "length": np.int32, "first": np.int32,
-    "start": np.int32, "total": np.int32, "at": np.float64, "importance": np.float64, "weight": np.float64,
-    "question": np.bool_,
+    "start": np.int32, "total": np.int32, "hash": np.uint32, "at": np.float64, "importance": np.float64,
+    "weight": np.float64, "question": np.bool_,
 })  # fmt: skip
 """`first` is the row of a turn's first passage. It has the turn's neighbours in its conversation, `before` and `after`,
 and whether the turn ends with a question. `start` is the place of the text in that of the turn; `NONE` if the turn is
-not split. `total` are the words of the turn, in the row of its first passage."""
+not split. `total` are the words of the turn, in the row of its first passage. `hash` is one of the text."""
 _ORDER: Final = Layout({"number": np.int64, "row": np.int64})
 
 
@@ -95,9 +96,10 @@ class RowTable:
             "weight": [row.weight for row in rows],
             "question": questions,
         }
+        texts = [row.text.encode(errors="surrogatepass") for row in rows]
+        added["hash"] = list(map(crc32, texts))
         self._columns.extend(added, len(rows))
         self.words += int(lengths.sum())
-        texts = [row.text.encode(errors="surrogatepass") for row in rows]
         self._texts.extend(texts)
         self._text_bytes += sum(map(len, texts)) + TEXT_BYTES * len(texts)
         later: Array = first + np.flatnonzero(firsts != np.arange(len(rows)))
@@ -139,6 +141,13 @@ class RowTable:
         speakers: list[int] = self["speaker"][rows].tolist()
         places: list[int] = rows.tolist()
         return zip(speakers, (self._texts[place] for place in places), strict=True)
+
+    def find_copies(self, row: int) -> Array:
+        """Return all rows of this one's layer in which its speaker says the same, oldest first."""
+        rows: list[int] = np.flatnonzero(self["hash"] == self["hash"][row]).tolist()
+        same = self._texts[row], self["speaker"][row], self["layer"][row]
+        copies = (each for each in rows if (self._texts[each], self["speaker"][each], self["layer"][each]) == same)
+        return np.fromiter(copies, np.intp)
 
     def count_passages(self, row: int) -> int:
         """Return the number of rows of the turn whose first row is this."""

@@ -11,7 +11,7 @@ from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteState
 from circadia.stores.locks import bank_key
-from circadia.stores.sql.memory_tables import evidence, notes
+from circadia.stores.sql.memory_tables import episodes, evidence, notes
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.searchable import (
     SearchableRows,
@@ -67,6 +67,12 @@ _SELECT_USE_TIMES = Statement(
         notes.c.used_at.is_not(None),
         notes.c.retired_at.is_(None),
     )
+)
+
+_SELECT_SOURCES = (
+    select(notes.c.number, episodes.c.number)
+    .join_from(notes, evidence, evidence.c.note_id == notes.c.id)
+    .join(episodes, episodes.c.id == evidence.c.episode_id)
 )
 
 
@@ -152,6 +158,17 @@ class Notes(SearchableRows[NoteId, Note]):
         statement = select(evidence.c.note_id).where(evidence.c.episode_id.in_(episodes)).distinct()
         ids = await self._run(lambda connection: connection.execute(statement).scalars().all())
         return [NoteId(note_id) for note_id in ids]
+
+    async def find_sources(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, frozenset[int]]:
+        """Return the numbers of the episodes that notes rest on, by the numbers of the notes."""
+        if not numbers:
+            return {}
+        statement = _SELECT_SOURCES.where(notes.c.bank_id == bank_id, notes.c.number.in_(numbers))
+        rows = await self._run(lambda connection: connection.execute(statement).all())
+        sources: dict[int, list[int]] = {}
+        for note, episode in rows:
+            sources.setdefault(note, []).append(episode)
+        return {note: frozenset(of_note) for note, of_note in sources.items()}
 
     async def retire(self, note_id: NoteId, at: datetime | None) -> None:
         """Retire a note from search, or restore it; either counts as a demotion."""
