@@ -60,6 +60,7 @@ class EpisodeBody(Body):
     metadata: dict[str, Any] = Field(default_factory=dict[str, Any], description="Further data, up to 16 KiB as JSON.")
     incomplete: StrictBool = Field(False, description="Whether it is the start of an interrupted answer.")
     key: str | None = Field(None, description="Idempotency key: an identical repeat stores nothing.")
+    expires_at: datetime | None = Field(None, description="When to forget it, with time zone; by default never.")
 
 
 class StaleBody(Body):

@@ -101,12 +101,14 @@ class MemoryCalls:
         metadata: Mapping[str, Any] | None = None,
         incomplete: bool = False,
         key: str | None = None,
+        expires_at: str | None = None,
         user: str | None = None,
     ) -> StoredEpisodeView:
         """Append an episode; it is on disk when this returns. `key` makes repeats safe."""
         body = {
             "text": text, "speaker": speaker, "at": at, "kind": kind, "conversation": conversation, "trust": trust,
             "importance": importance, "metadata": metadata or {}, "incomplete": incomplete, "key": key,
+            "expires_at": expires_at,
         }  # fmt: skip
         return await self._http.fetch(
             StoredEpisodeView, "POST", "banks", bank, "episodes", body=body, query={"user": user}

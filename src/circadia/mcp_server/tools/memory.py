@@ -72,6 +72,7 @@ class Remember(Arguments):
     )
     importance: float | None = Field(default=None, description="Importance, 0 to 1.")
     key: str | None = Field(default=None, description="Idempotency key: a repeat with the same key stores nothing.")
+    expires_at: Instant = Field(default=None, description="When to forget it: a date or time; by default never.")
     bank: BankName = None
     user: User = None
 
@@ -180,6 +181,7 @@ async def _remember(caller: Caller, arguments: Remember) -> RememberResult:
         conversation=arguments.conversation,
         importance=arguments.importance,
         key=arguments.key,
+        expires_at=arguments.expires_at,
     )
     memory = caller.context.memory
     async with caller.context.store.begin_write() as tx:

@@ -16,6 +16,7 @@ import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
+from heapq import heappop, heappush
 from itertools import accumulate, islice, repeat
 from typing import Final, NamedTuple
 
@@ -112,6 +113,8 @@ class BankIndex:
         self._rows: Final = RowTable()
         self._postings: Final = Postings()
         self._vectors: Final[dict[str, Vectors]] = {}
+        self._expiring: Final[list[tuple[float, int]]] = []
+        """Heap of the times at which episodes expire, with their numbers."""
         # Keeps rows from being added during a search in a thread, which outlives a cancelled caller.
         self._busy: Final = threading.Lock()
 
@@ -122,7 +125,7 @@ class BankIndex:
     @property
     def nbytes(self) -> int:
         vectors = sum(table.nbytes for table in self._vectors.values())
-        waiting = WAITING_BYTES * sum(map(len, self.unembedded.values()))
+        waiting = WAITING_BYTES * (sum(map(len, self.unembedded.values())) + len(self._expiring))
         return self._rows.nbytes + self._postings.nbytes + vectors + waiting
 
     @property
@@ -172,6 +175,16 @@ class BankIndex:
             for number in found_numbers:
                 self.unembedded[layer].pop(number, None)
 
+    def has_expired(self, now: float) -> bool:
+        return bool(self._expiring) and self._expiring[0][0] <= now
+
+    def remove_expired(self, now: float) -> None:
+        """Remove the episodes whose time has passed."""
+        numbers: list[int] = []
+        while self.has_expired(now):
+            numbers.append(heappop(self._expiring)[1])
+        self.remove(Layer.EPISODES, numbers)
+
     def weights(self, layer: Layer, numbers: Collection[int]) -> Mapping[int, float]:
         with self._busy:
             rows, found_numbers = self._rows.find_rows(layer, numbers)
@@ -214,6 +227,9 @@ class BankIndex:
         if layer is Layer.EPISODES:
             turns = (row.number for row in reversed(rows) if row.kind not in SILENT)
             self.newest_turn = next(turns, self.newest_turn)
+        for row in rows:
+            if row.expires is not None:
+                heappush(self._expiring, (row.expires, row.number))
         placed_rows = list(zip(accumulate(map(len, split_rows), initial=first), rows, strict=False))
         self.unembedded[layer].update({row.number: at for at, row in placed_rows if row.vector is None})
         self._add_vectors([(at, row.vector, row.embedder) for at, row in placed_rows])

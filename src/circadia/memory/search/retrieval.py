@@ -221,6 +221,7 @@ class Retrieval:
             # A lower generation of the bank means an older transaction, which sees deleted rows.
             if held.generation <= bank.generation and not fresh:
                 await self._keep_up(tx, bank, held, searched=question is not None)
+            await self._remove_expired(held.index)
             if question is not None:
                 held.searched, needs_thread = True, len(held.index) > ROWS_FOR_THREAD
                 find = partial(held.index.find, question, series=series)
@@ -238,6 +239,7 @@ class Retrieval:
             if held.generation > bank.generation:
                 return None
             await self._keep_up(tx, bank, held, searched=True)
+            await self._remove_expired(held.index)
             weights = {layer: held.index.weights(layer, some) for layer, some in numbers.items()}
             self.loaded.update_weight(bank.id, held, held.nbytes)
             return BankWeights(blocks=held.blocks, weights=weights, newest_turn=held.index.newest_turn)
@@ -311,6 +313,14 @@ class Retrieval:
                 index.skip_to(layer, news.heads[layer])
         if searched:  # may go back too, for an older transaction
             held.embedded = news.embedded if whole or not any(news.vectors.values()) else None
+
+    async def _remove_expired(self, index: BankIndex) -> None:
+        now = self._clock.now().timestamp()
+        if index.has_expired(now):
+            if len(index) > ROWS_FOR_THREAD:
+                await asyncio.to_thread(index.remove_expired, now)
+            else:
+                index.remove_expired(now)
 
     async def _remove(self, tx: Tx, bank: Bank, held: _LoadedBank) -> None:
         """Remove rows deleted since the index's generation; start a new index if they are not known."""

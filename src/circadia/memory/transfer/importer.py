@@ -133,7 +133,7 @@ class BankImporter:
         new = NewEpisode(
             text=text, speaker=line.speaker, trust=line.trust, at=line.at, kind=line.kind,
             conversation=line.conversation, importance=line.importance, metadata=line.metadata,
-            incomplete=line.incomplete, key=key,
+            incomplete=line.incomplete, key=key, expires_at=line.expires_at,
         )  # fmt: skip
         episode_id = None if line.id is None else EpisodeId(ids.local_id(line.id))
         existing = None if episode_id is None else await tx.episodes.get(bank.id, episode_id)

@@ -94,6 +94,7 @@ class EpisodeLine(ExportLine):
     metadata: dict[str, Any] = {}
     incomplete: bool = False
     key: str | None = None
+    expires_at: AwareDatetime | None = None
     repeats: int = Field(0, ge=0, le=2**31 - 1)
     stale: Annotated[list[StalePart], Field(max_length=1000)] = []
 
