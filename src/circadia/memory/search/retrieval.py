@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hash
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 from circadia.caches import Lru
@@ -223,6 +223,8 @@ class Retrieval:
                 await self._keep_up(tx, bank, held, searched=question is not None)
             await self._remove_expired(held.index)
             if question is not None:
+                if question.where:
+                    await self._load_metadata(tx, bank, held.index)
                 held.searched, needs_thread = True, len(held.index) > ROWS_FOR_THREAD
                 find = partial(held.index.find, question, series=series)
                 scored = await asyncio.to_thread(find) if needs_thread else find()
@@ -313,6 +315,18 @@ class Retrieval:
                 index.skip_to(layer, news.heads[layer])
         if searched:  # may go back too, for an older transaction
             held.embedded = news.embedded if whole or not any(news.vectors.values()) else None
+
+    async def _load_metadata(self, tx: Tx, bank: Bank, index: BankIndex) -> None:
+        """Load what the index lacks of the metadata of its episodes: all at the first search that filters by them."""
+        page: Sequence[tuple[int, Mapping[str, Any]]] = [(0, {})]
+        while page and index.last_metadata < index.last[Layer.EPISODES]:
+            page = await tx.episodes.find_metadata(
+                bank.id, after=index.last_metadata, upto=index.last[Layer.EPISODES], limit=PAGE
+            )
+            if len(page) > ROWS_IN_LOOP:
+                await asyncio.to_thread(index.add_metadata, page)
+            elif page:
+                index.add_metadata(page)
 
     async def _remove_expired(self, index: BankIndex) -> None:
         now = self._clock.now().timestamp()

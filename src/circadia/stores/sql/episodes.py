@@ -79,6 +79,16 @@ _SELECT_EXPIRED = Statement(
     .order_by(episodes.c.expires_at)
     .limit(bindparam("most"))
 )
+_SELECT_METADATA = Statement(
+    select(episodes.c.number, episodes.c.metadata)
+    .where(
+        episodes.c.bank_id == bindparam("bank"),
+        episodes.c.number > bindparam("after"),
+        episodes.c.number <= bindparam("upto"),
+    )
+    .order_by(episodes.c.number)
+    .limit(bindparam("most"))
+)
 _SELECT_BY_IDS = Statement(select_by_ids(episodes), read=_read_episode)
 
 
@@ -176,6 +186,14 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
         for row in await self._all(_SELECT_EXPIRED, {"now": now, "most": limit}):
             expired.setdefault(BankId(row.bank_id), []).append(EpisodeId(row.id))
         return expired
+
+    async def find_metadata(
+        self, bank_id: BankId, *, after: int, upto: int, limit: int
+    ) -> Sequence[tuple[int, Mapping[str, Any]]]:
+        """Return number and metadata of episodes after a number, up to another, in order."""
+        values = {"bank": bank_id, "after": after, "upto": upto, "most": limit}
+        rows = await self._all(_SELECT_METADATA, values, short=False)
+        return [(row.number, row.metadata) for row in rows]
 
     async def get_by_ids(self, bank_id: BankId, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
         """Return the bank's episodes of these ids, by id."""
