@@ -240,19 +240,16 @@ async def search_bank(
 
     Access: operator, agents with access to the bank. New episodes are found immediately.
     """
-    conditions = () if where is None else parse_filter(where)
 
     async def work(tx: Tx, question: Question) -> tuple[Bank, Sequence[SearchHit]]:
         found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
         filtered = replace(
-            question, limit=limit, conversation=conversation, speaker=speaker,
+            question, limit=limit, conversation=conversation, speaker=speaker, where=parse_filter(where),
             kinds=tuple(row_kind.value for row_kind in kind or ()),
             trusts=tuple(trust_level.value for trust_level in trust or ()),
-            where=conditions,
             since=None if since is None else since.timestamp(),
             until=None if until is None else until.timestamp(),
-            layers=tuple(layer or Layer),
-            recency=recency, half_life=half_life_days * 86_400, importance=importance,
+            layers=tuple(layer or Layer), recency=recency, half_life=half_life_days * 86_400, importance=importance,
         )  # fmt: skip
         return found_bank, await context.memory.retrieval.find(tx, found_bank, filtered)
 
@@ -285,10 +282,9 @@ async def show_context(
     Access: operator, agents with access to the bank.
     """
     policy = who.agent.policy if who.agent else context.settings.defaults.policy()
-    conditions = () if where is None else parse_filter(where)
     question: Question | None = await context.memory.retrieval.prepare_question(q) if q else None
     if question is not None:
-        question = replace(question, where=conditions)
+        question = replace(question, where=parse_filter(where))
     async with context.store.begin_read() as tx:
         found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
         built = await context.memory.contexts.build(

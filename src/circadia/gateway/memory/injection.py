@@ -336,10 +336,8 @@ class Injection:
 def _read_filter(call: ModelCall) -> Sequence[Condition]:
     """Return the filter that the caller states; of one that cannot be read, nothing fits."""
     stated = first_value(call.headers, b"x-circadia-where")
-    if stated is None:
-        return ()
     try:
-        return parse_filter(stated.encode("latin-1"))
+        return parse_filter(stated and stated.encode("latin-1"))
     except InvalidRequest:
         return MATCHES_NOTHING
 

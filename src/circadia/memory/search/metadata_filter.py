@@ -57,10 +57,10 @@ class Condition:
 MATCHES_NOTHING: Final = (Condition(),)
 
 
-def parse_filter(text: str | bytes) -> Sequence[Condition]:
-    """Return the conditions of a filter as JSON. Raises InvalidRequest: it is none."""
+def parse_filter(text: str | bytes | None) -> Sequence[Condition]:
+    """Return the conditions of a filter as JSON, none without one. Raises InvalidRequest: it is no filter."""
     try:
-        return build_filter(orjson.loads(text))
+        return () if text is None else build_filter(orjson.loads(text))
     except ValueError as error:
         raise InvalidRequest(f"the filter is not JSON: {error}") from error
 
