@@ -1,6 +1,7 @@
 """`circadia banks`, `episodes` and `blocks`: searches that say why, blocks with their history, and forgetting."""
 
 import io
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -105,6 +106,25 @@ async def test_a_search_shows_why_each_hit_was_found_and_keeps_to_its_filters(op
     assert "nothing found" in await told("banks", "search", "search", "Porto", "--speaker", "nobody")
     refused(await run("banks", "search", "serch", "Porto"), 4, "did you mean 'search'?")
     refused(await run("banks", "search", "search", "Porto", "--kind", "rumour"), 2, "kind")
+
+
+@pytest.mark.spec("MEM-40")
+async def test_a_search_and_a_context_keep_to_tags_and_metadata(operator: CircadiaProcess) -> None:
+    await fetch("banks", "add", "tagged")
+    for text, metadata in (("The red door is 12.", {"tags": ["red"], "n": 1}), ("The blue door is 34.", {"n": 2})):
+        stored = await fetch(
+            "episodes", "add", "tagged", text, "--metadata", json.dumps(metadata), "--expires", "2999-01-01T00:00Z"
+        )
+        assert (stored["metadata"], stored["expires_at"]) == (metadata, "2999-01-01T00:00:00Z")
+    for where, found in (({"tags": "red"}, ["red"]), ({"n": {"gt": 1}}, ["blue"]), ({"n": {"not": [1, 2]}}, [])):
+        hits = (await fetch("banks", "search", "tagged", "door", "--where", json.dumps(where)))["hits"]
+        assert [hit["text"].split()[1] for hit in hits] == found
+        fitting = (await fetch("banks", "context", "tagged", "door", "--where", json.dumps(where)))["fitting"]
+        assert [word for word in ("red", "blue") if word in fitting] == found
+    for bad in ("tags", "[]", '{"n": {"near": 1}}'):
+        refused(
+            await run("banks", "search", "tagged", "door", "--where", bad), 2, "filter" if "near" in bad else "JSON"
+        )
 
 
 async def test_a_bar_is_as_long_as_the_score_beside_the_best_with_a_colour_for_each_part() -> None:

@@ -1,7 +1,10 @@
 """`circadia banks export` and `import`: out of one bank, into another, from other systems, and from bad files."""
 
 import json
+import sqlite3
+import zipfile
 from collections.abc import AsyncGenerator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import pytest
 
 from tests.api.service import ADMIN, Service, serving
 from tests.cli.terminal import refused, run
+from tests.memory.transfer.test_memory_exports import CHROMA
 
 KEY = "sk-" + "a1B2" * 8
 
@@ -168,3 +172,38 @@ async def test_a_person_sees_how_far_a_long_import_is(
     assert "long.jsonl" in shown.err
     assert f"{size:.1f}/{size:.1f} kB" in shown.err
     assert shown.out == "long: 0 episodes, 0 notes, 0 versions of blocks are new; 250 lines were known\n"
+
+
+@pytest.mark.spec("MEM-40")
+async def test_openmemory_letta_and_chroma_come_in_and_nothing_is_doubled(service: Service, home: Path) -> None:
+    memory = {"id": "m-1", "content": "Ann deploys on Fridays.", "created_at": "2025-08-28T00:00:00Z"}
+    with zipfile.ZipFile(home / "memories_export_ann.zip", "w") as archive:
+        archive.writestr("memories.json", json.dumps({"memories": [memory, 5], "export_meta": {"version": "1"}}))
+    block = {"id": "block-0", "label": "human", "value": f"Ann lives in Bern. {KEY}", "limit": 5000}
+    said = {"role": "user", "content": "Hello.", "created_at": "2025-08-28T00:00:00Z"}
+    agent = {"name": "helper", "block_ids": ["block-0"], "messages": [said, {"role": "user", "created_at": 5}]}
+    letta = home / "helper.af"
+    letta.write_text(json.dumps({"agents": [agent], "blocks": [block], "created_at": None}), "utf-8")
+    (home / "store" / "chroma").mkdir(parents=True)
+    with closing(sqlite3.connect(home / "store" / "chroma" / "chroma.sqlite3")) as database:
+        database.executescript(CHROMA)
+    files = ("memories_export_ann.zip", "helper.af", "store", "--into", "me")
+    told = await brought(*files)
+    assert [told[name] for name in ("files", "episodes", "versions", "skipped", "damaged")] == [3, 4, 1, 1, 3]
+    shown = (await run("banks", "import", *files)).out
+    assert "0 episodes, 0 notes, 0 versions of blocks are new; 5 lines were known" in shown
+    assert "(memories_export_ann.zip: 2; helper.af: message 2; chroma.sqlite3: prefs: p2)" in shown
+    block["value"] = "Ann lives in Porto."
+    letta.write_text(json.dumps({"agents": [agent], "blocks": [block], "created_at": None}), "utf-8")
+    assert (await brought("helper.af", "--into", "me"))["versions"] == 1
+    exported = map(json.loads, (await run("banks", "export", "me")).out.splitlines())
+    versions = [(each["version"], each["parent"], each["value"]) for each in exported if each["type"] == "block"]
+    assert versions == [(1, None, "Ann lives in Bern. [redacted: key]"), (2, 1, "Ann lives in Porto.")]
+
+
+@pytest.mark.spec("MEM-16", "MEM-40")
+async def test_a_line_of_a_block_has_a_version_as_a_whole_or_none(service: Service, home: Path) -> None:
+    for part in ('"version": 1', '"at": "2025-01-01T00:00:00Z"', '"parent": null'):
+        line = '{"type": "block", "label": "human", "value": "Ann", "limit": 9, "by": "me", ' + part + "}\n"
+        (home / "bad.jsonl").write_text(line, "utf-8")
+        refused(await run("banks", "import", "bad.jsonl", "--into", "me", "--format", "jsonl"), 2, "belong together")

@@ -28,6 +28,20 @@ async def context(client: Client, query: str = "") -> str:
     return getattr((await client.read_resource(f"circadia://context{query}")).contents[0], "text", "")
 
 
+@pytest.mark.spec("MEM-40")
+async def test_an_agent_stores_tags_and_a_date_and_recalls_by_them(tmp_path: Path) -> None:
+    async with stand(tmp_path) as at:
+        await at.agent("ann", policy={"bank": "own"})
+        async with at.client("ann") as ann:
+            for text, metadata in (("The red door is 12.", {"tags": ["red"]}), ("The blue door is 34.", {})):
+                await did(ann, "remember", text=text, metadata=metadata, expires_at="2999-01-01")
+            assert await texts(ann, "door", where={"tags": ["red", "gold"]}) == ["The red door is 12."]
+            assert await texts(ann, "door", where={"tags": {"not": "red"}}) == ["The blue door is 34."]
+            bad = {"query": "door", "where": {"tags": {"near": 1}}}
+            assert "filter" in refused(await ann.call_tool("recall", bad))
+            assert "has passed" in refused(await ann.call_tool("remember", {"text": "x", "expires_at": "2020-01-01"}))
+
+
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.spec("MEM-01", "MEM-02", "MEM-19")
 async def test_what_an_agent_remembers_it_recalls_at_once_as_data(tmp_path: Path, era: str) -> None:

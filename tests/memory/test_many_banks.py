@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from circadia.memory.episodes import NewEpisode
-from circadia.memory.forgetting import forget, forget_expired_episodes
+from circadia.memory.forgetting import forget, forget_old_episodes
 from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.search.vectors import stored_vector
 from circadia.records.bank import Bank, BankPolicy, Trust
@@ -143,7 +143,7 @@ async def test_after_something_was_forgotten_or_retired_the_next_search_reads_no
                 await forget(tx, await present(tx, world), [newest.pop()])
                 if round_ == 1:
                     old = replace(world.bank, policy=BankPolicy(keep_days=2.0))
-                    gone = await forget_expired_episodes(tx, world.events, old, world.clock.now(), limit=30)
+                    gone = await forget_old_episodes(tx, world.events, old, world.clock.now(), limit=30)
                     assert gone.episodes == 30
             for each in (here, there) if round_ else (here,):  # the other one hears of two at once
                 left = await each.find("harbour", limit=100)

@@ -1,11 +1,15 @@
 """What is forgotten is also gone from the records of passes: changes, and answers of the model."""
 
+from datetime import timedelta
+
 import pytest
 
 from circadia.ids import CallId
 from circadia.memory.forgetting import forget
 from circadia.records.change import ChangeState
 from circadia.records.sleep_call import SleepCall
+from circadia.sleeptime.operations.consolidate import Consolidate, ConsolidationAnswer
+from tests.sleeptime.night import Night, answering
 from tests.sleeptime.stand import Stand
 
 
@@ -45,3 +49,15 @@ async def test_no_record_of_a_pass_holds_what_was_forgotten(stand: Stand) -> Non
         ("published", "not undone: what it rests on was forgotten"),
     ]
     assert (await stand.block("learned")).value.strip() == "She has pets."
+
+
+@pytest.mark.spec("MEM-40")
+async def test_a_pass_reads_nothing_that_has_expired(stand: Stand) -> None:
+    model = answering(lambda _: ConsolidationAnswer(notes=[]))
+    night = Night(stand, model, operations=[Consolidate()])
+    soon = stand.clock.now() + timedelta(seconds=150)
+    await night.said("The door code is 4711.", "The gate code is 4712.", expires_at=soon)
+    await night.said("The door is green.")
+    await night.run()
+    (asked,) = (prompt.data for prompt in model.asked)
+    assert [text in asked for text in ("4711", "4712", "The door is green.")] == [False, False, True]

@@ -18,6 +18,7 @@ from circadia.ids import EpisodeId
 from circadia.memory.context import find_day
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.search.index import Question
+from circadia.memory.search.metadata_filter import parse_filter
 from circadia.memory.search.retrieval import SearchHit
 from circadia.memory.uses import build_use
 from circadia.records.agent import Name
@@ -60,6 +61,7 @@ class EpisodeBody(Body):
     metadata: dict[str, Any] = Field(default_factory=dict[str, Any], description="Further data, up to 16 KiB as JSON.")
     incomplete: StrictBool = Field(False, description="Whether it is the start of an interrupted answer.")
     key: str | None = Field(None, description="Idempotency key: an identical repeat stores nothing.")
+    expires_at: datetime | None = Field(None, description="When to forget it, with time zone; by default never.")
 
 
 class StaleBody(Body):
@@ -176,6 +178,15 @@ MAX_TOKENS: Final = 1_000_000
 
 Asked = Annotated[str, Query(max_length=MAX_CHARACTERS, description="Search text.")]
 
+Where = Annotated[
+    str | None,
+    Query(
+        max_length=MAX_CHARACTERS,
+        description="Only episodes whose metadata match this filter, a JSON object.",
+        examples=['{"tags": ["work", "home"], "score": {"gte": 3}, "state": {"not": "paused"}}'],
+    ),
+]
+
 
 def hit_view(found: SearchHit) -> HitView:
     item, passage = found.item, found.passage
@@ -209,6 +220,7 @@ async def search_bank(
         list[EpisodeKind | NoteKind] | None, Query(description="Only of this kind; may be repeated.")
     ] = None,
     trust: Annotated[list[Trust] | None, Query(description="Only from this source; may be repeated.")] = None,
+    where: Where = None,
     since: Annotated[Instant, Query(description="At or after this date or time.")] = None,
     until: Annotated[Instant, Query(description="Before this date or time.")] = None,
     layer: Annotated[list[Layer] | None, Query(description="`episodes` or `notes`; by default both.")] = None,
@@ -232,13 +244,12 @@ async def search_bank(
     async def work(tx: Tx, question: Question) -> tuple[Bank, Sequence[SearchHit]]:
         found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
         filtered = replace(
-            question, limit=limit, conversation=conversation, speaker=speaker,
+            question, limit=limit, conversation=conversation, speaker=speaker, where=parse_filter(where),
             kinds=tuple(row_kind.value for row_kind in kind or ()),
             trusts=tuple(trust_level.value for trust_level in trust or ()),
             since=None if since is None else since.timestamp(),
             until=None if until is None else until.timestamp(),
-            layers=tuple(layer or Layer),
-            recency=recency, half_life=half_life_days * 86_400, importance=importance,
+            layers=tuple(layer or Layer), recency=recency, half_life=half_life_days * 86_400, importance=importance,
         )  # fmt: skip
         return found_bank, await context.memory.retrieval.find(tx, found_bank, filtered)
 
@@ -264,6 +275,7 @@ async def show_context(
         int | None,
         Query(ge=0, le=MAX_TOKENS, description="Maximum tokens for notes and episodes; by default from the policy."),
     ] = None,
+    where: Where = None,
 ) -> ContextView:
     """Show the context that the bank adds to a prompt for this question, within the budgets.
 
@@ -271,6 +283,8 @@ async def show_context(
     """
     policy = who.agent.policy if who.agent else context.settings.defaults.policy()
     question: Question | None = await context.memory.retrieval.prepare_question(q) if q else None
+    if question is not None:
+        question = replace(question, where=parse_filter(where))
     async with context.store.begin_read() as tx:
         found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
         built = await context.memory.contexts.build(

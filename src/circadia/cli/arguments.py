@@ -1,7 +1,8 @@
 """Arguments and options of several commands: agents as `name` or `session:name`, banks, end users, limits."""
 
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Final
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Final, cast
 
 import typer
 
@@ -59,3 +60,16 @@ def group_by_session(references: Iterable[str], session: str | None) -> dict[str
         where, name = split_reference(reference, session)
         names.setdefault(where, []).append(name)
     return names
+
+
+def read_json_object(option: str, text: str | None) -> Mapping[str, Any] | None:
+    """Return the JSON object that an option has. Raises InvalidRequest: it is none."""
+    if text is None:
+        return None
+    try:
+        document: Any = json.loads(text)
+    except ValueError as error:
+        raise InvalidRequest(f"{option} takes a JSON object: {error}") from error
+    if not isinstance(document, dict):
+        raise InvalidRequest(f'{option} takes a JSON object, such as {{"tags": "work"}}, not {text!r:.40}')
+    return cast("Mapping[str, Any]", document)

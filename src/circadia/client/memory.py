@@ -1,5 +1,6 @@
 """Client methods for memory: banks, episodes, searches, contexts, blocks, ready answers."""
 
+import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -101,12 +102,14 @@ class MemoryCalls:
         metadata: Mapping[str, Any] | None = None,
         incomplete: bool = False,
         key: str | None = None,
+        expires_at: str | None = None,
         user: str | None = None,
     ) -> StoredEpisodeView:
         """Append an episode; it is on disk when this returns. `key` makes repeats safe."""
         body = {
             "text": text, "speaker": speaker, "at": at, "kind": kind, "conversation": conversation, "trust": trust,
             "importance": importance, "metadata": metadata or {}, "incomplete": incomplete, "key": key,
+            "expires_at": expires_at,
         }  # fmt: skip
         return await self._http.fetch(
             StoredEpisodeView, "POST", "banks", bank, "episodes", body=body, query={"user": user}
@@ -154,6 +157,7 @@ class MemoryCalls:
         speaker: str | None = None,
         kinds: Sequence[str] = (),
         trusts: Sequence[str] = (),
+        where: Mapping[str, Any] | None = None,
         since: str | None = None,
         until: str | None = None,
         layers: Sequence[str] = (),
@@ -167,6 +171,7 @@ class MemoryCalls:
             "q": question, "limit": limit, "conversation": conversation, "speaker": speaker, "kind": kinds,
             "trust": trusts, "since": since, "until": until, "layer": layers, "recency": recency,
             "half_life_days": half_life_days, "importance": importance, "user": user,
+            "where": None if where is None else json.dumps(where),
         }  # fmt: skip
         return await self._http.fetch(HitList, "GET", "banks", bank, "search", query=query)
 
@@ -177,10 +182,14 @@ class MemoryCalls:
         *,
         stable_tokens: int | None = None,
         fitting_tokens: int | None = None,
+        where: Mapping[str, Any] | None = None,
         user: str | None = None,
     ) -> ContextView:
         """Return the context that the bank adds to a prompt for this question."""
-        query = {"q": question, "stable_tokens": stable_tokens, "fitting_tokens": fitting_tokens, "user": user}
+        query = {
+            "q": question, "stable_tokens": stable_tokens, "fitting_tokens": fitting_tokens, "user": user,
+            "where": None if where is None else json.dumps(where),
+        }  # fmt: skip
         return await self._http.fetch(ContextView, "GET", "banks", bank, "context", query=query)
 
     async def list_blocks(self, bank: str, *, user: str | None = None) -> list[BlockView]:

@@ -55,6 +55,8 @@ class NewEpisode:
     """Whether it is the start of an answer that broke off."""
     key: str | None = None
     """Idempotency key."""
+    expires_at: datetime | None = None
+    """When it is forgotten, with a zone."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,6 +87,8 @@ class EpisodeService:
         if new.kind is EpisodeKind.READY:
             raise InvalidRequest("kind 'ready' is reserved for ready answers; use another kind")
         _require_valid(new, now)
+        if new.expires_at is not None and new.expires_at <= now:
+            raise InvalidRequest(f"{new.expires_at.isoformat()} has passed; it is {now.isoformat(timespec='seconds')}")
         if new.trust is not Trust.PERSON:
             new = replace(new, text=redact(new.text))
         digest = _digest(new)
@@ -152,6 +156,8 @@ class EpisodeService:
             return duplicate
         since = now - timedelta(seconds=min(bank.policy.duplicate_seconds, ALWAYS))
         duplicate = await tx.episodes.find_repeated(bank.id, digest, since)
+        if duplicate is not None and duplicate.expires_at != new.expires_at:
+            return None
         if duplicate is not None:
             await tx.episodes.count_repetition(duplicate.id)
             if new.kind is EpisodeKind.TURN and new.trust is Trust.AGENT and not new.incomplete:
@@ -184,7 +190,7 @@ async def _build_episode(bank: Bank, new: NewEpisode, episode_id: EpisodeId, dig
         id=episode_id, number=0, bank_id=bank.id, at=at, text=new.text, trust=new.trust, importance=new.importance,
         terms=indexed.terms, passages=indexed.passages, speaker=new.speaker, kind=new.kind,
         conversation=new.conversation, metadata=new.metadata, incomplete=new.incomplete, key=new.key, digest=digest,
-        stored_at=now,
+        stored_at=now, expires_at=new.expires_at,
     )  # fmt: skip
 
 
@@ -202,7 +208,7 @@ def _require_valid(new: NewEpisode, now: datetime) -> None:
     for what, value in names.items():
         if value is not None and not 0 < len(value) <= MAX_NAME:
             raise InvalidRequest(f"a {what} has 1 to {MAX_NAME} characters")
-    if new.at is not None and new.at.tzinfo is None:
+    if any(time is not None and time.tzinfo is None for time in (new.at, new.expires_at)):
         raise InvalidRequest("a time needs a zone, such as 2026-11-21T09:30:00+01:00")
     if new.at is not None and new.at < EARLIEST:
         raise InvalidRequest(f"{new.at.isoformat()} is before the first day that can be kept, {EARLIEST:%Y-%m-%d}")

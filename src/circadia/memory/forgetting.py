@@ -87,7 +87,7 @@ def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
         yield ids[start : start + IDS_PER_STATEMENT]
 
 
-async def find_expired_episodes(tx: Tx, bank: Bank, now: datetime, *, limit: int) -> Sequence[EpisodeId]:
+async def find_old_episodes(tx: Tx, bank: Bank, now: datetime, *, limit: int) -> Sequence[EpisodeId]:
     """Return up to `limit` episodes older than the bank's `keep_days`."""
     days = bank.policy.keep_days
     if days is None or days >= (now - datetime.min.replace(tzinfo=UTC)).days:
@@ -95,14 +95,21 @@ async def find_expired_episodes(tx: Tx, bank: Bank, now: datetime, *, limit: int
     return await tx.episodes.find_matching_ids(bank.id, until=now - timedelta(days=days), limit=limit)
 
 
-async def forget_expired_episodes(tx: Tx, events: EventLog, bank: Bank, now: datetime, *, limit: int) -> ForgetCounts:
-    old = await find_expired_episodes(tx, bank, now, limit=limit)
-    if not old:
+async def forget_old_episodes(tx: Tx, events: EventLog, bank: Bank, now: datetime, *, limit: int) -> ForgetCounts:
+    old = await find_old_episodes(tx, bank, now, limit=limit)
+    return await forget_by_rule(tx, events, bank, old, keep_days=bank.policy.keep_days)
+
+
+async def forget_by_rule(
+    tx: Tx, events: EventLog, bank: Bank, ids: Collection[EpisodeId], *, keep_days: float | None = None
+) -> ForgetCounts:
+    """Forget episodes because their time has passed, or the bank's `keep_days`."""
+    if not ids:
         return ForgetCounts(episodes=0, notes=0, versions=0)
-    forget_counts = await forget(tx, bank, old)
+    forget_counts = await forget(tx, bank, ids)
     if forget_counts.episodes:
         data = EpisodeDeletion(
-            bank=bank.name, by="circadia", keep_days=bank.policy.keep_days, episodes=forget_counts.episodes,
+            bank=bank.name, by="circadia", keep_days=keep_days, episodes=forget_counts.episodes,
             notes=forget_counts.notes, versions=forget_counts.versions,
         )  # fmt: skip
         await events.record(tx, EventType.FORGOTTEN, data)

@@ -28,6 +28,8 @@ class DueWork:
     """Messages that are not indexed."""
     checks: bool
     """Banks to check for a due pass."""
+    expired: bool
+    """Episodes whose time has passed."""
     events: bool
     """Committed events without a number."""
     last_event: int

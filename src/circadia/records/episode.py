@@ -111,6 +111,8 @@ class Episode(Searchable):
     """Repetitions within the duplicate window of its bank."""
     stored_at: datetime
     stale: tuple[Demotion, ...] = ()
+    expires_at: datetime | None = None
+    """From then on it is in no search, context or pass, and is deleted with what rests on it; never if none."""
     passages: bytes | None = None
     """The passages, by `encode_passages`; none if the text is one, or long and not yet split."""
 

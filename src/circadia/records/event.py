@@ -400,7 +400,10 @@ class BlockWrite(BankLifecycle):
 class EpisodeDeletion(BankLifecycle):
     """Episodes were deleted with everything derived from them."""
 
-    keep_days: float | None = Field(default=None, description="Age limit of the bank, if that was the reason.")
+    keep_days: float | None = Field(
+        default=None,
+        description="Age limit of the bank, if that was the reason; null where `circadia` deletes what has expired.",
+    )
     episodes: int = Field(description="Number of episodes.")
     notes: int = Field(description="Number of notes.")
     versions: int = Field(description="Number of block versions that lost a part.")

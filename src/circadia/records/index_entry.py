@@ -47,6 +47,8 @@ class IndexEntry(NamedTuple):
     """See `records/episode.py`."""
     start: int = -1
     """Place of the text in that of its episode, for a row that is one passage."""
+    expires: float | None = None
+    """Seconds since 1970; none if it stays."""
 
 
 class BankHeads(NamedTuple):

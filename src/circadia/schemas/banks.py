@@ -111,6 +111,7 @@ class EpisodeView(View):
     key: str | None = Field(description="Idempotency key.")
     repeats: int = Field(description="Number of exact repetitions within the bank's window.")
     stored_at: datetime = Field(description="Time of storage.")
+    expires_at: datetime | None = Field(description="When it is forgotten; null if never.")
     embedded_by: str | None = Field(
         validation_alias=AliasChoices("embedded_by", "embedder"),
         description="Embedder of its vector; null until it has one.",

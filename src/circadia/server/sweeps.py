@@ -11,7 +11,7 @@ from circadia.agents.waits import Waits
 from circadia.clock import Clock
 from circadia.gateway.accounting.write_behind import NAME_PREFIX
 from circadia.jobs.loops import DueWatch, run_guarded
-from circadia.memory.forgetting import find_expired_episodes, forget_expired_episodes
+from circadia.memory.forgetting import find_old_episodes, forget_by_rule, forget_old_episodes
 from circadia.records.retention import RetentionKind
 from circadia.settings import Settings
 from circadia.stores.base import Store
@@ -58,7 +58,8 @@ class Sweeps:
         self._forget_after = ""
         self._leading = (
             self._release_leases, self._report_stalls, self._index_messages, self._retire_deliveries,
-            RetentionSweep(clock, store, settings).sweep, self._forget_episodes, self._expire_leftovers,
+            RetentionSweep(clock, store, settings).sweep, self._forget_episodes,
+            self._forget_expired_episodes, self._expire_leftovers,
         )  # fmt: skip
 
     async def run(self) -> None:
@@ -116,17 +117,30 @@ class Sweeps:
             return
         async with self._store.begin_read() as tx:
             page = await tx.banks.find_all(expiring=True, after=self._forget_after, limit=BANKS_AT_ONCE)
-            banks = [bank for bank in page if await find_expired_episodes(tx, bank, now, limit=1)]
+            banks = [bank for bank in page if await find_old_episodes(tx, bank, now, limit=1)]
         more = False
         for bank in banks:
             async with self._store.begin_write() as tx:
-                deleted = await forget_expired_episodes(tx, self._events, bank, now, limit=FORGOTTEN_AT_ONCE)
+                deleted = await forget_old_episodes(tx, self._events, bank, now, limit=FORGOTTEN_AT_ONCE)
             more |= deleted.episodes == FORGOTTEN_AT_ONCE
             _logger.info("%d episodes of bank %r are older than it keeps and are deleted", deleted.episodes, bank.name)
         if not more:
             is_last = len(page) < BANKS_AT_ONCE
             self._forget_after = "" if is_last else page[-1].name
             self._forget_at = began + RETIRE_EVERY_SECONDS if is_last else 0.0
+
+    async def _forget_expired_episodes(self) -> None:
+        """Delete episodes whose time has passed, some of all banks at each tick (MEM-40)."""
+        if not (await self._due.look()).expired:
+            return
+        async with self._store.begin_read() as tx:
+            expired = await tx.episodes.find_expired(self._clock.now(), limit=FORGOTTEN_AT_ONCE)
+        for bank_id, ids in expired.items():
+            async with self._store.begin_write() as tx:
+                bank = await tx.banks.get(bank_id)
+                deleted = None if bank is None else await forget_by_rule(tx, self._events, bank, ids)
+            if bank is not None and deleted is not None:
+                _logger.info("%d episodes of bank %r have expired and are deleted", deleted.episodes, bank.name)
 
     async def _expire_leftovers(self) -> None:
         """Delete what calls and processes have left behind."""

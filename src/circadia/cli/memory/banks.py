@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from circadia.cli.arguments import Bank, Limit, User, Yes
+from circadia.cli.arguments import Bank, Limit, User, Yes, read_json_object
 from circadia.cli.connection import RemoteServer
 from circadia.cli.memory import transfer
 from circadia.cli.memory.episodes import LETTERS, TRUSTS
@@ -48,6 +48,9 @@ SaidBy = Annotated[str | None, typer.Option("--speaker", metavar="NAME", help="O
 Within = Annotated[str | None, typer.Option("--conversation", metavar="NAME", help="Only this conversation.")]
 Kinds = Annotated[list[str] | None, typer.Option("--kind", metavar="KIND", help="Of this kind only; may be repeated.")]
 Trusts = Annotated[list[Trust] | None, typer.Option("--trust", help="Only this source; may be repeated.")]
+Where = Annotated[
+    str | None, typer.Option("--where", metavar="JSON", help="Only episodes whose metadata match this filter.")
+]
 Since = Annotated[str | None, typer.Option("--since", metavar="WHEN", help="At or after this date or time.")]
 Until = Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Before this date or time.")]
 Layers = Annotated[list[Layer] | None, typer.Option("--layer", help="Only this layer; both by default.")]
@@ -207,6 +210,7 @@ def search(
     conversation: Within = None,
     kinds: Kinds = None,
     trusts: Trusts = None,
+    where: Where = None,
     since: Since = None,
     until: Until = None,
     layers: Layers = None,
@@ -221,7 +225,7 @@ def search(
             bank, question, limit=limit, speaker=speaker, conversation=conversation, kinds=kinds or (), since=since,
             until=until, trusts=[trust_level.value for trust_level in trusts or ()],
             layers=[layer.value for layer in layers or ()], recency=recency, half_life_days=half_life_days,
-            importance=importance, user=user,
+            importance=importance, where=read_json_object("--where", where), user=user,
         )
     )  # fmt: skip
     return Output(answer, _show_hits)
@@ -281,12 +285,18 @@ def context(
     fitting_tokens: Annotated[
         int | None, typer.Option("--fitting-tokens", min=0, metavar="N", help="Tokens for what fits the question.")
     ] = None,
+    where: Where = None,
     user: User = None,
 ) -> Output:
     """Show what a bank adds to a prompt: the stable part, and what fits a question."""
     parts = server.ask(
         lambda client: client.show_context(
-            bank, question, stable_tokens=stable_tokens, fitting_tokens=fitting_tokens, user=user
+            bank,
+            question,
+            stable_tokens=stable_tokens,
+            fitting_tokens=fitting_tokens,
+            where=read_json_object("--where", where),
+            user=user,
         )
     )
     return Output(parts, _show_context)

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from circadia.cli.arguments import Bank, BankToList, User
+from circadia.cli.arguments import Bank, BankToList, User, read_json_object
 from circadia.cli.connection import RemoteServer
 from circadia.cli.terminal.groups import NounGroup
 from circadia.cli.terminal.output import Output, console, display_text, list_output, local_time, shorten, table
@@ -48,6 +48,12 @@ def add(
     key: Annotated[
         str | None, typer.Option("--key", metavar="KEY", help="Idempotency key: stores a repeat only once.")
     ] = None,
+    metadata: Annotated[
+        str | None, typer.Option("--metadata", metavar="JSON", help="Further data, such as tags: a JSON object.")
+    ] = None,
+    expires: Annotated[
+        str | None, typer.Option("--expires", metavar="WHEN", help="When to forget it, with time zone.")
+    ] = None,
     user: User = None,
 ) -> Output:
     """Store an episode. It is on disk when the command ends, and no model is called."""
@@ -55,7 +61,8 @@ def add(
     stored = server.ask(
         lambda client: client.remember(
             bank, content, speaker=speaker, conversation=conversation, kind=kind.value, trust=trust and trust.value,
-            at=at, importance=importance, key=key, user=user,
+            at=at, importance=importance, key=key, expires_at=expires, user=user,
+            metadata=read_json_object("--metadata", metadata),
         )
     )  # fmt: skip
     text = f"{stored.id} {'is stored' if stored.new else 'was there already'} in {stored.bank}"

@@ -18,7 +18,7 @@ from circadia.client import Client
 from circadia.errors import CircadiaError, Conflict, InvalidRequest
 from circadia.memory.transfer import formats, transcripts
 from circadia.memory.transfer import lines as line_format
-from circadia.memory.transfer.import_format import ImportFormat
+from circadia.memory.transfer.import_format import CHROMA_FILE, ImportFormat
 
 app = typer.Typer()
 
@@ -73,7 +73,9 @@ def export_bank(
 @app.command("import", epilog="Example: circadia banks import ~/.claude/projects --into me")
 def import_files(
     server: RemoteServer,
-    paths: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files, or folders with transcripts.")],
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Files, or folders with transcripts or of Chroma.")
+    ],
     bank: Annotated[
         str | None,
         typer.Option("--into", metavar="BANK", help="Target bank; an export defaults to the bank that it names."),
@@ -227,7 +229,9 @@ def _files(paths: Sequence[Path], kind: ImportFormat | None) -> list[tuple[Path,
         else:
             files.append((path, kind or formats.detect_format(path)))
     if not files:
-        raise InvalidRequest("no file to import; a folder must contain transcripts (*.jsonl, or YYYY-MM-DD.md)")
+        raise InvalidRequest(
+            "no file to import; a folder must contain transcripts (*.jsonl, or YYYY-MM-DD.md) or a chroma.sqlite3"
+        )
     missing = next((file for file, _ in files if not file.is_file()), None)
     if missing is not None:
         raise InvalidRequest(f"there is no file {str(missing)!r}")
@@ -236,6 +240,8 @@ def _files(paths: Sequence[Path], kind: ImportFormat | None) -> list[tuple[Path,
 
 def _find_transcripts(folder: Path, kind: ImportFormat | None) -> Iterator[tuple[Path, ImportFormat]]:
     for file in sorted(folder.rglob("*")):
+        if file.name == CHROMA_FILE and kind in (None, ImportFormat.CHROMA):
+            yield file, ImportFormat.CHROMA
         notes = kind in (None, ImportFormat.OPENCLAW) and formats.is_daily_note(file)
         if (file.suffix == ".jsonl" or notes) and file.is_file():
             file_kind = kind or formats.detect_transcript(file)

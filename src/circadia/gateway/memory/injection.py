@@ -11,7 +11,9 @@ from functools import partial
 from math import inf
 from typing import Final
 
+from circadia.errors import InvalidRequest
 from circadia.gateway.answers.serving import AnswerResolver, CallQuestion, Lookup, as_miss
+from circadia.gateway.calls.headers import first_value
 from circadia.gateway.calls.upstream import ModelCall
 from circadia.gateway.memory.additions import (
     TIMES,
@@ -37,6 +39,7 @@ from circadia.gateway.memory.conversations import ConversationCall
 from circadia.gateway.payload.prompt import RequestPrompt
 from circadia.memory.context import Context, find_day, remaining_tokens
 from circadia.memory.search.index import Question
+from circadia.memory.search.metadata_filter import MATCHES_NOTHING, Condition, parse_filter
 from circadia.memory.services import MemoryServices
 from circadia.memory.uses import BankUse, build_use
 from circadia.records.answer import LookupOutcome
@@ -94,6 +97,8 @@ class _InjectionRequest:
     wants_fitting: bool
     """Whether something may fit its question."""
     question: CallQuestion | None
+    where: Sequence[Condition]
+    """The caller's conditions on episodes that may fit."""
     first: list[LineKey]
     """The changes to report; empty until they are computed, and if there are none."""
 
@@ -154,11 +159,12 @@ class Injection:
         kept, is_stored = decode_additions(turn.conversation.additions), bool(call.request.conversation)
         works_on = all(utterance.tool for utterance in prompt.heard)
         current = None if is_stored else kept.find(prompt, prompt.turn)
-        policy = call.agent.policy
+        policy, where = call.agent.policy, _read_filter(call)
         request = _InjectionRequest(
             call=call, turn=turn, prompt=prompt, kept=kept, current=current, is_stored=is_stored, first=[],
             wants_fitting=not (current or prompt.chore) and bool(prompt.question.strip()) and policy.fitting_tokens > 0,
-            question=None if current is not None and works_on else question,
+            # What a ready answer rests on was not filtered.
+            question=None if where or (current is not None and works_on) else question, where=where,
         )  # fmt: skip
         result = await self._read_result(request)
         if result is None and creates_bank and request.question is not None:
@@ -256,6 +262,8 @@ class Injection:
             sent = [(each, await self._renderer.render(tx, bank, each.lines)) for each in turns]
         first, lookup = await self._find_first_lines(request, tx, bank, lookup, sent)
         before = await self._renderer.render(tx, bank, first)
+        if question is not None:
+            question = replace(question, where=request.where)
         today = find_day(question, request.turn.agent.coordination.zone)
         if today is not None and any(day_key(today) in each.lines for each, _ in sent):
             today = None
@@ -325,6 +333,15 @@ class Injection:
             return _InjectionResult(
                 bank=bank, context=None, lookup=as_miss(await self._resolver.look_up(tx, bank, question))
             )
+
+
+def _read_filter(call: ModelCall) -> Sequence[Condition]:
+    """Return the filter that the caller states; of one that cannot be read, nothing fits."""
+    stated = first_value(call.headers, b"x-circadia-where")
+    try:
+        return parse_filter(stated and stated.encode("latin-1"))
+    except InvalidRequest:
+        return MATCHES_NOTHING
 
 
 def _known_texts(prompt: RequestPrompt, sent: Sequence[tuple[Addition, RenderedAddition]]) -> frozenset[str]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -16,6 +16,7 @@ from circadia.mcp_server.tools.sleep import Unconfirmed, list_unconfirmed
 from circadia.memory.blocks import BlockUpdate, writer_of
 from circadia.memory.episodes import NewEpisode, is_text
 from circadia.memory.search.index import UNEXPLAINED, Question, ScoredRow
+from circadia.memory.search.metadata_filter import build_filter
 from circadia.memory.search.retrieval import SearchHit
 from circadia.memory.uses import build_use
 from circadia.records.agent import Cause
@@ -72,6 +73,10 @@ class Remember(Arguments):
     )
     importance: float | None = Field(default=None, description="Importance, 0 to 1.")
     key: str | None = Field(default=None, description="Idempotency key: a repeat with the same key stores nothing.")
+    metadata: dict[str, Any] = Field(
+        default_factory=dict[str, Any], description='Further data to find it by, such as {"tags": ["work"]}.'
+    )
+    expires_at: Instant = Field(default=None, description="When to forget it: a date or time; by default never.")
     bank: BankName = None
     user: User = None
 
@@ -95,6 +100,11 @@ class Recall(Arguments):
     speaker: str | None = Field(default=None, description="Only from this speaker.")
     since: Instant = Field(default=None, description="At or after this date or time, ISO 8601.")
     until: Instant = Field(default=None, description="Before this date or time.")
+    where: dict[str, Any] | None = Field(
+        default=None,
+        description='Only what has this metadata: values, lists of values, ranges and exclusions, such as {"tags": '
+        '["work", "home"], "score": {"gte": 3, "lt": 9}, "state": {"not": "paused"}}.',
+    )
     bank: BankName = None
     user: User = None
 
@@ -180,6 +190,8 @@ async def _remember(caller: Caller, arguments: Remember) -> RememberResult:
         conversation=arguments.conversation,
         importance=arguments.importance,
         key=arguments.key,
+        metadata=arguments.metadata,
+        expires_at=arguments.expires_at,
     )
     memory = caller.context.memory
     async with caller.context.store.begin_write() as tx:
@@ -199,6 +211,7 @@ async def _recall(caller: Caller, arguments: Recall) -> RecallAnswer:
     memory = caller.context.memory
     if arguments.query is None:
         return await _open_episode(caller, arguments)
+    conditions = () if arguments.where is None else build_filter(arguments.where)
 
     async def work(tx: Tx, question: Question) -> tuple[Bank, Sequence[SearchHit]] | None:
         bank = await _open_bank(tx, caller, arguments)
@@ -209,6 +222,7 @@ async def _recall(caller: Caller, arguments: Recall) -> RecallAnswer:
             limit=arguments.limit,
             conversation=arguments.conversation,
             speaker=arguments.speaker,
+            where=conditions,
             since=None if arguments.since is None else arguments.since.timestamp(),
             until=None if arguments.until is None else arguments.until.timestamp(),
         )

@@ -17,11 +17,12 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import accumulate, islice, repeat
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from circadia.memory.search.columns import Array, highest_rows, rank_best
+from circadia.memory.search.metadata_filter import Condition, MetadataIndex
 from circadia.memory.search.passages import split_entry
 from circadia.memory.search.postings import LENGTH, SATURATION, Matches, Postings
 from circadia.memory.search.row_table import NONE, RowTable
@@ -76,6 +77,8 @@ class Question:
     """All if empty."""
     trusts: Collection[str] = ()
     """All if empty."""
+    where: Sequence[Condition] = ()
+    """Conditions on the metadata of episodes; notes have none, so with some only episodes are found."""
     recency: float = 0.0
     """Score of a row from this moment; it halves every `half_life` seconds."""
     half_life: float = 30 * 86_400.0
@@ -122,6 +125,8 @@ class BankIndex:
         self._rows: Final = RowTable()
         self._postings: Final = Postings()
         self._vectors: Final[dict[str, Vectors]] = {}
+        self._metadata: MetadataIndex | None = None
+        """None until a search has filtered by it."""
         # Keeps rows from being added during a search in a thread, which outlives a cancelled caller.
         self._busy: Final = threading.Lock()
 
@@ -133,7 +138,8 @@ class BankIndex:
     def nbytes(self) -> int:
         vectors = sum(table.nbytes for table in self._vectors.values())
         waiting = WAITING_BYTES * sum(map(len, self.unembedded.values()))
-        return self._rows.nbytes + self._postings.nbytes + vectors + waiting
+        metadata = 0 if self._metadata is None else self._metadata.nbytes
+        return self._rows.nbytes + self._postings.nbytes + vectors + waiting + metadata
 
     @property
     def is_sparse(self) -> bool:
@@ -176,11 +182,31 @@ class BankIndex:
             self._postings.drop_cache()
             for vectors in self._vectors.values():
                 vectors.remove(rows)
+            if self._metadata is not None and layer is Layer.EPISODES:
+                self._metadata.remove(rows)
             self._rows.remove(layer, rows)
             if layer is Layer.EPISODES:
                 self.newest_turn = self._find_newest_turn()
             for number in found_numbers:
                 self.unembedded[layer].pop(number, None)
+
+    @property
+    def last_metadata(self) -> int:
+        """Return the greatest number of an episode whose metadata are here."""
+        return 0 if self._metadata is None else self._metadata.last
+
+    def add_metadata(self, metadata: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
+        """Add the metadata of episodes, by ascending number, of which some may have been removed."""
+        with self._busy:
+            self._metadata = self._metadata or MetadataIndex()
+            self._metadata.add(metadata, *self._rows.numbers_and_rows(Layer.EPISODES))
+
+    def has_expired(self, now: float) -> bool:
+        return self._rows.expires_at <= now
+
+    def remove_expired(self, now: float) -> None:
+        """Remove the episodes whose time has passed."""
+        self.remove(Layer.EPISODES, self._rows.take_expired(now))
 
     def weights(self, layer: Layer, numbers: Collection[int]) -> Mapping[int, float]:
         with self._busy:
@@ -346,6 +372,10 @@ class BankIndex:
             tests.append(self._rows.rows_having("kind", question.kinds))
         if question.trusts:
             tests.append(self._rows.rows_having("trust", question.trusts))
+        if question.where:
+            turns = (self._metadata or MetadataIndex()).match_all(question.where, len(self))
+            tests.append(turns[self._rows["first"]])
+            tests.append(self._rows.rows_having("layer", (Layer.EPISODES,)))
         return np.logical_and.reduce(tests) if tests else None
 
     def _word_scores(self, matches: Matches, allowed: Array | None) -> Array:

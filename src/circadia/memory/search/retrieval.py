@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hash
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 from circadia.caches import Lru
@@ -225,7 +225,10 @@ class Retrieval:
             # A lower generation of the bank means an older transaction, which sees deleted rows.
             if held.generation <= bank.generation and not fresh:
                 await self._keep_up(tx, bank, held, searched=question is not None)
+            await self._remove_expired(held.index)
             if question is not None:
+                if question.where:
+                    await self._load_metadata(tx, bank, held.index)
                 held.searched, needs_thread = True, len(held.index) > ROWS_FOR_THREAD
                 find = partial(held.index.find, question, series=series)
                 scored = await asyncio.to_thread(find) if needs_thread else find()
@@ -242,6 +245,7 @@ class Retrieval:
             if held.generation > bank.generation:
                 return None
             await self._keep_up(tx, bank, held, searched=True)
+            await self._remove_expired(held.index)
             weights = {layer: held.index.weights(layer, some) for layer, some in numbers.items()}
             self.loaded.update_weight(bank.id, held, held.nbytes)
             return BankWeights(blocks=held.blocks, weights=weights, newest_turn=held.index.newest_turn)
@@ -315,6 +319,26 @@ class Retrieval:
                 index.skip_to(layer, news.heads[layer])
         if searched:  # may go back too, for an older transaction
             held.embedded = news.embedded if whole or not any(news.vectors.values()) else None
+
+    async def _load_metadata(self, tx: Tx, bank: Bank, index: BankIndex) -> None:
+        """Load what the index lacks of the metadata of its episodes: all at the first search that filters by them."""
+        page: Sequence[tuple[int, Mapping[str, Any]]] = [(0, {})]
+        while page and index.last_metadata < index.last[Layer.EPISODES]:
+            page = await tx.episodes.find_metadata(
+                bank.id, after=index.last_metadata, upto=index.last[Layer.EPISODES], limit=PAGE
+            )
+            if len(page) > ROWS_IN_LOOP:
+                await asyncio.to_thread(index.add_metadata, page)
+            elif page:
+                index.add_metadata(page)
+
+    async def _remove_expired(self, index: BankIndex) -> None:
+        now = self._clock.now().timestamp()
+        if index.has_expired(now):
+            if len(index) > ROWS_FOR_THREAD:
+                await asyncio.to_thread(index.remove_expired, now)
+            else:
+                index.remove_expired(now)
 
     async def _remove(self, tx: Tx, bank: Bank, held: _LoadedBank) -> None:
         """Remove rows deleted since the index's generation; start a new index if they are not known."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from heapq import heappop, heappush
+from math import inf
 from typing import Any, Final
 from zlib import crc32
 
@@ -52,6 +54,8 @@ class RowTable:
         """Ascending numbers of each layer with their rows."""
         self._called: Final[dict[str, list[int]]] = {}
         self._columns: Final = Columns(_COLUMNS)
+        self._expiring: Final[list[tuple[float, int]]] = []
+        """Heap of times and numbers of episodes that expire, one for each passage."""
         self.later_passages: Final = Column(np.int32)
         """Rows of passages but the first of each turn."""
 
@@ -64,7 +68,7 @@ class RowTable:
         tables = (self._columns, self.later_passages, *self._ordered.values())
         columns = sum(table.nbytes for table in tables)
         names = sum(len(codes) for codes in self._codes.values())
-        return EMPTY_BYTES + columns + self._text_bytes + NAME_BYTES * names
+        return EMPTY_BYTES + columns + self._text_bytes + NAME_BYTES * (names + len(self._expiring))
 
     def __getitem__(self, name: str) -> Array:
         """Return a column, readable and writable in place, until rows are added."""
@@ -106,6 +110,9 @@ class RowTable:
         if len(later):
             self.later_passages.extend(later)
             self["question"][self["first"][later]] = self["question"][later]  # of several the last is assigned
+        for row in rows:
+            if row.expires is not None:
+                heappush(self._expiring, (row.expires, row.number))
         turns: list[int] = np.unique(firsts).tolist()
         self._chain({first + at: conversations[at] for at in turns})
         self._ordered[layer].extend({"number": numbers, "row": range(first, len(self))}, len(rows))
@@ -122,6 +129,18 @@ class RowTable:
             self[name][rows] = nothing
         self._ordered[layer].remove(self.numbers_and_rows(layer)[1].searchsorted(rows))
         self.removed += len(rows)
+
+    @property
+    def expires_at(self) -> float:
+        """Return when the next episode expires, in seconds since 1970; infinity if none does."""
+        return self._expiring[0][0] if self._expiring else inf
+
+    def take_expired(self, now: float) -> set[int]:
+        """Return the numbers of episodes whose time has passed, and know them no more."""
+        numbers = set[int]()
+        while self.expires_at <= now:
+            numbers.add(heappop(self._expiring)[1])
+        return numbers
 
     def numbers_and_rows(self, layer: Layer) -> tuple[Array, Array]:
         return self._ordered[layer]["number"], self._ordered[layer]["row"]

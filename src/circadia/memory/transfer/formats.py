@@ -5,44 +5,57 @@ and `program` have the trust of an agent or a tool; each other speaker is a pers
 """
 
 import hashlib
+import zipfile
+import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from io import TextIOWrapper
+from functools import partial
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import orjson
 
 from circadia.errors import InvalidRequest, TooLarge
-from circadia.memory.episodes import NewEpisode
-from circadia.memory.redaction import redact
 from circadia.memory.transfer.chat_exports import find_conversations, read_conversations
+from circadia.memory.transfer.chroma import is_chroma, read_chroma
 from circadia.memory.transfer.claude_code import read_claude_code_line
 from circadia.memory.transfer.codex import LINE_KINDS, read_codex_line
 from circadia.memory.transfer.import_format import ImportFormat
+from circadia.memory.transfer.letta import load_letta, read_letta_blocks, read_letta_turns
 from circadia.memory.transfer.lines import head_line, new_episode_line
+from circadia.memory.transfer.memory_exports import (
+    ReadEntry,
+    langmem_entries,
+    mem0_entries,
+    openmemory_entries,
+    openmemory_reader,
+    read_entries,
+    read_langmem_item,
+    read_mem0_memory,
+)
 from circadia.memory.transfer.openclaw import DAY, read_openclaw_line, read_openclaw_notes
 from circadia.memory.transfer.transcripts import (
     LineReader,
     Speaker,
     TranscriptFacts,
     TranscriptTurn,
-    as_list,
     as_mapping,
     as_name,
     parse_time,
     read_episodes,
     read_transcript,
-    split_text,
     user_text,
 )
-from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
 
 _SPEAKERS: Final[Mapping[str, Speaker]] = {speaker.value: speaker for speaker in Speaker}
 LONGEST_LINE: Final = 64 * 2**20
 """Bytes of a transcript line, which may contain pictures; a mem0 or LangMem document may have four times as many."""
 _DETECTION_LINES: Final = 20
+_ZIP: Final = b"PK\3\4"
+_PARTS: Final = ("conversations.json", "memories.json")
+"""What is read of a zip file: of the data exports of ChatGPT and claude.ai, or of OpenMemory's backup."""
 _CLAUDE_CODE_KEYS: Final = frozenset({"sessionId", "uuid", "leafUuid"})
 """Each line of a transcript of Claude Code has one of these keys."""
 _LONGEST_OWN_LINE: Final = 900_000
@@ -73,77 +86,6 @@ def read_plain_line(line: Mapping[str, Any], number: int, facts: TranscriptFacts
         )
 
 
-def langmem_entries(document: object) -> Sequence[object] | None:
-    """Return the items of a list or of `{"items": […]}`, as its REST API returns; None if it is not from LangMem."""
-    entries = as_list(document) or as_list(as_mapping(document).get("items"))
-    return entries if any(as_mapping(entry).keys() >= {"namespace", "key", "value"} for entry in entries) else None
-
-
-def read_langmem_item(item: Mapping[str, Any], number: int) -> Iterator[NewEpisode]:
-    """Yield an item as facts. Raises InvalidRequest: it is none."""
-    value, key = item.get("value"), item.get("key")
-    if not isinstance(value, dict) or not isinstance(key, str):
-        raise InvalidRequest(f"entry {number} is not an item of a store: it needs `key` and `value`")
-    namespace = [str(part) for part in as_list(item.get("namespace"))]
-    yield from _facts(
-        "langmem", _item_text(as_mapping(item["value"])), "\0".join((*namespace, key, "")),
-        speaker=(as_name(namespace[-1]) if namespace else None) or "langmem",  # LangMem puts the user last
-        at=parse_time(item.get("updated_at") or item.get("created_at"), number),
-        metadata={"source": "langmem", "namespace": "/".join(namespace)[:1000], "item": key[:200]},
-    )  # fmt: skip
-
-
-def _item_text(value: Mapping[str, Any]) -> str:
-    """Return the text of an item: LangMem's `content`, nested once or twice; else the item as JSON."""
-    content: object = value.get("content", value)
-    inner = as_mapping(content).get("content", content)
-    return inner if isinstance(inner, str) else orjson.dumps(inner, default=str).decode()
-
-
-def mem0_entries(document: object) -> Sequence[object] | None:
-    """Return the memories of a list or of `{"results": […]}`; None if it is not from mem0."""
-    entries = as_list(document) or as_list(as_mapping(document).get("results"))
-    return entries if any("memory" in as_mapping(entry) for entry in entries) else None
-
-
-def read_mem0_memory(entry: Mapping[str, Any], number: int) -> Iterator[NewEpisode]:
-    """Yield a memory as facts. Raises InvalidRequest: it is none."""
-    text, identity = entry.get("memory"), entry.get("id")
-    if not isinstance(text, str) or not isinstance(identity, str):
-        raise InvalidRequest(f"entry {number} is not a memory of mem0: it needs `id` and `memory`")
-    yield from _facts(
-        "mem0", text, f"{identity} ",
-        speaker=as_name(entry.get("user_id")) or as_name(entry.get("agent_id")) or "mem0",
-        at=parse_time(entry.get("updated_at") or entry.get("created_at"), number),
-        conversation=as_name(entry.get("run_id")),
-        metadata={"source": "mem0", "mem0_id": identity[:200], **_extra_metadata(entry)},
-    )  # fmt: skip
-
-
-def _read_entries(
-    entries: Sequence[object], read: Callable[[Mapping[str, Any], int], Iterator[NewEpisode]], facts: TranscriptFacts
-) -> Iterator[NewEpisode]:
-    for number, entry in enumerate(entries, 1):
-        try:
-            yield from list(read(as_mapping(entry), number))
-        except InvalidRequest:
-            facts.count_broken(number)
-
-
-def _facts(source: str, text: str, identity: str, **fields: Any) -> Iterator[NewEpisode]:
-    """Yield a memory as facts, trusted like an agent because a model worded it; a changed memory is a new fact."""
-    for part in split_text(redact(text)):
-        digest = hashlib.sha256(f"{identity}{part}".encode("utf-8", "surrogatepass")).hexdigest()
-        key = f"{source}:{digest[:40]}"
-        yield NewEpisode(text=part, trust=Trust.AGENT, kind=EpisodeKind.FACT, key=key, **fields)
-
-
-def _extra_metadata(entry: Mapping[str, Any]) -> dict[str, object]:
-    """Return mem0's other data, without large values."""
-    extra = {"mem0": entry.get("metadata"), "categories": entry.get("categories")}
-    return {key: value for key, value in extra.items() if value and len(str(value)) <= 4_000}
-
-
 _LINE_READERS: Final[Mapping[ImportFormat, LineReader]] = {
     ImportFormat.CLAUDE_CODE: read_claude_code_line,
     ImportFormat.CODEX: read_codex_line,
@@ -154,6 +96,8 @@ _LINE_READERS: Final[Mapping[ImportFormat, LineReader]] = {
 
 def detect_format(file: Path) -> ImportFormat:
     """Return the format of a file by its first lines. Raises InvalidRequest: it is unknown or unreadable."""
+    if is_chroma(file):
+        return ImportFormat.CHROMA
     for line in _first_lines(file):
         if line.get("type") in ("bank", "episode", "note", "block"):
             return ImportFormat.JSONL
@@ -166,6 +110,10 @@ def detect_format(file: Path) -> ImportFormat:
         document = None
     if mem0_entries(document) is not None or as_mapping(document).get("results") == []:  # its empty answer
         return ImportFormat.MEM0
+    if openmemory_entries(document) is not None:
+        return ImportFormat.OPENMEMORY
+    if load_letta(document) is not None:
+        return ImportFormat.LETTA
     if langmem_entries(document) is not None:
         return ImportFormat.LANGMEM
     if (chats := find_conversations(document)) is not None:
@@ -218,21 +166,53 @@ def import_lines(
         return
     yield head_line(bank)
     facts = facts or TranscriptFacts.from_name(file)
+    spoken = partial(read_episodes, source=kind, person=person, tools=tools)
+    match kind:
+        case ImportFormat.CHROMA:
+            yield from map(new_episode_line, read_chroma(file, facts, saw))
+        case ImportFormat.CLAUDE_CODE | ImportFormat.CODEX | ImportFormat.OPENCLAW | ImportFormat.PLAIN:
+            lines = _read_lines(file, LONGEST_LINE, saw)
+            yield from map(new_episode_line, spoken(read_turns(file, kind, lines, facts)))
+        case ImportFormat.LETTA:
+            agents = load_letta(_load_document(file, saw))
+            if agents is None:
+                raise _not_an_export(file, kind)
+            yield from map(new_episode_line, spoken(read_letta_turns(agents, facts)))
+            yield from read_letta_blocks(agents, facts)
+        case _:
+            entries, read = _find_entries(file, kind, _load_document(file, saw))
+            read_all = (
+                spoken(read_conversations(entries, kind, facts))
+                if read is None
+                else (read_entries(entries, read, facts))
+            )
+            yield from map(new_episode_line, read_all)
+
+
+def _find_entries(file: Path, kind: ImportFormat, document: object) -> tuple[Sequence[object], ReadEntry | None]:
+    """Return the entries of a document, and what reads one; None for conversations, which are read as a whole.
+
+    Raises:
+        InvalidRequest: the document is of another format.
+    """
+    read: ReadEntry | None = None
     match kind:
         case ImportFormat.MEM0:
-            entries = mem0_entries(_load_document(file, saw)) or _require_empty(file, kind)
-            episodes = _read_entries(entries, read_mem0_memory, facts)
+            entries, read = mem0_entries(document), read_mem0_memory
+        case ImportFormat.OPENMEMORY:
+            entries, read = openmemory_entries(document), openmemory_reader(document)
         case ImportFormat.LANGMEM:
-            entries = langmem_entries(_load_document(file, saw)) or _require_empty(file, kind)
-            episodes = _read_entries(entries, read_langmem_item, facts)
-        case ImportFormat.CHATGPT | ImportFormat.CLAUDE_AI:
-            found = find_conversations(_load_document(file, saw))
-            chats = _require_empty(file, kind) if found is None or found[0] is not kind else found[1]
-            episodes = read_episodes(read_conversations(chats, kind, facts), kind, person=person, tools=tools)
+            entries, read = langmem_entries(document), read_langmem_item
         case _:
-            turns = read_turns(file, kind, _read_lines(file, LONGEST_LINE, saw), facts)
-            episodes = read_episodes(turns, kind, person=person, tools=tools)
-    yield from map(new_episode_line, episodes)
+            found = find_conversations(document)
+            entries = None if found is None or found[0] is not kind else found[1]
+    if entries is None and [] not in (document, as_mapping(document).get("results"), as_mapping(document).get("items")):
+        raise _not_an_export(file, kind)
+    return entries or [], read
+
+
+def _not_an_export(file: Path, kind: ImportFormat) -> InvalidRequest:
+    return InvalidRequest(f"{str(file)!r} is not an export of {kind}")
 
 
 def _first_lines(file: Path) -> Iterator[Mapping[str, object]]:
@@ -243,13 +223,6 @@ def _first_lines(file: Path) -> Iterator[Mapping[str, object]]:
                 yield as_mapping(orjson.loads(opened.readline(LONGEST_LINE)))
             except ValueError:
                 continue
-
-
-def _require_empty(file: Path, kind: ImportFormat) -> list[object]:
-    document = _load_document(file)
-    if [] in (document, as_mapping(document).get("results"), as_mapping(document).get("items")):
-        return []
-    raise InvalidRequest(f"{str(file)!r} is not an export of {kind}")
 
 
 def _read_lines(file: Path, longest: int, saw: Callable[[int], None]) -> Iterator[tuple[int, bytes]]:
@@ -269,7 +242,7 @@ def _load_document(file: Path, saw: Callable[[int], None] | None = None) -> obje
     if len(raw) > 4 * LONGEST_LINE:
         raise TooLarge(f"{str(file)!r} has more than {4 * LONGEST_LINE} bytes; split it")
     if saw is not None:
-        saw(len(raw))
+        saw(file.stat().st_size)  # of a zip file, more was read than it has
     try:
         return orjson.loads(raw)
     except ValueError as error:
@@ -308,6 +281,23 @@ def open_utf8(file: Path) -> BinaryIO | _Recoded:
         raise InvalidRequest(f"cannot read {str(file)!r}: {error.strerror or error}") from error
     if first.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         return _Recoded(opened, "utf-16")
+    if first == _ZIP:
+        opened.close()
+        return _open_in_zip(file)
     if len(first) == 4 and 0 in first:
         return _Recoded(opened, "utf-16-le" if first[1] == 0 else "utf-16-be")
     return opened
+
+
+def _open_in_zip(file: Path) -> BinaryIO:
+    """Open the part of a zip file that is an export. Raises InvalidRequest: it has none, or is damaged."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            places = {Path(name).name: name for name in reversed(archive.namelist())}
+            place = next((places[part] for part in _PARTS if part in places), None)
+            if place is None:
+                raise InvalidRequest(f"{str(file)!r} has none of {', '.join(_PARTS)}; unpack it and name a file in it")
+            with archive.open(place) as part:
+                return BytesIO(part.read(4 * LONGEST_LINE + 1))
+    except (zipfile.BadZipFile, zlib.error, OSError, RuntimeError, NotImplementedError) as error:
+        raise InvalidRequest(f"{str(file)!r} cannot be unpacked: {error}") from error

@@ -1,6 +1,10 @@
 """The formats of files that can be imported, apart from their readers, which take long to load."""
 
 from enum import StrEnum
+from typing import Final
+
+CHROMA_FILE: Final = "chroma.sqlite3"
+"""Name of the database in a folder of Chroma."""
 
 
 class ImportFormat(StrEnum):
@@ -20,3 +24,9 @@ class ImportFormat(StrEnum):
     """The result of mem0's `get_all`."""
     LANGMEM = "langmem"
     """Items of a LangGraph store, as LangMem writes them."""
+    OPENMEMORY = "openmemory"
+    """The backup of mem0's OpenMemory: its zip file, or the `memories.json` in it."""
+    LETTA = "letta"
+    """Letta's agent file."""
+    CHROMA = "chroma"
+    """A folder of Chroma's persistent client."""

@@ -134,7 +134,7 @@ class BankImporter:
         new = NewEpisode(
             text=text, speaker=line.speaker, trust=line.trust, at=line.at, kind=line.kind,
             conversation=line.conversation, importance=line.importance, metadata=line.metadata,
-            incomplete=line.incomplete, key=key,
+            incomplete=line.incomplete, key=key, expires_at=line.expires_at,
         )  # fmt: skip
         episode_id = None if line.id is None else EpisodeId(ids.local_id(line.id))
         existing = None if episode_id is None else await tx.episodes.get(bank.id, episode_id)
@@ -184,26 +184,33 @@ class BankImporter:
             )
             for span in line.spans
         )
-        require_text(value=line.value, description=line.description, by=line.by, why=line.why)
-        require_valid_version(line.label, line.value, line.limit)
-        if not all(0 <= span.start < span.end <= len(line.value) for span in spans):
+        value = line.value if line.version is not None else redact(line.value)  # without one it was never stored
+        require_text(value=value, description=line.description, by=line.by, why=line.why)
+        require_valid_version(line.label, value, line.limit)
+        if not all(0 <= span.start < span.end <= len(value) for span in spans):
             raise InvalidRequest(f"the spans of block {line.label!r} must lie in its text")
-        self._require_past(line.at)
         history = await tx.blocks.history(bank.id, line.label)
-        existing = next((block for block in history if block.version == line.version), None)
-        if existing is not None and (existing.at, existing.by, existing.parent) == (line.at, line.by, line.parent):
+        version, parent, at = line.version, line.parent, line.at
+        if version is None or at is None:
+            if any(block.value == value for block in history):
+                counts.known += 1
+                return
+            version, parent, at = len(history) + 1, len(history) or None, self._clock.now()
+        self._require_past(at)
+        existing = next((block for block in history if block.version == version), None)
+        if existing is not None and (existing.at, existing.by, existing.parent) == (at, line.by, parent):
             counts.known += 1
             return
         if existing is not None:
-            raise Conflict(f"block {line.label!r} of bank {bank.name!r} has another version {line.version}")
+            raise Conflict(f"block {line.label!r} of bank {bank.name!r} has another version {version}")
         versions = {block.version for block in history}
-        if line.version != len(versions) + 1 or not (line.parent is None or line.parent in versions):
-            raise InvalidRequest(f"block {line.label!r}: version {line.version} does not follow what is there")
+        if version != len(versions) + 1 or not (parent is None or parent in versions):
+            raise InvalidRequest(f"block {line.label!r}: version {version} does not follow what is there")
         await tx.blocks.add(
             Block(
-                bank_id=bank.id, label=line.label, version=line.version, parent=line.parent, value=line.value,
+                bank_id=bank.id, label=line.label, version=version, parent=parent, value=value,
                 description=line.description, limit=line.limit, pinned=line.pinned, read_only=line.read_only,
-                deleted=line.deleted, spans=spans, by=line.by, why=line.why, at=line.at,
+                deleted=line.deleted, spans=spans, by=line.by, why=line.why, at=at,
             )
         )  # fmt: skip
         counts.versions += 1

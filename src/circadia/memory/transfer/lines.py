@@ -7,10 +7,19 @@ importing server computes them.
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import fields
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal, cast, get_args
+from typing import Annotated, Any, Final, Literal, Self, cast, get_args
 
 import orjson
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from circadia.errors import InvalidRequest
 from circadia.memory.episodes import NewEpisode
@@ -85,6 +94,7 @@ class EpisodeLine(ExportLine):
     metadata: dict[str, Any] = {}
     incomplete: bool = False
     key: str | None = None
+    expires_at: AwareDatetime | None = None
     repeats: int = Field(0, ge=0, le=2**31 - 1)
     stale: Annotated[list[StalePart], Field(max_length=1000)] = []
 
@@ -111,10 +121,12 @@ class SpanPart(ExportLine):
 
 
 class BlockLine(ExportLine):
+    """A version of a block; without `version` and `at`, what the block says now, unless it has said so before."""
+
     type: Literal["block"]
     label: str
-    version: int = Field(ge=1, le=2**31 - 1)
-    parent: int | None
+    version: int | None = Field(None, ge=1, le=2**31 - 1)
+    parent: int | None = None
     value: str
     description: str = Field("", max_length=10_000)
     limit: int
@@ -124,7 +136,14 @@ class BlockLine(ExportLine):
     spans: Annotated[list[SpanPart], Field(max_length=_MAX_SOURCES)] = []
     by: str = Field(max_length=1000)
     why: str = Field("", max_length=10_000)
-    at: AwareDatetime
+    at: AwareDatetime | None = None
+
+    @model_validator(mode="after")
+    def _require_whole_version(self) -> Self:
+        has_version = self.version is not None
+        if {has_version, "parent" in self.model_fields_set, self.at is not None} != {has_version}:
+            raise ValueError("`version`, `parent` and `at` belong together")
+        return self
 
 
 class EndLine(ExportLine):
@@ -185,6 +204,10 @@ def note_line(note: Note) -> bytes:
 
 def block_line(block: Block) -> bytes:
     return _row_line(BlockLine, block)
+
+
+def new_block_line(**fields: object) -> bytes:
+    return _dump_line({"type": "block", **fields})
 
 
 def _row_line(line: type[ExportLine], row: object, **others: object) -> bytes:

@@ -118,8 +118,8 @@ class TranscriptFacts:
     """Lines of kinds that the reader does not know."""
     broken_lines: int = 0
     """Lines, or conversations of an export, that cannot be read."""
-    first_broken: list[int] = field(default_factory=list[int])
-    """The numbers of the first of them."""
+    first_broken: list[int | str] = field(default_factory=list[int | str])
+    """The numbers or names of the first of them."""
     is_chore: bool = False
     """Whether a program asks for itself in the last user turn, so that the answer does not count either."""
     unfinished: bool = False
@@ -131,10 +131,10 @@ class TranscriptFacts:
 
     @property
     def broken_places(self) -> str:
-        """The numbers of the first lines that cannot be read."""
+        """The numbers or names of the first lines that cannot be read."""
         return ", ".join(map(str, self.first_broken)) + (", …" if self.broken_lines > len(self.first_broken) else "")
 
-    def count_broken(self, number: int) -> None:
+    def count_broken(self, number: int | str) -> None:
         self.broken_lines += 1
         if len(self.first_broken) < NAMED:
             self.first_broken.append(number)

@@ -65,7 +65,9 @@ class AnswerMaker:
             return own
         await run.context.yield_to_calls()
         async with run.context.store.begin_read() as tx:
-            material = await fetch_material(tx, run.bank, agent, frame.scope, upto=run.sleep_pass.upto)
+            material = await fetch_material(
+                tx, run.bank, agent, frame.scope, upto=run.sleep_pass.upto, now=run.answer_services.clock.now()
+            )
         expected = await self._predict_questions(agent, material, ready)
         answered, tried = list[_AnsweredQuestion](), own
         try:

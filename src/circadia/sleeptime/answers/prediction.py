@@ -123,11 +123,13 @@ class QuestionMaterial:
         return self.turns[-1].conversation if self.turns else None
 
 
-async def fetch_material(tx: Tx, bank: Bank, agent: Agent, scope: AnswerScope, *, upto: int) -> QuestionMaterial:
+async def fetch_material(
+    tx: Tx, bank: Bank, agent: Agent, scope: AnswerScope, *, upto: int, now: datetime
+) -> QuestionMaterial:
     """Return the bank's material on this end user up to an episode; empty if the bank is another's."""
     if bank.end_user is not None and bank.end_user != scope.end_user:
         return QuestionMaterial(blocks=(), turns=(), questions=())
-    newest = await tx.episodes.find_all(bank.id, after=upto + 1, newest_first=True, limit=NEWEST_EPISODES)
+    newest = await tx.episodes.find_all(bank.id, after=upto + 1, newest_first=True, now=now, limit=NEWEST_EPISODES)
     own = _select_own_turns([*reversed(newest)], bank, agent, scope)
     before = [turn for turn in own[:-TURNS] if turn.trust is Trust.PERSON and "?" in turn.text]
     return QuestionMaterial(

@@ -1,6 +1,7 @@
 """Asks the tier's model whether ready answers are still right after newer turns of their bank (ANS-20)."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 from pydantic import BaseModel, Field
@@ -35,11 +36,11 @@ class AnswerVerdicts(BaseModel):
     verdicts: list[AnswerVerdict] = Field(max_length=2 * TOGETHER)
 
 
-async def find_turns(tx: Tx, bank_id: BankId, after: int) -> Sequence[Episode]:
+async def find_turns(tx: Tx, bank_id: BankId, after: int, now: datetime) -> Sequence[Episode]:
     """Return the turns after a number, oldest first, without tools' texts and what ready answers have said."""
     turns, is_last = list[Episode](), False
     while len(turns) < MAX_TURNS and not is_last:
-        rows = await tx.episodes.find_all(bank_id, after=after, limit=ROWS_READ)
+        rows = await tx.episodes.find_all(bank_id, after=after, now=now, limit=ROWS_READ)
         turns += [row for row in rows if row.kind not in SILENT]
         after, is_last = rows[-1].number if rows else after, len(rows) < ROWS_READ
     return turns[:MAX_TURNS]
@@ -52,11 +53,12 @@ async def ask_if_still_right(
 
     Raises ModelAnswerError, OverBudget, PassPreempted.
     """
+    now = services.clock.now()
     async with store.begin_read() as tx:
-        turns = await find_turns(tx, bank.id, min(answer.read_upto for answer in answers))
+        turns = await find_turns(tx, bank.id, min(answer.read_upto for answer in answers), now)
     if not turns:
         return ()
-    now, upto = services.clock.now(), turns[-1].number
+    upto = turns[-1].number
     prompt = _build_prompt(turns, answers)
     output_tokens = 100 + TOKENS_EACH * len(answers)
     question = build_file_prompt("still_right", prompt, mission=bank.policy.mission, today=now)

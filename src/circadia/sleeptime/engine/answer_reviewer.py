@@ -122,7 +122,8 @@ class AnswerReviewer:
         async with self._context.store.begin_read() as tx:
             bank = await tx.banks.get(bank_id)
             uncertain: Sequence[Answer] = () if bank is None else await self._find_uncertain(tx, bank, review)
-            turns = await find_turns(tx, bank_id, min(answer.read_upto for answer in uncertain)) if uncertain else ()
+            upto = min((answer.read_upto for answer in uncertain), default=0)
+            turns = await find_turns(tx, bank_id, upto, self._clock.now()) if uncertain else ()
         if bank is None or not uncertain:
             return
         batch = await self._choose_nearest(uncertain, turns[-NEWEST:])

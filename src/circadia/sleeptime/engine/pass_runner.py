@@ -209,7 +209,7 @@ class PassRunner:
 
     async def _fetch_episodes(self, bank: Bank, after: int, upto: int) -> list[Episode]:
         async with self._store.begin_read() as tx:
-            episodes = await tx.episodes.find_all(bank.id, after=after, limit=PAGE)
+            episodes = await tx.episodes.find_all(bank.id, after=after, now=self._clock.now(), limit=PAGE)
         return [episode for episode in episodes if episode.number <= upto]
 
     async def _work_page(

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, Select, Text, bindparam, cast, insert, literal_column, select, update
+from sqlalchemy import Connection, Select, Text, bindparam, cast, insert, literal_column, or_, select, update
 
 from circadia.ids import BankId, EpisodeId
 from circadia.records.conversation import display_alias
@@ -19,6 +19,7 @@ from circadia.stores.sql.memory_tables import episodes, evidence
 from circadia.stores.sql.name_list import list_texts
 from circadia.stores.sql.noun import where_given
 from circadia.stores.sql.row_mapping import build_reader, build_writer
+from circadia.stores.sql.schema import Instant
 from circadia.stores.sql.searchable import (
     SearchableRows,
     SearchableStatements,
@@ -70,6 +71,23 @@ _SELECT_DEMOTED = Statement(
     select(episodes.c.id, episodes.c.stale).where(
         episodes.c.bank_id == bindparam("bank"), cast(episodes.c.stale, Text) != literal_column("'[]'")
     )
+)
+HAS_EXPIRED: Final = episodes.c.expires_at <= bindparam("now", type_=Instant)
+_SELECT_EXPIRED = Statement(
+    select(episodes.c.bank_id, episodes.c.id)
+    .where(HAS_EXPIRED)
+    .order_by(episodes.c.expires_at)
+    .limit(bindparam("most"))
+)
+_SELECT_METADATA = Statement(
+    select(episodes.c.number, episodes.c.metadata)
+    .where(
+        episodes.c.bank_id == bindparam("bank"),
+        episodes.c.number > bindparam("after"),
+        episodes.c.number <= bindparam("upto"),
+    )
+    .order_by(episodes.c.number)
+    .limit(bindparam("most"))
 )
 _SELECT_BY_IDS = Statement(select_by_ids(episodes), read=_read_episode)
 
@@ -124,13 +142,19 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
         after: int = 0,
         conversation: str | None = None,
         newest_first: bool = False,
+        now: datetime | None = None,
         limit: int = 100,
     ) -> Sequence[Episode]:
-        """Return episodes after a number in order; with `newest_first` those before it, descending, and 0 means all."""
+        """Return episodes after a number in order; with `newest_first` those before it, descending, and 0 means all.
+
+        With `now`, those whose time has passed are left out.
+        """
         number = episodes.c.number
         statement = _OF_BANK.order_by(number.desc() if newest_first else number).limit(limit)
         if after:
             statement = statement.where(number < after if newest_first else number > after)
+        if now is not None:
+            statement = statement.where(or_(episodes.c.expires_at.is_(None), episodes.c.expires_at > now))
         statement = where_given(statement, (episodes.c.conversation, conversation))
         return await self._select(statement, _read_episode, {"bank": bank_id})
 
@@ -155,6 +179,21 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
             statement = statement.order_by(episodes.c.at).limit(limit)
         ids = await self._run(lambda connection: connection.execute(statement).scalars().all(), short=False)
         return [EpisodeId(episode_id) for episode_id in ids]
+
+    async def find_expired(self, now: datetime, *, limit: int) -> Mapping[BankId, Sequence[EpisodeId]]:
+        """Return the ids of up to `limit` episodes of all banks whose time has passed, by bank."""
+        expired: dict[BankId, list[EpisodeId]] = {}
+        for row in await self._all(_SELECT_EXPIRED, {"now": now, "most": limit}):
+            expired.setdefault(BankId(row.bank_id), []).append(EpisodeId(row.id))
+        return expired
+
+    async def find_metadata(
+        self, bank_id: BankId, *, after: int, upto: int, limit: int
+    ) -> Sequence[tuple[int, Mapping[str, Any]]]:
+        """Return number and metadata of episodes after a number, up to another, in order."""
+        values = {"bank": bank_id, "after": after, "upto": upto, "most": limit}
+        rows = await self._all(_SELECT_METADATA, values, short=False)
+        return [(row.number, row.metadata) for row in rows]
 
     async def get_by_ids(self, bank_id: BankId, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
         """Return the bank's episodes of these ids, by id."""

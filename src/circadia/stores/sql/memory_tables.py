@@ -86,6 +86,7 @@ episodes = Table(
     Column("stale", JSON, nullable=False),
     Column("demotion", Integer),  # the bank's demotion count at its last change
     Column("passages", LargeBinary),
+    Column("expires_at", Instant),
     sqlite_autoincrement=True,  # numbers are never reused, whatever is forgotten
 )
 Index("episodes_bank", episodes.c.bank_id, episodes.c.number)
@@ -94,6 +95,7 @@ Index("episodes_digest", episodes.c.bank_id, episodes.c.digest, episodes.c.store
 Index("episodes_conversation", episodes.c.bank_id, episodes.c.conversation, episodes.c.number)
 Index("episodes_embedder", episodes.c.embedder, episodes.c.number)
 Index("episodes_at", episodes.c.bank_id, episodes.c.at)
+Index("episodes_expires_at", episodes.c.expires_at, **only("expires_at IS NOT NULL"))
 Index("episodes_demotion", episodes.c.bank_id, episodes.c.demotion)
 Index("episodes_stale", episodes.c.bank_id, **only("CAST(stale AS TEXT) != '[]'"))
 

@@ -34,6 +34,7 @@ from circadia.records.wake import Decision
 from circadia.stores.sql.answer_tables import answer_days
 from circadia.stores.sql.deliveries import HAS_EXPIRED, IS_LEASED
 from circadia.stores.sql.due_checks import IS_TIME
+from circadia.stores.sql.episodes import HAS_EXPIRED as HAS_EXPIRED_EPISODE
 from circadia.stores.sql.members import members
 from circadia.stores.sql.message_index import IS_NEW
 from circadia.stores.sql.noun import Noun
@@ -141,6 +142,7 @@ _DUE = Statement(
         exists().where(IS_LEASED, *HAS_EXPIRED).label("leases"),
         exists().where(IS_NEW).select_from(messages).label("messages"),
         or_(exists().select_from(due_checks), exists().where(IS_TIME)).label("checks"),
+        exists().where(HAS_EXPIRED_EPISODE).label("expired"),
         _HAS_UNNUMBERED.label("events"),
         _LAST_EVENT.label("last_event"),
         _SERVER_START[connection.dialect.name].label("server_start"),

@@ -50,6 +50,7 @@ _INDEX_COLUMNS: Final = (
     "vector",
     "embedder",
     "passages",
+    "expires_at",
 )
 """Columns of an index entry, where the table has them."""
 _EXCERPT_COLUMNS: Final = ("number", "at", "trust", "speaker", "kind")
@@ -107,6 +108,7 @@ def select_index_rows(table: Table) -> Statement[Any]:
 def build_index_entry(row: Any) -> IndexEntry:
     """Build an index entry from a row of `select_index_rows`."""
     at: datetime = row.at
+    expires_at: datetime | None = getattr(row, "expires_at", None)
     return IndexEntry(
         number=row.number,
         at=at.timestamp(),
@@ -121,6 +123,7 @@ def build_index_entry(row: Any) -> IndexEntry:
         embedder=row.embedder,
         text=row.text,
         passages=getattr(row, "passages", None),
+        expires=None if expires_at is None else expires_at.timestamp(),
     )
 
 
