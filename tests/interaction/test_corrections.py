@@ -196,6 +196,20 @@ async def test_a_persons_forget_deletes_at_once_what_an_agent_has_forgotten_befo
         await ok(her.at, "DELETE", bank)
 
 
+async def test_a_forgotten_correction_is_not_repeated_by_the_demotion_of_what_is_kept_apart(
+    tmp_path: Path, database: dict[str, object]
+) -> None:
+    async with eve(tmp_path, ("My boat is called Nora",), database) as her:
+        bank, boat = f"/banks/{her.bank}", (await her.episodes())["My boat is called Nora"]
+        done = await her.use("memory_correct", episode=boat, correction="It is called Zanzibar. " * 1_000)
+        assert isinstance(done, dict)
+        (stale,) = (await ok(her.at, "GET", f"{bank}/episodes/{boat}"))["stale"]
+        assert len(stale["reason"]) == 200
+        await her.use("memory_forget", episode=boat)
+        await ok(her.at, "POST", f"{bank}/forget", {"ids": [done["correction"]]})
+        assert (await ok(her.at, "POST", f"{bank}/forgotten/{boat}/restore"))["stale"] == []
+
+
 async def test_an_agent_forgets_and_corrects_only_what_its_end_user_said(tmp_path: Path) -> None:
     async with eve(tmp_path, ("My boat is called Nora",), {}) as her:
         at = her.at

@@ -20,6 +20,8 @@ from circadia.stores.event_log import EventLog
 
 MAX_PER_DAY: Final = 20
 """Corrections by agents that a bank takes in a UTC day."""
+MAX_REASON: Final = 200
+"""Characters of a correction that its demotion repeats."""
 UNNAMED: Final = "user"
 """Speaker of the turns of a person whom no call names."""
 CORRECTS: Final = "corrects"
@@ -56,6 +58,7 @@ class CorrectionService:
             Forbidden, NotFound, InvalidRequest: as `_get_own`, or there is no text. LimitReached: it is too much for a
                 day.
         """
+        _require_grant(agent)
         episode = await _get_own(tx, bank, agent, episode_id)
         stored = await self._episodes.remember(
             tx, bank,
@@ -66,7 +69,7 @@ class CorrectionService:
         )  # fmt: skip
         correction = stored.episode.id
         is_new = await self._episodes.demote(
-            tx, bank, episode.id, by=agent.reference, reason=stored.episode.text, evidence=correction
+            tx, bank, episode.id, by=agent.reference, reason=stored.episode.text[:MAX_REASON], evidence=correction
         )
         if is_new:
             await self._count(tx, bank)
@@ -80,6 +83,7 @@ class CorrectionService:
         Raises:
             Forbidden, NotFound, InvalidRequest: as `_get_own`. LimitReached: it is too much for a day.
         """
+        _require_grant(agent)
         before = await tx.forgotten_episodes.get(bank.id, episode_id)
         if before is not None:
             await _require_own(tx, bank, agent, before.episode)
@@ -88,7 +92,7 @@ class CorrectionService:
         await self._count(tx, bank)
         counts = await forget(tx, bank, [episode.id])
         forgotten = ForgottenEpisode(episode=episode, by=agent.reference, forgotten_at=self._clock.now())
-        await tx.forgotten_episodes.add(forgotten)
+        await tx.forgotten_episodes.save(forgotten)
         data = EpisodeDeletion(
             bank=bank.name, by=agent.reference, episodes=counts.episodes, notes=counts.notes, versions=counts.versions,
             episode=episode.id, restorable_until=forgotten.restorable_until,
@@ -102,7 +106,7 @@ class CorrectionService:
         return [row for row in rows if self._clock.now() < row.restorable_until]
 
     async def restore(self, tx: Tx, bank: Bank, episode_id: EpisodeId, *, by: str) -> Episode:
-        """Put an episode back that an agent has forgotten; the next pass reads it anew. Raises NotFound."""
+        """Put an episode back that an agent has forgotten; the next pass reads it again. Raises NotFound."""
         forgotten = await tx.forgotten_episodes.get(bank.id, episode_id)
         if forgotten is None or self._clock.now() >= forgotten.restorable_until:
             raise NotFound(
@@ -133,7 +137,6 @@ async def _get_own(tx: Tx, bank: Bank, agent: Agent, episode_id: EpisodeId) -> E
     Raises:
         Forbidden: as `_require_own`. NotFound: there is none. InvalidRequest: the id is that of a note.
     """
-    require_may_correct(agent)
     episode = await tx.episodes.get(bank.id, episode_id)
     if episode is None:
         note = await tx.notes.get(bank.id, NoteId(episode_id))
@@ -150,7 +153,6 @@ async def _require_own(tx: Tx, bank: Bank, agent: Agent, episode: Episode) -> No
 
     The agent itself does not say who that is. It may be wrong, or told so by a text.
     """
-    require_may_correct(agent)
     names = [bank.end_user]
     if bank.end_user is None:
         if agent.policy.multi_user:
@@ -167,7 +169,7 @@ async def _require_own(tx: Tx, bank: Bank, agent: Agent, episode: Episode) -> No
         )
 
 
-def require_may_correct(agent: Agent) -> None:
+def _require_grant(agent: Agent) -> None:
     if not agent.policy.may_correct_memory:
         raise Forbidden(
             f"{agent.reference!r} may not correct memories; the operator can grant it with `correct_memory: true`, or "

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -86,6 +86,10 @@ async def _withdraw_demotions(tx: Tx, bank: Bank, gone: Collection[str]) -> None
         if len(kept_demotions) < len(stale):
             await tx.episodes.demote(episode_id, kept_demotions)
             await asyncio.sleep(0)
+    for row in await tx.forgotten_episodes.find_all(bank.id):
+        kept = tuple(demotion for demotion in row.episode.stale if demotion.evidence not in gone)
+        if len(kept) < len(row.episode.stale):
+            await tx.forgotten_episodes.save(replace(row, episode=replace(row.episode, stale=kept)))
 
 
 def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -14,7 +14,6 @@ from circadia.mcp_server.caller import Caller
 from circadia.mcp_server.tool import Arguments, NoArguments, ToolResult, take_fitting, tool
 from circadia.mcp_server.tools.sleep import Unconfirmed, list_unconfirmed
 from circadia.memory.blocks import BlockUpdate, writer_of
-from circadia.memory.corrections import require_may_correct
 from circadia.memory.episodes import NewEpisode, is_text
 from circadia.memory.search.index import UNEXPLAINED, Question, ScoredRow
 from circadia.memory.search.retrieval import SearchHit
@@ -348,7 +347,6 @@ class ForgetResult(ToolResult):
 )
 async def _correct(caller: Caller, arguments: Correct) -> CorrectResult:
     agent, memory = caller.agent, caller.context.memory
-    require_may_correct(agent)
     async with caller.context.store.begin_write() as tx:
         bank = await memory.banks.open_bank(tx, caller.principal, arguments.bank, write=True, user=arguments.user)
         done = await memory.corrections.correct(tx, bank, agent, EpisodeId(arguments.episode), arguments.correction)
@@ -363,7 +361,6 @@ async def _correct(caller: Caller, arguments: Correct) -> CorrectResult:
 )
 async def _forget(caller: Caller, arguments: Forget) -> ForgetResult:
     agent, memory = caller.agent, caller.context.memory
-    require_may_correct(agent)
     async with caller.context.store.begin_write() as tx:
         bank = await memory.banks.open_bank(tx, caller.principal, arguments.bank, write=True, user=arguments.user)
         done = await memory.corrections.forget(tx, bank, agent, EpisodeId(arguments.episode))

@@ -29,6 +29,7 @@ from circadia.stores.sql.searchable import (
     weight,
 )
 from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.upsert import Upsert
 
 _STALE: Final = TypeAdapter(tuple[Demotion, ...])
 _FIELDS: Final = tuple(field.name for field in fields(Episode) if field.name != "number")
@@ -223,7 +224,7 @@ _write_forgotten = build_writer(
     episode=lambda row: _EPISODE.dump_python(row.episode, mode="json"),
 )
 _read_forgotten = build_reader(ForgottenEpisode, episode=_EPISODE.validate_python)
-_ADD_FORGOTTEN = Statement(insert(forgotten_episodes).inline(), _COLUMNS)
+_SAVE_FORGOTTEN = Statement(Upsert(forgotten_episodes, keys=("id",), new=("episode",)), _COLUMNS)
 _FORGOTTEN_OF_BANK = select(forgotten_episodes).where(forgotten_episodes.c.bank_id == bindparam("bank"))
 _SELECT_FORGOTTEN = Statement(
     _FORGOTTEN_OF_BANK.where(forgotten_episodes.c.id == bindparam("key_id")), read=_read_forgotten
@@ -236,10 +237,11 @@ _SELECT_ALL_FORGOTTEN = Statement(
 class ForgottenEpisodes(Noun):
     """Episodes that agents have forgotten: no search, context, export or pass reads them."""
 
-    async def add(self, forgotten: ForgottenEpisode) -> None:
+    async def save(self, forgotten: ForgottenEpisode) -> None:
+        """Write one, in the place of a row that is there."""
         await self._hold(bank_key(forgotten.episode.bank_id))
         bare = replace(forgotten.episode, number=0, terms=b"", vector=None, embedder=None, passages=None)
-        await self._write(_ADD_FORGOTTEN, _write_forgotten(replace(forgotten, episode=bare)))
+        await self._write(_SAVE_FORGOTTEN, _write_forgotten(replace(forgotten, episode=bare)))
 
     async def get(self, bank_id: BankId, episode_id: EpisodeId) -> ForgottenEpisode | None:
         await self._hold(bank_key(bank_id))
