@@ -81,7 +81,7 @@ async def _remove(
 
 async def _withdraw_demotions(tx: Tx, bank: Bank, gone: Collection[str]) -> None:
     """Take back demotions whose evidence is gone: their reasons may repeat it."""
-    for episode_id, stale in (await tx.episodes.find_demotions(bank.id)).items():
+    for episode_id, stale in (await tx.episodes.find_demotions(bank.id, gone)).items():
         kept_demotions = [demotion for demotion in stale if demotion.evidence not in gone]
         if len(kept_demotions) < len(stale):
             await tx.episodes.demote(episode_id, kept_demotions)

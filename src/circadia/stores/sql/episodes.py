@@ -67,11 +67,13 @@ _SELECT_WEIGHTS = Statement(
         episodes.c.bank_id == bindparam("bank"), episodes.c.demotion > bindparam("after")
     )
 )
-_SELECT_DEMOTED = Statement(
-    select(episodes.c.id, episodes.c.stale).where(
-        episodes.c.bank_id == bindparam("bank"), cast(episodes.c.stale, Text) != literal_column("'[]'")
-    )
+_DEMOTED = select(episodes.c.id, episodes.c.stale).where(
+    episodes.c.bank_id == bindparam("bank"), cast(episodes.c.stale, Text) != literal_column("'[]'")
 )
+_SELECT_DEMOTED = Statement(_DEMOTED)
+_SELECT_DEMOTED_BY = Statement(_DEMOTED.where(cast(episodes.c.stale, Text).like(bindparam("pattern"))))
+_FEW_IDS: Final = 8
+"""Ids that are looked for one by one; for more, all demotions are read."""
 _SELECT_BY_IDS = Statement(select_by_ids(episodes), read=_read_episode)
 
 
@@ -203,9 +205,19 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
         rows = await self._all(_SELECT_WEIGHTS, {"bank": bank_id, "after": after})
         return {row.number: weight(row.stale) for row in rows}
 
-    async def find_demotions(self, bank_id: BankId) -> Mapping[EpisodeId, Sequence[Demotion]]:
-        """Return demotions by id, for episodes that have any."""
-        rows = await self._all(_SELECT_DEMOTED, {"bank": bank_id}, short=False)
+    async def find_demotions(
+        self, bank_id: BankId, evidence: Collection[str]
+    ) -> Mapping[EpisodeId, Sequence[Demotion]]:
+        """Return all demotions by id, of episodes that have one with this evidence; of others, too, if it is much."""
+        values: dict[str, object] = {"bank": bank_id}
+
+        def work(connection: Connection) -> Sequence[Any]:
+            if len(evidence) > _FEW_IDS:
+                return _SELECT_DEMOTED.all(connection, values)
+            patterns = [{**values, "pattern": f"%{key}%"} for key in evidence]
+            return [row for pattern in patterns for row in _SELECT_DEMOTED_BY.all(connection, pattern)]
+
+        rows = await self._run(work, short=False)
         return {EpisodeId(row.id): _STALE.validate_python(row.stale) for row in rows}
 
     def _build_records(self, connection: Connection, rows: Iterable[Any]) -> list[Episode]:
