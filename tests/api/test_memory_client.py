@@ -1,9 +1,12 @@
 """The Python client's methods on memory against the API that they are for."""
 
+from datetime import timedelta
+
 import pytest
 
 from circadia.client.calls import Client
 from circadia.errors import Conflict, InvalidRequest, NotFound
+from circadia.ids import EpisodeId
 from tests.api.service import Service
 
 
@@ -24,6 +27,50 @@ async def test_what_a_program_remembers_it_finds_demotes_and_forgets(client: Cli
     assert (await client.list_episodes("team", order="newest")).episodes == []
     await client.delete_bank("team")
     assert (await client.list_banks()).banks == []
+
+
+async def agent_forgets(service: Service, episode: str) -> None:
+    """Have agent `ann` forget an episode of the bank `team`."""
+    async with service.parts.store.begin_write() as tx:
+        session, bank = await tx.sessions.get_by_name("default"), await tx.banks.get_by_name("team")
+        assert session is not None
+        assert bank is not None
+        agent = await tx.agents.get_by_name(session.id, "ann")
+        assert agent is not None
+        await service.parts.memory.corrections.forget(tx, bank, agent, EpisodeId(episode))
+
+
+@pytest.mark.spec("MEM-39")
+async def test_a_program_lists_and_restores_what_an_agent_has_forgotten(client: Client, service: Service) -> None:
+    await client.create_bank("team")
+    await client.create_agent("default", "ann", policy={"bank": "team", "preset": "personal"})
+    said = "I live in Porto. " + "It rains. " * 70
+    made = await client.remember("team", said, speaker="user", conversation="c", key="k")
+    await agent_forgets(service, made.id)
+    (row,) = (await client.list_forgotten("team")).episodes
+    assert (row.id, row.text, row.by, row.restorable_until - row.forgotten_at) == (
+        made.id, said[:200], "ann", timedelta(days=7),
+    )  # fmt: skip
+    restored = await client.restore_forgotten("team", made.id)
+    assert (restored.text, restored.key, restored.conversation) == (said, "k", "c")
+    assert (await client.search_bank("team", "Porto")).hits[0].passages == 2
+    with pytest.raises(NotFound):
+        await client.restore_forgotten("team", made.id)
+
+
+@pytest.mark.spec("MEM-39")
+async def test_what_was_said_again_meanwhile_keeps_its_key_and_the_restored_one_loses_it(
+    client: Client, service: Service
+) -> None:
+    await client.create_bank("team")
+    await client.create_agent("default", "ann", policy={"bank": "team", "correct_memory": True})
+    first = await client.remember("team", "I live in Porto.", speaker="user", key="k")
+    await agent_forgets(service, first.id)
+    second = await client.remember("team", "I live in Porto.", speaker="user", key="k")
+    assert (second.new, second.id == first.id) == (True, False)
+    assert (await client.restore_forgotten("team", first.id)).key is None
+    rows = (await client.list_episodes("team")).episodes
+    assert {row.id: row.key for row in rows} == {first.id: None, second.id: "k"}
 
 
 @pytest.mark.spec("MEM-09", "MEM-11")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import aiohttp
 import pytest
 
 from circadia.cli.memory.banks import bar, format_skips
@@ -251,6 +252,26 @@ async def test_forget_tells_what_would_go_and_asks_first(
     (left,) = (await fetch("episodes", "forget"))["episodes"]
     assert left["text"] == "said by bob"
     assert (await fetch("banks", "forget", "forget", "--id", left["id"], "--yes"))["episodes"] == 1
+
+
+@pytest.mark.spec("MEM-39")
+async def test_a_person_sees_and_restores_what_an_agent_has_forgotten(operator: CircadiaProcess) -> None:
+    made = await fetch("agents", "add", "keeper", "--set", "bank=kept", "--set", "preset=personal")
+    said = await fetch("episodes", "add", "kept", "I live in Porto.", "--speaker", "user")
+    call = {
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "memory_forget", "arguments": {"episode": said["id"]}},
+    }  # fmt: skip
+    headers = {"authorization": f"Bearer {made['token']}", "accept": "application/json, text/event-stream"}
+    async with aiohttp.ClientSession() as http, http.post(f"{operator.url}/mcp", json=call, headers=headers) as answer:
+        assert said["id"] in await answer.text()
+    refused(await run("episodes", "show", "kept", said["id"]), 4, "no episode")
+    line = next(line for line in (await told("episodes", "forgotten", "kept")).splitlines() if said["id"] in line)
+    assert "keeper" in line
+    assert "in kept again" in await told("episodes", "restore", "kept", said["id"])
+    assert "no forgotten episode" in await told("episodes", "forgotten", "kept")
+    assert (await fetch("episodes", "show", "kept", said["id"]))["text"] == "I live in Porto."
+    refused(await run("episodes", "restore", "kept", said["id"]), 4, "7 days")
 
 
 @pytest.mark.spec("MEM-12", "MEM-03")

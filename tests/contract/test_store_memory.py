@@ -99,10 +99,13 @@ async def test_an_episode_is_kept_as_it_was_given_and_found_by_key_and_by_what_w
         assert list(await tx.episodes.get_by_ids(OTHER.id, many)) == ["e2"]
         assert await tx.episodes.get_by_ids(BANK.id, []) == {}
         assert await tx.episodes.find_changed_weights(BANK.id, after=0) == {number: 0.3}
-        assert await tx.episodes.find_demotions(BANK.id) == {one.id: stale}
-        assert await tx.episodes.find_demotions(OTHER.id) == {}
+        evidence = stale[0].evidence
+        for wanted in ([evidence], ["another", evidence], [evidence, *map(str, range(20))]):
+            assert await tx.episodes.find_demotions(BANK.id, wanted) == {one.id: stale}
+            assert await tx.episodes.find_demotions(OTHER.id, wanted) == {}
+        assert await tx.episodes.find_demotions(BANK.id, ["another"]) == {}
         await tx.episodes.demote(one.id, ())
-        assert await tx.episodes.find_demotions(BANK.id) == {}
+        assert await tx.episodes.find_demotions(BANK.id, [evidence]) == {}
         assert await tx.episodes.find_changed_weights(BANK.id, after=1) == {number: 1.0}
         assert (
             await tx.episodes.find_changed_weights(BANK.id, after=2)

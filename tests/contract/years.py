@@ -120,6 +120,7 @@ def _write_memory(write: Writer, days: int) -> None:
     write("banks", lambda _: {"id": "all", "name": "all", "policy": {"keep_days": None}}, of=range(1))
     write("banks", lambda _: {"id": "short", "name": "short", "policy": {"keep_days": 30.0}}, of=range(1))
     write("episodes", lambda day: episode("all", day), lambda day: episode("short", day))
+    write("forgotten_episodes", lambda day: {"id": f"gone{day}", "bank_id": "all", "forgotten_at": at(day)})
     write(
         "notes",
         lambda day: {"id": f"live{day}", "bank_id": "all", "kind": "belief", "trust": "person"},

@@ -68,6 +68,18 @@ async def banks(at: Live) -> None:
     await ok(at, "DELETE", "/banks/support")
 
 
+async def corrections(at: Live) -> None:
+    token = await at.agent("keeper", bank="kept", preset="personal")
+    body = {"text": "I live in Porto.", "speaker": "user"}
+    episode = (await ok(at, "POST", "/banks/kept/episodes", body))["id"]
+    for tool, more in (("memory_correct", {"correction": "In Riga."}), ("memory_forget", {})):
+        params = {"name": tool, "arguments": {"episode": episode, **more}}
+        async with at.tool(token, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}) as response:
+            assert episode in await response.text()
+    await ok(at, "POST", f"/banks/kept/forgotten/{episode}/restore")
+    await ok(at, "DELETE", "/sessions/default/agents/keeper")  # awake, it would keep the session from stalling
+
+
 async def calls(at: Live) -> None:
     token = await at.agent(max_calls_per_day=9)
 
@@ -93,6 +105,7 @@ async def test_each_kind_of_event_occurs_and_is_as_the_document_says(tmp_path: P
     async with live(tmp_path, upstream={"retries": 0}, defaults={"stall_seconds": 0.1}, launchers=LAUNCHERS) as at:
         await sessions_and_messages(at)
         await banks(at)
+        await corrections(at)
         token = await at.agent("bob", max_calls_per_day=1)
         at.upstream.next(reset=True)
         async with at.call(token) as response:

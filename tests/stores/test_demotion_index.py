@@ -43,11 +43,11 @@ async def test_postgres_finds_demotions_without_reading_the_banks_other_episodes
     await asked(store, "ANALYZE")
     demoted = {episode("e7").id: stale, episode("imported").id: stale}
     async with store.begin_write() as tx:
-        assert await tx.episodes.find_demotions(BANK.id) == demoted
+        assert await tx.episodes.find_demotions(BANK.id, ["note n"]) == demoted
     ((name,),) = await asked(
         store, "SELECT name FROM pg_prepared_statements WHERE statement LIKE 'SELECT episodes.id%CAST(episodes.stale%'"
     )
-    plan = "\n".join(row[0] for row in await asked(store, f"EXPLAIN EXECUTE \"{name}\" ('{BANK.id}')"))
+    plan = "\n".join(row[0] for row in await asked(store, f"EXPLAIN EXECUTE \"{name}\" ('{BANK.id}', '%note n%')"))
     assert "episodes_stale" in plan, plan
 
 
@@ -55,10 +55,10 @@ async def test_postgres_finds_demotions_without_reading_the_banks_other_episodes
 async def test_sqlite_finds_demotions_without_reading_the_banks_other_episodes(sqlite_store: SqlStore) -> None:
     statements: list[str] = []
     async with sqlite_store.begin_write() as tx:
-        await tx.episodes.find_demotions(BankId(""))  # opens the connection
+        await tx.episodes.find_demotions(BankId(""), ["not_1"])  # opens the connection
         driver = await link_of(sqlite_store).run(lambda connection: connection.info[DRIVER_CONNECTION])
         driver.set_trace_callback(statements.append)
-        await tx.episodes.find_demotions(BankId("b1"))
+        await tx.episodes.find_demotions(BankId("b1"), ["not_1"])
         driver.set_trace_callback(None)
         steps = [row[3] for each in statements for row in driver.execute(f"EXPLAIN QUERY PLAN {each}")]
     assert steps == ["SEARCH episodes USING INDEX episodes_stale (bank_id=?)"]

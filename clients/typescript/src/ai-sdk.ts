@@ -9,6 +9,8 @@ export interface CallContext {
   conversation?: string;
   /** The origin of the user's turn. */
   trust?: "person" | "agent" | "tool" | "external";
+  /** `off` keeps the conversation out of memory; with `read`, it still gets context. Default: `on`. */
+  memory?: "on" | "read" | "off";
 }
 
 export interface MiddlewareOptions extends CallContext {
@@ -37,8 +39,8 @@ const DEFAULT_RETRY_AFTER_SECONDS = 5;
 /**
  * Make the model calls of an agent wait while it sleeps, and name the end user and the conversation.
  *
- * `providerOptions: { circadia: { user, conversation, trust } }` of a call overrides `options`. Time-outs of the caller
- * do not end a call unless `keepTimeouts` is set; an abort does.
+ * `providerOptions: { circadia: { user, conversation, trust, memory } }` of a call overrides `options`. Time-outs of the
+ * caller do not end a call unless `keepTimeouts` is set; an abort does.
  */
 export function circadiaMiddleware(options: MiddlewareOptions = {}): CircadiaMiddleware {
   return {
@@ -78,8 +80,13 @@ export function gatewaySettings({ baseUrl, token, upstream = "openai", path = "/
   return { baseURL: `${baseUrl.replace(/\/+$/, "")}/llm/${encodeURIComponent(upstream)}${path}`, apiKey: token };
 }
 
-function contextHeaders({ user, conversation, trust }: CallContext): Record<string, string> {
-  const values = { "x-circadia-user": user, "x-circadia-conversation": conversation, "x-circadia-trust": trust };
+function contextHeaders({ user, conversation, trust, memory }: CallContext): Record<string, string> {
+  const values = {
+    "x-circadia-user": user,
+    "x-circadia-conversation": conversation,
+    "x-circadia-trust": trust,
+    "x-circadia-memory": memory,
+  };
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(values)) if (value !== undefined) headers[name] = encodeHeader(value);
   return headers;

@@ -25,7 +25,7 @@ function model(server: FakeServer, options?: MiddlewareOptions) {
 
 test("a call goes to the gateway with the agent's token and what it says about itself", async (t) => {
   const server = await startServer(t, ANSWER);
-  const circadia = { user: "Zoë 東京", trust: "tool" };
+  const circadia = { user: "Zoë 東京", trust: "tool", memory: "off" };
   const bot = model(server, { user: "ann", conversation: "c-1" });
   await generateText({ model: bot, prompt: "hi", providerOptions: { circadia } });
   const [{ path, headers }] = server.requests as [(typeof server.requests)[0]];
@@ -34,6 +34,7 @@ test("a call goes to the gateway with the agent's token and what it says about i
   assert.equal(Buffer.from(headers["x-circadia-user"] as string, "latin1").toString("utf8"), "Zoë 東京");
   assert.equal(headers["x-circadia-conversation"], "c-1");
   assert.equal(headers["x-circadia-trust"], "tool");
+  assert.equal(headers["x-circadia-memory"], "off");
   assert.equal(headers["x-stainless-timeout"], "300");
   await generateText({ model: model(server), prompt: "hi" });
   assert.equal(server.requests[1]!.headers["x-circadia-user"], undefined);

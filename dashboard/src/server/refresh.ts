@@ -47,6 +47,8 @@ const TOPICS: Record<CircadiaEvent["type"], Topic[]> = {
   bank_deleted: ["banks", "memory", "blocks"],
   block: ["blocks"],
   forgotten: ["banks", "memory", "blocks", "answers"],
+  restored: ["banks", "memory"],
+  corrected: ["banks", "memory"],
   pass: ["passes", "sleeptime", "overview", "memory", "blocks", "answers"],
   dream: ["dreams"],
   passes_paused: ["sleeptime"],

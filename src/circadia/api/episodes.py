@@ -31,6 +31,8 @@ from circadia.schemas.banks import (
     ContextView,
     EpisodePage,
     EpisodeView,
+    ForgottenEpisodeList,
+    ForgottenEpisodeView,
     HitList,
     HitView,
     StaleChange,
@@ -42,6 +44,8 @@ router = noun_router("episodes")
 
 MAX_REASON: Final = 2_000
 """Maximum length in characters."""
+SHOWN: Final = 200
+"""Characters of a forgotten episode in a list."""
 
 
 class EpisodeBody(Body):
@@ -154,6 +158,34 @@ async def restore_episode(
         changed = await context.memory.episodes.restore(tx, found_bank, EpisodeId(episode), evidence=evidence)
         row = await context.memory.episodes.get(tx, found_bank, EpisodeId(episode))
     return StaleChange.of(row, changed=changed)
+
+
+@router.get("/banks/{bank}/forgotten")
+async def list_forgotten(bank: str, who: Who, context: Context, user: User = None) -> ForgottenEpisodeList:
+    """List what agents have forgotten for their end users and a person can restore, within 7 days. Operator only."""
+    require_operator(who)
+    async with context.store.begin_read() as tx:
+        found_bank = await context.memory.banks.get(tx, bank, user)
+        rows = await context.memory.corrections.list_restorable(tx, found_bank)
+    views = [
+        ForgottenEpisodeView(
+            id=row.episode.id, text=row.episode.text[:SHOWN], speaker=row.episode.speaker, at=row.episode.at,
+            conversation=row.episode.conversation, by=row.by, forgotten_at=row.forgotten_at,
+            restorable_until=row.restorable_until,
+        )
+        for row in rows
+    ]  # fmt: skip
+    return ForgottenEpisodeList(bank=found_bank.name, episodes=views)
+
+
+@router.post("/banks/{bank}/forgotten/{episode}/restore")
+async def restore_forgotten(bank: str, episode: str, who: Who, context: Context, user: User = None) -> EpisodeView:
+    """Restore an episode that an agent has forgotten. The next pass reads it again. Operator only."""
+    require_operator(who)
+    async with context.store.begin_write() as tx:
+        found_bank = await context.memory.banks.get(tx, bank, user)
+        row = await context.memory.corrections.restore(tx, found_bank, EpisodeId(episode), by=who.name)
+    return EpisodeView.of(row, bank=found_bank.name)
 
 
 def _trust_label(who: Principal, stated: Trust | None) -> Trust:

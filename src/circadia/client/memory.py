@@ -15,6 +15,7 @@ from circadia.schemas.banks import (
     ContextView,
     EpisodePage,
     EpisodeView,
+    ForgottenEpisodeList,
     ForgottenView,
     HitList,
     ImportedView,
@@ -145,6 +146,16 @@ class MemoryCalls:
         """Remove the demotion with this evidence."""
         return await self._http.fetch(
             StaleChange, "DELETE", "banks", bank, "episodes", episode, "stale", evidence, query={"user": user}
+        )
+
+    async def list_forgotten(self, bank: str, *, user: str | None = None) -> ForgottenEpisodeList:
+        """Return what agents have forgotten for their end users, and `restore_forgotten` brings back."""
+        return await self._http.fetch(ForgottenEpisodeList, "GET", "banks", bank, "forgotten", query={"user": user})
+
+    async def restore_forgotten(self, bank: str, episode: str, *, user: str | None = None) -> EpisodeView:
+        """Restore an episode that an agent has forgotten within the last 7 days."""
+        return await self._http.fetch(
+            EpisodeView, "POST", "banks", bank, "forgotten", episode, "restore", query={"user": user}
         )
 
     async def search_bank(

@@ -41,7 +41,7 @@ from circadia.mcp_server.caller import HANDOVER, SENT, Handover, McpContext, cal
 from circadia.mcp_server.prompts import get_prompt, list_prompts
 from circadia.mcp_server.resources import instruction_text, list_resources, list_templates, read_resource
 from circadia.mcp_server.tool import read_arguments
-from circadia.mcp_server.tools import DREAM_TOOLS, GROUPS, RETHINK_TOOLS, TOOLS, Tool, list_folders
+from circadia.mcp_server.tools import CORRECTION_TOOLS, DREAM_TOOLS, GROUPS, RETHINK_TOOLS, TOOLS, Tool, list_folders
 from circadia.suggestions import did_you_mean
 
 _logger = logging.getLogger(__name__)
@@ -140,7 +140,10 @@ class McpServer:
         return {**tools, **(self._more if agent.policy.sleeptime_agent else {}), **dreams}
 
     async def _list_tools(self, context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
-        known = self._tools_of(context)
+        agent, known = caller_of(context, self._context).principal.agent, dict(self._tools_of(context))
+        if agent is None or not agent.policy.may_correct_memory:  # a call says how the operator can grant it
+            for tool in CORRECTION_TOOLS:
+                known.pop(tool.name, None)
         return ListToolsResult(tools=[tool for tool in _list_all_tools() if tool.name in known])
 
     async def _call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:

@@ -130,6 +130,7 @@ class Tool:
     run: Callable[[Caller, Any], Awaitable[ToolResult]]
     """Raises CircadiaError for what the caller can correct."""
     reads_only: bool = False
+    destructive: bool = False
 
     def as_listed_tool(self) -> Listed:
         """Return the entry for `tools/list`, without an answer schema, which no model needs."""
@@ -138,17 +139,20 @@ class Tool:
             name=self.name,
             description=self.description,
             input_schema=input_schema(self.arguments),
-            annotations=reads if self.reads_only else ToolAnnotations(destructive_hint=False),
+            annotations=reads if self.reads_only else ToolAnnotations(destructive_hint=self.destructive),
         )
 
 
 def tool(
-    name: str, description: str, *, reads_only: bool = False
+    name: str, description: str, *, reads_only: bool = False, destructive: bool = False
 ) -> Callable[[Callable[[Caller, Any], Awaitable[ToolResult]]], Tool]:
     """Make a function a tool; its annotations name the model of its arguments."""
 
     def build_tool(run: Callable[[Caller, Any], Awaitable[ToolResult]]) -> Tool:
         _, arguments, _ = get_annotations(run).values()
-        return Tool(name=name, description=description, arguments=arguments, run=run, reads_only=reads_only)
+        return Tool(
+            name=name, description=description, arguments=arguments, run=run, reads_only=reads_only,
+            destructive=destructive,
+        )  # fmt: skip
 
     return build_tool

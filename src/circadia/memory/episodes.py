@@ -115,6 +115,25 @@ class EpisodeService:
         await tx.episodes.add(episode)
         return episode
 
+    async def put_back(self, tx: Tx, bank: Bank, forgotten: Episode) -> Episode:
+        """Append an episode that was kept apart, with its id, and signal it; an import may have brought it meanwhile.
+
+        It loses its key if another episode has that now.
+        """
+        present = await tx.episodes.get(bank.id, forgotten.id)
+        if present is not None:
+            return present
+        key = forgotten.key
+        if key is not None and await tx.episodes.get_by_key(bank.id, key) is not None:
+            key = None
+        heading = search_heading(forgotten.at, forgotten.speaker)
+        indexed = await index_text(heading, forgotten.text, forgotten.trust)
+        await tx.episodes.add(
+            replace(forgotten, key=key, terms=indexed.terms, passages=indexed.passages, stored_at=self._clock.now())
+        )
+        await self.touch(tx, bank)
+        return await self.get(tx, bank, forgotten.id)
+
     async def touch(self, tx: Tx, bank: Bank) -> None:
         """Mark the bank as changed, and signal it after the commit."""
         await tx.banks.touch(bank.id, self._clock.now())

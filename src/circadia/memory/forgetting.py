@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -31,14 +31,18 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = Fa
     """Delete episodes, the notes that rest on them, and the parts of block versions that do.
 
     Demotions on such evidence are taken back. The bank's stored answers are deleted too, even if no episode matches.
-    An id may also name a note, which is deleted alone. `dry_run` only counts.
+    An id may also name a note, which is deleted alone, or an episode that an agent has forgotten. `dry_run` only
+    counts.
     """
     parts: list[list[EpisodeId]] = []
+    kept_apart: list[EpisodeId] = []
     notes: set[NoteId] = set()
     for part in _batches(list(ids)):
         bank_ids = await tx.episodes.find_bank_ids(list(map(EpisodeId, part)))
         parts.append([episode_id for episode_id in map(EpisodeId, part) if bank_ids.get(episode_id) == bank.id])
-        named = await tx.notes.find_bank_ids([NoteId(unknown_id) for unknown_id in part if unknown_id not in bank_ids])
+        unknown_ids = [unknown_id for unknown_id in part if unknown_id not in bank_ids]
+        kept_apart += await tx.forgotten_episodes.find_ids(bank.id, unknown_ids)
+        named = await tx.notes.find_bank_ids(list(map(NoteId, unknown_ids)))
         notes.update(note_id for note_id, bank_id in named.items() if bank_id == bank.id)
         notes.update(await tx.notes.find_citing(parts[-1]))
         await asyncio.sleep(0)  # a database driver may run in the event loop, which others need
@@ -51,8 +55,10 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = Fa
     if not dry_run:  # an answer may repeat a forgotten text, or one never stored
         await tx.sleep_calls.forget_answers(bank.id)
         await tx.answers.clear(bank.id)
+        for some in _batches(kept_apart):
+            await tx.forgotten_episodes.remove(list(map(EpisodeId, some)))
         await tx.banks.bump_generation(bank.id, await _remove(tx, bank, parts, notes, cut))
-    return ForgetCounts(episodes=len(forgotten_ids), notes=len(notes), versions=len(cut))
+    return ForgetCounts(episodes=len(forgotten_ids) + len(kept_apart), notes=len(notes), versions=len(cut))
 
 
 async def _remove(
@@ -75,11 +81,15 @@ async def _remove(
 
 async def _withdraw_demotions(tx: Tx, bank: Bank, gone: Collection[str]) -> None:
     """Take back demotions whose evidence is gone: their reasons may repeat it."""
-    for episode_id, stale in (await tx.episodes.find_demotions(bank.id)).items():
+    for episode_id, stale in (await tx.episodes.find_demotions(bank.id, gone)).items():
         kept_demotions = [demotion for demotion in stale if demotion.evidence not in gone]
         if len(kept_demotions) < len(stale):
             await tx.episodes.demote(episode_id, kept_demotions)
             await asyncio.sleep(0)
+    for row in await tx.forgotten_episodes.find_all(bank.id):
+        kept = tuple(demotion for demotion in row.episode.stale if demotion.evidence not in gone)
+        if len(kept) < len(row.episode.stale):
+            await tx.forgotten_episodes.save(replace(row, episode=replace(row.episode, stale=kept)))
 
 
 def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from circadia.memory.banks import BankService
 from circadia.memory.blocks import BlockService
 from circadia.memory.context import ContextBuilder
+from circadia.memory.corrections import CorrectionService
 from circadia.memory.embedding.background import BackgroundEmbedder
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.episodes import EpisodeService
@@ -20,6 +21,7 @@ class MemoryServices:
     banks: BankService
     episodes: EpisodeService
     blocks: BlockService
+    corrections: CorrectionService
     retrieval: Retrieval
     contexts: ContextBuilder
     intake: BankImporter

@@ -165,6 +165,18 @@ class AgentPolicy(BaseModel):
     sleeptime_agent: StrictBool = Field(
         default=False, description="Make it a sleep-time agent, which may write blocks even without `hot_edits`."
     )
+    preset: Literal["personal"] | None = Field(
+        default=None, description="`personal` for the agent of one person: it turns `correct_memory` on."
+    )
+    correct_memory: StrictBool | None = Field(
+        default=None,
+        description="Let it correct and forget what its end user said (`memory_correct`, `memory_forget`); off by "
+        "default, on with the preset `personal`.",
+    )
+
+    @property
+    def may_correct_memory(self) -> bool:
+        return self.preset == "personal" if self.correct_memory is None else self.correct_memory
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

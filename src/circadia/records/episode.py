@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -166,6 +166,25 @@ def merge_parts(one: Episode, other: Episode) -> Episode:
     text = longer.text if shorter.text in longer.text else f"{one.text}\n{other.text}"
     trust = max(one.trust, other.trust, key=lambda trust: trust.rank)
     return replace(longer, text=text, trust=trust, passages=longer.passages if text == longer.text else None)
+
+
+RESTORABLE: Final = timedelta(days=7)
+"""How long a forgotten episode is kept apart."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ForgottenEpisode:
+    """An episode that an agent has forgotten for its end user: kept apart, and deleted after `RESTORABLE`."""
+
+    episode: Episode
+    """Without terms, passages and vector."""
+    by: str
+    """The agent."""
+    forgotten_at: datetime
+
+    @property
+    def restorable_until(self) -> datetime:
+        return self.forgotten_at + RESTORABLE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

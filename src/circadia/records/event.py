@@ -55,6 +55,8 @@ class EventType(StrEnum):
     BANK_DELETED = "bank_deleted"
     BLOCK = "block"
     FORGOTTEN = "forgotten"
+    RESTORED = "restored"
+    CORRECTED = "corrected"
     PASS = "pass"
     DREAM = "dream"
     PASSES_PAUSED = "passes_paused"
@@ -398,7 +400,7 @@ class BlockWrite(BankLifecycle):
 
 
 class EpisodeDeletion(BankLifecycle):
-    """Episodes were deleted with everything derived from them."""
+    """Episodes were deleted with everything derived from them, or an agent forgot one, which can be restored."""
 
     keep_days: float | None = Field(
         default=None,
@@ -407,6 +409,21 @@ class EpisodeDeletion(BankLifecycle):
     episodes: int = Field(description="Number of episodes.")
     notes: int = Field(description="Number of notes.")
     versions: int = Field(description="Number of block versions that lost a part.")
+    episode: str | None = Field(default=None, description="Id of the episode that an agent forgot.")
+    restorable_until: datetime | None = Field(default=None, description="Until when a person can restore it.")
+
+
+class EpisodeRestoration(BankLifecycle):
+    """An episode that an agent had forgotten was restored."""
+
+    episode: str = Field(description="Id of the episode.")
+
+
+class EpisodeCorrection(BankLifecycle):
+    """An agent said that an episode of its end user is wrong."""
+
+    episode: str = Field(description="Id of the wrong episode.")
+    correction: str = Field(description="Id of the episode that says what is right.")
 
 
 class PassChange(EventData):
@@ -503,6 +520,8 @@ EVENT_DATA: Final[Mapping[EventType, tuple[type[EventData], ...]]] = {
     EventType.BANK_DELETED: (BankLifecycle,),
     EventType.BLOCK: (BlockWrite,),
     EventType.FORGOTTEN: (EpisodeDeletion,),
+    EventType.RESTORED: (EpisodeRestoration,),
+    EventType.CORRECTED: (EpisodeCorrection,),
     EventType.PASS: (PassChange,),
     EventType.DREAM: (DreamChange,),
     EventType.PASSES_PAUSED: (PassSwitch,),

@@ -35,6 +35,8 @@ class RetentionKind(StrEnum):
     ANSWER_FRAMES = "answer_frames"
     ANSWER_VERDICTS = "answer_verdicts"
     ANSWER_DAYS = "answer_days"
+    FORGOTTEN_EPISODES = "forgotten_episodes"
+    """What agents have forgotten for their end users."""
     NOTES = "notes"
     BLOCKS = "blocks"
 

@@ -139,6 +139,26 @@ class StaleChange(View):
     stale: list[StaleView] = Field(description="Demotions that remain.")
 
 
+class ForgottenEpisodeView(View):
+    """An episode that an agent has forgotten for its end user, and that can be restored."""
+
+    id: str = Field(description="Id of the episode.", examples=["epi_0cwd…"])
+    text: str = Field(description="Beginning of the text, up to 200 characters.")
+    speaker: str = Field(description="Speaker.")
+    at: datetime = Field(description="When it happened.")
+    conversation: str | None = Field(description="Conversation of the episode.")
+    by: str = Field(description="Agent that has forgotten it.", examples=["support"])
+    forgotten_at: datetime = Field(description="When it was forgotten.")
+    restorable_until: datetime = Field(description="When it is deleted for good.")
+
+
+class ForgottenEpisodeList(View):
+    """Episodes that agents have forgotten."""
+
+    bank: str = Field(description="Name of the bank.")
+    episodes: list[ForgottenEpisodeView] = Field(description="The last forgotten first.")
+
+
 class HitView(View):
     """A search hit."""
 

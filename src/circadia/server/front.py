@@ -85,7 +85,7 @@ _PROBE_CONNECTIONS = 8
 _RETRY_SECONDS = 5.0
 _ONCE = CREDENTIALS | {
     b"host", b"origin", b"idempotency-key", b"if-match", b"mcp-session-id",
-    b"x-circadia-conversation", b"x-circadia-user", b"x-circadia-trust", b"x-circadia-where",
+    b"x-circadia-conversation", b"x-circadia-user", b"x-circadia-trust", b"x-circadia-where", b"x-circadia-memory",
 }  # fmt: skip
 """Headers that decide a request: a proxy in front may read a duplicate otherwise than this server."""
 

@@ -20,6 +20,7 @@ from circadia.memory.blocks import BlockService
 from circadia.memory.capture.attribution import Attribution
 from circadia.memory.capture.recorder import Exchange, ExchangeRecorder
 from circadia.memory.context import ContextBuilder
+from circadia.memory.corrections import CorrectionService
 from circadia.memory.embedding.background import BackgroundEmbedder, BackgroundSplitter
 from circadia.memory.embedding.base import Embedder
 from circadia.memory.embedding.bundled import BundledEmbedder
@@ -91,6 +92,7 @@ def build_memory_services(
         blocks=BlockService(clock, events),
         retrieval=retrieval,
         contexts=ContextBuilder(retrieval),
+        corrections=CorrectionService(clock, episodes, events),
         intake=BankImporter(clock, events, banks, episodes),
         words=words,
     )

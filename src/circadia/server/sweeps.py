@@ -12,6 +12,7 @@ from circadia.clock import Clock
 from circadia.gateway.accounting.write_behind import NAME_PREFIX
 from circadia.jobs.loops import DueWatch, run_guarded
 from circadia.memory.forgetting import find_old_episodes, forget_by_rule, forget_old_episodes
+from circadia.records.episode import RESTORABLE
 from circadia.records.retention import RetentionKind
 from circadia.settings import Settings
 from circadia.stores.base import Store
@@ -253,6 +254,7 @@ def list_ages(settings: Settings) -> Mapping[RetentionKind, timedelta | None]:
         RetentionKind.ANSWER_VERDICTS: of(passes),
         RetentionKind.ANSWER_DAYS: of(STATISTICS_DAYS),
         RetentionKind.BENEFITS: of(STATISTICS_DAYS),
+        RetentionKind.FORGOTTEN_EPISODES: RESTORABLE,
         RetentionKind.NOTES: beside_passes(kept.memory_days),
         RetentionKind.BLOCKS: beside_passes(kept.memory_days),
     }

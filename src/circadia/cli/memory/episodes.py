@@ -13,7 +13,7 @@ from circadia.cli.terminal.groups import NounGroup
 from circadia.cli.terminal.output import Output, console, display_text, list_output, local_time, shorten, table
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
-from circadia.schemas.banks import EpisodeView
+from circadia.schemas.banks import EpisodeView, ForgottenEpisodeView
 
 app = typer.Typer(cls=NounGroup)
 
@@ -96,6 +96,31 @@ def show(
 ) -> Output:
     """Show an episode with all its fields."""
     return Output(server.ask(lambda client: client.show_episode(bank, episode, user=user)), _show_episode)
+
+
+@app.command(epilog="Example: circadia episodes forgotten support --user ann")
+def forgotten(server: RemoteServer, bank: Bank, user: User = None) -> Output:
+    """List what agents have forgotten for their end users and you can restore, the last first."""
+    page = server.ask(lambda client: client.list_forgotten(bank, user=user))
+    columns = ("episode", "forgotten", "by", "restorable until", "speaker", "conversation", "text")
+    return list_output(page, page.episodes, columns, _forgotten_row, nothing="no forgotten episode")
+
+
+@app.command(epilog="Example: circadia episodes restore team epi_0cwd4f7k2m")
+def restore(
+    server: RemoteServer,
+    bank: Bank,
+    episode: Annotated[str, typer.Argument(metavar="EPISODE", help="Episode ID.")],
+    user: User = None,
+) -> Output:
+    """Restore an episode that an agent has forgotten; the next pass reads it again."""
+    restored = server.ask(lambda client: client.restore_forgotten(bank, episode, user=user))
+    return Output(restored, f"{restored.id} is in {restored.bank} again; the next pass reads it again")
+
+
+def _forgotten_row(each: ForgottenEpisodeView) -> tuple[object, ...]:
+    times = local_time(each.forgotten_at), each.by, local_time(each.restorable_until)
+    return (each.id, *times, each.speaker, each.conversation, shorten(each.text, LETTERS))
 
 
 def _row(each: EpisodeView) -> tuple[object, ...]:

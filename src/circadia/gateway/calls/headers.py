@@ -18,6 +18,7 @@ _NOT_UPSTREAM: Final = HOP_BY_HOP | CREDENTIALS | {
     b"host", b"content-length", b"accept-encoding", b"cookie", b"expect",
     b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
     b"x-circadia-conversation", b"x-circadia-user", b"x-circadia-trust", b"x-circadia-where",
+    b"x-circadia-memory",
 }  # fmt: skip
 """Request headers that stay here: the agent's token, what the client library sets itself, and Circadia's own."""
 _NOT_BACK: Final = HOP_BY_HOP | {b"content-length", b"set-cookie", b"set-cookie2"}

@@ -169,7 +169,7 @@ class CallMemory:
         self._answer_book = book
         self._contact = contact
         self._side_calls = SideCalls(clock)
-        self._background_answers: BoundedDict[tuple[AgentId, str], tuple[str, str | None]] = BoundedDict(AWAITED)
+        self._background_answers: BoundedDict[tuple[AgentId, str], tuple[str, str | None, bool]] = BoundedDict(AWAITED)
         self.calls = 0
         self.turns = 0
 
@@ -284,7 +284,8 @@ class CallMemory:
             return
         pending = pending or PendingTurn(heard=(), continues=False, at=self._clock.now(), kept=False)
         if content is not None and content.handle is not None:
-            self._background_answers[call.agent.id, content.handle] = turn.conversation.id, turn.user
+            kept = _keeps_turns(call.agent.policy)
+            self._background_answers[call.agent.id, content.handle] = turn.conversation.id, turn.user, kept
         background_id = content.handle if answered and content is not None else None
         key = _message_key(call, turn, 1) if background_id is None else _digest(call.agent.id, background_id)
         unique = pending.continues or background_id is not None
@@ -332,9 +333,9 @@ class CallMemory:
 
     def on_background_answer(self, call: ModelCall, handle: str, content: AnswerContent) -> None:
         """Queue an answer made in the background; its question is already queued."""
-        if call.agent.policy.bank is not None and _keeps_turns(call.agent.policy):
-            # The answer belongs to the original caller, whoever fetches it; after a restart that caller is unknown.
-            conversation, user = self._background_answers.get((call.agent.id, handle), (handle, None))
+        # The answer belongs to the original caller, whoever fetches it; after a restart that caller is unknown.
+        conversation, user, kept = self._background_answers.get((call.agent.id, handle), (handle, None, True))
+        if call.agent.policy.bank is not None and kept and _keeps_turns(call.agent.policy):
             answer = self._answer_utterances(call, content, _digest(call.agent.id, handle), unique=True, complete=True)
             self._queue_exchange(call, conversation, user, answer)
 

@@ -19,12 +19,13 @@ from circadia.clock import Clock
 from circadia.errors import StorageUnavailable
 from circadia.gateway.accounting.journal import Journal
 from circadia.gateway.answers.serving import Lookup
-from circadia.gateway.calls.headers import decode_name_header, find_conversation_name
+from circadia.gateway.calls.headers import decode_name_header, find_conversation_name, first_value
 from circadia.gateway.dialects.base import ModelRequest
 from circadia.gateway.payload.prompt import NewUtterance, RequestPrompt
 from circadia.ids import AgentId, ConversationId, IdSource
 from circadia.memory.uses import BankUse
 from circadia.records.agent import Agent
+from circadia.records.answer import AnswerMode
 from circadia.records.conversation import SEVERAL, Conversation, merge_end_users, shorten_name
 from circadia.records.fast_record import fast_record
 from circadia.stores.base import Store, Tx
@@ -41,6 +42,7 @@ MAX_HEADS: Final = 64
 """Newest items of a call by which its conversation is looked up if this process does not remember it."""
 READ_SECONDS: Final = 2.0
 """Maximum wait of a call for its conversation's row; after that it begins a new one."""
+_MEMORY: Final = b"x-circadia-memory"
 TURN_ENDED: Final = "turn_ended"
 """Signals carry what finds a conversation's next call: it may come to another process before the row is written."""
 
@@ -106,6 +108,18 @@ class PreparedCall:
     """What it adds behind messages of the prompt, by their index."""
     answer: bytes | None = None
     """A ready answer in the provider's shape; if present, nothing goes upstream."""
+
+
+def apply_memory_header(agent: Agent, headers: Sequence[tuple[bytes, bytes]]) -> Agent:
+    """Return the agent with the policy for a call that keeps its conversation out of memory (MEM-39).
+
+    `read` keeps it out, and still adds context; another word than `on` does neither, as a misspelt one must not leak.
+    """
+    wanted = first_value(headers, _MEMORY)
+    if wanted is None or wanted == "on":
+        return agent
+    changes = {"capture": False, "answer_mode": AnswerMode.OFF, "inject": agent.policy.inject and wanted == "read"}
+    return replace(agent, policy=agent.policy.model_copy(update=changes))
 
 
 def _name_key(agent: Agent, end_user: str | None, client_name: bytes, opening: str) -> str:

@@ -33,6 +33,7 @@ from circadia.gateway.dialects.base import Dialect, ModelRequest, Plain
 from circadia.gateway.dialects.errors import is_too_long
 from circadia.gateway.hold.bodies import BodiesInFlight, CallBody, run_off_loop
 from circadia.gateway.hold.reply import Phase, Reply, run_until_disconnect, send_error
+from circadia.gateway.memory.conversations import apply_memory_header
 from circadia.gateway.model_call.answer import AnswerWriter, ModelReplyFormat
 from circadia.gateway.model_call.hold import Admission, Gate, GateCall
 from circadia.gateway.model_call.prepare import Preparation
@@ -180,7 +181,7 @@ class ModelDoor:
         if provider is not None:
             reply.reply_format = ModelReplyFormat(provider.dialects["plain"], streamed=False)
         principal = await self._identity.authenticate(bearer(headers))
-        agent = principal.agent
+        agent = None if principal.agent is None else apply_memory_header(principal.agent, headers)
         if agent is None:
             raise Forbidden("the model door takes an agent's token; make an agent with `circadia agents add NAME`")
         if provider is None:

@@ -17,7 +17,7 @@ from circadia.gateway.calls.upstream import ModelCall
 from circadia.gateway.hold.bodies import CallBody, run_off_loop
 from circadia.gateway.memory.additions import keep_notice, notice_key, render_wake_notice
 from circadia.gateway.memory.call_memory import CallMemory
-from circadia.gateway.memory.conversations import ConversationCall, PreparedCall, Turns
+from circadia.gateway.memory.conversations import ConversationCall, PreparedCall, Turns, apply_memory_header
 from circadia.gateway.model_call.hold import Admission
 from circadia.gateway.model_call.record import Ledger, LedgerEntry
 from circadia.gateway.model_call.send import RelayedCall
@@ -54,7 +54,7 @@ class Preparation:
             raise Forbidden("this token is no longer this agent's")
         require_upstream(agent, call.provider.upstream.name)
         require_model(agent, call.request, call.route)
-        return replace(call, agent=agent)
+        return replace(call, agent=apply_memory_header(agent, call.headers))
 
     async def begin_turn(self, call: ModelCall) -> ConversationCall:
         return await self._turns.begin(call.agent, call.request, call.headers)

@@ -6,7 +6,7 @@ from typing import Final
 from circadia.mcp_server.tool import Tool
 from circadia.mcp_server.tools.dreams import DREAM_TOOLS, list_folders
 from circadia.mcp_server.tools.inbox import INBOX_TOOLS
-from circadia.mcp_server.tools.memory import MEMORY_TOOLS, RETHINK_TOOLS
+from circadia.mcp_server.tools.memory import CORRECTION_TOOLS, MEMORY_TOOLS, RETHINK_TOOLS
 from circadia.mcp_server.tools.messages import MESSAGE_TOOLS, WAIT_TOOLS
 from circadia.mcp_server.tools.sleep import SLEEP_TOOLS
 from circadia.mcp_server.tools.threads import THREAD_TOOLS
@@ -16,11 +16,11 @@ GROUPS: Final[Mapping[str, tuple[Tool, ...]]] = {
     "threads": (*THREAD_TOOLS, *MESSAGE_TOOLS),
     "waits": WAIT_TOOLS,
     "inbox": (*WAKE_TOOLS, *INBOX_TOOLS),
-    "memory": MEMORY_TOOLS,
+    "memory": (*MEMORY_TOOLS, *CORRECTION_TOOLS),
     "sleep": SLEEP_TOOLS,
 }
 """The tools by the groups of a policy's `tools`, in the order of `tools/list`."""
 TOOLS: Final[tuple[Tool, ...]] = tuple(tool for group in GROUPS.values() for tool in group)
 """All tools except `RETHINK_TOOLS`, which sleep-time agents have, and `DREAM_TOOLS`."""
 
-__all__ = ["DREAM_TOOLS", "GROUPS", "RETHINK_TOOLS", "TOOLS", "Tool", "list_folders"]
+__all__ = ["CORRECTION_TOOLS", "DREAM_TOOLS", "GROUPS", "RETHINK_TOOLS", "TOOLS", "Tool", "list_folders"]

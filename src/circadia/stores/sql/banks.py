@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
-from datetime import datetime
+from datetime import date, datetime
 from functools import lru_cache
 from typing import Any, Final
 
@@ -11,13 +11,18 @@ from sqlalchemy import (
     BigInteger,
     Column,
     Connection,
+    Integer,
     Label,
     Row,
     Table,
     bindparam,
+    case,
     delete,
+    func,
     insert,
     literal_column,
+    not_,
+    or_,
     select,
     text,
     tuple_,
@@ -32,9 +37,19 @@ from circadia.stores.locks import bank_key
 from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer_uses, answer_verdicts, answers
 from circadia.stores.sql.due_checks import queue_check
 from circadia.stores.sql.link import Runner
-from circadia.stores.sql.memory_tables import KEEPS_DAYS, banks, blocks, episodes, evidence, notes, removals
+from circadia.stores.sql.memory_tables import (
+    KEEPS_DAYS,
+    banks,
+    blocks,
+    episodes,
+    evidence,
+    forgotten_episodes,
+    notes,
+    removals,
+)
 from circadia.stores.sql.noun import NamesNear, Noun, where_given
 from circadia.stores.sql.row_mapping import build_reader, build_writer
+from circadia.stores.sql.schema import number_of
 from circadia.stores.sql.searchable import (
     build_index_entry,
     fetch_vectors,
@@ -172,6 +187,15 @@ _SELECT_REMOVALS = Statement(
 _COUNT_PUBLICATION = Statement(
     update(banks).where(banks.c.id == bindparam("key")).values(published=banks.c.published + 1)
 )  # fmt: skip
+_IS_TODAY = func.coalesce(banks.c.corrected_on, 0) == bindparam("today")
+_COUNT_CORRECTION = Statement(
+    update(banks)
+    .where(banks.c.id == bindparam("key"), or_(not_(_IS_TODAY), banks.c.corrections < bindparam("most")))
+    .values(
+        corrections=case((_IS_TODAY, banks.c.corrections + literal_column("1")), else_=literal_column("1", Integer)),
+        corrected_on=bindparam("today"),
+    )
+)
 _TOUCH = Statement(
     update(banks).where(banks.c.id == bindparam("key")).values(written_at=bindparam("now")), ("key", "now")
 )  # fmt: skip
@@ -200,7 +224,8 @@ def _delete_children_page(child: Table, parent_id: Column[Any], parent: Table) -
 
 _REMOVE_CHILDREN: Final = tuple(_delete_children_page(*each) for each in _OF_NOTES)
 _REMOVE: Final = tuple(
-    _delete_page(table) for table in (notes, episodes, removals, blocks, next_checks, *_OF_SLEEP, *_OF_ANSWERS)
+    _delete_page(table)
+    for table in (notes, episodes, forgotten_episodes, removals, blocks, next_checks, *_OF_SLEEP, *_OF_ANSWERS)
 )
 _REMOVE_BANK: Final = Statement(delete(banks).where(banks.c.id == bindparam("bank")))
 _SHORT_PAGE: Final = 100
@@ -352,6 +377,11 @@ class Banks(Noun):
         """Record that something was stored."""
         await self._hold(bank_key(bank_id))
         self._queue_write(_TOUCH, (bank_id, at), key=bank_id)
+
+    async def count_correction(self, bank_id: BankId, today: date, *, limit: int) -> bool:
+        """Count a correction by an agent; return False, without a change, if this day has had `limit` of them."""
+        await self._hold(bank_key(bank_id))
+        return bool(await self._execute(_COUNT_CORRECTION, {"key": bank_id, "today": number_of(today), "most": limit}))
 
     async def count_skipped_turn(self, bank_id: BankId, why: str) -> None:
         """Count a turn that the write policy skipped."""

@@ -1,23 +1,36 @@
-"""Episodes: appended, demoted, never rewritten (MEM-03)."""
+"""Episodes: appended, demoted, never rewritten (MEM-03); those that agents have forgotten are kept apart (MEM-39)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any, Final
 
 import orjson
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, Select, Text, bindparam, cast, insert, literal_column, or_, select, update
+from sqlalchemy import (
+    Connection,
+    Select,
+    Table,
+    Text,
+    bindparam,
+    cast,
+    delete,
+    insert,
+    literal_column,
+    or_,
+    select,
+    update,
+)
 
 from circadia.ids import BankId, EpisodeId
 from circadia.records.conversation import display_alias
-from circadia.records.episode import Demotion, Episode, count_passages, find_passage
+from circadia.records.episode import Demotion, Episode, ForgottenEpisode, count_passages, find_passage
 from circadia.records.index_entry import Excerpt, Layer
 from circadia.stores.locks import bank_key
 from circadia.stores.sql.due_checks import queue_check
-from circadia.stores.sql.memory_tables import episodes, evidence
+from circadia.stores.sql.memory_tables import episodes, evidence, forgotten_episodes
 from circadia.stores.sql.name_list import list_texts
-from circadia.stores.sql.noun import where_given
+from circadia.stores.sql.noun import Noun, where_given
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import Instant
 from circadia.stores.sql.searchable import (
@@ -30,6 +43,7 @@ from circadia.stores.sql.searchable import (
     weight,
 )
 from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.upsert import Upsert
 
 _STALE: Final = TypeAdapter(tuple[Demotion, ...])
 _FIELDS: Final = tuple(field.name for field in fields(Episode) if field.name != "number")
@@ -67,10 +81,8 @@ _SELECT_WEIGHTS = Statement(
         episodes.c.bank_id == bindparam("bank"), episodes.c.demotion > bindparam("after")
     )
 )
-_SELECT_DEMOTED = Statement(
-    select(episodes.c.id, episodes.c.stale).where(
-        episodes.c.bank_id == bindparam("bank"), cast(episodes.c.stale, Text) != literal_column("'[]'")
-    )
+_DEMOTED = select(episodes.c.id, episodes.c.stale).where(
+    episodes.c.bank_id == bindparam("bank"), cast(episodes.c.stale, Text) != literal_column("'[]'")
 )
 HAS_EXPIRED: Final = episodes.c.expires_at <= bindparam("now", type_=Instant)
 _SELECT_EXPIRED = Statement(
@@ -89,6 +101,10 @@ _SELECT_METADATA = Statement(
     .order_by(episodes.c.number)
     .limit(bindparam("most"))
 )
+_SELECT_DEMOTED = Statement(_DEMOTED)
+_SELECT_DEMOTED_BY = Statement(_DEMOTED.where(cast(episodes.c.stale, Text).like(bindparam("pattern"))))
+_FEW_IDS: Final = 8
+"""Ids that are looked for one by one; for more, all demotions are read."""
 _SELECT_BY_IDS = Statement(select_by_ids(episodes), read=_read_episode)
 
 
@@ -168,17 +184,22 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
         until: datetime | None = None,
         limit: int | None = None,
     ) -> Sequence[EpisodeId]:
-        """Return the ids of episodes that match all given conditions; `until` is exclusive."""
-        statement = select(episodes.c.id).where(episodes.c.bank_id == bank_id)
-        statement = where_given(
-            statement, (episodes.c.conversation, conversation), time=episodes.c.at, since=since, until=until
+        """Return the ids of episodes that match all given conditions, forgotten ones last; `until` is exclusive."""
+
+        def select_ids(table: Table) -> Select[Any]:
+            statement = select(table.c.id).where(table.c.bank_id == bank_id)
+            statement = where_given(
+                statement, (table.c.conversation, conversation), time=table.c.at, since=since, until=until
+            )
+            if speaker is not None:
+                statement = statement.where(table.c.speaker.in_((speaker, display_alias(speaker))))
+            return statement if limit is None else statement.order_by(table.c.at).limit(limit)
+
+        statements = [select_ids(table) for table in (episodes, forgotten_episodes)]
+        ids = await self._run(
+            lambda connection: [key for each in statements for key in connection.execute(each).scalars()], short=False
         )
-        if speaker is not None:
-            statement = statement.where(episodes.c.speaker.in_((speaker, display_alias(speaker))))
-        if limit is not None:
-            statement = statement.order_by(episodes.c.at).limit(limit)
-        ids = await self._run(lambda connection: connection.execute(statement).scalars().all(), short=False)
-        return [EpisodeId(episode_id) for episode_id in ids]
+        return [EpisodeId(episode_id) for episode_id in ids[:limit]]
 
     async def find_expired(self, now: datetime, *, limit: int) -> Mapping[BankId, Sequence[EpisodeId]]:
         """Return the ids of up to `limit` episodes of all banks whose time has passed, by bank."""
@@ -236,10 +257,70 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
         rows = await self._all(_SELECT_WEIGHTS, {"bank": bank_id, "after": after})
         return {row.number: weight(row.stale) for row in rows}
 
-    async def find_demotions(self, bank_id: BankId) -> Mapping[EpisodeId, Sequence[Demotion]]:
-        """Return demotions by id, for episodes that have any."""
-        rows = await self._all(_SELECT_DEMOTED, {"bank": bank_id}, short=False)
+    async def find_demotions(
+        self, bank_id: BankId, evidence: Collection[str]
+    ) -> Mapping[EpisodeId, Sequence[Demotion]]:
+        """Return all demotions by id, of episodes that have one with this evidence; of others, too, if it is much."""
+        values: dict[str, object] = {"bank": bank_id}
+
+        def work(connection: Connection) -> Sequence[Any]:
+            if len(evidence) > _FEW_IDS:
+                return _SELECT_DEMOTED.all(connection, values)
+            patterns = [{**values, "pattern": f"%{key}%"} for key in evidence]
+            return [row for pattern in patterns for row in _SELECT_DEMOTED_BY.all(connection, pattern)]
+
+        rows = await self._run(work, short=False)
         return {EpisodeId(row.id): _STALE.validate_python(row.stale) for row in rows}
 
     def _build_records(self, connection: Connection, rows: Iterable[Any]) -> list[Episode]:
         return [_read_episode(row) for row in rows]
+
+
+_EPISODE: Final = TypeAdapter(Episode)
+_COLUMNS: Final = tuple(column.name for column in forgotten_episodes.columns)
+_write_forgotten = build_writer(
+    _COLUMNS,
+    id=lambda row: row.episode.id,
+    bank_id=lambda row: row.episode.bank_id,
+    at=lambda row: row.episode.at,
+    speaker=lambda row: row.episode.speaker,
+    conversation=lambda row: row.episode.conversation,
+    episode=lambda row: _EPISODE.dump_python(row.episode, mode="json"),
+)
+_read_forgotten = build_reader(ForgottenEpisode, episode=_EPISODE.validate_python)
+_SAVE_FORGOTTEN = Statement(Upsert(forgotten_episodes, keys=("id",), new=("episode",)), _COLUMNS)
+_FORGOTTEN_OF_BANK = select(forgotten_episodes).where(forgotten_episodes.c.bank_id == bindparam("bank"))
+_SELECT_FORGOTTEN = Statement(
+    _FORGOTTEN_OF_BANK.where(forgotten_episodes.c.id == bindparam("key_id")), read=_read_forgotten
+)
+_SELECT_ALL_FORGOTTEN = Statement(
+    _FORGOTTEN_OF_BANK.order_by(forgotten_episodes.c.forgotten_at.desc()), read=_read_forgotten
+)
+
+
+class ForgottenEpisodes(Noun):
+    """Episodes that agents have forgotten: no search, context, export or pass reads them."""
+
+    async def save(self, forgotten: ForgottenEpisode) -> None:
+        """Write one, in the place of a row that is there."""
+        await self._hold(bank_key(forgotten.episode.bank_id))
+        bare = replace(forgotten.episode, number=0, terms=b"", vector=None, embedder=None, passages=None)
+        await self._write(_SAVE_FORGOTTEN, _write_forgotten(replace(forgotten, episode=bare)))
+
+    async def get(self, bank_id: BankId, episode_id: EpisodeId) -> ForgottenEpisode | None:
+        await self._hold(bank_key(bank_id))
+        return await self._first(_SELECT_FORGOTTEN, {"bank": bank_id, "key_id": episode_id})
+
+    async def find_all(self, bank_id: BankId) -> Sequence[ForgottenEpisode]:
+        """Return the bank's, the newest first; a bank has few, since agents may forget a few a day."""
+        return await self._all(_SELECT_ALL_FORGOTTEN, {"bank": bank_id}, short=False)
+
+    async def find_ids(self, bank_id: BankId, ids: Collection[str]) -> Sequence[EpisodeId]:
+        """Return those of the ids that are the bank's."""
+        columns = forgotten_episodes.c
+        statement = select(columns.id).where(columns.bank_id == bank_id, columns.id.in_(ids))
+        return await self._select(statement, lambda row: EpisodeId(row.id)) if ids else ()
+
+    async def remove(self, ids: Collection[EpisodeId]) -> None:
+        statement = delete(forgotten_episodes).where(forgotten_episodes.c.id.in_(ids))
+        await self._run(lambda connection: connection.execute(statement))

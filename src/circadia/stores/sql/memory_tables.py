@@ -40,6 +40,8 @@ banks = Table(
     Column("edited_at", Instant),
     Column("answers", Integer, nullable=False, server_default=text("0")),
     Column("answers_purged", Integer, nullable=False, server_default=text("0")),  # see `Answers.find_changed`
+    Column("corrected_on", Integer),  # the last day with a correction by an agent, in days since 1970
+    Column("corrections", Integer, nullable=False, server_default=text("0")),  # their number on that day
 )
 Index("banks_user", banks.c.template, banks.c.end_user)
 Index("banks_of_template", banks.c.template, banks.c.name)
@@ -98,6 +100,21 @@ Index("episodes_at", episodes.c.bank_id, episodes.c.at)
 Index("episodes_expires_at", episodes.c.expires_at, **only("expires_at IS NOT NULL"))
 Index("episodes_demotion", episodes.c.bank_id, episodes.c.demotion)
 Index("episodes_stale", episodes.c.bank_id, **only("CAST(stale AS TEXT) != '[]'"))
+
+forgotten_episodes = Table(
+    "forgotten_episodes",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("bank_id", String, ForeignKey("banks.id"), nullable=False),
+    Column("at", Instant, nullable=False),
+    Column("speaker", String, nullable=False),
+    Column("conversation", String),
+    Column("episode", JSON, nullable=False),
+    Column("by", String, nullable=False),
+    Column("forgotten_at", Instant, nullable=False),
+)
+Index("forgotten_episodes_bank", forgotten_episodes.c.bank_id, forgotten_episodes.c.forgotten_at)
+Index("forgotten_episodes_at", forgotten_episodes.c.forgotten_at)
 
 notes = Table(
     "notes",

@@ -35,7 +35,7 @@ from circadia.stores.locks import RETENTION_KEY, bank_key
 from circadia.stores.sql.alerts import alerts
 from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer_uses, answer_verdicts, answers
 from circadia.stores.sql.dream_jobs import dream_jobs
-from circadia.stores.sql.memory_tables import banks, blocks, evidence, notes
+from circadia.stores.sql.memory_tables import banks, blocks, evidence, forgotten_episodes, notes
 from circadia.stores.sql.message_index import remove_from_index
 from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.schema import (
@@ -232,6 +232,12 @@ EXPIRING: Final[Mapping[RetentionKind, ExpiringRows]] = {
     ),
     RetentionKind.ANSWER_VERDICTS: ExpiringRows(at=answer_verdicts.c.at, keys=[answer_verdicts.c.id]),
     RetentionKind.ANSWER_DAYS: ExpiringRows(at=answer_days.c.day, keys=[answer_days.c.bank_id, answer_days.c.day]),
+    RetentionKind.FORGOTTEN_EPISODES: ExpiringRows(
+        at=forgotten_episodes.c.forgotten_at,
+        keys=[forgotten_episodes.c.id],
+        more=[forgotten_episodes.c.bank_id],
+        in_banks=True,
+    ),
     RetentionKind.NOTES: ExpiringRows(
         at=notes.c.retired_at,
         keys=[notes.c.id],

@@ -19,7 +19,7 @@ from circadia.stores.sql.conversations import Conversations
 from circadia.stores.sql.deliveries import Deliveries
 from circadia.stores.sql.dream_jobs import DreamJobs
 from circadia.stores.sql.due_checks import DueChecks
-from circadia.stores.sql.episodes import Episodes
+from circadia.stores.sql.episodes import Episodes, ForgottenEpisodes
 from circadia.stores.sql.events import Cursors, Events
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.members import HoldPlaceCounts, Members, OpenTurns
@@ -82,6 +82,7 @@ class Tx:
     pulses = _Noun(Pulses)
     routines = _Noun(Routines)
     episodes = _Noun(Episodes)
+    forgotten_episodes = _Noun(ForgottenEpisodes)
     notes = _Noun(Notes)
     blocks = _Noun(Blocks)
     answers = _Noun(Answers)
