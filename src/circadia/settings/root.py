@@ -116,7 +116,7 @@ class Settings(Section):
         }
 
 
-_OWN: Final = frozenset({"host", "port", "database_url", "direct_database_url"})
+_OWN: Final = frozenset({"host", "port", "database_url", "direct_database_url", "log_format", "log_level"})
 """Keys of `server` that may differ from process to process."""
 _PASSWORD: Final = re.compile(r"//[^/@]*@")
 

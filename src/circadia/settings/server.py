@@ -51,6 +51,13 @@ class ServerSettings(Section):
         description="How long pulses, running calls and opened holds may go on after SIGTERM; none after Ctrl-C.",
     )
 
+    log_format: Literal["text", "json"] = Field(
+        "text", description="Form of the log on standard error: lines of text, or one JSON object a line."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least level that the log records."
+    )
+
     @field_validator("gateway_url")
     @classmethod
     def _require_host(cls, value: str | None) -> str | None:
