@@ -1,13 +1,14 @@
 """`circadia config`, and the page about the configuration."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from circadia.settings import load_settings
+from circadia.settings import load_settings, settings_from
 from circadia.testing.upstream import MockUpstream
 from tests.cli import config_page
 from tests.cli.terminal import refused, run
@@ -183,6 +184,25 @@ async def test_the_pages_whole_example_is_a_configuration(home: Path) -> None:
     given = settings.model_fields_set
     assert given == set(type(settings).model_fields) - {"signals", "signals_env"}, "the example uses each section"
     assert (await run("config", "check")).status == 0
+
+
+@pytest.mark.spec("SHIP-13")
+def test_the_page_opens_with_fifteen_keys_each_of_which_is_a_setting() -> None:
+    first, second, *_ = [part for part in parts(REFERENCE / "config.md") if part.heading]
+    opening = next(part for part in (first, second) if "fifteen keys" in part.heading)
+    rows = [line.split("|") for line in opening.text.splitlines() if line.startswith("| `")]
+    assert len(rows) == 15
+    for _, key, value, *_ in rows:
+        path = key.strip(" `").replace("NAME", "name").split(".")
+        for written in value.replace("`, `", "`|`").split("|"):
+            stated: Any = yaml.safe_load(written.strip().strip("`"))
+            for part in reversed(path):
+                stated = {part: stated}
+            if path[0] == "upstreams":
+                stated["upstreams"]["name"].setdefault("base_url", "http://127.0.0.1:1")
+            extra = {"launchers": {"nightly": {"kind": "subprocess", "command": ["true"]}}}
+            extra["upstreams"] = {"openai": {"base_url": "http://127.0.0.1:1"}}
+            settings_from({**extra, **stated})
 
 
 @pytest.mark.parametrize("section", config_page.SECTIONS)
