@@ -91,10 +91,11 @@ $(DASHBOARD)/node_modules/.built.stamp: $(DASHBOARD)/node_modules/.stamp $(GENER
 
 dashboard: $(DASHBOARD)/node_modules/.built.stamp ## Build the dashboard, which `circadia serve` shows at /ui
 
-services: ## Redis, HAProxy and PgBouncer for the tests of several servers, by apt
-	@PATH=$$PATH:/usr/sbin; { command -v redis-server && command -v haproxy && command -v pgbouncer; } >/dev/null || { \
+services: ## Redis, HAProxy and PgBouncer for the tests of several servers, systemd for that of units, by apt
+	@PATH=$$PATH:/usr/sbin; { command -v redis-server && command -v haproxy && command -v pgbouncer && \
+	  command -v systemd-analyze; } >/dev/null || { \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-	  $$sudo apt-get install -y -qq --no-install-recommends redis-server haproxy pgbouncer >/dev/null; }
+	  $$sudo apt-get install -y -qq --no-install-recommends redis-server haproxy pgbouncer systemd >/dev/null; }
 
 browser: | services ## Chromium for the tests of the dashboard, by apt
 	@command -v chromium >/dev/null || { \

@@ -16,6 +16,8 @@ _FILES: Final = {
     "examples/sleeptime/open_tasks.py": "examples/open_tasks.py",
 }
 """Files of the site, by their paths in the repository."""
+_BOOST: Final = {"get-started.md": 4, "how-to": 4, "concepts": 3, "operations": 2, "spec": 0.2, "changelog.md": 0.2}
+"""Weight of a page in the search, by its folder: readers look for guides, developers of Circadia for promises."""
 _LINK: Final = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
 _FENCE: Final = re.compile(r"^(\s*```\w+) .+$", re.MULTILINE)
 """Begin of a block of code, with words for the tests behind its language."""
@@ -30,6 +32,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     source = page.file.src_uri
+    page.meta["search"] = {"boost": _BOOST.get(source.partition("/")[0], 1)}
     if source not in _FILES.values():
         markdown = _move_links(markdown, f"docs/{source}", source)
     return _FENCE.sub(r"\1", markdown)

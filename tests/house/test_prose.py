@@ -10,6 +10,7 @@ from tests.house.tree import DOCS, pages, shown
 
 LINE_CHARACTERS = 120
 CELL_WORDS = 25
+TABLE_COLUMNS = 5
 SPEC = DOCS / "spec"
 
 BANNED = (
@@ -65,6 +66,15 @@ def long_cells(text: str) -> list[int]:
     return [number for number, cells in rows if any(len(cell.split()) > CELL_WORDS for cell in cells)]
 
 
+def wide_rows(text: str) -> list[int]:
+    """Return the numbers of the rows of a table that is wider than a page."""
+    return [
+        number
+        for number, line in written_lines(text)
+        if is_row(line) and len(re.findall(r"(?<!\\)\|", line.strip())) - 1 > TABLE_COLUMNS
+    ]
+
+
 def banned_phrases(text: str) -> list[str]:
     """Return the banned phrases in a text, also those that a line break parts."""
     joined = " ".join(line for _, line in written_lines(text))
@@ -85,6 +95,12 @@ def test_no_cell_of_a_hand_written_table_has_more_than_25_words() -> None:
     assert not [
         f"{shown(page)}:{number}" for page in pages_for_a_screen() for number in long_cells(page.read_text("utf-8"))
     ]
+
+
+@pytest.mark.spec("SHIP-13")
+def test_no_hand_written_table_has_more_than_five_columns() -> None:
+    assert not [f"{shown(page)}:{number}" for page in pages() for number in wide_rows(page.read_text("utf-8"))]
+    assert wide_rows("| a | b | c | d | e | f |\n| a | b | c | d \\| e | f |\n") == [1]
 
 
 def test_no_page_has_a_banned_phrase() -> None:

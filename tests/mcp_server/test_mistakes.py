@@ -18,6 +18,7 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("create_thread", {"name": "x" * 201}, "1 to 200 characters"),
     ("create_thread", {"name": "x\0"}, "NUL character"),
     ("create_thread", {"name": "x", "participants": ["bob", "\0"]}, "NUL character"),
+    ("wake_agent", {"to": "bob", "message": "x", "reason": "bored"}, "'reason': it is one of 'blocker', "),
     ("message_agent", {"to": "bob", "message": "x", "key": {"a": [[["\0"]]]}}, "should be a valid string"),
     ("create_thread", {"name": "x", "participants": "bob"}, "'participants': Input should be a valid list"),
     ("create_thread", {"name": "x", "participants": ["bob", 3]}, "'participants.1'"),

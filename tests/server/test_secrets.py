@@ -1,13 +1,15 @@
 """What the log of a server never holds, whoever writes to it."""
 
+import json
 import logging
+import sys
 
 import pytest
 
 from circadia.ids import new_token
 from circadia.server.app import collect_secrets
 from circadia.settings import settings_from
-from circadia.telemetry.logs import RedactingFormatter
+from circadia.telemetry.logs import JsonFormatter, RedactingFormatter
 
 
 def logged(text: str, *secrets: str) -> str:
@@ -50,3 +52,19 @@ def test_what_any_section_names_as_a_secret_is_not_logged() -> None:
     assert set(found) == {environment[name] for name in secret}
     said = logged(" ".join(environment.values()), *found)
     assert [each for each in environment.values() if each in said] == [environment["PATH"]]
+
+
+@pytest.mark.spec("GATE-62", "SHIP-13")
+def test_a_line_of_json_holds_no_secret_either_not_in_its_fields_and_not_in_a_traceback() -> None:
+    secret = 'a"secret\\with quotes'
+    try:
+        raise ValueError(secret)
+    except ValueError:
+        record = logging.LogRecord("circadia", logging.ERROR, __file__, 1, "%s\nmore", (secret,), sys.exc_info())
+    record.fields = {"detail": secret, "usd": 1.5}
+    line = JsonFormatter([secret]).format(record)
+    assert "\n" not in line
+    document = json.loads(line)
+    assert (document["message"], document["detail"], document["usd"]) == ("[redacted]\nmore", "[redacted]", 1.5)
+    assert document["exception"].endswith("ValueError: [redacted]")
+    assert "with quotes" not in line

@@ -94,7 +94,7 @@ def test_a_value_that_is_refused_is_told_once(file: Path) -> None:
         ),
         ("memory: {embedder: {tag: 1}}", "memory.embedder: the key 'kind' is missing"),
         (
-            "sleeptime: {model: {upstream: a, times: 2}}",
+            "{upstreams: {a: {base_url: 'http://a'}}, sleeptime: {model: {upstream: a, times: 2}}}",
             "unknown key 'sleeptime.model.times'; did you mean 'timeout_seconds'?",
         ),
         (
@@ -212,3 +212,129 @@ def test_a_withdrawn_key_is_named_in_the_log_and_ignored(file: Path, caplog: pyt
     ]
     assert "views" not in settings.sleeptime.policy_of({"views": 5}).model_dump()
     assert refusal(file, "sleeptime: {view: 7}") == "unknown key 'sleeptime.view'; did you mean 'review'?"
+
+
+TEN_MISTAKES = """
+server: {prot: 4114}
+upstreams:
+  openai: {base_url: https://api.openai.com/v1/chat/completions, key_env: sk-proj-Zm9vYmFyYmF6cXV4}
+  groq: {base_ulr: https://api.groq.com}
+port: 4000
+defaults: {max_tokens_per_day: lots}
+mcp_servers:
+  files: {command: [files], env: {PIN: 83752901}}
+agents:
+  ann: {launcher: nightly}
+  bob: {timezone: Mars/Olympus, coordination: {launcher: nightly}}
+"""
+
+
+@pytest.mark.spec("SHIP-12")
+def test_all_mistakes_of_a_file_are_named_at_once_each_once_and_no_value_that_may_be_a_secret(file: Path) -> None:
+    said = refusal(file, TEN_MISTAKES)
+    first, *lines = said.splitlines()
+    assert first == "10 mistakes in the configuration:"
+    assert sorted(line.strip() for line in lines) == sorted(
+        [
+            "unknown key 'server.prot'; did you mean 'port'?",
+            "upstreams.openai.base_url: leave out '/chat/completions': clients add it to the address",
+            "upstreams.openai.key_env: write the name of an environment variable, such as OPENAI_API_KEY, and put the "
+            "secret into that variable",
+            "unknown key 'upstreams.groq.base_ulr'; did you mean 'base_url'?",
+            "unknown key 'port'; move it under `server`",
+            "defaults.max_tokens_per_day: Input should be a valid integer (got 'lots')",
+            "mcp_servers.files.env.PIN: Input should be a valid string",
+            "unknown key 'agents.ann.launcher'; move it under `coordination`",
+            "agents.bob: there is no time zone 'Mars/Olympus'; write one like 'Europe/Berlin' or 'UTC'",
+            "agents.bob.coordination.launcher: there is no launcher 'nightly'; there are 'resident'",
+        ]
+    )
+
+
+@pytest.mark.spec("SHIP-12")
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("agents: {a: {}}\nlimits: {}\nagents: {b: {}}", ["the key 'agents' appears on lines 1 and 3; join them"]),
+        (
+            "agents:\n  a: {bank: team}\n  b: {}\nagents:\n  a: {bank: team}\nagents: {}",
+            [
+                "the key 'agents' appears on lines 1, 4 and 6; join them",
+                "the key 'agents.a' appears on lines 2 and 5; join them",
+                "the key 'agents.a.bank' appears on lines 2 and 5; join them",
+            ],
+        ),
+        (
+            "server: {port: 1}\nserver: {prot: 2}",
+            ["the key 'server' appears on lines 1 and 2; join them", "unknown key 'server.prot'; did you mean 'port'?"],
+        ),
+        ("sleeptime: {schedules: [{cron: 0 3 * * *, cron: 0 4 * * *}]}", ["the key 'sleeptime.schedules.0.cron' "]),
+    ],
+)
+def test_a_key_that_is_there_twice_is_refused_with_all_its_lines(file: Path, text: str, told: list[str]) -> None:
+    lines = [line.strip() for line in refusal(file, text).splitlines()]
+    lines = lines[1:] or lines
+    assert len(lines) == len(told)
+    assert all(line.startswith(each) for line, each in zip(lines, told, strict=True)), lines
+
+
+def test_a_merged_map_and_an_alias_are_no_double_keys(file: Path) -> None:
+    text = "defaults: &base {bank: team, max_calls_per_day: 3}\nagents: {a: {<<: *base, bank: own}, b: *base}"
+    file.write_text(text, "utf-8")
+    agents = load_settings(file).agents
+    assert [(agents[name].bank, agents[name].max_calls_per_day) for name in "ab"] == [("own", 3), ("team", 3)]
+
+
+@pytest.mark.spec("SHIP-12")
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("agents: {ann: {max_wakes_per_day: 3}}", "move it under `coordination.wake_guardrails`"),
+        ("agents: {ann: {coordination: {max_calls_per_day: 3}}}", "move it under `agents.ann`"),
+        ("agents: {ann: {base_url: 'http://a'}}", "move it under `upstreams.NAME`"),
+        ("limits: {drain_seconds: 3}", "move it under `server`"),
+        ("server: {agents: {}}", "move it to the top of the file"),
+        ("agent: {}", "did you mean 'agents'?"),
+        ("upstream: {}", "did you mean 'upstreams'?"),
+        ("banks: {team: {when: nightly}}", "move it under `sleeptime`"),
+    ],
+)
+def test_a_key_in_the_wrong_place_is_told_where_it_belongs(file: Path, text: str, told: str) -> None:
+    said = refusal(file, text)
+    assert said.startswith("unknown key")
+    assert told in said
+
+
+@pytest.mark.spec("SHIP-12")
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("upstreams: {a: {base_url: http://a, key_env: %}}", "sk-ant-api03-abcdefgh"),
+        ("upstreams: {a: {base_url: http://a, key_env: %}}", "AIzaSyD0abcdefghijklmnopqrstuvwxyz12345"),
+        ("upstreams: {a: {base_url: http://a, key_env: %}}", "gsk_Zm9vYmFyYmF6cXV4ZZ"),
+        ("upstreams: {a: {base_url: %}}", "gsk_Zm9vYmFyYmF6cXV4"),
+        ("upstreams: {a: {base_url: http://a, api: %}}", "0123456789abcdef0123456789abcdef"),
+        ("mcp_servers: {a: {url: http://a, headers_env: {authorization: %}}}", "Bearer abcdef"),
+        ("launchers: {a: {kind: webhook, url: https://a, secret_env: %}}", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
+        ("agents: {ann: {token_env: %}}", "circadia-agent-0123456789abcdef0123456789abcdef0123456789a"),
+        ("launchers: {a: {kind: webhook, url: 'https://user:%@a', secret_env: A}}", "hunter2"),
+        ("signals_env: %", "redis://:hunter2@host"),
+    ],
+)
+def test_a_secret_in_the_wrong_place_is_refused_and_not_shown(file: Path, text: str, secret: str) -> None:
+    assert secret not in refusal(file, text.replace("%", secret))
+
+
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "KEY2", "my_provider_key", "Key_1", "_X"])
+def test_a_variable_may_be_called_so(file: Path, name: str) -> None:
+    file.write_text(f"upstreams: {{a: {{base_url: http://a, key_env: {name}}}}}", "utf-8")
+    assert load_settings(file).upstreams["a"].key_env == name
+
+
+def test_a_launcher_that_would_hand_out_a_secret_of_the_server_is_refused(file: Path) -> None:
+    text = (
+        "{upstreams: {a: {base_url: 'http://a', key_env: A_KEY}}, "
+        "launchers: {run: {kind: subprocess, command: [a], env_from: [LANG, A_KEY]}}}"
+    )
+    said = refusal(file, text)
+    assert said == "launchers.run.env_from: 'A_KEY' is a secret of this server, which no agent may get"

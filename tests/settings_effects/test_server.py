@@ -1,9 +1,12 @@
 """Where a server listens, and how long it takes to stop."""
 
 import asyncio
+import json
 import os
 import signal
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -38,6 +41,34 @@ async def test_a_server_listens_where_the_file_says(tmp_path: Path) -> None:
         finally:
             server.send_signal(signal.SIGTERM)
             await server.wait()
+
+
+@pytest.mark.setting("server.log_format", "server.log_level")
+@pytest.mark.spec("SHIP-13", "SLEEP-88")
+async def test_the_log_is_json_from_the_level_on_that_the_file_states(tmp_path: Path) -> None:
+    program = {"kind": "subprocess", "command": ["true"]}
+    settings: dict[str, Any] = {
+        "server": {"log_format": "json"}, "launchers": {"loop": program}, "banks": {"team": {}},
+        "sleeptime": {"when": "manual", "model": "none"},
+    }  # fmt: skip
+    async with CircadiaProcess(tmp_path, settings) as server, aiohttp.ClientSession(headers=server.admin) as http:
+        episode = {"text": "Ann lives in Porto.", "speaker": "Ann"}
+        assert (await http.post(f"{server.url}/api/v1/banks/team/episodes", json=episode)).status == 201
+        assert (await http.post(f"{server.url}/api/v1/banks/team/passes", json={"wait_seconds": 60})).status == 202
+        await server.terminate()
+        lines = [json.loads(line) for line in server.log.splitlines() if line.startswith("{")]
+        assert {"info", "warning"} <= {each["level"] for each in lines}
+        assert all(datetime.fromisoformat(each["time"]).tzinfo and each["logger"] for each in lines)
+        (done,) = [each for each in lines if "pass" in each]
+        assert done["message"].startswith(f"pass {done['pass']} over bank 'team' (hand): no_change")
+        assert (done["bank"], done["trigger"], done["status"], done["usd"]) == ("team", "hand", "no_change", 0)
+        assert {"changes", "refused", "calls", "tokens", "detail"} < done.keys()
+        server.config["server"] = {"log_format": "json", "log_level": "warning"}
+        before = len(server.log)
+        await server.start()
+        await server.terminate()
+        again = [json.loads(line) for line in server.log[before:].splitlines() if line.startswith("{")]
+        assert {each["level"] for each in again} == {"warning"}
 
 
 @pytest.mark.setting("server.drain_seconds")

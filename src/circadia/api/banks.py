@@ -24,7 +24,7 @@ from circadia.records.bank import Bank, BankPolicy
 from circadia.records.conversation import shorten_name
 from circadia.records.event import EpisodeDeletion, EventType
 from circadia.schemas.banks import BankList, BankView, ForgottenView, ImportedView
-from circadia.settings.load import describe_mistakes
+from circadia.settings import describe_mistakes
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.stores.base import Tx
 from circadia.suggestions import did_you_mean

@@ -88,7 +88,7 @@ class CommandList(LazyGroup):
             "usage": ("monitoring.usage", "Sum up the ended model calls: tokens, cost at list prices, time held."),
         },
         "Machine": {
-            "config": ("machine.config", "Check and show the configuration."),
+            "config": ("doctor.config", "Check and show the configuration."),
             "model": ("machine.model", "Manage the weights of small local models."),
             "migrate": (
                 "machine.database",

@@ -101,7 +101,8 @@ def _describe_mistake(line: Any, model: type[Arguments]) -> str:
         near = closest(name, model.model_fields, count=1)
         known = ", ".join(map(repr, model.model_fields)) or "none"
         return f"there is no argument {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"it takes {known}")
-    return f"argument {name!r}: {line['msg']} (got {_SHOWN.repr(line['input'])})"
+    message = str(line["msg"]).removeprefix("Value error, ")
+    return f"argument {name!r}: {message} (got {_SHOWN.repr(line['input'])})"
 
 
 def input_schema(model: type[Arguments]) -> dict[str, Any]:

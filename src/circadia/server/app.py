@@ -129,7 +129,11 @@ async def serve(
     environment = dict(os.environ)
     with lock_folder(data):
         tokens, is_new = load_admin_tokens(data, environment)
-        set_up_logs([*tokens, *collect_secrets(settings, environment)])
+        set_up_logs(
+            [*tokens, *collect_secrets(settings, environment)],
+            form=settings.server.log_format,
+            level=logging.getLevelNamesMapping()[settings.server.log_level.upper()],
+        )
         raise_file_limit()
         for program in (path for path, user in settings.programs.items() if user is None):
             _logger.warning("%s runs as the server's own user; %s", program, PROGRAM_AS_SERVER)

@@ -203,13 +203,11 @@ async def start_follower(
 
 
 def find_gateway_address(settings: ServerSettings, own: tuple[str, int]) -> tuple[str, int]:
-    """Return where launched agents reach a gateway. Raises ConfigError for a URL without a host."""
+    """Return where launched agents reach a gateway."""
     if settings.gateway_url is None:
         return own
     parts = urlsplit(settings.gateway_url)
-    if parts.scheme != "http" or parts.hostname is None:
-        raise ConfigError(f"server.gateway_url: {settings.gateway_url!r} is no URL like http://gateway:4114")
-    return parts.hostname, parts.port or 80
+    return parts.hostname or own[0], parts.port or 80
 
 
 class Service(Protocol):

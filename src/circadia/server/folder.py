@@ -9,8 +9,8 @@ from typing import Final
 
 from circadia.errors import StartError
 from circadia.ids import new_token
+from circadia.settings.root import ADMIN_TOKEN_VARIABLES
 
-ADMIN_TOKEN_VARIABLES: Final = ("CIRCADIA_ADMIN_TOKEN", "CIRCADIA_ADMIN_TOKEN_SECONDARY")
 DATABASE_FILE: Final = "circadia.db"
 """Name of the SQLite database in the data folder."""
 

@@ -15,7 +15,6 @@ from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT
 from circadia.records.member import Role
 from circadia.server.context import ServerContext
-from circadia.server.folder import ADMIN_TOKEN_VARIABLES
 from circadia.settings import LauncherSettings, Settings
 from circadia.settings.launchers import (
     CallableLauncherSettings,
@@ -25,7 +24,6 @@ from circadia.settings.launchers import (
     SubprocessLauncherSettings,
     WebhookLauncherSettings,
 )
-from circadia.settings.memory import EndpointEmbedderSettings
 from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
 from circadia.stores.locks import agent_key
@@ -159,7 +157,7 @@ def _build_program(
     context: _LauncherContext,
 ) -> Launcher:
     own = context.environment
-    named = named_environment(where, own, settings.env, settings.env_from, _withheld_variables(context.settings))
+    named = named_environment(where, own, settings.env, settings.env_from, context.settings.withheld_variables)
     secrets = [own[variable] for variable in settings.env_from]
     if isinstance(settings, ContainerLauncherSettings):
         return ContainerLauncher(
@@ -186,19 +184,6 @@ def _build_webhook(where: str, settings: WebhookLauncherSettings, context: _Laun
     if not secret:
         raise ConfigError(f"{where}.secret_env: the environment has no {settings.secret_env!r}; set it")
     return WebhookLauncher(settings, secret=secret, reports=context.reports, clock=context.clock)
-
-
-def _withheld_variables(settings: Settings) -> frozenset[str]:
-    """Return the variables that no agent may get (WAKE-52)."""
-    named = {upstream.key_env for upstream in settings.upstreams.values()} | {
-        settings.server.metrics_token_env, settings.signals_env, settings.redis_bridge.url_env,
-    }  # fmt: skip
-    for embedder in (settings.memory.embedder, settings.memory.previous_embedder):
-        if isinstance(embedder, EndpointEmbedderSettings):
-            named.add(embedder.key_env)
-    for server in settings.mcp_servers.values():
-        named |= {*server.headers_env.values(), *server.env_from}
-    return frozenset({*(name for name in named if name), *ADMIN_TOKEN_VARIABLES})
 
 
 def _environment_builder(

@@ -1,8 +1,9 @@
 """Settings: one model per section; the file and the environment are read once, in `load`."""
 
 from circadia.settings.launchers import LauncherSettings
-from circadia.settings.load import ConfigFile, describe_mistakes, load_settings, parse_yaml, settings_from
+from circadia.settings.load import ConfigFile, config_error, find_settings, load_settings, parse_yaml, settings_from
 from circadia.settings.memory import BankSettings, MemorySettings
+from circadia.settings.mistakes import describe_mistakes
 from circadia.settings.root import Settings
 from circadia.settings.schedule import AgentSettings, ScheduleSettings
 from circadia.settings.server import DefaultsSettings, FleetSettings, LimitsSettings, ServerSettings
@@ -24,7 +25,9 @@ __all__ = [
     "Settings",
     "UpstreamSettings",
     "build_key_header",
+    "config_error",
     "describe_mistakes",
+    "find_settings",
     "load_settings",
     "parse_yaml",
     "settings_from",

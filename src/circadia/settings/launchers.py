@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from circadia.settings.section import USER_DESCRIPTION, OsUserName, Section
+from circadia.settings.section import USER_DESCRIPTION, OsUserName, Section, VariableName, show_value
 
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
@@ -27,7 +27,7 @@ class SubprocessLauncherSettings(Section):
         default_factory=dict,
         description="Environment of the program, besides PATH, HOME, LANG and the variables of its pulse.",
     )
-    env_from: tuple[str, ...] = Field((), description="Variables to pass on from the server's environment.")
+    env_from: tuple[VariableName, ...] = Field((), description="Variables to pass on from the server's environment.")
     cwd: str | None = Field(None, description="Working directory; by default the server's.")
     user: OsUserName | None = Field(None, description=USER_DESCRIPTION)
     prompt: Literal["stdin", "file"] = Field(
@@ -57,7 +57,7 @@ class ContainerLauncherSettings(Section):
     env: dict[str, str] = Field(
         default_factory=dict, description="Environment of the container, besides the variables of its pulse."
     )
-    env_from: tuple[str, ...] = Field((), description="Variables to pass on from the server's environment.")
+    env_from: tuple[VariableName, ...] = Field((), description="Variables to pass on from the server's environment.")
     prompt: Literal["stdin", "env"] = Field(
         "stdin",
         description="How the container receives the prompt: on standard input, or in `CIRCADIA_PROMPT` (up to 96 KiB).",
@@ -85,7 +85,7 @@ class ContainerLauncherSettings(Section):
     @classmethod
     def _address(cls, value: str) -> str:
         if not re.fullmatch(r"unix:///.+|tcp://[^/]+:\d+", value):
-            raise ValueError(f"must be unix:///path or tcp://host:port, got {value!r}")
+            raise ValueError(f"must be unix:///path or tcp://host:port, got {show_value(value)}")
         return value
 
     @field_validator("mounts")
@@ -93,14 +93,16 @@ class ContainerLauncherSettings(Section):
     def _absolute(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for mount in value:
             if not re.fullmatch(r"/[^:]*:/[^:]*(:(ro|rw))?", mount):
-                raise ValueError(f"must be /here:/there or /here:/there:rw, got {mount!r}")
+                raise ValueError(f"must be /here:/there or /here:/there:rw, got {show_value(mount)}")
         return value
 
 
 class WebhookLauncherSettings(Section):
     kind: Literal["webhook"] = Field(description="A pulse is a signed request to a program that runs elsewhere.")
     url: str = Field(description="URL to post to: https, or http for an address in `allowed_networks`.")
-    secret_env: str = Field(description="Environment variable with the secret: `whsec_` and base64 of 24 to 64 bytes.")
+    secret_env: VariableName = Field(
+        description="Environment variable with the secret: `whsec_` and base64 of 24 to 64 bytes."
+    )
     allowed_networks: tuple[str, ...] = Field((), description="Private networks to allow, such as `10.1.0.0/16`.")
     connect_timeout_seconds: float = Field(10.0, gt=0, description="Longest wait for a connection.")
     answer_timeout_seconds: float | None = Field(
@@ -114,7 +116,7 @@ class WebhookLauncherSettings(Section):
     @classmethod
     def _http_url(cls, value: str) -> str:
         if not re.match(r"https?://[^/@?#]+([/?#]|$)", value):
-            raise ValueError(f"must be an http or https address without a user in it, got {value!r}")
+            raise ValueError(f"must be an http or https address without a user in it, got {show_value(value)}")
         return value
 
     @field_validator("allowed_networks")
@@ -136,7 +138,7 @@ class KubernetesLauncherSettings(Section):
     env: dict[str, str] = Field(
         default_factory=dict, description="Environment of the agent, besides the variables of its pulse."
     )
-    env_from: tuple[str, ...] = Field((), description="Variables to pass on from the server's environment.")
+    env_from: tuple[VariableName, ...] = Field((), description="Variables to pass on from the server's environment.")
     labels: dict[str, str] = Field(default_factory=dict, description="More labels of Job and pod.")
     pod: dict[str, Any] = Field(
         default_factory=dict, description="More fields of the pod's spec, such as `nodeSelector` or `tolerations`."
@@ -170,7 +172,9 @@ class KubernetesLauncherSettings(Section):
     @classmethod
     def _secret_on_the_way(cls, value: str | None) -> str | None:
         if value is not None and not re.match(r"https://[^/@?#]+|http://(127\.0\.0\.1|localhost|\[::1\])[:/]", value):
-            raise ValueError(f"must be an https address, or http to loopback, for the token's sake; got {value!r}")
+            raise ValueError(
+                f"must be an https address, or http to loopback, for the token's sake; got {show_value(value)}"
+            )
         return value
 
 
@@ -183,7 +187,7 @@ class CallableLauncherSettings(Section):
     @classmethod
     def _module_and_function(cls, value: str) -> str:
         if not _FUNCTION.fullmatch(value):
-            raise ValueError(f"must be package.module:function, got {value!r}")
+            raise ValueError(f"must be package.module:function, got {show_value(value)}")
         return value
 
 

@@ -1,23 +1,21 @@
-"""Read `circadia.yaml` once, and describe its mistakes by their path, with the nearest known key for an unknown one.
+"""Read `circadia.yaml` once, and find all mistakes in it. A withdrawn key is named in the log."""
 
-A withdrawn key is named in the log.
-"""
-
+import copy
+import itertools
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, Union, cast, get_args, get_origin
+from typing import Any, ClassVar, cast
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from circadia.errors import ConfigError
 from circadia.records.agent import RESERVED, AgentPolicy
 from circadia.records.bank import explain_invalid_bank_name
-from circadia.records.withdrawn_setting import WithdrawnSettings
+from circadia.settings.mistakes import KeyPath, find_mistakes, find_withdrawn_settings, has_part
 from circadia.settings.root import Settings
 from circadia.settings.sleeptime import SleepModelSettings
 from circadia.suggestions import closest
@@ -41,16 +39,25 @@ def load_settings(path: Path | None) -> Settings:
     """Return the settings in `path`, or the defaults without one.
 
     Raises:
-        ConfigError: the file cannot be read, is not YAML, or holds an unknown key or a bad value.
+        ConfigError: the file cannot be read, is not YAML, or has mistakes; the message names them all.
+    """
+    return _require_no_mistakes(*find_settings(path))
+
+
+def find_settings(path: Path | None) -> tuple[Settings, Sequence[str]]:
+    """Return the settings in `path` without their mistakes, and a sentence for each mistake.
+
+    Raises:
+        ConfigError: the file cannot be read or is not YAML.
     """
     if path is None:
-        return settings_from({})
+        return _find_valid_settings({})
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {str(path)!r}: {error}; name a readable file with --config") from error
     try:
-        raw = parse_yaml(text)
+        raw, doubles = _parse(text)
     except ValueError as error:
         raise ConfigError(f"{str(path)!r} is not YAML: {error}") from error
     except RecursionError:
@@ -59,65 +66,128 @@ def load_settings(path: Path | None) -> Settings:
         raw = {}
     if not isinstance(raw, dict):
         raise ConfigError(f"{str(path)!r} must hold keys and values, not a {type(raw).__name__}")
-    return settings_from(cast("dict[str, Any]", raw))
+    settings, mistakes = _find_valid_settings(cast("dict[str, Any]", raw))
+    return settings, [*doubles, *mistakes]
 
 
 def settings_from(raw: Mapping[str, Any]) -> Settings:
     """Return settings from parsed YAML; an agent's missing policy keys come from `defaults`.
 
     Raises:
-        ConfigError: an unknown key, a bad name or a bad value; the message names the path.
+        ConfigError: unknown keys, bad names or bad values; the message has the path of each.
     """
-    for section in _NAMED_SECTIONS:
-        for name in _keys(raw.get(section)):
-            if not isinstance(name, str) or not _NAME.fullmatch(name):
-                raise ConfigError(f"{section}.{name}: a name must match [a-z0-9][a-z0-9_-]{{0,62}}; rename {name!r}")
-    filled = _with_defaults(raw)
-    try:
-        settings = Settings.model_validate(filled)
-    except ValidationError as error:
-        raise ConfigError("; ".join(describe_mistakes(error, filled, Settings))) from error
-    for path in find_withdrawn_settings(filled, Settings):
-        _logger.warning("%s has no effect any more: remove it from the configuration", path)
-    _require_references(settings)
-    _require_signals(settings)
+    return _require_no_mistakes(*_find_valid_settings(raw))
+
+
+def config_error(mistakes: Sequence[str]) -> ConfigError | None:
+    """Return an error that names all mistakes, each on a line of its own if there are several; None without any."""
+    if len(mistakes) < 2:
+        return ConfigError(mistakes[0]) if mistakes else None
+    lines = "".join(f"\n  {mistake}" for mistake in mistakes)
+    return ConfigError(f"{len(mistakes)} mistakes in the configuration:{lines}")
+
+
+def _require_no_mistakes(settings: Settings, mistakes: Sequence[str]) -> Settings:
+    if (error := config_error(mistakes)) is not None:
+        raise error
     return settings
 
 
-def _require_references(settings: Settings) -> None:
-    """Reject unknown names that the server would refuse to start with."""
-    launchers = {"resident", *settings.launchers}
-    for name, agent in settings.agents.items():
+def _find_valid_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[str]]:
+    """Return the settings that are left without the wrong parts of `raw`, and all mistakes."""
+    rest: dict[str, Any] = copy.deepcopy(dict(raw))
+    mistakes = list(_remove_bad_names(rest))
+    explained: set[KeyPath] = set()
+    while True:
+        filled = _with_defaults(rest)
+        try:
+            settings = Settings.model_validate(filled)
+            break
+        except ValidationError as error:
+            found = find_mistakes(error, filled, Settings)
+            # A mistake of `defaults` is found in each agent, too.
+            for mistake in [each for each in found if not _is_from_defaults(each.place, rest)]:
+                if not any(place[: len(mistake.place)] == mistake.place for place in explained):
+                    mistakes.append(mistake.message)
+                if mistake.explains_others:
+                    explained.add(mistake.place)
+                _remove(rest, mistake.place)
+    for path in find_withdrawn_settings(filled, Settings):
+        _logger.warning("%s has no effect any more: remove it from the configuration", path)
+    mistakes += [*_find_unknown_names(settings, raw), *_find_contradictions(settings)]
+    return settings, mistakes
+
+
+def _remove_bad_names(raw: dict[str, Any]) -> Iterator[str]:
+    for section in _NAMED_SECTIONS:
+        for name in _keys(raw.get(section)):
+            if not isinstance(name, str) or not _NAME.fullmatch(name):
+                yield f"{section}.{name}: a name must match [a-z0-9][a-z0-9_-]{{0,62}}; rename {name!r}"
+                del raw[section][name]
+
+
+def _is_from_defaults(place: KeyPath, raw: object) -> bool:
+    """Return whether an agent has the value at a path from section `defaults`."""
+    stated = raw
+    for part in place[:3]:
+        if not has_part(stated, part):
+            return len(place) > 2 and place[0] == "agents" and has_part(cast("Any", raw).get("defaults"), place[2])
+        stated = cast("Any", stated)[part]
+    return False
+
+
+def _remove(raw: Any, place: KeyPath) -> None:
+    """Remove what is at a path; of a list all."""
+    *above, last = itertools.takewhile(lambda part: not isinstance(part, int), place)
+    around: Any = _value_at(raw, tuple(above))
+    if has_part(around, last):
+        del around[last]
+
+
+def _value_at(raw: Any, place: KeyPath) -> object:
+    for part in place:
+        raw = raw[part] if has_part(raw, part) else None
+    return raw
+
+
+def _find_unknown_names(settings: Settings, raw: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each name that the server would refuse to start with; `raw` says what is defined."""
+    launchers = {"resident", *map(str, _keys(raw.get("launchers")))}
+    for name in _keys(raw.get("agents")):
         if name in RESERVED:
-            raise ConfigError(
-                f"agents.{name}: messages and events call people `operator` and the server `circadia`; rename it"
-            )
-        launcher = agent.coordination.launcher
-        if launcher not in launchers:
-            raise ConfigError(
-                f"agents.{name}.coordination.launcher: there is no launcher {launcher!r}"
-                f"{_suggest_name(launcher, launchers)}"
-            )
+            yield f"agents.{name}: messages and events call people `operator` and the server `circadia`; rename it"
+        launcher = _value_at(raw, ("agents", str(name), "coordination", "launcher"))
+        if isinstance(launcher, str) and launcher not in launchers:
+            hint = _suggest_name(launcher, launchers)
+            yield f"agents.{name}.coordination.launcher: there is no launcher {launcher!r}{hint}"
     named = [("banks", bank) for bank in settings.banks]
     for where, policy in (("defaults", settings.defaults), *((f"agents.{k}", v) for k, v in settings.agents.items())):
         named += [(where, name) for name in (policy.bank, *policy.write_banks, *policy.read_banks) if name is not None]
-    for where, bank in named:
+    for where, bank in dict.fromkeys(named):
         if wrong := explain_invalid_bank_name(bank):
-            raise ConfigError(f"{where}: {wrong}")
-    model = settings.sleeptime.model
-    if isinstance(model, SleepModelSettings) and model.upstream not in settings.upstreams:
-        near = _suggest_name(model.upstream, settings.upstreams)
-        raise ConfigError(f"sleeptime.model.upstream: there is no upstream {model.upstream!r}{near}")
+            yield f"{where}: {wrong}"
+    model, upstreams = settings.sleeptime.model, set(map(str, _keys(raw.get("upstreams"))))
+    if isinstance(model, SleepModelSettings) and model.upstream not in upstreams:
+        near = _suggest_name(model.upstream, upstreams)
+        yield f"sleeptime.model.upstream: there is no upstream {model.upstream!r}{near}"
 
 
-def _require_signals(settings: Settings) -> None:
+def _find_contradictions(settings: Settings) -> Iterator[str]:
+    """Yield a sentence for each key that another one makes pointless."""
     if settings.signals is not None and settings.signals_env is not None:
-        raise ConfigError("signals and signals_env say the same; leave one out")
+        yield "signals and signals_env say the same; leave one out"
     key = "signals" if settings.signals_env is None else "signals_env"
     if getattr(settings, key) is not None and settings.server.database_url is None:
-        raise ConfigError(
-            f"{key}: a server on SQLite has no others to signal to; set server.database_url, or remove it"
-        )
+        yield f"{key}: a server on SQLite has no others to signal to; set server.database_url, or remove it"
+    for name, launcher in settings.launchers.items():
+        for variable in getattr(launcher, "env_from", ()):
+            if variable in settings.withheld_variables:
+                yield f"launchers.{name}.env_from: {variable!r} is a secret of this server, which no agent may get"
+    folders: dict[Path, str] = {}
+    for name, dream in settings.dreams.items():
+        other = folders.setdefault(Path(dream.folder).expanduser(), name)
+        if other != name:
+            yield f"dreams.{other} and dreams.{name} are over the same folder; leave one out"
 
 
 def _suggest_name(name: str, known: Iterable[str]) -> str:
@@ -145,6 +215,7 @@ def _with_defaults(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _TRUTH = "tag:yaml.org,2002:bool"
+_MERGE = "tag:yaml.org,2002:merge"
 
 
 class _Loader(yaml.SafeLoader):
@@ -163,10 +234,23 @@ def parse_yaml(text: str) -> object:
     """Parse YAML or JSON.
 
     Raises:
-        ValueError: the text is not YAML, or holds an impossible date such as 2026-02-30; the message is one line.
+        ValueError: the text is not YAML, has a key twice in one map, or holds an impossible date such as 2026-02-30;
+            the message is one line.
     """
+    parsed, doubles = _parse(text)
+    if doubles:
+        raise ValueError("; ".join(doubles))
+    return parsed
+
+
+def _parse(text: str) -> tuple[object, Sequence[str]]:
+    """Return the content of YAML, and a sentence for each key that one of its maps has twice."""
     try:
-        return yaml.load(text, _Loader)  # noqa: S506 a safe loader
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        doubles = list(_join_doubles(node, (), set()))
+        parsed: object = None if node is None else cast("Any", loader).construct_document(node)
+        return parsed, doubles
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
@@ -175,125 +259,29 @@ def parse_yaml(text: str) -> object:
         raise ValueError(" ".join(str(error).split())) from error
 
 
-KeyPath = tuple[int | str, ...]
-
-_NO_MAP = ("dict_type", "model_type", "model_attributes_type")
-_NO_LIST = ("tuple_type", "list_type", "set_type", "frozen_set_type")
-_OTHERWISE = "Input should be "
-_SHOWN = 100
-"""Maximum length of a value in a message; longer values are omitted."""
-
-
-def describe_mistakes(error: ValidationError, given: object, model: type[BaseModel]) -> Iterator[str]:
-    """Yield a sentence for each wrong place in `given`, with all the values that it may hold.
-
-    pydantic adds the members of a union to its paths and reports errors for each; the file has no such members.
-    """
-    by_place: dict[KeyPath, list[Any]] = {}
-    for line in error.errors():
-        by_place.setdefault(_place_of_error(line, given), []).append(line)
-    for place, lines in by_place.items():
-        deeper = any(len(other) > len(place) and other[: len(place)] == place for other in by_place)
-        if not (deeper and isinstance(lines[0].get("input"), Mapping)):  # another member of a union fits better
-            yield _describe_place(place, lines, given, model)
-
-
-def find_withdrawn_settings(given: object, kind: object, place: KeyPath = ()) -> Iterator[str]:
-    """Yield the path of each key that has no effect any more."""
-    if not isinstance(given, Mapping):
+def _join_doubles(node: yaml.Node | None, place: tuple[str, ...], seen: set[int]) -> Iterator[str]:
+    """Yield a sentence for each key that a map has twice, and join the maps below such a key."""
+    if node is None or id(node) in seen:  # the target of several aliases
         return
-    models = [model for model in _models_of_type(kind) if issubclass(model, WithdrawnSettings)]
-    for name, value in cast("Mapping[str, object]", given).items():
-        if any(name in model.withdrawn for model in models):
-            yield ".".join((*map(str, place), name))
-        for below in _types_below(kind, name):
-            yield from find_withdrawn_settings(value, below, (*place, name))
-
-
-def _place_of_error(line: Any, given: object) -> KeyPath:
-    """Return the path in `given`, without pydantic's union members."""
-    place: KeyPath = ()
-    for part in line["loc"]:
-        if _has_part(given, part):
-            given = cast("Any", given)[part]
-        elif line["type"] != "missing" or part != line["loc"][-1]:
-            continue
-        place += (part,)
-    return place
-
-
-def _has_part(given: object, part: int | str) -> bool:
-    if isinstance(given, Mapping):
-        return part in given
-    return isinstance(given, Sequence) and isinstance(part, int) and part < len(cast("Sequence[object]", given))
-
-
-def _describe_place(place: KeyPath, lines: Sequence[Any], given: object, model: type[BaseModel]) -> str:
-    path, line = ".".join(map(str, place)), lines[0]
-    if line["type"] == "extra_forbidden":
-        known = _known_keys(place[:-1], given, model)
-        near = closest(str(place[-1]), known, count=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(known))}"
-        return f"unknown key {path!r}; {hint}"
-    if line["type"] == "value_error":  # our own messages show the value
-        return f"{path}: {line['ctx']['error']}"
-    messages = [_describe_error(line) for line in lines]
-    messages = [messages[0], *(message.removeprefix(_OTHERWISE) for message in messages[1:])]
-    # A whole section would only hide the wrong part, which the message already names.
-    suffix = "" if isinstance(line.get("input", {}), Mapping) else f" (got {line['input']!r})"
-    return f"{path}: {', or '.join(messages)}{suffix if len(suffix) <= _SHOWN else ''}"
-
-
-def _describe_error(line: Any) -> str:
-    if line["type"] in _NO_MAP:
-        return f"{_OTHERWISE}a map of keys and values"
-    if line["type"] in _NO_LIST:
-        return f"{_OTHERWISE}a list"
-    if line["type"] == "union_tag_not_found":
-        return f"the key {line['ctx']['discriminator']} is missing"
-    if line["type"] == "union_tag_invalid":
-        return "{discriminator} should be one of {expected_tags} (got {tag!r})".format_map(line["ctx"])
-    return line["msg"]
-
-
-def _known_keys(place: KeyPath, given: object, model: type[BaseModel]) -> list[str]:
-    """Return the known keys at a path; where a discriminator decides, the value in `given` counts."""
-    kinds: list[object] = [model]
-    for part in place:
-        given = cast("Any", given)[part]
-        kinds = [below for kind in kinds for below in _types_below(kind, part)]
-    models = [candidate for kind in kinds for candidate in _models_of_type(kind)]
-    models = [candidate for candidate in models if _matches_discriminator(candidate, given)] or models
-    return list({name: None for candidate in models for name in candidate.model_fields})
-
-
-def _types_below(kind: object, part: int | str) -> Iterator[object]:
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType, Annotated):
-        for argument in inner[:1] if origin is Annotated else inner:
-            yield from _types_below(argument, part)
-    elif origin is not None and inner:
-        yield inner[-1] if isinstance(origin, type) and issubclass(origin, Mapping) else inner[0]
-    elif isinstance(kind, type) and issubclass(kind, BaseModel) and str(part) in kind.model_fields:
-        yield kind.model_fields[str(part)].annotation
-
-
-def _models_of_type(kind: object) -> Iterator[type[BaseModel]]:
-    if get_origin(kind) in (Union, UnionType, Annotated):
-        for argument in get_args(kind):
-            yield from _models_of_type(argument)
-    elif isinstance(kind, type) and issubclass(kind, BaseModel):
-        yield kind
-
-
-def _matches_discriminator(model: type[BaseModel], given: object) -> bool:
-    """Return whether each single-value key of the model has that value in `given`."""
-    values_given: Mapping[str, object] = cast("Mapping[str, object]", given) if isinstance(given, Mapping) else {}
-    fixed = {
-        name: get_args(field.annotation) for name, field in model.model_fields.items() if _is_constant(field.annotation)
-    }
-    return all(values_given.get(name) in values for name, values in fixed.items())
-
-
-def _is_constant(kind: object) -> bool:
-    return get_origin(kind) is Literal and len(get_args(kind)) == 1
+    seen.add(id(node))
+    if isinstance(node, yaml.SequenceNode):
+        for number, each in enumerate(node.value):
+            yield from _join_doubles(each, (*place, str(number)), seen)
+    if not isinstance(node, yaml.MappingNode):
+        return
+    pairs: dict[object, list[tuple[yaml.Node, yaml.Node]]] = {}
+    for key, value in node.value:
+        is_plain = isinstance(key, yaml.ScalarNode) and key.tag != _MERGE
+        pairs.setdefault((key.tag, key.value) if is_plain else id(key), []).append((key, value))
+    node.value = []
+    for same in pairs.values():
+        (key, value), *others = same
+        path = (*place, str(key.value))
+        if others:
+            lines = [str(each.start_mark.line + 1) for each, _ in same]
+            yield f"the key {'.'.join(path)!r} appears on lines {', '.join(lines[:-1])} and {lines[-1]}; join them"
+            if all(isinstance(each, yaml.MappingNode) for _, each in same):
+                joined = [pair for _, each in same for pair in each.value]
+                value = yaml.MappingNode(value.tag, joined, value.start_mark, value.end_mark)
+        node.value.append((key, value))
+        yield from _join_doubles(value, path, seen)

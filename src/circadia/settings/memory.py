@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from circadia.records.bank import BankPolicy, BankRules
-from circadia.settings.section import Section
+from circadia.settings.section import Section, VariableName, require_api_root
 from circadia.settings.sleeptime import SleepPolicySettings
 
 
@@ -22,7 +22,9 @@ class EndpointEmbedderSettings(Section):
     kind: Literal["endpoint"] = Field(description="Vectors come from an endpoint with OpenAI's `/embeddings` API.")
     base_url: str = Field(description="Base URL; the server calls `{base_url}/embeddings`.")
     model: str = Field(min_length=1, description="Name of the model.")
-    key_env: str | None = Field(None, description="Environment variable with its key; without it no key is sent.")
+    key_env: VariableName | None = Field(
+        None, description="Environment variable with its key; without it no key is sent."
+    )
     dimensions: int | None = Field(
         None, ge=1, description="Number of dimensions to request; by default the model's, taken from its first answer."
     )
@@ -36,7 +38,7 @@ class EndpointEmbedderSettings(Section):
     def _http_url(cls, value: str) -> str:
         if not re.match(r"https?://[^/@?#]+(/|$)[^?#]*$", value):
             raise ValueError("must be an http or https address without a user or a query in it")
-        return value.rstrip("/")
+        return require_api_root(value)
 
 
 class LocalEmbedderSettings(Section):

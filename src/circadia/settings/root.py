@@ -3,16 +3,15 @@
 import hashlib
 import json
 import re
-from pathlib import Path
 from typing import Any, Final, cast
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from circadia.settings.answers import AnswersSettings
 from circadia.settings.launchers import LauncherSettings, SubprocessLauncherSettings
-from circadia.settings.memory import BankSettings, MemorySettings
+from circadia.settings.memory import BankSettings, EndpointEmbedderSettings, MemorySettings
 from circadia.settings.schedule import AgentSettings
-from circadia.settings.section import RedisUrl, Section
+from circadia.settings.section import RedisUrl, Section, VariableName
 from circadia.settings.server import (
     DefaultsSettings,
     FleetSettings,
@@ -22,6 +21,8 @@ from circadia.settings.server import (
 )
 from circadia.settings.sleeptime import DreamSettings, SleeptimeSettings
 from circadia.settings.upstreams import McpServerSettings, UpstreamSettings
+
+ADMIN_TOKEN_VARIABLES: Final = ("CIRCADIA_ADMIN_TOKEN", "CIRCADIA_ADMIN_TOKEN_SECONDARY")
 
 
 def _days(default: int, what: str) -> int | None:
@@ -82,18 +83,22 @@ class Settings(Section):
         description="Redis URL (`redis://host:6379/0`) over which servers on one PostgreSQL signal changes; "
         "without it, they use NOTIFY.",
     )
-    signals_env: str | None = Field(
+    signals_env: VariableName | None = Field(
         None, description="Environment variable with the URL for `signals`, which may hold a password."
     )
 
-    @model_validator(mode="after")
-    def _require_own_folders(self) -> "Settings":
-        names: dict[Path, str] = {}
-        for name, dream in self.dreams.items():
-            other = names.setdefault(Path(dream.folder).expanduser(), name)
-            if other != name:
-                raise ValueError(f"dreams.{other} and dreams.{name} are over the same folder; leave one out")
-        return self
+    @property
+    def withheld_variables(self) -> frozenset[str]:
+        """Return the variables that no agent may get (WAKE-52)."""
+        named = {upstream.key_env for upstream in self.upstreams.values()} | {
+            self.server.metrics_token_env, self.signals_env, self.redis_bridge.url_env,
+        }  # fmt: skip
+        for embedder in (self.memory.embedder, self.memory.previous_embedder):
+            if isinstance(embedder, EndpointEmbedderSettings):
+                named.add(embedder.key_env)
+        for server in self.mcp_servers.values():
+            named |= {*server.headers_env.values(), *server.env_from}
+        return frozenset({*(name for name in named if name), *ADMIN_TOKEN_VARIABLES})
 
     @property
     def signals_by_redis(self) -> bool:
@@ -111,7 +116,7 @@ class Settings(Section):
         }
 
 
-_OWN: Final = frozenset({"host", "port", "database_url", "direct_database_url"})
+_OWN: Final = frozenset({"host", "port", "database_url", "direct_database_url", "log_format", "log_level"})
 """Keys of `server` that may differ from process to process."""
 _PASSWORD: Final = re.compile(r"//[^/@]*@")
 

@@ -32,7 +32,7 @@ from circadia.records.schedule import (
     check_cron_steps,
     load_zone,
 )
-from circadia.settings.section import Section
+from circadia.settings.section import Section, VariableName
 
 _T = TypeVar("_T")
 _DATE = re.compile(r"[0-9]{4}-", re.ASCII)
@@ -240,7 +240,7 @@ class CoordinationSettings(WakeRules, Section):
 class AgentSettings(AgentPolicy, DjinnbotScheduleSettings):
     """An agent of the session `default` that the file defines."""
 
-    token_env: str | None = Field(
+    token_env: VariableName | None = Field(
         None, description="Environment variable with its token; without it, `circadia agents token` makes one."
     )
     description: str = Field("", description="Purpose of the agent, shown to other agents.")

@@ -1,5 +1,6 @@
 """The base class of all sections: no unknown keys, no change after loading."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, cast
 from urllib.parse import urlsplit
@@ -7,6 +8,10 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, ConfigDict, Field, Strict, model_validator
 
 from circadia.records.withdrawn_setting import WithdrawnSettings
+
+HIDDEN: Final = "(hidden)"
+_CALL: Final = re.compile(r"/(chat/completions|completions|responses|messages|embeddings)/?$")
+_CREDENTIALS: Final = re.compile(r"//[^/@\s]*@")
 
 OsUserName = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_.-]*|\d+:\d+)$")]
 """An operating-system user: a name, or `uid:gid`."""
@@ -29,6 +34,59 @@ def require_redis_url(url: str) -> str:
 
 
 RedisUrl = Annotated[str, AfterValidator(require_redis_url)]
+
+_VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*|[a-z_]+|[A-Za-z_][A-Za-z0-9_]{0,18}")
+_LONG: Final = re.compile(r"[\w+/=-]{16,}")
+
+
+def _require_variable_name(name: str) -> str:
+    """Return the name. Raises ValueError, which does not show it, since it may be the secret itself."""
+    if not _VARIABLE.fullmatch(name):
+        raise ValueError(
+            "write the name of an environment variable, such as OPENAI_API_KEY, and put the secret into that variable"
+        )
+    return name
+
+
+VariableName = Annotated[str, AfterValidator(_require_variable_name)]
+"""A variable of the server's environment. A long name has letters of one case, so that a pasted key is none."""
+
+
+def _hide_secrets(text: str) -> str:
+    """Return the text without letters with digits that are too long for a word: perhaps a misplaced key."""
+
+    def hide(match: re.Match[str]) -> str:
+        kinds = {letter.isdigit() for letter in match[0] if letter.isalnum()}
+        return HIDDEN if len(kinds) == 2 else match[0]
+
+    return _LONG.sub(hide, text)
+
+
+def show_value(value: object) -> str:
+    """Return a value for a message, without what may be a secret in it."""
+    return _hide_secrets(_CREDENTIALS.sub(f"//{HIDDEN}@", repr(value)))
+
+
+def hide_url_secrets(url: str) -> str:
+    """Return a URL without its password, its query, and parts of its path that may be a secret."""
+    scheme, separator, rest = url.partition("://")
+    place, question, _ = rest.partition("?")
+    authority, slash, path = place.partition("/")
+    user, at, host = authority.rpartition("@")
+    name, colon, _ = _hide_secrets(user).partition(":")
+    password = f"{colon}{HIDDEN}" if colon else ""
+    query = f"?{HIDDEN}" if question else ""
+    parts = "/".join(_hide_secrets(part) for part in path.split("/"))
+    return f"{scheme}{separator}{name}{password}{at}{host}{slash}{parts}{query}"
+
+
+def require_api_root(url: str) -> str:
+    """Return the URL without a slash at its end. Raises ValueError for one that names a single call of an API."""
+    url = url.rstrip("/")
+    if call := _CALL.search(url):
+        raise ValueError(f"leave out {call[0]!r}: clients add it to the address")
+    return url
+
 
 _WORDS: Final = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
 

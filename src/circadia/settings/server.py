@@ -3,12 +3,13 @@
 Section `redis_bridge`: programs that talk to agents over Redis, by default with DjinnBot's names.
 """
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from circadia.records.agent import AgentPolicy
-from circadia.settings.section import RedisUrl, Section
+from circadia.settings.section import RedisUrl, Section, VariableName, show_value
 
 
 class ServerSettings(Section):
@@ -41,12 +42,28 @@ class ServerSettings(Section):
     allowed_origins: tuple[str, ...] = Field(
         (), description="Origins of web pages that may call the API and MCP (CORS); none by default."
     )
-    metrics_token_env: str | None = Field(None, description="Environment variable with a token only for `/metrics`.")
+    metrics_token_env: VariableName | None = Field(
+        None, description="Environment variable with a token only for `/metrics`."
+    )
     drain_seconds: float = Field(
         30.0,
         ge=0,
         description="How long pulses, running calls and opened holds may go on after SIGTERM; none after Ctrl-C.",
     )
+
+    log_format: Literal["text", "json"] = Field(
+        "text", description="Form of the log on standard error: lines of text, or one JSON object a line."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least level that the log records."
+    )
+
+    @field_validator("gateway_url")
+    @classmethod
+    def _require_host(cls, value: str | None) -> str | None:
+        if value is not None and not re.match(r"http://[^/@?#]+", value):
+            raise ValueError(f"{show_value(value)} is no URL like http://gateway:4114")
+        return value
 
     @property
     def connections(self) -> int:
@@ -157,7 +174,9 @@ class RedisBridgeSettings(Section):
     """In each name, `{prefix}` stands for `prefix`."""
 
     url: RedisUrl | None = Field(None, description="Redis URL (`redis://host:6379/0`); the bridge runs if it is set.")
-    url_env: str | None = Field(None, description="Environment variable with the URL, which may hold a password.")
+    url_env: VariableName | None = Field(
+        None, description="Environment variable with the URL, which may hold a password."
+    )
     prefix: str = Field("djinnbot", min_length=1, description="First part of all names.")
     session: str = Field("default", description="Session whose agents get the messages and wakes.")
     inbox_stream: AgentTemplate = Field(

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from circadia.settings.section import USER_DESCRIPTION, OsUserName, Section
+from circadia.settings.section import USER_DESCRIPTION, OsUserName, Section, VariableName, require_api_root, show_value
 
 Api = Literal["openai", "anthropic", "gemini"]
 KeyHeader = Literal["authorization", "x-api-key", "api-key", "x-goog-api-key"]
@@ -33,7 +33,7 @@ class UpstreamSettings(Section):
         "`{base_url}/models` if the address ends in `/v1` or another version."
     )
     api: Api = Field("openai", description="API of the provider, for its key and for errors on unknown paths.")
-    key_env: str | None = Field(
+    key_env: VariableName | None = Field(
         None, description="Environment variable with the provider's key; without it the gateway sends no key."
     )
     key_header: KeyHeader | None = Field(
@@ -62,8 +62,8 @@ class UpstreamSettings(Section):
     @classmethod
     def _http_url(cls, value: str) -> str:
         if not value.startswith(("http://", "https://")):
-            raise ValueError(f"must start with http:// or https://, got {value!r}")
-        return value.rstrip("/")
+            raise ValueError(f"must start with http:// or https://, got {show_value(value)}")
+        return require_api_root(value)
 
     def target_path(self, path: str) -> str:
         """Return the path below `base_url`, with a version such as `/v1` only once."""
@@ -80,12 +80,12 @@ class McpServerSettings(Section):
     """An MCP server behind `/mcp/{server}`, with either a `url` or a `command`."""
 
     url: str | None = Field(None, description="URL of a streamable-HTTP server.")
-    headers_env: dict[str, str] = Field(
+    headers_env: dict[str, VariableName] = Field(
         default_factory=dict, description="Headers to send, each with the environment variable that holds its value."
     )
     command: tuple[str, ...] = Field((), description="Program and arguments of a stdio server.")
     env: dict[str, str] = Field(default_factory=dict, description="Environment of the program, besides PATH and HOME.")
-    env_from: tuple[str, ...] = Field((), description="Variables to pass on from the server's environment.")
+    env_from: tuple[VariableName, ...] = Field((), description="Variables to pass on from the server's environment.")
     cwd: str | None = Field(None, description="Working directory of the program.")
     user: OsUserName | None = Field(None, description=USER_DESCRIPTION)
     per_agent: bool = Field(False, description="Run one child per agent instead of a shared one.")

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from circadia.cli.connection import Data, data_folder
+from circadia.cli.doctor.configuration import check_folders, check_launchers, find_start_mistakes, find_variables
 from circadia.cli.doctor.machine import (
     Check,
     CheckState,
@@ -32,7 +33,7 @@ from circadia.cli.machine.serve import Config, config_file
 from circadia.cli.terminal.output import Output, console, display_text
 from circadia.clock import SystemClock
 from circadia.errors import EXIT_STATUS, ConfigError, StartError, UpstreamFailed
-from circadia.settings import Settings, load_settings
+from circadia.settings import Settings, find_settings, load_settings
 from circadia.settings.memory import (
     BundledEmbedderSettings,
     EmbedderSettings,
@@ -41,6 +42,7 @@ from circadia.settings.memory import (
     LocalEmbedderSettings,
     NoEmbedderSettings,
 )
+from circadia.settings.root import ADMIN_TOKEN_VARIABLES
 
 
 async def check_embedder(
@@ -107,10 +109,10 @@ def doctor(config: Config = None, data: Data = None) -> Output:
         findings = asyncio.run(examine(config_file(config), data_folder(data, os.environ), os.environ))
     failed = any(finding.state is CheckState.FAIL for finding in findings)
     document = {"ok": not failed, "checks": [asdict(finding) for finding in findings]}
-    return Output(document, lambda _: _show(findings), status=EXIT_STATUS[StartError] if failed else 0)
+    return Output(document, lambda _: show_checks(findings), status=EXIT_STATUS[StartError] if failed else 0)
 
 
-def _show(findings: Sequence[Check]) -> None:
+def show_checks(findings: Sequence[Check]) -> None:
     for each in findings:
         line = Text.assemble(_MARKS[each.state], f"  {each.name}: ", display_text(each.message))
         console().print(line, soft_wrap=True)
@@ -119,27 +121,35 @@ def _show(findings: Sequence[Check]) -> None:
 
 
 async def examine(file: Path | None, folder: Path, environment: Mapping[str, str]) -> list[Check]:
-    """Return all findings; with an invalid configuration, check the defaults instead."""
+    """Return all findings; the wrong parts of a configuration are left out of the other checks."""
     watch = ClockComparison(SystemClock())
     try:
-        settings = load_settings(file)
-        if file is None:
-            loaded = warn(
-                "configuration", "there is no circadia.yaml here, so agents reach no provider", "circadia init"
-            )
-        else:
-            loaded = ok("configuration", f"{str(file)!r} is good")
+        settings, mistakes = find_settings(file)
     except ConfigError as error:
-        settings = load_settings(None)
-        loaded = fail("configuration", error.message, "correct it; the checks below use the defaults")
-    checks = [*check_python(), loaded, *_check_token(environment), *check_variables(_variables(settings), environment)]
-    checks += check_folder(folder)
+        settings, mistakes = load_settings(None), [error.message]
+    if mistakes or (mistakes := list(find_start_mistakes(settings))):
+        loaded = [fail("configuration", each, "correct it; the checks below leave it out") for each in mistakes]
+    elif file is None:
+        loaded = [warn("configuration", "there is no circadia.yaml here, so agents reach no provider", "circadia init")]
+    else:
+        loaded = [ok("configuration", f"{str(file)!r} is good")]
+    checks = [*check_python(), *loaded, *_check_token(environment)]
     owner = running_server_pid(folder)
+    async with open_session() as session:
+        port, database, named = await asyncio.gather(
+            NetworkChecks(session, watch, environment).check_port(settings.server, owner),
+            check_database(folder, settings, watch),
+            check_named(settings, environment, watch),
+        )
+    checks += [*check_folder(folder), *port, *database, *named]
+    return [*checks, *check_file_limit(settings.limits), *watch.findings()]
+
+
+async def check_named(settings: Settings, environment: Mapping[str, str], watch: ClockComparison) -> list[Check]:
+    """Check what the settings name outside of their file: variables, programs, folders, addresses."""
     async with open_session() as session:
         network = NetworkChecks(session, watch, environment)
         groups = await asyncio.gather(
-            network.check_port(settings.server, owner),
-            check_database(folder, settings, watch),
             check_redis(settings, environment),
             check_kubernetes(settings, environment),
             check_embedder("embedder", settings.memory.embedder, session, environment),
@@ -147,19 +157,18 @@ async def examine(file: Path | None, folder: Path, environment: Mapping[str, str
             *(network.check_upstream(name, upstream) for name, upstream in settings.upstreams.items()),
             *(network.check_mcp_server(name, server) for name, server in settings.mcp_servers.items()),
         )
-    checks += [check for group in groups for check in group]
-    return [*checks, *check_programs(settings.programs), *check_file_limit(settings.limits), *watch.findings()]
-
-
-def _variables(settings: Settings) -> dict[str, str | None]:
-    """Return the environment variables that hold tokens, by setting."""
-    names = {f"agents.{name}.token_env": agent.token_env for name, agent in settings.agents.items()}
-    return {**names, "server.metrics_token_env": settings.server.metrics_token_env}
+    return [
+        *check_variables(find_variables(settings), environment),
+        *(check for group in groups for check in group),
+        *check_launchers(settings, environment),
+        *check_folders(settings),
+        *check_programs(settings.programs),
+    ]
 
 
 def _check_token(environment: Mapping[str, str]) -> list[Check]:
     return [
         fail("admin token", f"{name} has fewer than {MIN_TOKEN_CHARACTERS} characters", "use `openssl rand -hex 32`")
-        for name in ("CIRCADIA_ADMIN_TOKEN", "CIRCADIA_ADMIN_TOKEN_SECONDARY")
+        for name in ADMIN_TOKEN_VARIABLES
         if (token := environment.get(name)) and len(token) < MIN_TOKEN_CHARACTERS
     ]

@@ -1,21 +1,20 @@
 """Checks of the network: the server's own port, upstreams, MCP servers, and the clusters of launchers of Jobs."""
 
 import asyncio
-import os
-import shutil
 import socket
 from collections.abc import Mapping
-from pathlib import Path
 
 import aiohttp
 from yarl import URL
 
+from circadia.cli.doctor.configuration import find_program
 from circadia.cli.doctor.machine import Check, ClockComparison, fail, ok, warn
 from circadia.clock import SystemClock
 from circadia.errors import ConfigError
 from circadia.network import explain_unreachable, find_forward_proxy, tls_hint
 from circadia.settings import McpServerSettings, ServerSettings, Settings, UpstreamSettings, build_key_header
 from circadia.settings.launchers import KubernetesLauncherSettings
+from circadia.settings.section import hide_url_secrets
 from circadia.wake.launchers.kubernetes_api import ApiRefused, ApiUnreachable, ClusterAccess, find_cluster, open_api
 
 ANSWER_SECONDS = 8.0
@@ -68,14 +67,19 @@ class NetworkChecks:
             return [fail(what, f"the environment has no {upstream.key_env}", remedy)]
         headers = _key_headers(upstream, key)
         status, refusal = await self._probe_url(upstream.base_url + upstream.target_path("/v1/models"), headers)
+        shown = hide_url_secrets(upstream.base_url)
         if refusal:
-            return [fail(what, f"{upstream.base_url} {refusal}", "check base_url, the network and the proxy settings")]
-        answers = f"{upstream.base_url} answers"
+            return [fail(what, f"{shown} {refusal}", "check base_url, the network and the proxy settings")]
+        answers = f"{shown} answers"
         if status in (401, 403):
             if key is None:
                 remedy = "set key_env to the variable with the key, unless the agents' calls need none"
                 return [warn(what, f"{answers}, but wants a key ({status})", remedy)]
             return [fail(what, f"{answers}, but refuses the key in {upstream.key_env} ({status})", "set a valid key")]
+        if status == 404:
+            message = f"{answers}, but has no {upstream.target_path('/v1/models')} ({status})"
+            remedy = "check the path of base_url: it ends where the API's paths begin, with or without its version"
+            return [warn(what, message, remedy)]
         if status >= 500:
             return [warn(what, f"{answers} with status {status}", "look at the provider's status page")]
         accepted = f", the key in {upstream.key_env} is accepted" if key and status == 200 else ""
@@ -89,26 +93,17 @@ class NetworkChecks:
         if unset:
             return [fail(what, f"the environment has no {', '.join(unset)}", "export it where the server starts")]
         if server.url is None:
-            return [self._program(what, server)]
+            return [find_program(what, server.command, server.cwd, server.env, self._environment)]
         headers = {header: self._environment[variable] for header, variable in server.headers_env.items()}
         status, refusal = await self._probe_url(server.url, {**_MCP_ACCEPT, **headers})
+        shown = hide_url_secrets(server.url)
         if refusal:
-            return [fail(what, f"{server.url} {refusal}", "check its url and whether it runs")]
+            return [fail(what, f"{shown} {refusal}", "check its url and whether it runs")]
         if status in (401, 403):
-            return [fail(what, f"{server.url} answers, but refuses ({status})", "check the values in headers_env")]
+            return [fail(what, f"{shown} answers, but refuses ({status})", "check the values in headers_env")]
         if status == 404 or status >= 500:
-            return [warn(what, f"{server.url} answers with status {status}", "check the path of its url")]
-        return [ok(what, f"{server.url} answers")]
-
-    def _program(self, what: str, server: McpServerSettings) -> Check:
-        program = server.command[0]
-        if server.cwd is not None and not Path(server.cwd).is_dir():
-            return fail(what, f"the folder {server.cwd!r} does not exist", "create it, or change cwd")
-        path = server.env.get("PATH", self._environment.get("PATH", os.defpath))
-        executable = shutil.which(str(Path(server.cwd or ".") / program) if "/" in program else program, path=path)
-        if executable is None:
-            return fail(what, f"the program {program!r} is not found", "install it, or give its full path in command")
-        return ok(what, f"stdio, {executable}")
+            return [warn(what, f"{shown} answers with status {status}", "check the path of its url")]
+        return [ok(what, f"{shown} answers")]
 
     async def _probe_url(self, url: str, headers: Mapping[str, str]) -> tuple[int, str]:
         """Return the status of a GET, or 0 and the reason for having none."""

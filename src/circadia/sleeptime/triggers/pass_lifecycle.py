@@ -175,12 +175,17 @@ class PassLifecycle:
 
 def _log_end(bank: Bank, run: Pass, spent: SleepCost) -> None:
     """Write the line of the log that each pass has (SLEEP-88)."""
-    refused = ChangeState.REFUSED.value
-    changes = [f"{name} {number}" for name, number in run.counts.items() if name != refused]
+    changes = {name: number for name, number in run.counts.items() if name != ChangeState.REFUSED.value}
+    refused, usd = run.counts.get(ChangeState.REFUSED.value, 0), spent.nanousd / _NANOUSD
+    fields = {
+        "pass": run.id, "bank": bank.name, "trigger": run.trigger.value, "status": run.status.value,
+        "changes": changes, "refused": refused, "calls": spent.calls, "tokens": spent.tokens, "usd": usd,
+        "detail": run.detail,
+    }  # fmt: skip
     _logger.log(
         logging.WARNING if run.status in (PassStatus.FAILED, PassStatus.PARTIAL) else logging.INFO,
         "pass %s over bank %r (%s): %s; %s; refused %d; %d calls, %d tokens, $%.6f%s",
-        run.id, bank.name, run.trigger.value, run.status.value, ", ".join(changes) or "no change",
-        run.counts.get(refused, 0), spent.calls, spent.tokens, spent.nanousd / _NANOUSD,
-        f"; {run.detail}" if run.detail else "",
+        run.id, bank.name, run.trigger.value, run.status.value,
+        ", ".join(f"{name} {number}" for name, number in changes.items()) or "no change",
+        refused, spent.calls, spent.tokens, usd, f"; {run.detail}" if run.detail else "", extra={"fields": fields},
     )  # fmt: skip

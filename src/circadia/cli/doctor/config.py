@@ -1,22 +1,28 @@
 """`circadia config`: the configuration, and the source of each value."""
 
+import asyncio
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
-from urllib.parse import urlsplit
 
 import typer
 from rich.text import Text
 
+from circadia.cli.doctor.command import check_named, show_checks
+from circadia.cli.doctor.configuration import find_start_mistakes
+from circadia.cli.doctor.machine import CheckState, ClockComparison
 from circadia.cli.machine.serve import config_file, read_config
 from circadia.cli.terminal.output import Listing, Output, display_text, format_setting, table
+from circadia.clock import SystemClock
+from circadia.errors import EXIT_STATUS, StartError
 from circadia.records.agent import AgentPolicy
-from circadia.settings import Settings, load_settings
+from circadia.settings import Settings, config_error, find_settings, load_settings
+from circadia.settings.section import HIDDEN, hide_url_secrets
 
 app = typer.Typer(no_args_is_help=True, help="Check and show the configuration.")
 
-HIDDEN: Final = "(hidden)"
 _COLOURS: Final = {"file": "green", "defaults": "cyan"}
 
 File = Annotated[Path | None, typer.Argument(metavar="FILE", help="Configuration; defaults to `circadia.yaml`.")]
@@ -36,12 +42,25 @@ class EffectiveSetting:
     source: str
 
 
-@app.command(epilog="Example: circadia config check circadia.yaml")
-def check(file: File = None) -> Output:
-    """Check the configuration as the server reads it. A wrong key is reported with its path and the nearest key."""
+@app.command(epilog="Example: circadia config check circadia.yaml --live")
+def check(
+    file: File = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Also check what it names: variables, programs, folders, addresses.")
+    ] = False,
+) -> Output:
+    """Check the configuration as the server reads it, and report all mistakes with their paths.
+
+    An unknown key is reported with the nearest key, or with the section where it belongs.
+    """
     path = config_file(file)
-    settings = load_settings(path)
-    summary = {
+    settings, mistakes = find_settings(path)
+    if not mistakes:
+        mistakes = list(find_start_mistakes(settings))
+    error = config_error(mistakes)
+    if error is not None and not live:
+        raise error
+    summary: dict[str, Any] = {
         "file": str(path) if path else None,
         "upstreams": list(settings.upstreams),
         "mcp_servers": list(settings.mcp_servers),
@@ -51,8 +70,18 @@ def check(file: File = None) -> Output:
         f"{key}: {display_text(summary[key]) or 'none'}" for key in ("upstreams", "mcp_servers", "agents")
     )
     where = path or "no file, the defaults"
-    text = f"{where}: good. {names}\nRun `circadia doctor` to check whether this machine can serve it."
-    return Output(summary, text)
+    text = f"{where}: {'good' if error is None else 'not good'}. {names}"
+    if not live:
+        return Output(summary, f"{text}\nRun `circadia config check --live` to check what it names on this machine.")
+    checks = asyncio.run(check_named(settings, os.environ, ClockComparison(SystemClock())))
+    failed = any(each.state is CheckState.FAIL for each in checks)
+
+    def show_all(_: object) -> None:
+        typer.echo(text)
+        show_checks(checks)
+
+    document = {**summary, "checks": [asdict(each) for each in checks]}
+    return Output(document, show_all, status=EXIT_STATUS[StartError] if failed else 0, error=error)
 
 
 @app.command(epilog="Example: circadia config show circadia.yaml")
@@ -101,8 +130,6 @@ def _is_set_in_file(raw: object, path: tuple[str, ...]) -> bool:
 
 
 def _mask_secret(path: tuple[str, ...], value: Any) -> Any:
-    if path[0] == "mcp_servers" and path[2:3] == ("env",) and len(path) > 3:
+    if path[0] in ("mcp_servers", "launchers") and path[2:3] == ("env",) and len(path) > 3:
         return HIDDEN
-    if isinstance(value, str) and "://" in value and (password := urlsplit(value).password):
-        return value.replace(f":{password}@", f":{HIDDEN}@")
-    return value
+    return hide_url_secrets(value) if isinstance(value, str) and "://" in value else value
