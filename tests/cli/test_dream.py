@@ -13,9 +13,7 @@ import pytest_asyncio
 
 from circadia.clock import SystemClock
 from circadia.sleeptime.markdown.dream_state import load_state, save_state
-from circadia.sleeptime.operations.consolidate import ConsolidationAnswer
-from circadia.sleeptime.operations.contradictions import ComparisonAnswer
-from circadia.sleeptime.operations.rethink import RethinkAnswer
+from circadia.sleeptime.markdown.folder_edits import FolderAnswer
 from circadia.sleeptime.publish.claim_verifier import ClaimVerdicts
 from circadia.testing.upstream import MockUpstream
 from tests.cli.terminal import refused, run, started
@@ -27,10 +25,7 @@ SAID = "The staging database of the project Heron moved to port 5499 on 2026-11-
 
 def answer(request: dict[str, Any]) -> str:
     prompt = prompt_of(request)
-    if re.search("^## Block ", prompt.data, re.M):
-        return RethinkAnswer(edits=[]).model_dump_json()
-    output = ConsolidationAnswer if "## Said now" in prompt.data else ComparisonAnswer
-    output = ClaimVerdicts if re.search("^## Claims", prompt.data, re.M) else output
+    output = ClaimVerdicts if re.search("^## Claims", prompt.data, re.M) else FolderAnswer
     return FactScript({"staging database": MOVED})(prompt, output).model_dump_json()
 
 

@@ -18,9 +18,8 @@ from circadia.settings.load import settings_from
 from circadia.sleeptime.markdown.dream import Dream
 from circadia.sleeptime.markdown.dream_report import DreamReport
 from circadia.sleeptime.markdown.dream_state import load_state, save_state
+from circadia.sleeptime.markdown.folder_edits import EntryEdit, FolderAnswer
 from circadia.sleeptime.markdown.sessions import SessionIntake
-from circadia.sleeptime.operations.consolidate import ConsolidationAnswer, NoteDraft
-from circadia.sleeptime.operations.contradictions import ComparisonAnswer
 from circadia.sleeptime.publish.claim_verifier import ClaimVerdict, ClaimVerdicts
 from circadia.testing.scripted_model import ScriptedChatModel
 
@@ -31,26 +30,27 @@ _ROW = re.compile(r"^([en]\d+)(?: \[[^\]]*\])? (.*)$", re.M)
 
 
 class FactScript:
-    """Writes a note for each pattern that matches lines of a prompt; it replaces the matching notes."""
+    """Writes an entry for each pattern that matches lines of a prompt: in the place of the matching entries, or anew."""
 
-    def __init__(self, facts: Mapping[str, str]) -> None:
-        """`facts` are texts of notes by a pattern for their sources."""
+    def __init__(self, facts: Mapping[str, str], file: str = "learned.md") -> None:
+        """`facts` are texts by a pattern for their sources; `file` is that of new ones."""
         self.facts = facts
+        self.file = file
 
     def __call__(self, prompt: Prompt, output: type[BaseModel]) -> BaseModel:
-        if output is ConsolidationAnswer:
+        if output is FolderAnswer:
             rows = _ROW.findall(prompt.data)
-            notes: list[NoteDraft] = []
+            edits: list[EntryEdit] = []
             for pattern, text in self.facts.items():
-                ids = [key for key, line in rows if re.search(pattern, line)]
+                ids = [key for key, line in rows if re.search(pattern, line) and "description: " not in line]
+                old = [key for key in ids if key.startswith("n")]
                 if any(key.startswith("e") for key in ids):
-                    notes.append(NoteDraft(text=text, ids=ids, replaces=[key for key in ids if key.startswith("n")]))
-            return ConsolidationAnswer(notes=notes)
-        if output is ClaimVerdicts:
-            claims = re.findall(r"^(c\d+)", prompt.data, re.M)
-            return ClaimVerdicts(verdicts=[ClaimVerdict(id=key, verdict="said") for key in claims])
-        assert output is ComparisonAnswer
-        return ComparisonAnswer(found=[])
+                    new = {} if old else {"file": self.file, "description": "What was said in sessions"}
+                    edits.append(EntryEdit(text=text, ids=ids, replaces=old, **new))
+            return FolderAnswer(edits=edits)
+        assert output is ClaimVerdicts
+        claims = re.findall(r"^(c\d+)", prompt.data, re.M)
+        return ClaimVerdicts(verdicts=[ClaimVerdict(id=key, verdict="said") for key in claims])
 
 
 def prompt_of(request: Mapping[str, Any]) -> Prompt:

@@ -75,6 +75,7 @@ def stage(
     title: str,
     undoes: str | None = None,
     modes: Mapping[PurePosixPath, int] | None = None,
+    left_out: Sequence[str] = (),
 ) -> Changeset:
     """Write new contents beside the folder's files, and flush them to the disk; no file of the folder changes.
 
@@ -83,7 +84,7 @@ def stage(
         changeset_id: names the changeset from now on.
         replacements: new contents by path; None takes the file out.
         expected: SHA-256 of what each file held when the dream read it; None: there was none.
-        now, title, undoes: for the history.
+        now, title, undoes, left_out: for the history.
         modes: permissions of files that are made; else those of the folder.
 
     Raises:
@@ -104,6 +105,7 @@ def stage(
                 created_at=now,
                 title=title,
                 undoes=undoes,
+                left_out=tuple(left_out),
                 replacements=_list_replacements(folder, replacements, expected, modes or {}),
             )
             try:
