@@ -35,8 +35,9 @@ from circadia.sleeptime.markdown.folder_bank import FolderBank
 from circadia.sleeptime.markdown.folder_edits import OpenFolder
 from circadia.sleeptime.markdown.folder_lock import lock_memory_folder
 from circadia.sleeptime.markdown.history import HistoryEntry
+from circadia.sleeptime.markdown.project_folders import find_memory_folder, find_transcripts
 from circadia.sleeptime.markdown.publication import PublicationResult
-from circadia.sleeptime.markdown.sessions import SessionIntake, find_memory_folder, find_transcripts
+from circadia.sleeptime.markdown.sessions import SessionIntake
 from circadia.sleeptime.triggers.dream_requests import DreamRequests
 from circadia.stores.event_log import EventLog
 
@@ -227,13 +228,15 @@ class ConfiguredFolders:
         return root
 
     def _find(self, name: str) -> Path:
-        return find_memory_folder(Path(self.requests.get_folder(name).folder).expanduser(), Path.home())
+        folder = self.requests.get_folder(name)
+        return find_memory_folder(Path(folder.folder).expanduser(), self._environment, repository=folder.repository)
 
     def _build_intake(self, name: str) -> SessionIntake:
         folder = self.requests.get_folder(name)
         stated = folder.transcripts
-        transcripts = find_transcripts(self._find(name)) if stated is None else Path(stated).expanduser()
-        return SessionIntake(self._clock, transcripts, project=folder.project)
+        root = self._find(name)
+        transcripts = find_transcripts(root) if stated is None else Path(stated).expanduser()
+        return SessionIntake(self._clock, transcripts, folder=root, project=folder.project, programs=folder.programs)
 
 
 def build_memory_folders(context: ServerContext, models: SleepModels) -> ConfiguredFolders:

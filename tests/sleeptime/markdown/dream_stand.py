@@ -18,7 +18,7 @@ from circadia.settings.load import settings_from
 from circadia.sleeptime.markdown.dream import Dream
 from circadia.sleeptime.markdown.dream_report import DreamReport
 from circadia.sleeptime.markdown.dream_state import load_state, save_state
-from circadia.sleeptime.markdown.folder_edits import EntryEdit, FolderAnswer
+from circadia.sleeptime.markdown.folder_edits import EntryDrop, EntryEdit, FolderAnswer
 from circadia.sleeptime.markdown.sessions import SessionIntake
 from circadia.sleeptime.publish.claim_verifier import ClaimVerdict, ClaimVerdicts
 from circadia.testing.scripted_model import ScriptedChatModel
@@ -53,6 +53,43 @@ class FactScript:
         return ClaimVerdicts(verdicts=[ClaimVerdict(id=key, verdict="said") for key in claims])
 
 
+class EditScript:
+    """Writes the edits of a list, each once its lines are in the prompt; lines are named by patterns.
+
+    Of an edit `said` matches lines of sessions and logs, `replaces` entries of its file; of a drop `id` does.
+    """
+
+    def __init__(self, *edits: Mapping[str, str], drop: Sequence[Mapping[str, str]] = ()) -> None:
+        self._edits = edits
+        self._drop = drop
+
+    def __call__(self, prompt: Prompt, output: type[BaseModel]) -> BaseModel:
+        if output is not FolderAnswer:
+            return FactScript({})(prompt, output)
+        edits = [
+            EntryEdit(
+                **{key: text for key, text in edit.items() if key not in ("said", "replaces")}, ids=said,
+                replaces=find_ids(prompt, edit["replaces"], edit["file"]) if "replaces" in edit else [],
+            )
+            for edit in self._edits
+            if (said := find_ids(prompt, edit["said"]))
+        ]  # fmt: skip
+        drop = [
+            EntryDrop(id=key, why=each["why"], ids=find_ids(prompt, each["said"]) if "said" in each else [])
+            for each in self._drop
+            for key in find_ids(prompt, each["id"], each["file"])
+        ]
+        return FolderAnswer(edits=edits, drop=drop)
+
+
+def find_ids(prompt: Prompt, pattern: str, file: str = "") -> list[str]:
+    """Return the ids of the lines that match: entries of a file, or what was said."""
+    data = prompt.data
+    if file:
+        data = next((part for part in data.split("\n## File ") if re.match(rf"{re.escape(file)}\b", part)), "")
+    return [key for key, line in _ROW.findall(data) if re.search(pattern, line) and (file or key.startswith("e"))]
+
+
 def prompt_of(request: Mapping[str, Any]) -> Prompt:
     """Return the prompt in the body of a request to a provider."""
     system, *data = [str(message["content"]) for message in request["messages"]]
@@ -83,6 +120,11 @@ class DreamStand:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode() if isinstance(text, str) else text)
         return path
+
+    def age(self, path: Path) -> None:
+        """Make a file one that was last written an hour ago."""
+        at = (datetime.now(UTC) - HOUR_AGO).timestamp()
+        os.utime(path, (at, at))
 
     def read(self, name: str) -> str:
         return (self.root / name).read_text("utf-8")
@@ -119,7 +161,7 @@ class DreamStand:
             return await act(dream)
 
     def intake(self) -> SessionIntake:
-        return SessionIntake(self.clock, self.transcripts)
+        return SessionIntake(self.clock, self.transcripts, folder=self.root)
 
     @property
     def asked(self) -> Sequence[Prompt]:

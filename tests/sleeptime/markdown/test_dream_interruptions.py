@@ -103,7 +103,7 @@ async def test_a_dream_whose_model_fails_midway_proposes_what_it_has_and_the_nex
 async def test_an_interrupted_dream_that_had_proposed_something_is_finished_first(
     stand: DreamStand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pass_runner, "PAGE", 3)
+    monkeypatch.setattr(pass_runner, "PAGE", 4)
     stand.session("s2", "Makefiles need tabs, always use tabs there.")
     tabs = "Ann wants tabs in Makefiles."
     script = FactScript({"make check": CHECK, "need tabs": tabs})

@@ -238,7 +238,8 @@ class _BlockReader:
         first, last = (self._head + number for number in token.map or (0, 0))
         while last > first + 1 and not self._lines[last - 1].strip():
             last -= 1
-        text = without_comments("\n".join(texts)).strip()
+        lines = without_comments("\n".join(texts)).strip().splitlines()
+        text = "\n".join(line.rstrip() for line in lines)
         kind = _KINDS.get(token.type, BlockKind.STRUCTURE)
         if kind == BlockKind.HEADING:
             self._enter_section(int(token.tag[1:]), text, keep)

@@ -217,14 +217,15 @@ class _AnswerReader:
         """Add the text of an edit at its place, or where each entry stands that it replaces; and its description."""
         replaced = [entry for entry in self._sheet.entries_of(written.replaces) if entry.block.is_entry]
         path, why_not = self._find_file(written)
+        text = "\n".join(map(one_line, written.text.splitlines()))
         by_file: dict[str, list[FolderEntry]] = {}
         for entry in replaced:
             by_file.setdefault(str(entry.file), []).append(entry)
         drafts = self._sheet.lines.resolve_ids(written.replaces).notes
         drafts = [note for note in drafts if note.text not in self._snapshot.texts]
-        for file, entries in (by_file or {path: []}).items() if written.text.strip() else ():
+        for file, entries in (by_file or {path: []}).items() if text.strip() else ():
             await self._add_text(
-                written, keep_labels(written.text, [entry.text for entry in entries]),
+                written, keep_labels(text, [entry.text for entry in entries]),
                 {
                     "file": file, "section": written.section,
                     "replaces": [*map(_key_of, entries), *(note.text for note in drafts)],
@@ -266,7 +267,8 @@ class _AnswerReader:
             refused=refused or ("it rests on nothing that was said now" if is_stale else ""),
         )  # fmt: skip
         after = dict(change.after or {})
-        markdown, canonical = str(after["text"]), read_as_entry(str(after["text"]))
+        markdown = str(after["text"])
+        canonical = read_as_entry(markdown) or markdown
         if self._is_known(canonical) and not old:
             return
         is_refused = bool(refused or is_stale or named.unknown_ids)

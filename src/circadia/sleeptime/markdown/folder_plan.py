@@ -109,6 +109,7 @@ class FolderPlanner:
 
     def _draft(self, changes: Sequence[Change]) -> _Draft:
         draft = _Draft()
+        self._documents = dict(self._snapshot.documents)
         added = {change.target: change for change in changes if change.kind is ChangeKind.ADD_NOTE}
         gone = {text_of(change): change for change in changes if change.kind is ChangeKind.RETIRE_NOTE}
         drafts = {text_of(change): change for change in added.values()}
@@ -163,11 +164,13 @@ class FolderPlanner:
 
     def _describe(self, change: Change, path: PurePosixPath, old: Sequence[FolderEntry], draft: _Draft) -> None:
         document = self._documents.get(path)
-        if document is None or document.description is None:
-            draft.files.setdefault(change.number, set()).add(path)
-        elif old:
-            draft.add(path, change, EntryReplacement(entry=document.description, text=text_of(change)))
+        if document is None:
+            draft.left_out[change.number] = "the file that it describes was not made"
+            return
         draft.described[path] = text_of(change)
+        draft.add(path, change)
+        if document.description is not None and old:
+            draft.add(path, change, EntryReplacement(entry=document.description, text=text_of(change)))
 
     def _retire(self, change: Change, instead: str, draft: _Draft) -> None:
         """Take an entry out of the files that the change names, or of all."""
@@ -234,6 +237,8 @@ class FolderPlanner:
         contents: dict[PurePosixPath, bytes] = {}
         failed: dict[int, str] = {}
         for path, edits in draft.edits.items():
+            if not edits:  # it is only described in the index
+                continue
             try:
                 contents[path] = apply_edits(self._documents[path], edits)
             except (Conflict, InvalidRequest) as error:

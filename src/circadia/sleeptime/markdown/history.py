@@ -5,7 +5,7 @@ contents before and after, so that a later undo can merge by lines.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -85,11 +85,14 @@ def show_diff(root: Path, changeset_id: str) -> str:
     Raises:
         NotFound: there is no such dream.
     """
+    left_out: Sequence[str] = ()
     with open_anchored(root) as folder, storage_errors(root, "nothing was changed"):
         versions = _read_published(root, folder, changeset_id) + _read_proposed(folder, changeset_id)
+        with suppress(NotFound), open_changeset(folder, changeset_id) as (_, changeset):
+            left_out = changeset.left_out
     if not versions:
         raise _unknown(changeset_id)
-    return render_diff(versions)
+    return "".join(f"# not written: {' '.join(text.split())}\n" for text in left_out) + render_diff(versions)
 
 
 def render_diff(versions: Iterable[FileVersions]) -> str:
