@@ -30,7 +30,7 @@ _ROW = re.compile(r"^([en]\d+)(?: \[[^\]]*\])? (.*)$", re.M)
 
 
 class FactScript:
-    """Writes an entry for each pattern that matches lines of a prompt: in the place of the matching entries, or anew."""
+    """Writes an entry for each pattern that matches lines of a prompt: in place of the matching entries, or anew."""
 
     def __init__(self, facts: Mapping[str, str], file: str = "learned.md") -> None:
         """`facts` are texts by a pattern for their sources; `file` is that of new ones."""

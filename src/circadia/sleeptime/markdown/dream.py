@@ -328,7 +328,8 @@ class Dream:
         if report.files:
             return replace(report, state=DreamOutcome.PUBLISHED)
         view = await asyncio.to_thread(publication.propose, self._root, report.id)
-        return replace(report, state=DreamOutcome.PROPOSED, detail="no file could be written", view=view)
+        why = result.refusal or "no file could be written"
+        return replace(report, state=DreamOutcome.PROPOSED, detail=why, view=view)
 
     def _stage(self, report: DreamReport, snapshot: FolderSnapshot, contents: Mapping[PurePosixPath, bytes]) -> str:
         """Put new contents beside the folder, in the place of those of an earlier proposal; return their id."""

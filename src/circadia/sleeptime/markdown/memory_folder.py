@@ -193,7 +193,7 @@ def _walk(root: Path, is_workspace: bool) -> Iterator[tuple[PurePosixPath, str]]
 def _is_memory(path: PurePosixPath, is_workspace: bool) -> bool:
     top = path.parts[0]
     is_outside = is_workspace and whole_name(PurePosixPath(top)).name not in WORKSPACE_MEMORY
-    return top not in GENERATED_NAMES and not is_outside
+    return top not in GENERATED_NAMES and path.name != "node_modules" and not is_outside
 
 
 def _inspect(root: Path, path: PurePosixPath) -> MemoryFile | FolderProblem | None:

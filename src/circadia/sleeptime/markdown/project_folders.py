@@ -1,4 +1,4 @@
-"""Where a project's memory folder and sessions lie: as Claude Code keeps them, one folder for all worktrees (DREAM-41)."""
+"""Where Claude Code keeps a project's memory folder and sessions: one folder for all worktrees (DREAM-41)."""
 
 import json
 import os
