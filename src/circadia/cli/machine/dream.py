@@ -124,7 +124,8 @@ def status(
     document = {
         **state, "next": status.verdict.detail, "due": status.verdict.is_open, "waiting": status.waiting,
         "entries": status.entries, "files": status.files, "sessions": status.sessions,
-        "excluded": dict(status.excluded), "tokens": status.tokens, "usd": status.usd, "model": status.model,
+        "excluded": dict(status.excluded), "worktrees": list(status.worktrees),
+        "outlook": status.outlook, "tokens": status.tokens, "usd": status.usd, "model": status.model,
         "findings": list(status.findings),
     }  # fmt: skip
     return Output(document, lambda _: _show_status(status))
@@ -135,12 +136,15 @@ def _show_status(status: DreamStatus) -> None:
     rows = [
         ("switched on", _time(status.state.enabled_at)),
         ("last dream", _time(status.state.dreamed_at)),
-        ("next dream", "may begin now" if status.verdict.is_open else status.verdict.detail),
+        ("begins by itself", "yes, at the next look" if status.verdict.is_open else f"no: {status.verdict.detail}"),
+        ("if you begin one", status.outlook),
         ("waits for you", status.waiting or "nothing"),
         ("folder", f"{status.entries} entries in {count_nouns(status.files, 'file')}"),
         ("will read", count_nouns(status.sessions, "session") + (f" ({excluded})" if excluded else "")),
         ("will cost", _price(status)),
     ]
+    if status.worktrees:
+        rows.append(("worktrees", f"{count_nouns(len(status.worktrees), 'folder')} with sessions of worktrees"))
     if status.state.failures:
         rows.append(("trouble", f"{count_nouns(status.state.failures, 'failed dream')}: {status.state.trouble}"))
     console().print(table(("what", "state"), rows))
