@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt
 NODE := tests/clients/node
 AGENTS := tests/clients/agents
+MEMORY_AGENTS := tests/clients/memory_agents
 CLIENT := clients/typescript
 GENERATOR := $(VENV)/openapi-python-client
 RELEASE := $(VENV)/release
@@ -47,6 +48,11 @@ $(VENV)/local.stamp: pyproject.toml constraints.txt | $(BIN)/python
 
 %/node_modules/.stamp: %/package.json
 	cd $* && npm install --silent --no-audit --no-fund --no-package-lock
+	@touch $@
+
+# Their own scripts want the newer Node that is among them.
+$(MEMORY_AGENTS)/node_modules/.stamp: $(MEMORY_AGENTS)/package.json
+	cd $(MEMORY_AGENTS) && npm install --silent --ignore-scripts --no-audit --no-fund --no-package-lock
 	@touch $@
 
 $(GENERATOR)/.stamp: tests/clients/python_generator.txt | $(BIN)/python
@@ -173,7 +179,7 @@ suite:
 plans: $(VENV)/dev.stamp ## Run each statement that the last suite sent on databases of two sizes: which takes more when more is stored?
 	$(BIN)/python -m pytest tests/plans
 
-test-slow: $(VENV)/dev.stamp $(RELEASE)/.stamp $(NODE)/node_modules/.stamp $(AGENTS)/node_modules/.stamp $(AIDER)/.stamp $(if $(CIRCADIA_TEST_NO_CONTAINERS),,image $(IMAGE)/services.tar) ## The slow tests (11-minute holds and the like), then random examples
+test-slow: $(VENV)/dev.stamp $(RELEASE)/.stamp $(NODE)/node_modules/.stamp $(AGENTS)/node_modules/.stamp $(MEMORY_AGENTS)/node_modules/.stamp $(AIDER)/.stamp $(if $(CIRCADIA_TEST_NO_CONTAINERS),,image $(IMAGE)/services.tar) ## The slow tests (11-minute holds and the like), then random examples
 	$(BIN)/python -m pytest -m slow
 	$(BIN)/python -m pytest -m 'hypothesis and not slow' -n $(WORKERS) --hypothesis-profile=explore --timeout=1200
 	@$(MAKE) --no-print-directory interpreters
@@ -220,5 +226,5 @@ bench: $(VENV)/dev.stamp ## Cost of the proxy and of holds; prints tables and wr
 	$(BIN)/python -m benchmarks
 
 clean: ## Remove the environment and caches
-	rm -rf $(VENV) $(NODE)/node_modules $(AGENTS)/node_modules $(CLIENT)/node_modules $(CLIENT)/dist $(DASHBOARD)/node_modules src/circadia/dashboard .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) $(NODE)/node_modules $(AGENTS)/node_modules $(MEMORY_AGENTS)/node_modules $(CLIENT)/node_modules $(CLIENT)/dist $(DASHBOARD)/node_modules src/circadia/dashboard .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

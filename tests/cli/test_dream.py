@@ -13,9 +13,7 @@ import pytest_asyncio
 
 from circadia.clock import SystemClock
 from circadia.sleeptime.markdown.dream_state import load_state, save_state
-from circadia.sleeptime.operations.consolidate import ConsolidationAnswer
-from circadia.sleeptime.operations.contradictions import ComparisonAnswer
-from circadia.sleeptime.operations.rethink import RethinkAnswer
+from circadia.sleeptime.markdown.folder_edits import FolderAnswer
 from circadia.sleeptime.publish.claim_verifier import ClaimVerdicts
 from circadia.testing.upstream import MockUpstream
 from tests.cli.terminal import refused, run, started
@@ -27,10 +25,7 @@ SAID = "The staging database of the project Heron moved to port 5499 on 2026-11-
 
 def answer(request: dict[str, Any]) -> str:
     prompt = prompt_of(request)
-    if re.search("^## Block ", prompt.data, re.M):
-        return RethinkAnswer(edits=[]).model_dump_json()
-    output = ConsolidationAnswer if "## Said now" in prompt.data else ComparisonAnswer
-    output = ClaimVerdicts if re.search("^## Claims", prompt.data, re.M) else output
+    output = ClaimVerdicts if re.search("^## Claims", prompt.data, re.M) else FolderAnswer
     return FactScript({"staging database": MOVED})(prompt, output).model_dump_json()
 
 
@@ -69,7 +64,7 @@ async def test_a_person_dreams_looks_accepts_and_takes_it_back(stand: DreamStand
     dreamt = await run("dream", "memory", "--transcripts", "sessions", "--yes")
     assert dreamt.status == 0
     assert dreamt.out.startswith("proposed: read 1 turn of 1 session; 0 facts added, 1 replaced, 0 retired in 1 file;")
-    assert "3 calls" in dreamt.out
+    assert "2 calls" in dreamt.out
     assert "circadia dream accept memory" in dreamt.err
     shown = (await run("dream", "diff", "memory")).out
     assert "-- The staging database of the project Heron is on port 5433." in shown.replace("\n-", "\n--")
@@ -78,7 +73,7 @@ async def test_a_person_dreams_looks_accepts_and_takes_it_back(stand: DreamStand
     assert MOVED in stand.read("database.md")
     log = (await run("dream", "log", "memory", "--json")).json
     assert [each["title"] for each in log["dreams"]] == ["Dream: 0 added, 1 replaced, 0 retired"]
-    assert any("3 calls" in line for line in log["diary"])
+    assert any("2 calls" in line for line in log["diary"])
     assert datetime.fromisoformat(log["dreams"][0]["at"]).tzinfo is not None
     undone = (await run("dream", "undo", "memory", "--json")).json
     assert (undone["files"], undone["left_out"]) == (["database.md"], [])

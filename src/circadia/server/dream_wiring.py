@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Cor
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, TypeVar
 
@@ -26,15 +27,17 @@ from circadia.settings import Settings
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.markdown import history
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, open_anchored, open_own_folder, storage_errors
-from circadia.sleeptime.markdown.dream import FOLDER_RULES, Dream, PinnedTexts, choose_folder_operations
+from circadia.sleeptime.markdown.dream import FOLDER_RULES, Dream, choose_folder_operations
 from circadia.sleeptime.markdown.dream_report import DreamReport
 from circadia.sleeptime.markdown.dream_state import DreamVerdict, load_state, save_state
 from circadia.sleeptime.markdown.dream_status import DreamStatus, fetch_status, is_due
 from circadia.sleeptime.markdown.folder_bank import FolderBank
+from circadia.sleeptime.markdown.folder_edits import OpenFolder
 from circadia.sleeptime.markdown.folder_lock import lock_memory_folder
 from circadia.sleeptime.markdown.history import HistoryEntry
+from circadia.sleeptime.markdown.project_folders import find_memory_folder, find_transcripts
 from circadia.sleeptime.markdown.publication import PublicationResult
-from circadia.sleeptime.markdown.sessions import SessionIntake, find_memory_folder, find_transcripts
+from circadia.sleeptime.markdown.sessions import SessionIntake
 from circadia.sleeptime.triggers.dream_requests import DreamRequests
 from circadia.stores.event_log import EventLog
 
@@ -64,16 +67,16 @@ async def open_dream(
         embedder = BundledEmbedder()
         memory = build_memory_services(settings, clock, ids, EventLog(clock, signals), embedder)
         memory = replace(memory, embedding=BackgroundEmbedder(clock, store, signals, embedder))
-        pinned = PinnedTexts()
+        opened = OpenFolder()
         sleeptime = build_sleeptime(settings, clock, ids, memory)
         parts = replace(
             build_sleep_parts(settings, ids, store, signals, sleeptime, memory, models),
-            operations=choose_folder_operations, rules=(*FOLDER_RULES, pinned.check),
+            operations=partial(choose_folder_operations, opened), rules=(*FOLDER_RULES, opened.check_pinned),
         )  # fmt: skip
         worker = SleepWorker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None)
         stack.push_async_callback(worker.drain)
         yield Dream(
-            root, clock, ids, store, sleeptime, worker, FolderBank(clock, store, memory), pinned,
+            root, clock, ids, store, sleeptime, worker, FolderBank(clock, store, memory), opened,
         )  # fmt: skip
 
 
@@ -225,13 +228,15 @@ class ConfiguredFolders:
         return root
 
     def _find(self, name: str) -> Path:
-        return find_memory_folder(Path(self.requests.get_folder(name).folder).expanduser(), Path.home())
+        folder = self.requests.get_folder(name)
+        return find_memory_folder(Path(folder.folder).expanduser(), self._environment, repository=folder.repository)
 
     def _build_intake(self, name: str) -> SessionIntake:
         folder = self.requests.get_folder(name)
         stated = folder.transcripts
-        transcripts = find_transcripts(self._find(name)) if stated is None else Path(stated).expanduser()
-        return SessionIntake(self._clock, transcripts, project=folder.project)
+        root = self._find(name)
+        transcripts = find_transcripts(root) if stated is None else Path(stated).expanduser()
+        return SessionIntake(self._clock, transcripts, folder=root, project=folder.project, programs=folder.programs)
 
 
 def build_memory_folders(context: ServerContext, models: SleepModels) -> ConfiguredFolders:

@@ -283,6 +283,10 @@ class DreamSettings(Section):
     project: str | None = Field(
         None, min_length=1, description="Read only sessions of this project, if the folder has those of several."
     )
+    programs: bool = Field(
+        False, description="Read sessions of programs too (`claude -p`, `codex exec`, SDKs), as a person's."
+    )
+    repository: bool = Field(False, description="The folder is a repository all of whose Markdown files are memory.")
     mode: Literal["propose", "auto"] = Field(
         "propose", description="`propose` waits for a person; `auto` writes, once a person has accepted one dream."
     )

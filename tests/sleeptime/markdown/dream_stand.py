@@ -18,9 +18,8 @@ from circadia.settings.load import settings_from
 from circadia.sleeptime.markdown.dream import Dream
 from circadia.sleeptime.markdown.dream_report import DreamReport
 from circadia.sleeptime.markdown.dream_state import load_state, save_state
+from circadia.sleeptime.markdown.folder_edits import EntryDrop, EntryEdit, FolderAnswer
 from circadia.sleeptime.markdown.sessions import SessionIntake
-from circadia.sleeptime.operations.consolidate import ConsolidationAnswer, NoteDraft
-from circadia.sleeptime.operations.contradictions import ComparisonAnswer
 from circadia.sleeptime.publish.claim_verifier import ClaimVerdict, ClaimVerdicts
 from circadia.testing.scripted_model import ScriptedChatModel
 
@@ -31,26 +30,64 @@ _ROW = re.compile(r"^([en]\d+)(?: \[[^\]]*\])? (.*)$", re.M)
 
 
 class FactScript:
-    """Writes a note for each pattern that matches lines of a prompt; it replaces the matching notes."""
+    """Writes an entry for each pattern that matches lines of a prompt: in place of the matching entries, or anew."""
 
-    def __init__(self, facts: Mapping[str, str]) -> None:
-        """`facts` are texts of notes by a pattern for their sources."""
+    def __init__(self, facts: Mapping[str, str], file: str = "learned.md") -> None:
+        """`facts` are texts by a pattern for their sources; `file` is that of new ones."""
         self.facts = facts
+        self.file = file
 
     def __call__(self, prompt: Prompt, output: type[BaseModel]) -> BaseModel:
-        if output is ConsolidationAnswer:
+        if output is FolderAnswer:
             rows = _ROW.findall(prompt.data)
-            notes: list[NoteDraft] = []
+            edits: list[EntryEdit] = []
             for pattern, text in self.facts.items():
-                ids = [key for key, line in rows if re.search(pattern, line)]
+                ids = [key for key, line in rows if re.search(pattern, line) and "description: " not in line]
+                old = [key for key in ids if key.startswith("n")]
                 if any(key.startswith("e") for key in ids):
-                    notes.append(NoteDraft(text=text, ids=ids, replaces=[key for key in ids if key.startswith("n")]))
-            return ConsolidationAnswer(notes=notes)
-        if output is ClaimVerdicts:
-            claims = re.findall(r"^(c\d+)", prompt.data, re.M)
-            return ClaimVerdicts(verdicts=[ClaimVerdict(id=key, verdict="said") for key in claims])
-        assert output is ComparisonAnswer
-        return ComparisonAnswer(found=[])
+                    new = {} if old else {"file": self.file, "description": "What was said in sessions"}
+                    edits.append(EntryEdit(text=text, ids=ids, replaces=old, **new))
+            return FolderAnswer(edits=edits)
+        assert output is ClaimVerdicts
+        claims = re.findall(r"^(c\d+)", prompt.data, re.M)
+        return ClaimVerdicts(verdicts=[ClaimVerdict(id=key, verdict="said") for key in claims])
+
+
+class EditScript:
+    """Writes the edits of a list, each once its lines are in the prompt; lines are named by patterns.
+
+    Of an edit `said` matches lines of sessions and logs, `replaces` entries of its file; of a drop `id` does.
+    """
+
+    def __init__(self, *edits: Mapping[str, str], drop: Sequence[Mapping[str, str]] = ()) -> None:
+        self._edits = edits
+        self._drop = drop
+
+    def __call__(self, prompt: Prompt, output: type[BaseModel]) -> BaseModel:
+        if output is not FolderAnswer:
+            return FactScript({})(prompt, output)
+        edits = [
+            EntryEdit(
+                **{key: text for key, text in edit.items() if key not in ("said", "replaces")}, ids=said,
+                replaces=find_ids(prompt, edit["replaces"], edit["file"]) if "replaces" in edit else [],
+            )
+            for edit in self._edits
+            if (said := find_ids(prompt, edit["said"]))
+        ]  # fmt: skip
+        drop = [
+            EntryDrop(id=key, why=each["why"], ids=find_ids(prompt, each["said"]) if "said" in each else [])
+            for each in self._drop
+            for key in find_ids(prompt, each["id"], each["file"])
+        ]
+        return FolderAnswer(edits=edits, drop=drop)
+
+
+def find_ids(prompt: Prompt, pattern: str, file: str = "") -> list[str]:
+    """Return the ids of the lines that match: entries of a file, or what was said."""
+    data = prompt.data
+    if file:
+        data = next((part for part in data.split("\n## File ") if re.match(rf"{re.escape(file)}\b", part)), "")
+    return [key for key, line in _ROW.findall(data) if re.search(pattern, line) and (file or key.startswith("e"))]
 
 
 def prompt_of(request: Mapping[str, Any]) -> Prompt:
@@ -83,6 +120,11 @@ class DreamStand:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode() if isinstance(text, str) else text)
         return path
+
+    def age(self, path: Path) -> None:
+        """Make a file one that was last written an hour ago."""
+        at = (datetime.now(UTC) - HOUR_AGO).timestamp()
+        os.utime(path, (at, at))
 
     def read(self, name: str) -> str:
         return (self.root / name).read_text("utf-8")
@@ -119,7 +161,7 @@ class DreamStand:
             return await act(dream)
 
     def intake(self) -> SessionIntake:
-        return SessionIntake(self.clock, self.transcripts)
+        return SessionIntake(self.clock, self.transcripts, folder=self.root)
 
     @property
     def asked(self) -> Sequence[Prompt]:

@@ -89,7 +89,7 @@ async def test_entries_that_stand_twice_count_as_taken_out(stand: DreamStand) ->
     report = await stand.dream(DreamMode.AUTO)
     assert (report.state, report.retired) == (DreamOutcome.PROPOSED, 2)
     assert "2 entries" in report.detail, "6 entries, and 5 % of them are less than one"
-    assert "0 facts added, 0 replaced, 2 retired in 1 file;" in report.describe()
+    assert "0 facts added, 0 replaced, 2 retired in 1 file" in report.describe()
 
 
 @pytest.mark.spec("DREAM-21", "DREAM-22")
@@ -254,12 +254,20 @@ async def test_what_stands_in_the_place_of_the_state_is_named(stand: DreamStand)
         await stand.dream()
 
 
-@pytest.mark.spec("DREAM-22")
-async def test_merging_a_proposal_by_hand_accepts_it_so_that_later_dreams_may_write(stand: DreamStand) -> None:
+@pytest.mark.spec("DREAM-22", "DREAM-42")
+@pytest.mark.parametrize("by_hand", ["merged", "edited"])
+async def test_neither_a_proposal_that_is_merged_by_hand_nor_an_edit_lets_later_dreams_write(
+    stand: DreamStand, by_hand: str
+) -> None:
+    """D6: consent is an accept, never an edit."""
     stand.session("s1", SAID[0])
     view = Path((await stand.dream()).view)
-    stand.write("database.md", (view / "database.md").read_bytes())
+    edited = stand.read("database.md").replace("The staging database of the project Heron", "Heron's staging database")
+    stand.write("database.md", (view / "database.md").read_bytes() if by_hand == "merged" else edited)
     stand.session("s2", SAID[1])
+    if by_hand == "edited":
+        assert "changed or removed meanwhile" in " ".join((await stand.dream(DreamMode.AUTO)).left_out)
     report = await stand.dream(DreamMode.AUTO)
-    assert (report.state, report.added) == (DreamOutcome.PUBLISHED, 1)
-    assert CHECK in stand.read("learned.md")
+    assert (report.state, load_state(stand.root).is_accepted) == (DreamOutcome.PROPOSED, False)
+    await stand.accept()
+    assert load_state(stand.root).is_accepted

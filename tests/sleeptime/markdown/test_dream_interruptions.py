@@ -12,7 +12,7 @@ from circadia.records.dream_job import DreamMode
 from circadia.sleeptime.engine import pass_runner
 from circadia.sleeptime.markdown.dream_report import DreamOutcome
 from circadia.sleeptime.markdown.dream_state import load_state
-from circadia.sleeptime.operations.consolidate import ConsolidationAnswer
+from circadia.sleeptime.markdown.folder_edits import FolderAnswer
 from circadia.sleeptime.publish.claim_verifier import ClaimVerdicts
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.markdown.dream_stand import DreamStand, FactScript
@@ -83,7 +83,7 @@ async def test_a_dream_whose_model_fails_midway_proposes_what_it_has_and_the_nex
     script = FactScript({"make check": CHECK, "need tabs": tabs})
 
     def fail(prompt: Prompt, output: type[BaseModel]) -> BaseModel | ModelAnswerError:
-        fails = output is ConsolidationAnswer and SAID not in prompt.data
+        fails = output is FolderAnswer and SAID not in prompt.data
         return ModelAnswerError("the answer is no JSON") if fails else script(prompt, output)
 
     stand.model = ScriptedChatModel(fail)
@@ -103,14 +103,14 @@ async def test_a_dream_whose_model_fails_midway_proposes_what_it_has_and_the_nex
 async def test_an_interrupted_dream_that_had_proposed_something_is_finished_first(
     stand: DreamStand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pass_runner, "PAGE", 3)
+    monkeypatch.setattr(pass_runner, "PAGE", 4)
     stand.session("s2", "Makefiles need tabs, always use tabs there.")
     tabs = "Ann wants tabs in Makefiles."
     script = FactScript({"make check": CHECK, "need tabs": tabs})
     began = asyncio.Event()
 
     async def answer(prompt: Prompt, output: type[BaseModel]) -> BaseModel:
-        if output is ConsolidationAnswer and "need tabs" in prompt.data:
+        if output is FolderAnswer and "need tabs" in prompt.data:
             began.set()
             await asyncio.Event().wait()
         return script(prompt, output)

@@ -84,7 +84,7 @@ async def test_a_person_accepts_or_refuses_by_file(stand: DreamStand) -> None:
     assert PurePosixPath("learned.md") in proposed.proposed
     with pytest.raises(NotFound, match=r"nothing\.md"):
         await stand.act(lambda dream: dream.refuse([PurePosixPath("nothing.md")]))
-    assert await stand.act(lambda dream: dream.refuse([PurePosixPath("learned.md")])) == 1
+    assert await stand.act(lambda dream: dream.refuse([PurePosixPath("learned.md")])) == 2, "and its description"
     asked = len(stand.asked)
     assert (await stand.dream()).state is DreamOutcome.UNCHANGED, "what was refused does not come back"
     assert len(stand.asked) == asked

@@ -121,7 +121,7 @@ def test_a_new_entry_goes_to_the_end_of_its_own_section() -> None:
 
 
 def test_a_new_entry_names_its_source_and_keeps_it_through_later_edits() -> None:
-    data = apply_edits(parse_entries(b"- a\n"), [EntryAddition(text="The port\n is 8080.", source=SOURCE)])
+    data = apply_edits(parse_entries(b"- a\n"), [EntryAddition(text="The port  is 8080.", source=SOURCE)])
     assert data == b"- a\n- The port is 8080. <!-- circadia: session 1f3c, line 120, 2026-11-20 -->\n"
     document = parse_entries(data)
     old, new = document.entries

@@ -7,7 +7,7 @@ import pytest
 
 from circadia.errors import Conflict, StorageUnavailable
 from circadia.sleeptime.markdown.history import list_history, show_diff, undo
-from circadia.sleeptime.markdown.publication import FileOutcome, publish, recover
+from circadia.sleeptime.markdown.publication import FileOutcome, propose, publish, recover
 from tests.sleeptime.markdown.folder_changes import NOW, publish_now, read, read_all, stage_now, write_all
 from tests.sleeptime.markdown.git_folder import git, make_repository
 from tests.sleeptime.markdown.test_publication_kill import killing_program
@@ -34,7 +34,7 @@ def top(tmp_path: Path) -> Path:
     return tmp_path / "repository"
 
 
-def test_a_commit_of_exactly_the_published_files_takes_the_place_of_the_history_folder(top: Path) -> None:
+def test_a_dream_is_a_commit_of_exactly_the_published_files(top: Path) -> None:
     root = top / "memory"
     result = publish_now(root, "one", {"a.md": b"- 1\r\n", "sub/\u00e4 b.md": b"new", "g.md": None})
     assert not result.problems
@@ -44,7 +44,6 @@ def test_a_commit_of_exactly_the_published_files_takes_the_place_of_the_history_
     ]  # fmt: skip
     assert git(top, "rev-list", "--count", "main") == "2"
     assert git(top, "status", "--porcelain") == ""
-    assert list((root / ".circadia" / "dreams").iterdir()) == []
     (entry,) = list_history(root)
     assert (entry.id, entry.commit, len(entry.published)) == ("one", git(top, "rev-parse", "HEAD"), 3)
     assert "-- one\r\n" in show_diff(root, "one")
@@ -137,11 +136,7 @@ def ignore(top: Path) -> None:
     git(top, "rm", "-rq", "--cached", "memory")
 
 
-def encrypt(top: Path) -> None:
-    write_all(top, {".gitattributes": b"*.md filter=crypt\n"})
-
-
-@pytest.mark.parametrize("prepare", [detach, begin_merge, ignore, encrypt])
+@pytest.mark.parametrize("prepare", [detach, begin_merge, ignore])
 def test_where_no_commit_is_wanted_the_folder_keeps_the_history(top: Path, prepare: Callable[[Path], None]) -> None:
     prepare(top)
     before = git(top, "rev-parse", "HEAD"), git(top, "status", "--porcelain")
@@ -161,13 +156,54 @@ def test_without_git_the_folder_keeps_the_history(top: Path, monkeypatch: pytest
     assert git(top, "status", "--porcelain") == ""
 
 
-def test_hooks_of_the_repository_do_not_run(top: Path) -> None:
-    for name in ("pre-commit", "post-commit", "reference-transaction", "post-index-change"):
-        hook = top / ".git" / "hooks" / name
-        hook.write_text('#!/bin/sh\ntouch "$(dirname "$0")/ran"\n')
-        hook.chmod(0o755)
-    publish_now(top / "memory", "one", {"a.md": b"new"})
-    assert not (top / ".git" / "hooks" / "ran").exists()
+@pytest.mark.spec("DREAM-42")
+def test_the_filters_of_the_repository_hold_so_that_a_commit_has_the_changed_lines_alone(top: Path) -> None:
+    """D7: with `core.autocrlf` each dream was a commit of the whole file."""
+    git(top, "config", "core.autocrlf", "true")
+    write_all(top, {"memory/crlf.md": b"- one\r\n- two\r\n- three\r\n", ".gitattributes": b"g.md filter=upper\n"})
+    git(top, "config", "filter.upper.clean", "tr a-z A-Z")
+    git(top, "config", "filter.upper.smudge", "tr A-Z a-z")
+    git(top, "add", ".")
+    git(top, "commit", "-qm", "second")
+    stage_now(top / "memory", "one", {"crlf.md": b"- one\r\n- 2\r\n- three\r\n", "g.md": b"y"})
+    branch = propose(top / "memory", "one")
+    assert git(top, "diff", "--numstat", "HEAD", branch, "--", "memory/crlf.md").split()[:2] == ["1", "1"]
+    assert git(top, "show", f"{branch}:memory/g.md") == "Y"
+    assert not publish(top / "memory", "one").problems
+    assert git(top, "diff", "--numstat", "HEAD^", "HEAD", "--", "memory/crlf.md").split()[:2] == ["1", "1"]
+    assert git(top, "show", "HEAD:memory/g.md") == "Y"
+    assert git(top, "status", "--porcelain") == ""
+
+
+def refuse_commits(top: Path, text: str) -> None:
+    hook = top / ".git" / "hooks" / "pre-commit"
+    hook.write_text(f"#!/bin/sh\nif git show :memory/a.md | grep -q '{text}'; then echo 'no {text} here'; exit 1; fi\n")
+    hook.chmod(0o755)
+
+
+@pytest.mark.spec("DREAM-40")
+def test_a_hook_of_the_repository_decides_and_what_it_refuses_stays_a_proposal(top: Path) -> None:
+    """D1: a dream committed past the hook of a folder, whose agent then could commit nothing."""
+    refuse_commits(top, "bad")
+    before = read_all(top / "memory"), git(top, "rev-parse", "HEAD"), git(top, "status", "--porcelain")
+    result = publish_now(top / "memory", "one", {"a.md": b"bad", "new/b.md": b"b", "g.md": None})
+    assert result.refusal == "the repository refuses the commit: no bad here"
+    assert set(result.outcomes.values()) == {FileOutcome.TAKEN_BACK}
+    assert (read_all(top / "memory"), git(top, "rev-parse", "HEAD"), git(top, "status", "--porcelain")) == before
+    (entry,) = list_history(top / "memory")
+    assert (len(entry.proposed), entry.published) == (3, ())
+    refuse_commits(top, "worse")
+    assert not publish(top / "memory", "one").problems
+    assert git(top, "log", "--format=%s") == "Dream one\nfirst"
+
+
+@pytest.mark.spec("DREAM-40")
+def test_a_state_that_the_hook_refuses_keeps_a_dream_from_being_written(top: Path) -> None:
+    refuse_commits(top, "bad")
+    write_all(top, {"memory/a.md": b"a person's bad line\n"})
+    assert publish_now(top / "memory", "one", {"a.md": b"ours\n"}).refusal
+    assert read(top, "memory/a.md") == b"a person's bad line\n"
+    assert git(top, "log", "--format=%s") == "first"
 
 
 def test_an_index_that_a_person_uses_just_now_delays_the_commit_to_the_next_start(top: Path) -> None:

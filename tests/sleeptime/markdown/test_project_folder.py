@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from circadia.sleeptime.markdown.sessions import find_memory_folder, find_transcripts
+from circadia.sleeptime.markdown.project_folders import find_memory_folder, find_transcripts
 
 pytestmark = pytest.mark.spec("DREAM-03")
 
@@ -30,7 +30,7 @@ def test_a_project_means_the_folder_that_claude_code_keeps_for_it_as_do_its_work
     git(project, "worktree", "add", "-q", str(tmp_path / "tree"))
     folder = claude_folder(tmp_path, str(project).replace("/", "-").replace("_", "-").replace(".", "-"))
     for path in (project, project / "lib", tmp_path / "tree"):
-        assert find_memory_folder(path, tmp_path) == folder
+        assert find_memory_folder(path, {"HOME": str(tmp_path)}) == folder
 
 
 def test_a_memory_folder_and_what_has_none_mean_themselves(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_memory_folder_and_what_has_none_mean_themselves(tmp_path: Path) -> No
     other = tmp_path / "other"
     other.mkdir()
     for path in (folder, other, tmp_path / "missing"):
-        assert find_memory_folder(path, tmp_path) == path
+        assert find_memory_folder(path, {"HOME": str(tmp_path)}) == path
 
 
 def test_the_sessions_are_those_around_the_folder(tmp_path: Path) -> None:

@@ -15,13 +15,8 @@ from circadia.errors import InvalidRequest
 from circadia.memory.context import fence_memory
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.transfer.import_format import ImportFormat
-from circadia.sleeptime.markdown.sessions import (
-    TranscriptSession,
-    find_project_root,
-    find_sessions,
-    gather,
-    group_by_project,
-)
+from circadia.sleeptime.markdown.project_folders import find_project_root
+from circadia.sleeptime.markdown.sessions import TranscriptSession, find_sessions, gather, group_by_project
 from tests.sleeptime.markdown.transcript_files import (
     HOUR,
     NOW,

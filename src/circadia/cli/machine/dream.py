@@ -28,7 +28,8 @@ from circadia.sleeptime.markdown.dream import Dream
 from circadia.sleeptime.markdown.dream_report import DreamOutcome, DreamReport, count_nouns, read_diary
 from circadia.sleeptime.markdown.dream_state import load_state, save_state
 from circadia.sleeptime.markdown.dream_status import DreamStatus, fetch_status
-from circadia.sleeptime.markdown.sessions import SessionIntake, find_memory_folder, find_transcripts
+from circadia.sleeptime.markdown.project_folders import find_memory_folder, find_transcripts
+from circadia.sleeptime.markdown.sessions import SessionIntake
 
 T = TypeVar("T")
 
@@ -40,10 +41,17 @@ CONSENT: Final = (
 app = typer.Typer(cls=NounGroup)
 
 
-def _find_folder(path: Path) -> Path:
-    return find_memory_folder(path, Path.home())
+def _find_folder(context: typer.Context, path: Path) -> Path:
+    return find_memory_folder(path, os.environ, repository=bool(context.params.get("repository")))
 
 
+Repository = Annotated[
+    bool,
+    typer.Option("--repository", is_eager=True, help="DIR is a repository all of whose Markdown files are memory."),
+]
+Programs = Annotated[
+    bool, typer.Option("--programs", help="Read sessions of `claude -p`, `codex exec` and SDKs too, as a person's.")
+]
 Folder = Annotated[
     Path,
     typer.Argument(
@@ -72,6 +80,8 @@ def dream(
     folder: Folder,
     transcripts: Transcripts = None,
     project: Project = None,
+    programs: Programs = False,
+    repository: Repository = False,
     mode: Annotated[
         DreamMode | None,
         typer.Option("--mode", help="`propose` waits for you, `auto` writes, `dry-run` only shows the changes."),
@@ -84,11 +94,10 @@ def dream(
     as_json: AsJson = False,
 ) -> Output:
     """Consolidate a coding agent's Markdown memory from its sessions. The first dream of a folder proposes."""
-    clock = SystemClock()
     _require_consent(folder, yes, as_json)
     state = load_state(folder)
     chosen = mode or state.mode
-    intake = SessionIntake(clock, _transcripts(folder, transcripts), project=project)
+    intake = _intake(folder, transcripts, project, programs)
     report = _run(folder, config, lambda opened: opened.run(chosen, intake, instructions=instructions), "dreaming")
     if mode in (DreamMode.PROPOSE, DreamMode.AUTO):
         save_state(folder, load_state(folder), mode=mode)
@@ -97,11 +106,12 @@ def dream(
 
 @app.command(epilog="Example: circadia dream status ~/.claude/projects/app/memory")
 def status(
-    folder: Folder, transcripts: Transcripts = None, project: Project = None, config: Config = None,
+    folder: Folder, transcripts: Transcripts = None, project: Project = None, programs: Programs = False,
+    repository: Repository = False, config: Config = None,
 ) -> Output:  # fmt: skip
     """Show when the last dream was, what the next one waits for, what it will read, and about what it will cost."""
     clock = SystemClock()
-    intake = SessionIntake(clock, _transcripts(folder, transcripts), project=project)
+    intake = _intake(folder, transcripts, project, programs)
 
     async def fetch() -> DreamStatus:
         async with AsyncExitStack() as stack:
@@ -114,7 +124,8 @@ def status(
     document = {
         **state, "next": status.verdict.detail, "due": status.verdict.is_open, "waiting": status.waiting,
         "entries": status.entries, "files": status.files, "sessions": status.sessions,
-        "excluded": dict(status.excluded), "tokens": status.tokens, "usd": status.usd, "model": status.model,
+        "excluded": dict(status.excluded), "worktrees": list(status.worktrees),
+        "outlook": status.outlook, "tokens": status.tokens, "usd": status.usd, "model": status.model,
         "findings": list(status.findings),
     }  # fmt: skip
     return Output(document, lambda _: _show_status(status))
@@ -125,12 +136,15 @@ def _show_status(status: DreamStatus) -> None:
     rows = [
         ("switched on", _time(status.state.enabled_at)),
         ("last dream", _time(status.state.dreamed_at)),
-        ("next dream", "may begin now" if status.verdict.is_open else status.verdict.detail),
+        ("begins by itself", "yes, at the next look" if status.verdict.is_open else f"no: {status.verdict.detail}"),
+        ("if you begin one", status.outlook),
         ("waits for you", status.waiting or "nothing"),
         ("folder", f"{status.entries} entries in {count_nouns(status.files, 'file')}"),
         ("will read", count_nouns(status.sessions, "session") + (f" ({excluded})" if excluded else "")),
         ("will cost", _price(status)),
     ]
+    if status.worktrees:
+        rows.append(("worktrees", f"{count_nouns(len(status.worktrees), 'folder')} with sessions of worktrees"))
     if status.state.failures:
         rows.append(("trouble", f"{count_nouns(status.state.failures, 'failed dream')}: {status.state.trouble}"))
     console().print(table(("what", "state"), rows))
@@ -143,6 +157,8 @@ def watch(
     folder: Folder,
     transcripts: Transcripts = None,
     project: Project = None,
+    programs: Programs = False,
+    repository: Repository = False,
     mode: Annotated[DreamMode | None, typer.Option("--mode", help="`propose` or `auto`.")] = None,
     config: Config = None,
     yes: Yes = False,
@@ -150,7 +166,7 @@ def watch(
     """Dream whenever there are five new sessions and a day has passed, until Ctrl-C or SIGTERM."""
     _require_consent(folder, yes, False)
     clock = SystemClock()
-    intake = SessionIntake(clock, _transcripts(folder, transcripts), project=project)
+    intake = _intake(folder, transcripts, project, programs)
     chosen, settings = mode or load_state(folder).mode, load_settings(config_file(config))
     watching = DreamWatch(folder, intake, chosen, settings, os.environ, clock, partial(_tell, folder))
 
@@ -257,6 +273,10 @@ def _require_consent(folder: Path, yes: bool, as_json: bool) -> None:
 def _transcripts(folder: Path, given: Path | None) -> Path | None:
     last = load_state(folder).transcripts
     return given or (Path(last) if last else find_transcripts(folder))
+
+
+def _intake(folder: Path, given: Path | None, project: str | None, programs: bool) -> SessionIntake:
+    return SessionIntake(SystemClock(), _transcripts(folder, given), folder=folder, project=project, programs=programs)
 
 
 def _paths(files: Sequence[str] | None) -> Sequence[PurePosixPath]:

@@ -74,6 +74,40 @@ def read_claude_code_line(line: Mapping[str, Any], number: int, facts: Transcrip
             )
 
 
+def find_rewound_lines(lines: Iterable[tuple[int, bytes]]) -> frozenset[int]:
+    """Return the numbers of the lines that a person has taken back: a later prompt continues what is before them.
+
+    A prompt whose `parentUuid` has been continued before is such a return; what came after that parent is rewound.
+    """
+    children: dict[int, list[tuple[int, int]]] = {}
+    rewound: set[int] = set()
+    for number, raw in lines:
+        try:
+            line = as_mapping(orjson.loads(raw))
+        except ValueError:
+            continue
+        uuid, parent = line.get("uuid"), line.get("parentUuid")
+        if not isinstance(uuid, str) or not isinstance(parent, str) or line.get("isSidechain") is True:
+            continue
+        siblings = children.setdefault(hash(parent), [])
+        if siblings and _is_prompt(line):
+            ahead = list(siblings)
+            while ahead:
+                at, key = ahead.pop()
+                rewound.add(at)
+                ahead += children.pop(key, ())
+            siblings.clear()
+        siblings.append((number, hash(uuid)))
+    return frozenset(rewound)
+
+
+def _is_prompt(line: Mapping[str, Any]) -> bool:
+    """Return whether a line is what a person asks, and no result of a tool."""
+    content = as_mapping(line.get("message")).get("content")
+    is_result = any(as_mapping(part).get("type") == "tool_result" for part in as_list(content))
+    return line.get("type") == "user" and line.get("isMeta") is not True and not is_result
+
+
 def _find_prompter(prompt: Mapping[str, Any], entry_point: object, facts: TranscriptFacts) -> Speaker | None:
     """Return who wrote a user turn; None for Claude Code itself, such as a notification or a scheduled task.
 

@@ -75,8 +75,10 @@ class Changeset(BaseModel):
     title: str
     undoes: str | None = None
     """The changeset that this one takes back."""
+    left_out: tuple[str, ...] = ()
+    """What a dream did not write, and why."""
     commit: str | None = None
-    """The git commit that is being made of it."""
+    """The git commit of what was published."""
     view: ProposalView | None = None
     replacements: tuple[FileReplacement, ...]
 

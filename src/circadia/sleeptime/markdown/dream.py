@@ -11,15 +11,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, cast
 
 from circadia.clock import Clock
 from circadia.errors import Conflict, NotFound
-from circadia.ids import EpisodeId, IdSource
+from circadia.ids import IdSource
 from circadia.records.bank import Bank, BankPolicy
 from circadia.records.change import Change, ChangeKind, ChangeState
 from circadia.records.dream_job import DreamMode
-from circadia.records.episode import Episode
 from circadia.records.sleep_call import SleepCost
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings
@@ -34,16 +33,14 @@ from circadia.sleeptime.markdown.dream_report import NO_COST, DreamOutcome, Drea
 from circadia.sleeptime.markdown.dream_state import DreamState, failure_changes, load_state, save_state
 from circadia.sleeptime.markdown.edits import read_as_entry
 from circadia.sleeptime.markdown.folder_bank import FolderBank, FolderSnapshot, note_text, take_snapshot
+from circadia.sleeptime.markdown.folder_edits import FolderConsolidation, OpenFolder
 from circadia.sleeptime.markdown.folder_lock import FolderLock, lock_memory_folder
-from circadia.sleeptime.markdown.folder_plan import FolderPlan, FolderPlanner
+from circadia.sleeptime.markdown.folder_plan import FolderPlan, FolderPlanner, places_of, text_of
 from circadia.sleeptime.markdown.git_repository import FileVersions
 from circadia.sleeptime.markdown.publication import PublicationResult
 from circadia.sleeptime.markdown.sessions import SessionCounts, SessionIntake
 from circadia.sleeptime.markdown.splitting import whole_name
 from circadia.sleeptime.markdown.upkeep import FolderUpkeep, propose_upkeep
-from circadia.sleeptime.operations.consolidate import Consolidate
-from circadia.sleeptime.operations.contradictions import Contradictions
-from circadia.sleeptime.operations.dedupe import Dedupe
 from circadia.sleeptime.proposals.operation import Operation
 from circadia.sleeptime.publish.publisher import CEILING_NOTES, CEILING_SHARE
 from circadia.sleeptime.triggers.pass_lifecycle import NewPass
@@ -59,24 +56,12 @@ _UNFINISHED: Final = (PassStatus.FAILED, PassStatus.CANCELLED, PassStatus.SKIPPE
 _OF_FILES: Final = (ChangeKind.ADD_NOTE, ChangeKind.RETIRE_NOTE)
 
 
-def choose_folder_operations(policy: SleepPolicySettings, model: bool, wanted: Sequence[str]) -> Sequence[Operation]:
-    """Return the operations of a dream; without a model only equal entries are found (DREAM-25)."""
-    operations: Sequence[Operation] = (
-        Consolidate(prompt="memory_folder"), Contradictions(), Dedupe(),
-    )  # fmt: skip
-    return [each for each in operations if (model or not each.asks) and policy.is_operation_enabled(each.name)]
-
-
-class PinnedTexts:
-    """The texts that no dream may change; a rule of publications."""
-
-    def __init__(self) -> None:
-        self.texts: Collection[str] = frozenset()
-
-    def check(self, change: Change, rows: Mapping[EpisodeId, Episode]) -> str:
-        """Return why a change may not be made, empty if it may."""
-        is_pinned = change.kind is ChangeKind.RETIRE_NOTE and (change.before or {}).get("text") in self.texts
-        return "the entry is pinned, or its file is read-only" if is_pinned else ""
+def choose_folder_operations(
+    folder: OpenFolder, policy: SleepPolicySettings, model: bool, wanted: Sequence[str]
+) -> Sequence[Operation]:
+    """Return the operations of a dream; without a model the folder is only tidied (DREAM-25)."""
+    operation = FolderConsolidation(folder)
+    return [operation] if model and policy.is_operation_enabled(operation.name) else []
 
 
 class Dream:
@@ -84,7 +69,7 @@ class Dream:
 
     def __init__(
         self, root: Path, clock: Clock, ids: IdSource, store: Store, sleeptime: SleeptimeService, worker: SleepWorker,
-        bank: FolderBank, pinned: PinnedTexts,
+        bank: FolderBank, opened: OpenFolder,
     ) -> None:  # fmt: skip
         self._root = root
         self._clock = clock
@@ -93,7 +78,7 @@ class Dream:
         self._sleeptime = sleeptime
         self._worker = worker
         self._bank = bank
-        self._pinned = pinned
+        self._opened = opened
 
     async def run(self, mode: DreamMode, intake: SessionIntake, *, instructions: str = "") -> DreamReport:
         """Dream once, and propose or publish the changes; go on with a dream that was interrupted.
@@ -112,11 +97,12 @@ class Dream:
                 raise Conflict(f"the changes of {waiting.id} wait for you: accept or refuse them first")
             taken = SessionCounts()
             if waiting is None:
-                await self._bank.take_in_entries(bank, snapshot.entries)
+                await self._bank.take_in_entries(bank, snapshot.all_entries)
                 taken = await intake.take_in(self._bank, bank, state)
                 if await self._has_backlog(bank) or instructions:
                     waiting = await self._run_pass(bank, mode, instructions)
-            report = await self._deliver(bank, snapshot, waiting, self._limit_mode(state, mode), lock)
+            refused = await self._list_refused(waiting) if waiting is not None else ()
+            report = await self._deliver(bank, snapshot, waiting, self._limit_mode(state, mode), lock, refused=refused)
             changes = {"dreamed_at": self._clock.now(), "failures": 0, "trouble": "", "new_sessions": 0}
             if waiting is not None and waiting.status in _UNFINISHED:
                 report = replace(report, detail=report.detail or f"some of it waits: {waiting.detail}")
@@ -134,8 +120,9 @@ class Dream:
         return DreamMode.PROPOSE if mode is DreamMode.AUTO and not state.is_accepted else mode
 
     def _note(self, report: DreamReport) -> DreamReport:
-        if report.state is not DreamOutcome.UNCHANGED:
-            append_to_diary(self._root, self._clock.now(), f"{report.id}: {report.describe()}")
+        if report.state is not DreamOutcome.UNCHANGED or report.left_out:
+            left_out = "".join(f"; not written: {text}" for text in report.left_out)
+            append_to_diary(self._root, self._clock.now(), f"{report.id}: {report.describe()}{left_out}")
         return report
 
     async def accept(self, files: Collection[PurePosixPath] = ()) -> DreamReport:
@@ -189,7 +176,7 @@ class Dream:
             undo_id = self._ids.new("und")
             result = await asyncio.to_thread(history.undo, self._root, dream_id, undo_id, now=self._clock.now())
             snapshot = await asyncio.to_thread(take_snapshot, self._root)
-            await self._bank.take_in_entries(bank, snapshot.entries)
+            await self._bank.take_in_entries(bank, snapshot.all_entries)
             append_to_diary(self._root, self._clock.now(), f"{dream_id}: undone")
             return result
 
@@ -199,10 +186,10 @@ class Dream:
             self._note_rescued(result)
         bank = await self._bank.open(FOLDER_POLICY)
         snapshot = await asyncio.to_thread(take_snapshot, self._root)
-        self._pinned.texts = snapshot.pinned_texts
+        self._opened.snapshot = snapshot
         run = await self._find_staged_pass(bank)
-        if run is not None and await self._settle(bank, run, snapshot):  # a person has accepted it or merged it by hand
-            save_state(self._root, load_state(self._root), is_accepted=True)
+        if run is not None:
+            await self._settle(bank, run, snapshot)
             if await self._find_staged_pass(bank) is None:
                 self._drop_proposals()
         return bank, snapshot
@@ -212,16 +199,15 @@ class Dream:
             text = f"{result.id}: an edit that was made meanwhile is kept in {path}"
             append_to_diary(self._root, self._clock.now(), text)
 
-    async def _settle(self, bank: Bank, run: Pass, snapshot: FolderSnapshot) -> bool:
-        """Accept the staged changes that the files have already, a dream's and merged ones; return whether any are."""
+    async def _settle(self, bank: Bank, run: Pass, snapshot: FolderSnapshot) -> None:
+        """Accept the staged changes that the files have already: a dream's, and those that a person has merged."""
         staged = await self._staged_changes(run)
-        found = visible = [change.number for change in staged if _is_in_files(change, snapshot.texts)]
+        visible = [change.number for change in staged if _is_in_files(change, snapshot)]
         if not any(change.kind in _OF_FILES and change.number not in visible for change in staged):
             visible = [change.number for change in staged]  # what remains is about turns
         if visible:
             async with self._store.begin_write(bank_key(bank.id)) as tx:
                 await self._sleeptime.accept(tx, bank, run, visible)
-        return bool(found)
 
     async def _refuse(self, bank: Bank, run: Pass, numbers: Collection[int]) -> None:
         if numbers:
@@ -277,22 +263,28 @@ class Dream:
         async with self._store.begin_read() as tx:
             return await tx.passes.find_changes(run.id, state=ChangeState.STAGED)
 
+    async def _list_refused(self, run: Pass) -> Sequence[str]:
+        """Return what the rules and the judge have refused, with the reasons."""
+        async with self._store.begin_read() as tx:
+            refused = await tx.passes.find_changes(run.id, state=ChangeState.REFUSED)
+        return [f"{text!r:.200}: {change.why}" for change in refused if (text := text_of(change))]
+
     async def _plan(self, bank: Bank, snapshot: FolderSnapshot, changes: Sequence[Change]) -> FolderPlan:
         ids = {key for change in changes for key in source_ids_of(change)}
         async with self._store.begin_read() as tx:
             rows = [await tx.episodes.get(bank.id, key) for key in ids]
         sources = {row.id: row for row in rows if row is not None}
         notes = await self._bank.fetch_notes(bank)
-        planner = FolderPlanner(snapshot.documents, notes, sources, snapshot.retired, self._clock.now())
+        planner = FolderPlanner(snapshot, notes, sources, self._clock.now())
         return await asyncio.to_thread(planner.plan, changes)
 
     async def _deliver(
         self, bank: Bank, snapshot: FolderSnapshot, run: Pass | None, mode: DreamMode, lock: FolderLock, *,
-        files: Collection[PurePosixPath] = (), asked: bool = False, entry: str = "",
+        files: Collection[PurePosixPath] = (), asked: bool = False, entry: str = "", refused: Sequence[str] = (),
     ) -> DreamReport:  # fmt: skip
         """Write what a pass proposes and the folder needs, or show it; `asked` means that a person has agreed.
 
-        `entry` is that of the history under which it was proposed before.
+        `entry` is that of the history under which it was proposed before; `refused` is what was not kept of it.
         """
         changes: Sequence[Change] = () if run is None else await self._staged_changes(run)
         plan = await self._plan(bank, snapshot, changes)
@@ -304,7 +296,8 @@ class Dream:
         findings = [f"{each.path}{f':{each.line}' if each.line else ''}: {each.message}" for each in upkeep.findings]
         report = DreamReport(
             id="" if run is None else run.id, state=DreamOutcome.UNCHANGED, added=plan.added, replaced=plan.replaced,
-            retired=plan.retired + len(upkeep.retired), left_out=list(plan.left_out.values()), findings=findings,
+            retired=plan.retired + len(upkeep.retired), left_out=[*refused, *_describe_left_out(changes, plan)],
+            findings=findings,
             files=[path for path in contents if path.parts[0] != OWN_FOLDER],
         )  # fmt: skip
         if not contents:
@@ -335,7 +328,8 @@ class Dream:
         if report.files:
             return replace(report, state=DreamOutcome.PUBLISHED)
         view = await asyncio.to_thread(publication.propose, self._root, report.id)
-        return replace(report, state=DreamOutcome.PROPOSED, detail="no file could be written", view=view)
+        why = result.refusal or "no file could be written"
+        return replace(report, state=DreamOutcome.PROPOSED, detail=why, view=view)
 
     def _stage(self, report: DreamReport, snapshot: FolderSnapshot, contents: Mapping[PurePosixPath, bytes]) -> str:
         """Put new contents beside the folder, in the place of those of an earlier proposal; return their id."""
@@ -345,7 +339,9 @@ class Dream:
         changeset_id = next(name for name in names if name not in taken)
         expected = {path: hash_contents(snapshot.contents_of(path)) for path in contents}
         title = f"Dream: {report.added} added, {report.replaced} replaced, {report.retired} retired"
-        publication.stage(self._root, changeset_id, contents, expected, now=self._clock.now(), title=title)
+        publication.stage(
+            self._root, changeset_id, contents, expected, now=self._clock.now(), title=title, left_out=report.left_out
+        )
         return changeset_id
 
     async def _add_upkeep(
@@ -356,7 +352,9 @@ class Dream:
         With `files`, it is the upkeep of these files, and of those that the plan changes.
         """
         changed = {path: data for path, data in plan.contents.items() if path.parts[0] != OWN_FOLDER}
-        upkeep = await asyncio.to_thread(propose_upkeep, snapshot.folder, day=self._clock.now().date(), changed=changed)
+        upkeep = await asyncio.to_thread(
+            propose_upkeep, snapshot.folder, day=self._clock.now().date(), changed=changed, described=plan.described
+        )
         refused = load_state(self._root).refused
         wanted = {path for path, mark in upkeep.fingerprints().items() if refused.get(str(path)) != mark}
         if files:
@@ -376,6 +374,11 @@ class Dream:
             return await tx.sleep_calls.sum_cost(pass_id=run.id)
 
 
+def _describe_left_out(changes: Sequence[Change], plan: FolderPlan) -> Sequence[str]:
+    texts = {change.number: text_of(change) for change in changes}
+    return [f"{texts[number]!r:.200}: {why}" for number, why in plan.left_out.items()]
+
+
 def _concerning(changes: Sequence[Change], plan: FolderPlan, files: Collection[PurePosixPath]) -> Sequence[Change]:
     """Return the changes that concern any of the files; all without files."""
     return [each for each in changes if not files or plan.files.get(each.number, frozenset()) & set(files)]
@@ -385,8 +388,13 @@ def _unconcerned(files: Collection[PurePosixPath]) -> NotFound:
     return NotFound(f"no change that waits concerns {', '.join(map(str, files))}")
 
 
-def _is_in_files(change: Change, texts: Collection[str]) -> bool:
-    """Return whether the files say what a change says."""
-    if change.kind is ChangeKind.ADD_NOTE:
-        return note_text(read_as_entry(str((change.after or {}).get("text")))) in texts
-    return change.kind is ChangeKind.RETIRE_NOTE and (change.before or {}).get("text") not in texts
+def _is_in_files(change: Change, snapshot: FolderSnapshot) -> bool:
+    """Return whether the files say what a change says, each that it names."""
+    if change.kind not in _OF_FILES:
+        return False
+    after, is_new = change.after or {}, change.kind is ChangeKind.ADD_NOTE
+    text = note_text(read_as_entry(str(after.get("text")))) if is_new else str((change.before or {}).get("text"))
+    found = {str(entry.file) for entry in snapshot.texts.get(text, ())}
+    places = [str(place.get("file", "")) for place in places_of(change)] if is_new else after.get("files", ())
+    named = set(filter(None, cast("Sequence[str]", places)))
+    return (named <= found if named else bool(found)) if is_new else (named.isdisjoint(found) if named else not found)

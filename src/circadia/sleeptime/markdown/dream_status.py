@@ -4,10 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 from circadia.clock import Clock
 from circadia.llm.chat_model import ChatModel
+from circadia.records.dream_job import DreamMode
 from circadia.sleeptime.budget.model_calls import estimate_usage
+from circadia.sleeptime.markdown.dream_report import count_nouns
 from circadia.sleeptime.markdown.dream_state import (
     DreamState,
     DreamVerdict,
@@ -20,6 +23,8 @@ from circadia.sleeptime.markdown.folder_bank import take_snapshot
 from circadia.sleeptime.markdown.history import list_history
 from circadia.sleeptime.markdown.sessions import SessionIntake
 from circadia.sleeptime.markdown.upkeep import propose_upkeep
+
+WAITS: Final = "the changes of a dream wait for a person"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +40,8 @@ class DreamStatus:
     """Sessions that the next dream would read."""
     excluded: Mapping[str, int]
     """Numbers of other new sessions, by the reason."""
+    worktrees: Sequence[str]
+    """Folders with the sessions of worktrees, which are read too."""
     tokens: int
     """About how many tokens the next dream would take."""
     usd: float | None
@@ -47,6 +54,20 @@ class DreamStatus:
         """What the next dream waits for; empty if one is due."""
         return "" if self.verdict.is_open else self.verdict.detail
 
+    @property
+    def outlook(self) -> str:
+        """What a dream does that a person starts now, and why not more."""
+        if self.waiting:
+            return f"nothing: the changes of {self.waiting} wait; accept or refuse them"
+        reads = (
+            f"it reads {count_nouns(self.sessions, 'session')}" if self.model else "it reads no session without a model"
+        )
+        if not self.model or not self.sessions:
+            reads += ", and only tidies the folder"
+        if self.state.mode is DreamMode.AUTO and self.state.is_accepted:
+            return f"{reads}; it writes, unless too many entries would leave their files"
+        return f"{reads}; it proposes{'' if self.state.is_accepted else ', since you have accepted no dream yet'}"
+
 
 def fetch_status(root: Path, intake: SessionIntake, clock: Clock, model: ChatModel | None) -> DreamStatus:
     """Return the status of a folder, without a change. Raises InvalidRequest: it, or that of the sessions, is none."""
@@ -57,10 +78,18 @@ def fetch_status(root: Path, intake: SessionIntake, clock: Clock, model: ChatMod
     used = None if model is None else estimate_usage(model, intake.estimate_tokens(scan, state))
     price = None if model is None or used is None else model.price(used)
     upkeep = propose_upkeep(snapshot.folder, day=now.date())
+    findings = [f"{each.path}: {each.message}" for each in upkeep.findings]
+    for folder in scan.worktrees:
+        if any((folder / "memory").glob("*.md")):
+            findings.append(
+                f"{folder / 'memory'}: the memory of a worktree, which no agent in this folder reads; move it"
+            )
+    waiting = next((each.id for each in list_history(root) if each.proposed), "")
+    if verdict.is_open:
+        verdict = DreamVerdict(False, WAITS) if waiting else decide_dream(known)
     return DreamStatus(
-        state=state, verdict=verdict if not verdict.is_open else decide_dream(known),
-        waiting=next((each.id for each in list_history(root) if each.proposed), ""), files=len(snapshot.documents),
-        entries=len(snapshot.entries), findings=[f"{each.path}: {each.message}" for each in upkeep.findings],
+        state=state, verdict=verdict, waiting=waiting, files=len(snapshot.documents),
+        entries=len(snapshot.entries), findings=findings, worktrees=list(map(str, scan.worktrees)),
         sessions=len(scan.new), excluded=scan.excluded,
         tokens=0 if used is None else (used.input_tokens or 0) + (used.output_tokens or 0),
         usd=None if price is None else price / 1e9, model="" if model is None else model.name,
@@ -74,6 +103,6 @@ def is_due(root: Path, intake: SessionIntake, now: datetime) -> DreamVerdict:
     if not verdict.is_open:
         return verdict
     if any(each.proposed for each in list_history(root)):
-        return DreamVerdict(False, "the changes of a dream wait for a person")
+        return DreamVerdict(False, WAITS)
     state = save_state(root, state, **intake.scan(state).marks)
     return decide_dream(state)

@@ -12,7 +12,16 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from circadia.errors import Conflict, InvalidRequest
-from circadia.sleeptime.markdown.entries import BOM, BlockKind, Document, MarkdownBlock, is_keep, parse_entries
+from circadia.sleeptime.markdown.entries import (
+    BOM,
+    BlockKind,
+    Document,
+    MarkdownBlock,
+    is_keep,
+    label_of,
+    parse_entries,
+    render_scalar,
+)
 
 _SOURCE: Final = re.compile(r"<!-- circadia: session ([^\s,<>]{1,200}), line (\d{1,9}), (\d{4}-\d\d-\d\d) -->")
 _NO_ID: Final = re.compile(r"[\s,<>]")
@@ -77,13 +86,25 @@ def apply_edits(document: Document, edits: Sequence[Edit]) -> bytes:
     """
     if edits:
         check_editable(document)
-    changes = [edit for edit in edits if not isinstance(edit, EntryAddition)]
+    changes = [edit for edit in edits if not isinstance(edit, EntryAddition) and edit.entry.is_entry]
     additions = [edit for edit in edits if isinstance(edit, EntryAddition)]
     if changes:
         document = _change_entries(document, changes)
     for headings, group in groupby(additions, key=lambda addition: addition.headings):
         document = _add_entries(document, headings, list(group))
+    for edit in edits:
+        if isinstance(edit, EntryReplacement) and edit.entry.kind == BlockKind.DESCRIPTION:
+            document = _change_description(document, edit)
     return document.data
+
+
+def _change_description(document: Document, edit: EntryReplacement) -> Document:
+    place = document.description
+    if place is None or document.raw(place) != document.raw(edit.entry):
+        raise Conflict("its description has changed; read the file again")
+    end = document.raw(place)[len(document.raw(place).rstrip(_LINE_ENDS)) :]
+    line = f"description: {render_scalar(edit.text)}".encode("utf-8", "replace") + end
+    return parse_entries(document.data[: place.start] + line + document.data[place.end :])
 
 
 def check_editable(document: Document) -> None:
@@ -116,16 +137,41 @@ def _one_line(text: str) -> str:
 
 
 def read_as_entry(text: str) -> str:
-    """Return what an entry with this text reads as: without a mark such as `- ` before it."""
-    entries = parse_entries(f"- {_one_line(text)}\n".encode("utf-8", "replace")).entries
+    """Return what an entry with this text reads as: without a mark such as `- ` before it, and without comments."""
+    entries = parse_entries(_render(_text_lines(text), b"- ", b"\n")).entries
     return entries[0].text if entries else ""
 
 
-def _render_text(text: str, source: FactSource | None) -> bytes:
-    line = _one_line(text)
-    if not read_as_entry(line):
+def _text_lines(text: str) -> list[str]:
+    """Return the lines of a text that say something; `---` alone would make a heading of the line above."""
+    lines = (_one_line(line) for line in text.splitlines())
+    return [line for line in lines if line.startswith("```") or any(map(str.isalnum, line))]
+
+
+def _render_entry(text: str, source: FactSource | None, marker: bytes, line_end: bytes) -> bytes:
+    """Return an entry as an item with this marker, or without one as paragraphs, each of its lines in one of its own.
+
+    A text that would not be one entry as paragraphs becomes an item.
+    """
+    lines = _text_lines(text)
+    if not read_as_entry(text):
         raise InvalidRequest("an entry has no text; leave it out")
-    return (f"{line} {source.render()}" if source else line).encode("utf-8", "replace")
+    if source:
+        lines[0] += f" {source.render()}"
+    paragraphs = b"" if marker else _render(lines, marker, line_end)
+    if paragraphs and [entry.text for entry in parse_entries(paragraphs).entries] == [read_as_entry(text)]:
+        return paragraphs
+    return _render(lines, marker or b"- ", line_end)
+
+
+def _render(lines: Sequence[str], marker: bytes, line_end: bytes) -> bytes:
+    indent, rendered, is_step = b" " * len(marker), b"", False
+    for number, line in enumerate(lines):
+        was_step, is_step = is_step, _MARKER.match(line.encode("utf-8", "replace")) is not None
+        is_apart = not marker and (label_of(line) != "" or is_step != was_step)
+        before = marker if number == 0 else line_end * (2 if is_apart else 1) + indent
+        rendered += before + line.encode("utf-8", "replace")
+    return rendered
 
 
 def _change_entries(document: Document, changes: Sequence[EntryRemoval | EntryReplacement]) -> Document:
@@ -157,8 +203,9 @@ def _change_entries(document: Document, changes: Sequence[EntryRemoval | EntryRe
 def _render_replacement(document: Document, change: EntryReplacement) -> bytes:
     raw = document.raw(change.entry)
     marker = _MARKER.match(raw) if change.entry.kind == BlockKind.ITEM else None
-    text = _render_text(change.text, change.source or source_of(document, change.entry))
-    return (marker[0] if marker else b"") + text + raw[len(raw.rstrip(_LINE_ENDS)) :]
+    source = change.source or source_of(document, change.entry)
+    text = _render_entry(change.text, source, marker[0] if marker else b"", document.line_end)
+    return text + raw[len(raw.rstrip(_LINE_ENDS)) :]
 
 
 def _splice_lines(
@@ -237,12 +284,14 @@ def _other_blocks(document: Document) -> list[tuple[BlockKind, bytes, bool]]:
 
 def _add_entries(document: Document, headings: tuple[str, ...] | None, additions: Sequence[EntryAddition]) -> Document:
     section = _find_section(document, headings) or document.blocks
-    texts = [_render_text(addition.text, addition.source) for addition in additions]
     place = section[-1].end if section else document.body_start
     if section == document.blocks:
         place = max(place, _content_end(document.data))
     for prefix, blank_lines, between in _styles(document, section, place):
-        lines = [_numbered(prefix, number) + text for number, text in enumerate(texts)]
+        lines = [
+            _render_entry(addition.text, addition.source, _numbered(prefix, number), document.line_end)
+            for number, addition in enumerate(additions)
+        ]
         changed = parse_entries(_insert_lines(document, place, lines, blank_lines, between))
         kept = [(entry.start < place, (document.raw(entry), entry.is_pinned)) for entry in document.entries]
         wanted: list[_Wanted] = [entry for is_before, entry in kept if is_before]

@@ -1,12 +1,14 @@
 """The entries of a Markdown memory file: what they say, and which bytes of the file they are.
 
 Only the block structure is parsed, by markdown-it-py. Blocks are spans of whole lines, so all bytes of a file survive:
-line ends, byte order mark, invalid UTF-8.
+line ends, byte order mark, invalid UTF-8. A paragraph that begins with a bold label, such as `**Why:**`, belongs to the
+entry above it, and so do the steps below a paragraph that ends with a colon.
 """
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from itertools import accumulate
@@ -23,9 +25,15 @@ _MAX_FRONT_MATTER_BYTES: Final = 8_000
 _MAX_BRACKETS: Final = 100
 """PyYAML takes quadratic time with the depth of brackets."""
 _KEEP: Final = re.compile(rb"<!--[ \t]*keep[ \t]*-->")
+_LABEL: Final = re.compile(r"\*\*([^*\n]{1,40}):\*\*|\*\*([^*\n]{1,40})\*\*:")
+_STEP: Final = re.compile(rb" {0,3}\d{1,9}[.)][ \t]")
 _TRUE: Final = frozenset(("true", "yes", "on"))
 _PINS: Final = ("keep", "read_only")
 """Keys of the front matter that pin a file; Letta's MemFS writes `read_only`."""
+
+
+_DEFAULT_KEYS: Final = frozenset(("name", "description", "type"))
+"""What Claude Code writes."""
 
 
 class BlockKind(StrEnum):
@@ -35,6 +43,8 @@ class BlockKind(StrEnum):
     HEADING = "heading"
     STRUCTURE = "structure"
     """A table, code, quotation, comment or other HTML."""
+    DESCRIPTION = "description"
+    """The `description` of the front matter, which is none of the blocks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,6 +76,7 @@ class Document:
     blocks: Sequence[MarkdownBlock]
     front_matter: Mapping[str, str]
     """Its scalars, and those below `metadata`."""
+    description: MarkdownBlock | None
     body_start: int
     """Offset of the first byte behind byte order mark and front matter."""
     is_pinned: bool
@@ -98,12 +109,13 @@ def parse_entries(data: bytes, *, is_writable: bool = True) -> Document:
     body = data[starts[head] :]
     environment: dict[str, dict[str, dict[str, str]]] = {}
     tokens = _parser().parse(body.decode("utf-8", "replace"), environment)
-    blocks = list(_BlockReader(data, lines, starts, head).read_blocks(tokens))
+    blocks = _join_parts(data, _BlockReader(data, lines, starts, head).read_blocks(tokens))
     begins_pinned = bool(blocks) and is_keep(data, blocks[0])
     return Document(
         data=data,
         blocks=blocks,
         front_matter=front_matter,
+        description=_find_description(front, bom),
         body_start=starts[head],
         is_pinned=begins_pinned
         or _KEEP.search(front) is not None
@@ -119,10 +131,81 @@ def read_front_matter(data: bytes) -> Mapping[str, str]:
     return _parse_front_matter(b"".join(lines[: _count_front_matter_lines(lines)]))
 
 
+def _find_description(front: bytes, start: int) -> MarkdownBlock | None:
+    """Return the description in front matter that begins at this offset, with the lines that it takes."""
+    node = _front_matter_node(front)
+    fields: Sequence[tuple[Any, Any]] = node.value if isinstance(node, yaml.MappingNode) else ()
+    for key, value in fields:
+        if key.value == "description" and isinstance(value, yaml.ScalarNode) and value.value.strip():
+            first: int = front.decode().count("\n", 0, front.decode().index(_body_of(front))) + key.start_mark.line
+            last: int = first + (value.end_mark.line - key.start_mark.line) + (value.end_mark.column > 0)
+            offsets: list[int] = [*accumulate(map(len, front.splitlines(keepends=True)), initial=start)]
+            text = " ".join(value.value.split())
+            return MarkdownBlock(
+                kind=BlockKind.DESCRIPTION, start=offsets[first], end=offsets[last], line=first + 1, headings=(),
+                text=text, is_pinned=False,
+            )  # fmt: skip
+    return None
+
+
+def render_front_matter(like: Sequence[Document], *, name: str, description: str, kind: str) -> bytes:
+    """Return front matter with those of the keys name, description and type that the files `like` it have in common.
+
+    Without such a file it has all three; where most have no front matter, there is none.
+    """
+    heads = [document for document in like if document.front_matter]
+    if 2 * len(heads) < len(like):
+        return b""
+    keys = frozenset[str].intersection(*(frozenset(head.front_matter) for head in heads)) if heads else _DEFAULT_KEYS
+    is_nested = not heads or any(b"\nmetadata:" in head.data[: head.body_start] for head in heads)
+    values = {"name": name, "description": description, "type": kind}
+    lines = [f"{key}: {render_scalar(text)}" for key, text in values.items() if key in keys]
+    if is_nested and "type" in keys:
+        lines[-1:] = ["metadata:", f"  {lines[-1]}"]
+    return "\n".join(("---", *lines, "---", "")).encode() if lines else b""
+
+
+def render_scalar(text: str) -> str:
+    """Return a text on one line as a value in front matter: plain where YAML reads it so, else in quotes."""
+    line = " ".join(text.split())
+    is_plain = read_front_matter(f"---\na: {line}\n---\n".encode("utf-8", "replace")).get("a") == line
+    return line if is_plain else json.dumps(line, ensure_ascii=False)
+
+
 def without_comments(text: str) -> str:
     """Return a text without its HTML comments; one that does not end goes on to the end of the text."""
     first, *others = text.split("<!--")
     return first + "".join(other.partition("-->")[2] for other in others)
+
+
+def label_of(text: str) -> str:
+    """Return the bold label that a text begins with, such as `Why`; empty without one."""
+    match = _LABEL.match(text)
+    return (match[1] or match[2]) if match else ""
+
+
+def _join_parts(data: bytes, blocks: Iterable[MarkdownBlock]) -> list[MarkdownBlock]:
+    """Return the blocks with each labelled paragraph, and each step of a procedure, in the entry that it belongs to."""
+    joined: list[MarkdownBlock] = []
+    has_steps = False
+    for block in blocks:
+        above = joined[-1] if joined and joined[-1].is_entry and block.is_entry else None
+        is_step = _STEP.match(data, block.start) is not None and block.kind == BlockKind.ITEM
+        has_steps = is_step and above is not None and (has_steps or _introduces(above))
+        if (
+            above is not None
+            and above.text
+            and (has_steps or (block.kind == BlockKind.PARAGRAPH and label_of(block.text)))
+        ):
+            pinned = above.is_pinned or block.is_pinned
+            joined[-1] = replace(above, end=block.end, text=f"{above.text}\n{block.text}", is_pinned=pinned)
+        else:
+            joined.append(block)
+    return joined
+
+
+def _introduces(block: MarkdownBlock) -> bool:
+    return block.kind == BlockKind.PARAGRAPH and block.text.endswith(":")
 
 
 class _BlockReader:
@@ -155,7 +238,8 @@ class _BlockReader:
         first, last = (self._head + number for number in token.map or (0, 0))
         while last > first + 1 and not self._lines[last - 1].strip():
             last -= 1
-        text = without_comments("\n".join(texts)).strip()
+        lines = without_comments("\n".join(texts)).strip().splitlines()
+        text = "\n".join(line.rstrip() for line in lines)
         kind = _KINDS.get(token.type, BlockKind.STRUCTURE)
         if kind == BlockKind.HEADING:
             self._enter_section(int(token.tag[1:]), text, keep)
@@ -224,12 +308,19 @@ def _parse_front_matter(front: bytes) -> dict[str, str]:
     """Return its scalars as they are written; nothing if it is no mapping. Nodes only: nothing is built from them."""
     if len(front) > _MAX_FRONT_MATTER_BYTES or front.count(b"[") + front.count(b"{") > _MAX_BRACKETS:
         return {}
+    return _scalars(_front_matter_node(front), ("metadata",))
+
+
+def _front_matter_node(front: bytes) -> object:
     try:
-        loader: Any = yaml.SafeLoader(front.strip().strip(_FENCE).decode())
-        node: object = loader.get_single_node()
+        loader: Any = yaml.SafeLoader(_body_of(front))
+        return loader.get_single_node()
     except (UnicodeDecodeError, yaml.YAMLError, RecursionError):
-        return {}
-    return _scalars(node, ("metadata",))
+        return None
+
+
+def _body_of(front: bytes) -> str:
+    return front.strip().strip(_FENCE).decode()
 
 
 def _scalars(node: object, within: Sequence[str] = ()) -> dict[str, str]:

@@ -23,6 +23,8 @@ class FileOutcome(StrEnum):
     """The file may not be written, or lies on another disk: it is left alone, and the new version stays a proposal."""
     CHANGED_AFTERWARDS = "changed afterwards"
     """Published, and somebody has written to it since."""
+    TAKEN_BACK = "taken back"
+    """The repository refuses the commit: the file is as it was, and the new version stays a proposal."""
     EDITED_TWICE = "edited twice"
     """Both versions were edited during the swap: the later edit is in the folder, the other one in `rescued`."""
 
@@ -60,6 +62,27 @@ class FileSwap:
                 return FileOutcome.CHANGED_MEANWHILE
             raise
         return outcome
+
+    def take_back(self, each: FileReplacement) -> bool:
+        """Restore a file that was put in place; return False if somebody has changed it since."""
+        staged = self._files.exchange_file(each)
+        try:
+            with self._folder.open_folder(each.path.parent, make_mode=self._folder.status.st_mode & 0o777) as parent:
+                file = parent.file(each.path.name)
+                if hash_contents(file.read_contents()) != each.new_hash:
+                    return False
+                if each.old_hash is None:
+                    file.replace(staged)
+                elif each.new_hash is None:
+                    staged.move_to_free_name(file)
+                else:
+                    staged.exchange(file)
+                parent.flush()
+            if each.old_hash is None:
+                self._folder.remove_empty_folders(each.path.parent)
+        except OSError:
+            return False
+        return True
 
     def _is_taken_out(self, each: FileReplacement, staged: FileLocation) -> bool:
         """Return whether an earlier run has taken the file out, and its empty folder with it."""

@@ -23,7 +23,7 @@ from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.markdown.anchored_folder import RETIRED_FOLDER, open_anchored
 from circadia.sleeptime.markdown.entries import Document, MarkdownBlock
-from circadia.sleeptime.markdown.links import find_index_lines
+from circadia.sleeptime.markdown.links import IndexLine, find_index_lines
 from circadia.sleeptime.markdown.memory_folder import MemoryFile, MemoryFolder, read_folder
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.publish.effects import NOTE
@@ -46,10 +46,12 @@ class FolderEntry:
     """One entry of a file, as a bank takes it in."""
 
     file: PurePosixPath
+    """The file that it is about: of a line of the index, the one to which that leads."""
     line: int
     text: str
     at: datetime
     """When its file was last changed."""
+    block: MarkdownBlock
     is_pinned: bool = False
 
 
@@ -168,6 +170,8 @@ class FolderSnapshot:
     folder: MemoryFolder
     documents: Mapping[PurePosixPath, Document]
     entries: Sequence[FolderEntry]
+    descriptions: Mapping[PurePosixPath, FolderEntry]
+    """What is said of each topic file: in its front matter, else in its line of the index."""
     retired: Mapping[PurePosixPath, bytes]
     """What lies below `.circadia/retired`, by path."""
 
@@ -176,34 +180,63 @@ class FolderSnapshot:
         return self.documents[path].data if path in self.documents else self.retired.get(path)
 
     @property
-    def texts(self) -> frozenset[str]:
-        """The texts of all entries, as notes have them."""
-        return frozenset(note_text(entry.text) for entry in self.entries)
+    def all_entries(self) -> Sequence[FolderEntry]:
+        return [*self.entries, *self.descriptions.values()]
 
     @property
-    def pinned_texts(self) -> frozenset[str]:
-        return frozenset(note_text(entry.text) for entry in self.entries if entry.is_pinned)
+    def texts(self) -> Mapping[str, Sequence[FolderEntry]]:
+        """The entries and descriptions by their texts, as notes have them."""
+        texts: dict[str, list[FolderEntry]] = {}
+        for entry in self.all_entries:
+            texts.setdefault(note_text(entry.text), []).append(entry)
+        return texts
 
 
 def take_snapshot(root: Path) -> FolderSnapshot:
     """Read the folder. Raises InvalidRequest: it is none. Conflict: a file has changed while it was read."""
     folder = read_folder(root)
     documents = {file.path: file.read_document() for file in folder.files}
-    entries = [entry for file in folder.files for entry in _entries_of(folder, file, documents[file.path])]
+    lines = list(find_index_lines(folder.index.path, documents[folder.index.path])) if folder.index else []
+    entries = [
+        entry
+        for file in folder.files
+        for entry in _entries_of(file, documents[file.path], lines if file is folder.index else ())
+    ]
     with open_anchored(folder.root) as opened:
         retired = {kept: opened.read_file(kept) for path in documents if (kept := RETIRED_FOLDER / path)}
     return FolderSnapshot(
         folder=folder, documents=documents, entries=entries,
+        descriptions={entry.file: entry for entry in _descriptions_of(folder, documents, lines)},
         retired={path: data for path, data in retired.items() if data is not None},
     )  # fmt: skip
 
 
-def _entries_of(folder: MemoryFolder, file: MemoryFile, document: Document) -> Iterator[FolderEntry]:
-    """Yield what a file says; the lines of an index only say where."""
-    path, at = file.path, datetime.fromtimestamp(file.changed_at, UTC)
-    is_index = folder.index is not None and path == folder.index.path
-    lines = {line.entry for line in find_index_lines(path, document)} if is_index else set[MarkdownBlock]()
+def _entries_of(file: MemoryFile, document: Document, index_lines: Sequence[IndexLine]) -> Iterator[FolderEntry]:
+    """Yield what a file says; lines of the index only say where, and a log is a source as sessions are."""
+    lines = {line.entry for line in index_lines}
     is_fixed = document.is_pinned or not document.is_writable
-    for entry in document.entries:
-        if entry not in lines:
-            yield FolderEntry(file=path, line=entry.line, text=entry.text, at=at, is_pinned=is_fixed or entry.is_pinned)
+    for block in document.entries if not file.is_log else ():
+        if block not in lines:
+            yield _new_entry(file, file.path, block, block.text, is_pinned=is_fixed or block.is_pinned)
+
+
+def _descriptions_of(
+    folder: MemoryFolder, documents: Mapping[PurePosixPath, Document], index_lines: Sequence[IndexLine]
+) -> Iterator[FolderEntry]:
+    for file in folder.topics:
+        document = documents[file.path]
+        if document.description is not None and not file.is_log:
+            is_fixed = document.is_pinned or not document.is_writable
+            yield _new_entry(file, file.path, document.description, document.description.text, is_pinned=is_fixed)
+    for line in index_lines:
+        document = documents.get(line.target)
+        if document is not None and document.description is None and line.hook and folder.index is not None:
+            is_fixed = line.entry.is_pinned or documents[folder.index.path].is_pinned or not folder.index.is_writable
+            yield _new_entry(folder.index, line.target, line.entry, line.hook, is_pinned=is_fixed)
+
+
+def _new_entry(
+    file: MemoryFile, about: PurePosixPath, block: MarkdownBlock, text: str, *, is_pinned: bool
+) -> FolderEntry:
+    at = datetime.fromtimestamp(file.changed_at, UTC)
+    return FolderEntry(file=about, line=block.line, text=text, at=at, block=block, is_pinned=is_pinned)

@@ -1,14 +1,15 @@
-"""What the changes of a dream mean for the files of its folder (DREAM-10, DREAM-11).
+"""What the changes of a dream mean for the files of its folder (DREAM-10, DREAM-11, DREAM-44).
 
-A new note becomes an entry: in the place of the one that it replaces, else behind the entry that it is most about. An
-entry whose note retires leaves its file and is kept below `.circadia/retired`.
+A new text goes where its edit says: in the place of each entry that it replaces, else into the file and section that it
+names. Without a file it joins the entry that it is most about, or what the agent reads first. An entry that leaves its
+file is kept below `.circadia/retired`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import PurePosixPath
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from circadia.errors import Conflict, InvalidRequest
 from circadia.ids import BankId, EpisodeId, NoteId
@@ -24,32 +25,27 @@ from circadia.sleeptime.markdown.edits import (
     EntryReplacement,
     FactSource,
     apply_edits,
+    read_as_entry,
     retired_entry,
 )
-from circadia.sleeptime.markdown.entries import Document, MarkdownBlock, parse_entries
-from circadia.sleeptime.markdown.folder_bank import note_text
+from circadia.sleeptime.markdown.entries import parse_entries, render_front_matter
+from circadia.sleeptime.markdown.folder_bank import FolderEntry, FolderSnapshot, note_text
+from circadia.sleeptime.markdown.memory_folder import INDEX_NAMES, MemoryKind
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.similarity import RelatedIndex
 
-LEARNED: Final = PurePosixPath("learned.md")
-"""The file of facts that are about nothing in the folder."""
-_NEW_FILE: Final = (
-    b"---\nname: learned\ndescription: Facts from sessions, on no subject of another file\ntype: project\n---\n"
-)
 _REPLACED: Final = "a newer entry says what holds"
+_CHANGED: Final = "what it replaces was changed or removed meanwhile, so it was not written"
 MIN_SIMILARITY: Final = 0.12
 """Cosine above which two notes are on the same subject, as in `operations/consolidate.py`."""
-
-
-class Place(NamedTuple):
-    path: PurePosixPath
-    entry: MarkdownBlock
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FolderPlan:
     contents: Mapping[PurePosixPath, bytes]
     """New contents by file, those of retired entries included."""
+    described: Mapping[PurePosixPath, str]
+    """What is to be said of files, in the index too."""
     files: Mapping[int, frozenset[PurePosixPath]]
     """The files of each change, by its number."""
     left_out: Mapping[int, str]
@@ -65,35 +61,34 @@ class FolderPlan:
 @dataclass(kw_only=True, slots=True)
 class _Draft:
     edits: dict[PurePosixPath, list[Edit]] = field(default_factory=dict[PurePosixPath, list[Edit]])
+    described: dict[PurePosixPath, str] = field(default_factory=dict[PurePosixPath, str])
     files: dict[int, set[PurePosixPath]] = field(default_factory=dict[int, set[PurePosixPath]])
     """The files of each change."""
     gone: dict[PurePosixPath, list[bytes]] = field(default_factory=dict[PurePosixPath, list[bytes]])
     """What is kept of entries, by the file that they leave."""
-    placed: set[str] = field(default_factory=set[str])
-    """Ids of the new notes that have a place."""
     left_out: dict[int, str] = field(default_factory=dict[int, str])
+    added: int = 0
     replaced: int = 0
+    retired: int = 0
 
-    def add(self, path: PurePosixPath, change: Change, edit: Edit) -> None:
-        self.edits.setdefault(path, []).append(edit)
+    def add(self, path: PurePosixPath, change: Change, *edits: Edit) -> None:
+        self.edits.setdefault(path, []).extend(edits)
         self.files.setdefault(change.number, set()).add(path)
 
 
 class FolderPlanner:
     def __init__(
-        self, documents: Mapping[PurePosixPath, Document], notes: Sequence[Note], sources: Mapping[EpisodeId, Episode],
-        retired: Mapping[PurePosixPath, bytes], now: datetime,
-    ) -> None:  # fmt: skip
-        """`notes` are those of the bank, `sources` the episodes of new ones, `retired` the files of retired entries."""
-        self._documents = dict(documents)
+        self, snapshot: FolderSnapshot, notes: Sequence[Note], sources: Mapping[EpisodeId, Episode], now: datetime
+    ) -> None:
+        """`notes` are those of the bank, `sources` the episodes of new ones."""
+        self._snapshot = snapshot
+        self._documents = dict(snapshot.documents)
         self._notes = notes
         self._sources = sources
-        self._retired = retired
         self._now = now
-        self._places: dict[str, list[Place]] = {}
-        for path, document in documents.items():
-            for entry in document.entries:
-                self._places.setdefault(note_text(entry.text), []).append(Place(path, entry))
+        self._entries = snapshot.texts
+        self._descriptions: dict[PurePosixPath, str] = {}
+        """What the changes say of files."""
 
     def plan(self, changes: Sequence[Change]) -> FolderPlan:
         """Return the new contents of all files that these changes concern; what cannot be written is left out."""
@@ -105,83 +100,152 @@ class FolderPlanner:
             left_out |= {**draft.left_out, **failed}
             if not failed:
                 break
-        moved = sum(map(len, draft.gone.values()))
-        added = sum(change.kind is ChangeKind.ADD_NOTE and change.number in draft.files for change in rest)
         return FolderPlan(
-            contents=contents, files={number: frozenset(paths) for number, paths in draft.files.items()},
-            left_out=left_out, added=added - draft.replaced, replaced=draft.replaced,
-            retired=moved - draft.replaced, moved=moved,
+            contents=contents, described=draft.described,
+            files={number: frozenset(paths) for number, paths in draft.files.items()},
+            left_out=left_out, added=draft.added, replaced=draft.replaced, retired=draft.retired,
+            moved=sum(map(len, draft.gone.values())),
         )  # fmt: skip
 
     def _draft(self, changes: Sequence[Change]) -> _Draft:
-        added = {change.target: change for change in changes if change.kind is ChangeKind.ADD_NOTE}
         draft = _Draft()
-        for change in changes:
-            if change.kind is ChangeKind.RETIRE_NOTE:
-                self._retire(change, added, draft)
-        self._place_new([change for key, change in added.items() if key not in draft.placed], draft)
+        self._documents = dict(self._snapshot.documents)
+        added = {change.target: change for change in changes if change.kind is ChangeKind.ADD_NOTE}
+        gone = {text_of(change): change for change in changes if change.kind is ChangeKind.RETIRE_NOTE}
+        drafts = {text_of(change): change for change in added.values()}
+        added = {key: change for key, change in added.items() if text_of(change) not in gone}
+        self._descriptions = {
+            PurePosixPath(place["file"]): text_of(change)
+            for change in added.values()
+            for place in places_of(change)
+            if place.get("description")
+        }
+        for change in added.values():
+            for place in places_of(change):
+                self._place(change, _follow(place, drafts), gone, draft)
+        for text, change in gone.items():
+            instead = str((change.after or {}).get("instead", ""))
+            if text in drafts:  # written and replaced in the same run
+                draft.files.setdefault(change.number, set())
+            elif not instead or instead not in added:
+                self._retire(change, instead, draft)
         return draft
 
-    def _retire(self, change: Change, added: Mapping[str, Change], draft: _Draft) -> None:
-        text = str((change.before or {}).get("text", ""))
-        instead = str((change.after or {}).get("instead", ""))
-        places = [
-            place for place in self._places.get(text, ()) if _is_editable(self._documents[place.path], place.entry)
+    def _place(self, change: Change, place: Mapping[str, Any], gone: Mapping[str, Change], draft: _Draft) -> None:
+        """Add the edits for one place of a new text."""
+        path, text = PurePosixPath(str(place.get("file", ""))), text_of(change)
+        there = [
+            entry for old in place.get("replaces", ()) for entry in self._entries.get(old, ()) if entry.file == path
         ]
-        if not places:
-            draft.left_out[change.number] = "its entry is pinned, read-only or gone"
+        if any(entry.file == path for entry in self._entries.get(text, ())):
+            draft.files.setdefault(change.number, set())
+            return  # it stands there already
+        if place.get("replaces") and not there:
+            draft.left_out[change.number] = _CHANGED
             return
-        if instead and instead not in added and all(note.id != instead for note in self._notes):
+        if place.get("description"):
+            self._describe(change, path, there, draft)
+            return
+        old = [entry for entry in there if note_text(entry.text) in gone and not entry.is_pinned]
+        source, markdown = self._source_of(change), _markdown_of(change)
+        if old:
+            first, *others = old
+            draft.replaced += 1
+            draft.retired += len(others)
+            draft.add(path, change, EntryReplacement(entry=first.block, text=markdown, source=source))
+            draft.add(path, change, *(EntryRemoval(entry=entry.block) for entry in others))
+            for entry in old:
+                draft.files.setdefault(gone[note_text(entry.text)].number, set()).add(path)
+                self._keep(entry, _REPLACED, text, draft)
+            return
+        draft.added += 1
+        path, headings = self._find_place(change, path, str(place.get("section", "")))
+        draft.add(path, change, EntryAddition(text=markdown, headings=headings, source=source))
+
+    def _describe(self, change: Change, path: PurePosixPath, old: Sequence[FolderEntry], draft: _Draft) -> None:
+        document = self._documents.get(path)
+        if document is None:
+            draft.left_out[change.number] = "the file that it describes was not made"
+            return
+        draft.described[path] = text_of(change)
+        draft.add(path, change)
+        if document.description is not None and old:
+            draft.add(path, change, EntryReplacement(entry=document.description, text=text_of(change)))
+
+    def _retire(self, change: Change, instead: str, draft: _Draft) -> None:
+        """Take an entry out of the files that the change names, or of all."""
+        files = cast("Sequence[str]", (change.after or {}).get("files", ()))
+        entries = [
+            entry
+            for entry in self._entries.get(text_of(change), ())
+            if not entry.is_pinned and entry.block.is_entry and (not files or str(entry.file) in files)
+        ]
+        if instead and all(note.id != instead for note in self._notes):
             draft.left_out[change.number] = "what takes its place was refused"
-            return
-        new = added.get(instead)
-        for path, entry in places:
-            if new is not None and instead not in draft.placed:
-                draft.placed.add(instead)
-                draft.replaced += 1
-                draft.add(path, new, EntryReplacement(entry=entry, text=_text_of(new), source=self._source_of(new)))
-                draft.files.setdefault(change.number, set()).add(path)
-            else:
-                draft.add(path, change, EntryRemoval(entry=entry))
-            kept = retired_entry(
-                self._documents[path], entry, path=path, why=_REPLACED if instead else change.why, day=self._now.date(),
-                instead=self._describe(instead, added) or "nothing",
-            )  # fmt: skip
-            draft.gone.setdefault(path, []).append(kept)
+        elif not entries:
+            draft.left_out[change.number] = "its entry is pinned, read-only or gone"
+        else:
+            new = next((note.text for note in self._notes if note.id == instead), "nothing")
+            for entry in entries:
+                draft.retired += 1
+                draft.add(entry.file, change, EntryRemoval(entry=entry.block))
+                self._keep(entry, _REPLACED if instead else change.why, new, draft)
 
-    def _place_new(self, new: Sequence[Change], draft: _Draft) -> None:
-        near = RelatedIndex(self._notes).find_nearest_each(
-            [_draft_note(change) for change in new], 3, min_similarity=MIN_SIMILARITY
+    def _keep(self, entry: FolderEntry, why: str, instead: str, draft: _Draft) -> None:
+        kept = retired_entry(
+            self._documents[entry.file], entry.block, path=entry.file, why=why, day=self._now.date(), instead=instead
         )
-        for change, notes in zip(new, near, strict=True):
-            path, headings = self._find_home(notes)
-            draft.placed.add(change.target)
-            draft.add(
-                path, change, EntryAddition(text=_text_of(change), headings=headings, source=self._source_of(change))
-            )
+        draft.gone.setdefault(entry.file, []).append(kept)
 
-    def _find_home(self, notes: Sequence[Note]) -> tuple[PurePosixPath, tuple[str, ...] | None]:
-        """Return the file and the headings of the nearest entry in a file that may be changed."""
-        for note in notes:
-            for path, entry in self._places.get(note.text, ()):
-                document = self._documents[path]
-                if document.is_writable and not document.is_pinned:
-                    return path, entry.headings
-        self._documents.setdefault(LEARNED, parse_entries(_NEW_FILE))
-        return LEARNED, None
+    def _find_place(
+        self, change: Change, path: PurePosixPath, section: str
+    ) -> tuple[PurePosixPath, tuple[str, ...] | None]:
+        """Return the file and the headings for a new entry: those that its edit names, else of the nearest entry."""
+        if path.name and path not in self._documents:
+            self._documents[path] = parse_entries(self._front_matter(path, change))
+        near = RelatedIndex(self._notes).find_nearest_each([_draft_note(change)], 3, min_similarity=MIN_SIMILARITY)[0]
+        entries = [entry for note in near for entry in self._entries.get(note.text, ()) if entry.block.is_entry]
+        entries = [
+            entry for entry in entries if self._takes_entries(entry.file) and (not path.name or entry.file == path)
+        ]
+        if not path.name:
+            path = entries[0].file if entries else self._first_read()
+            self._documents.setdefault(path, parse_entries(b"# Memory\n"))
+        blocks = self._documents[path].blocks
+        headings = next((block.headings for block in blocks if section and block.headings[-1:] == (section,)), None)
+        return path, headings or (entries[0].block.headings if entries else None)
+
+    def _takes_entries(self, path: PurePosixPath) -> bool:
+        document = self._documents[path]
+        return document.is_writable and not document.is_pinned
+
+    def _first_read(self) -> PurePosixPath:
+        """Return the file that the agent has in each prompt."""
+        folder = self._snapshot.folder
+        loaded = [file.path for file in folder.files if folder.is_loaded(file.path) and self._takes_entries(file.path)]
+        return next(iter(loaded), PurePosixPath(INDEX_NAMES[0]))
+
+    def _front_matter(self, path: PurePosixPath, change: Change) -> bytes:
+        """Return the front matter of a new file, in the form that the folder's files have."""
+        topics = [self._snapshot.documents[file.path] for file in self._snapshot.folder.topics if not file.is_log]
+        kind = next((kind for kind in MemoryKind if path.stem.startswith(kind.value)), MemoryKind.REFERENCE)
+        description = self._descriptions.get(path) or text_of(change).splitlines()[0][:150]
+        return render_front_matter(topics, name=path.stem, description=description, kind=kind)
 
     def _write(self, draft: _Draft) -> tuple[Mapping[PurePosixPath, bytes], Mapping[int, str]]:
         """Return the new contents, and why changes failed, by their numbers."""
         contents: dict[PurePosixPath, bytes] = {}
         failed: dict[int, str] = {}
         for path, edits in draft.edits.items():
+            if not edits:  # it is only described in the index
+                continue
             try:
                 contents[path] = apply_edits(self._documents[path], edits)
             except (Conflict, InvalidRequest) as error:
                 failed |= {number: f"{path}: {error.message}" for number, of in draft.files.items() if path in of}
             if path in draft.gone:
                 kept = RETIRED_FOLDER / path
-                contents[kept] = self._retired.get(kept, b"") + b"".join(draft.gone[path])
+                contents[kept] = self._snapshot.retired.get(kept, b"") + b"".join(draft.gone[path])
         return contents, failed
 
     def _source_of(self, change: Change) -> FactSource | None:
@@ -198,23 +262,38 @@ class FolderPlanner:
             day=newest.at.date(),
         )
 
-    def _describe(self, instead: str, added: Mapping[str, Change]) -> str:
-        new = added.get(instead)
-        if new is not None:
-            return _text_of(new)
-        return next((note.text for note in self._notes if note.id == instead), "")
+
+def _follow(place: Mapping[str, Any], drafts: Mapping[str, Change]) -> Mapping[str, Any]:
+    """Return a place with, for each text of the same run that it replaces, what that one was to replace."""
+    replaces: list[str] = []
+    for text in place.get("replaces", ()):
+        if text in drafts:
+            for other in places_of(drafts[text]):
+                replaces += other.get("replaces", ())
+                place = {**place, "file": place.get("file") or other.get("file", "")}
+        else:
+            replaces.append(text)
+    return {**place, "replaces": replaces}
 
 
-def _is_editable(document: Document, entry: MarkdownBlock) -> bool:
-    return document.is_writable and not document.is_pinned and not entry.is_pinned
+def places_of(change: Change) -> Sequence[Mapping[str, Any]]:
+    places = cast("Sequence[Mapping[str, Any]]", (change.after or {}).get("places", ()))
+    return places or [{}]
 
 
-def _text_of(change: Change) -> str:
-    return str((change.after or {})["text"])
+def text_of(change: Change) -> str:
+    """Return the text that a change adds, or takes out."""
+    return str((change.after or {}).get("text") or (change.before or {}).get("text", ""))
+
+
+def _markdown_of(change: Change) -> str:
+    """Return a text as it was written, unless the judge has left only a part of it."""
+    markdown, text = str((change.after or {}).get("markdown", "")), text_of(change)
+    return markdown if read_as_entry(markdown) == text else text
 
 
 def _draft_note(change: Change) -> Note:
-    text = _text_of(change)
+    text = text_of(change)
     return Note(
         id=NoteId(change.target), number=0, bank_id=BankId(""), kind=NoteKind.CONSOLIDATION, text=text, evidence=(),
         trust=Trust.AGENT, at=change.at, created_at=change.at, terms=projected_notes.note_terms(text),

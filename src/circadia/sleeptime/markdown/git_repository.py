@@ -1,15 +1,17 @@
-"""The git repository that a memory folder lies in: commits of exact contents, whatever else a person has changed."""
+"""The git repository that a memory folder lies in: a commit of the files of each dream, and a branch for a proposal.
+
+A commit is one that a person would make by `git commit`: the filters of the repository and its hooks decide.
+"""
 
 import os
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from circadia.errors import StorageUnavailable
+from circadia.errors import Conflict, StorageUnavailable
 
 _TIMEOUT_SECONDS: Final = 120
 _OF_A_CALLER: Final = frozenset({
@@ -17,13 +19,16 @@ _OF_A_CALLER: Final = frozenset({
     "GIT_NAMESPACE", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
 })  # fmt: skip
 """Variables that name another repository where a git hook started this process."""
-_QUIET: Final = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false")
+_QUIET: Final = ("-c", "core.fsmonitor=false", "-c", "log.showSignature=false")
 _UNFINISHED: Final = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
 """Of a merge that a person is in the middle of."""
 _NONE_IGNORED: Final = 1
 """Exit status of `git check-ignore`."""
+_LOCKED: Final = ".lock'"
+"""In what git prints while another git works there."""
 _DREAM: Final = "Circadia-Dream"
 _UNDOES: Final = "Circadia-Undoes"
+_REASON_LINES: Final = 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,15 +39,6 @@ class FileVersions:
     old: bytes | None
     new: bytes | None
     mode: int = 0o644
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DreamCommit:
-    commit: str
-    id: str
-    created_at: datetime
-    title: str
-    undoes: str | None
 
 
 class GitRepository:
@@ -57,7 +53,7 @@ class GitRepository:
         """Return the repository, if a commit of `paths` on its branch is possible and wanted.
 
         It is not where git is missing, where HEAD is no branch with a commit, during a merge, or where a path is
-        ignored, or stored through a filter, such as one that encrypts.
+        ignored.
         """
         repository = cls(root)
         if repository._ask("rev-parse", "--is-inside-work-tree") != "true":
@@ -67,111 +63,69 @@ class GitRepository:
         )
         if not on_branch or any(repository._ask("rev-parse", "-q", "--verify", name) for name in _UNFINISHED):
             return None
-        names = [f"./{path}" for path in paths]
-        attributes = repository._ask("check-attr", "filter", "--", *names)
-        filtered = attributes is None or any(not line.endswith(": unspecified") for line in attributes.splitlines())
-        checked = repository._call(("check-ignore", "--", *names))
-        return repository if checked.returncode == _NONE_IGNORED and not filtered else None
+        checked = repository._call(("check-ignore", "--", *(f"./{path}" for path in paths)))
+        return repository if checked.returncode == _NONE_IGNORED else None
 
-    def build_commit(
-        self, files: Sequence[FileVersions], changeset_id: str, title: str, undoes: str | None
-    ) -> tuple[str, str]:
-        """Make a commit on HEAD whose only changes are those of `files`; return HEAD and it. No branch gets it yet.
+    def commit_state(self, paths: Collection[PurePosixPath], changeset_id: str) -> None:
+        """Commit what a person has changed in these files and not committed. Raises Conflict, StorageUnavailable."""
+        changed = [path for path in paths if self._ask("status", "--porcelain", "-uno", "--", *_names([path]))]
+        if changed:
+            self._commit(changed, f"State before dream {changeset_id}\n")
 
-        Where HEAD has other contents than the dream found, such as edits that are not committed, a commit of those
-        comes before it.
+    def commit(self, paths: Collection[PurePosixPath], changeset_id: str, title: str, undoes: str | None) -> str | None:
+        """Commit these files as they are, and nothing else; return the commit, None if a hook has made it no change.
+
+        Raises:
+            Conflict: git or a hook refuses it. StorageUnavailable: another git works there.
         """
-        message = f"{title}\n\n{_DREAM}: {changeset_id}\n" + (f"{_UNDOES}: {undoes}\n" if undoes else "")
-        steps = (
-            (f"State before dream {changeset_id}\n", [(file, file.old) for file in files]),
-            (message, [(file, file.new) for file in files]),
-        )
-        parent = base = self._run("rev-parse", "HEAD")
+        present = [path for path in paths if (self._root / path).exists()]
+        if present:
+            self._run("add", "--intent-to-add", "--", *_names(present))
+        if self._ask("status", "--porcelain", "-uno", "--", *_names(paths)):
+            trailers = f"{_DREAM}: {changeset_id}\n" + (f"{_UNDOES}: {undoes}\n" if undoes else "")
+            self._commit(paths, f"{title}\n\n{trailers}")
+        return self._ask("log", "-1", "--format=%H", f"--grep=^{_DREAM}: {changeset_id}$") or None
+
+    def _commit(self, paths: Collection[PurePosixPath], message: str) -> None:
+        command = ("commit", "--quiet", "--only", "-F", "-", "--", *_names(paths))
+        done = self._call(command, message.encode(), self._identity())
+        said = (done.stderr + done.stdout).decode("utf-8", "replace")
+        if done.returncode != 0:
+            self._ask("reset", "--quiet", "--", *_names(paths))  # what `add` has announced
+            if _LOCKED in said:
+                raise self._failure("commit", said)
+            lines = [line.strip() for line in said.splitlines() if line.strip()]
+            raise Conflict(
+                f"the repository refuses the commit: {'; '.join(lines[:_REASON_LINES]) or 'no reason given'}"
+            )
+
+    def show_on_branch(self, name: str, files: Sequence[FileVersions], message: str) -> None:
+        """Point a branch at a commit on HEAD whose only changes are those of `files`; the work tree stays as it is."""
+        parent = self._run("rev-parse", "HEAD")
         with TemporaryDirectory(prefix="circadia-") as folder:
             index = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
             self._run("read-tree", parent, environment=index)
-            for text, contents in steps:
-                self._run("update-index", "-z", "--index-info", data=self._index_lines(contents), environment=index)
-                tree = self._run("write-tree", environment=index)
-                if tree != self._run("rev-parse", f"{parent}^{{tree}}"):
-                    parent = self._run(
-                        "commit-tree", tree, "-p", parent, data=text.encode(), environment=self._identity()
-                    )
-        return base, parent
-
-    def advance_branch(self, base: str, commit: str, files: Sequence[FileVersions]) -> bool:
-        """Move the branch from `base` to a commit of `build_commit`; return False if it has moved since.
-
-        The index first: after a crash in between, the files show as staged changes.
-        """
-        self._run("update-index", "-z", "--index-info", data=self._index_lines([(file, file.new) for file in files]))
-        return self._ask("update-ref", "-m", "circadia: a dream", "HEAD", commit, base) is not None
-
-    def has_commit(self, commit: str) -> bool:
-        return self._ask("merge-base", "--is-ancestor", commit, "HEAD") is not None
-
-    def set_branch(self, name: str, commit: str) -> None:
-        """Point a branch at a commit; the work tree stays as it is."""
-        self._run("update-ref", f"refs/heads/{name}", commit)
+            self._run("update-index", "-z", "--index-info", data=self._index_lines(files), environment=index)
+            tree = self._run("write-tree", environment=index)
+        commit = self._run("commit-tree", tree, "-p", parent, data=message.encode(), environment=self._identity())
+        self._run("-c", "core.hooksPath=/dev/null", "update-ref", f"refs/heads/{name}", commit)
 
     def remove_branch(self, name: str) -> None:
         """Remove a branch, unless a person has it checked out."""
-        self._ask("branch", "-D", name)
+        self._ask("-c", "core.hooksPath=/dev/null", "branch", "-D", name)
 
-    def list_dreams(self) -> Iterator[DreamCommit]:
-        """Yield the commits of dreams that changed this folder, newest first."""
-        parts = ("%H", "%ct", "%s", *(f"%(trailers:key={key},valueonly,separator=%x2C)" for key in (_DREAM, _UNDOES)))
-        lines = self._ask("log", "--full-history", f"--grep=^{_DREAM}: ", f"--format={'%x1f'.join(parts)}", "--", ".")
-        for line in (lines or "").splitlines():
-            commit, seconds, title, changeset_id, undoes = line.split("\x1f")
-            if changeset_id:
-                yield DreamCommit(
-                    commit=commit,
-                    id=changeset_id,
-                    created_at=datetime.fromtimestamp(int(seconds), UTC),
-                    title=title,
-                    undoes=undoes or None,
-                )
-
-    def list_paths(self, commit: str) -> list[PurePosixPath]:
-        """Return the files of this folder that a commit changed."""
-        return [PurePosixPath(path) for _, path in self._changes(commit)]
-
-    def read_versions(self, commit: str) -> list[FileVersions]:
-        """Return the contents before and after a commit of the files of this folder that it changed."""
-        return [
-            FileVersions(
-                path=PurePosixPath(path),
-                old=None if old_mode == "000000" else self._read_blob(old),
-                new=None if new_mode == "000000" else self._read_blob(new),
-                mode=int(max(old_mode, new_mode)[-3:], 8),
-            )
-            for (old_mode, new_mode, old, new, _), path in self._changes(commit)
-        ]
-
-    def _changes(self, commit: str) -> Iterator[tuple[list[str], str]]:
-        fields = iter(
-            self._run("diff-tree", "-r", "-z", "--no-commit-id", "--no-renames", "--relative", commit).split("\0")
-        )
-        for head in fields:
-            if head:
-                yield head.removeprefix(":").split(" "), next(fields)
-
-    def _index_lines(self, contents: Iterable[tuple[FileVersions, bytes | None]]) -> bytes:
-        """Store blobs, byte for byte as they are, and return the lines that put them into an index."""
+    def _index_lines(self, files: Iterable[FileVersions]) -> bytes:
+        """Store the new contents through the repository's filters, and return the lines that put them into an index."""
         prefix = os.fsencode(self._run("rev-parse", "--show-prefix"))
-        hash_length = len(self._run("rev-parse", "HEAD"))
         lines = list[bytes]()
-        for file, data in contents:
-            mode, blob = "0", "0" * hash_length
-            if data is not None:
+        for file in files:
+            mode, blob = "0", "0" * len(self._run("rev-parse", "HEAD"))
+            if file.new is not None:
                 mode = "100755" if file.mode & 0o100 else "100644"
-                blob = self._run("hash-object", "-w", "--stdin", "--no-filters", data=data)
+                name = os.fsdecode(prefix) + str(file.path)
+                blob = self._run("hash-object", "-w", "--stdin", "--path", name, data=file.new)
             lines.append(f"{mode} {blob}\t".encode() + prefix + os.fsencode(file.path) + b"\0")
         return b"".join(lines)
-
-    def _read_blob(self, blob: str) -> bytes:
-        return self._call(("cat-file", "blob", blob)).stdout
 
     def _identity(self) -> dict[str, str]:
         """Return the variables of the author, where the repository has none configured."""
@@ -190,12 +144,15 @@ class GitRepository:
         """Return what a command prints. Raises StorageUnavailable where it fails."""
         done = self._call(command, data, environment)
         if done.returncode != 0:
-            reason = done.stderr.decode("utf-8", "replace").strip().splitlines()[:1]
-            raise StorageUnavailable(
-                f"`git {command[0]}` failed in {str(self._root)!r}: {''.join(reason)}; once git works there, "
-                "the next start of a dream finishes the commit"
-            )
+            raise self._failure(command[0], done.stderr.decode("utf-8", "replace"))
         return os.fsdecode(done.stdout).rstrip("\n")
+
+    def _failure(self, command: str, said: str) -> StorageUnavailable:
+        reason = "".join(said.strip().splitlines()[:1])
+        return StorageUnavailable(
+            f"`git {command}` failed in {str(self._root)!r}: {reason}; once git works there, the next start of a dream "
+            "finishes the commit"
+        )
 
     def _call(
         self, command: Sequence[str], data: bytes = b"", environment: dict[str, str] | None = None
@@ -212,3 +169,7 @@ class GitRepository:
             raise StorageUnavailable(
                 f"`git {command[0]}` did not end in {str(self._root)!r} within {_TIMEOUT_SECONDS} seconds; try again"
             ) from error
+
+
+def _names(paths: Iterable[PurePosixPath]) -> Sequence[str]:
+    return [f":(literal){path}" for path in paths]

@@ -1,11 +1,11 @@
 """What each dream replaced in a memory folder: log, diff and undo.
 
-The history of a dream is its changeset in `.circadia/dreams/ID/`, and in a git repository its commit. Both have the
-contents before and after, so that a later undo can merge by lines.
+The history of a dream is its changeset in `.circadia/dreams/ID/`: the contents before and after, so that a later undo
+can merge by lines. In a git repository there is a commit, too.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,7 +27,7 @@ from circadia.sleeptime.markdown.changeset import (
     open_changeset,
 )
 from circadia.sleeptime.markdown.entries import parse_entries
-from circadia.sleeptime.markdown.git_repository import FileVersions, GitRepository
+from circadia.sleeptime.markdown.git_repository import FileVersions
 from circadia.sleeptime.markdown.publication import PublicationResult, publish, stage
 from circadia.sleeptime.publish.merge import apply_change
 
@@ -53,18 +53,6 @@ def list_history(root: Path) -> list[HistoryEntry]:
         for changeset_id in list_changeset_ids(folder):
             with suppress(NotFound), open_changeset(folder, changeset_id) as (_, changeset):
                 entries.append(_to_entry(changeset))
-    repository = GitRepository(root)
-    entries += [
-        HistoryEntry(
-            id=each.id,
-            created_at=each.created_at,
-            title=each.title,
-            undoes=each.undoes,
-            published=tuple(repository.list_paths(each.commit)),
-            commit=each.commit,
-        )
-        for each in repository.list_dreams()
-    ]
     return sorted(entries, key=lambda each: each.created_at, reverse=True)
 
 
@@ -76,6 +64,7 @@ def _to_entry(changeset: Changeset) -> HistoryEntry:
         undoes=changeset.undoes,
         published=tuple(sorted(changeset.paths_with(ReplacementStatus.PUBLISHED))),
         proposed=tuple(sorted(changeset.paths_with(ReplacementStatus.STAGED, ReplacementStatus.PUBLISHING))),
+        commit=changeset.commit,
     )
 
 
@@ -85,11 +74,14 @@ def show_diff(root: Path, changeset_id: str) -> str:
     Raises:
         NotFound: there is no such dream.
     """
+    left_out: Sequence[str] = ()
     with open_anchored(root) as folder, storage_errors(root, "nothing was changed"):
-        versions = _read_published(root, folder, changeset_id) + _read_proposed(folder, changeset_id)
+        versions = _read_published(folder, changeset_id) + _read_proposed(folder, changeset_id)
+        with suppress(NotFound), open_changeset(folder, changeset_id) as (_, changeset):
+            left_out = changeset.left_out
     if not versions:
         raise _unknown(changeset_id)
-    return render_diff(versions)
+    return "".join(f"# not written: {' '.join(text.split())}\n" for text in left_out) + render_diff(versions)
 
 
 def render_diff(versions: Iterable[FileVersions]) -> str:
@@ -109,7 +101,7 @@ def undo(root: Path, changeset_id: str, undo_id: str, *, now: datetime) -> Publi
     expected = dict[PurePosixPath, str | None]()
     conflicts = list[str]()
     with open_anchored(root) as folder, storage_errors(root, "nothing was changed"):
-        versions = _read_published(root, folder, changeset_id)
+        versions = _read_published(folder, changeset_id)
         for each in versions:
             ours = folder.read_file(each.path)
             expected[each.path] = hash_contents(ours)
@@ -152,8 +144,8 @@ def _frame_of(each: FileVersions) -> bytes:
     return b"".join(each.new[end:start] for end, start in zip(ends, starts, strict=True))
 
 
-def _read_published(root: Path, folder: AnchoredFolder, changeset_id: str) -> list[FileVersions]:
-    """Return the contents before and after what a dream published, from the folder's history and from git."""
+def _read_published(folder: AnchoredFolder, changeset_id: str) -> list[FileVersions]:
+    """Return the contents before and after what a dream published."""
     check_changeset_id(changeset_id)
     versions = list[FileVersions]()
     with suppress(NotFound), open_changeset(folder, changeset_id) as (files, changeset):
@@ -161,10 +153,6 @@ def _read_published(root: Path, folder: AnchoredFolder, changeset_id: str) -> li
             if each.status is ReplacementStatus.PUBLISHED:
                 old, new = files.read_old(each), files.read_new(each)
                 versions.append(FileVersions(path=each.path, old=old, new=new, mode=each.mode))
-    repository = GitRepository(root)
-    for commit in repository.list_dreams():
-        if commit.id == changeset_id:
-            versions += repository.read_versions(commit.commit)
     return versions
 
 

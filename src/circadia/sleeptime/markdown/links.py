@@ -81,6 +81,8 @@ class IndexLine:
     target: PurePosixPath
     separator: str
     """What stands between link and hook; empty without a hook."""
+    hook: str
+    """What it says of the file."""
 
 
 def find_index_lines(path: PurePosixPath, document: Document) -> Iterator[IndexLine]:
@@ -91,17 +93,19 @@ def find_index_lines(path: PurePosixPath, document: Document) -> Iterator[IndexL
         if link is not None and target is not None and target.suffix.lower() == ".md":
             hook = link.rest.lstrip("".join(_SEPARATORS))
             separator = link.rest[: len(link.rest) - len(hook)] if hook else ""
-            yield IndexLine(entry=entry, target=target, separator=separator)
+            yield IndexLine(entry=entry, target=target, separator=separator, hook=hook.strip())
 
 
-def render_index_line(path: PurePosixPath, document: Document, *, index: PurePosixPath, like: IndexLine | None) -> str:
+def render_index_line(
+    path: PurePosixPath, document: Document, *, index: PurePosixPath, like: IndexLine | None, description: str = ""
+) -> str:
     """Return the text of a line for a topic file, in the style of another line."""
     link = render_link(title_of(path, document), path, index)
-    separator = like.separator if like is not None else _SEPARATOR
+    separator = (like.separator if like is not None else "") or _SEPARATOR * (like is None or bool(description))
     first = next((entry.text for entry in document.entries if entry.text), "")
-    hook = " ".join((document.front_matter.get("description") or first).split())
+    hook = " ".join((description or document.front_matter.get("description") or first).split())
     room = max(LONGEST_LINE - len(link) - len(separator), 30)
-    if len(hook) > room:
+    if len(hook) > room and not description:
         hook = hook[: room - 1].rstrip() + "…"
     return f"{link}{separator}{hook}" if separator and hook else link
 

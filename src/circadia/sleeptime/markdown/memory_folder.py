@@ -5,6 +5,7 @@ even if somebody changes it meanwhile. Files are read one at a time; between rea
 """
 
 import os
+import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,13 +23,20 @@ INDEX_NAMES: Final = ("MEMORY.md", "memory.md", "AGENTS.md", "CLAUDE.md")
 """Names of an index at the top of a folder; the first that is there is it."""
 MEMORY_NAMES: Final = INDEX_NAMES[:2]
 INSTRUCTION_NAMES: Final = frozenset(("AGENTS.md", "CLAUDE.md", "SOUL.md"))
-"""Beside a `MEMORY.md` they show that the folder is a whole workspace, as OpenClaw's, and other files no memory."""
+"""Beside a `MEMORY.md` they show that the folder is a whole workspace, as OpenClaw's, and other files no memory; so
+does a README at the top of a git repository."""
 WORKSPACE_MEMORY: Final = frozenset((*MEMORY_NAMES, "USER.md", "memory"))
 """What is memory in such a workspace."""
 GENERATED_NAMES: Final = frozenset(
     ("rollout_summaries", "raw_memories.md", "memory_filesystem.md", "DREAMS.md", "skills")
 )
 """What the tools write anew themselves, and procedures: names at the top of Codex's, Letta's and OpenClaw's folders."""
+SUMMARY: Final = PurePosixPath("memory_summary.md")
+"""What Codex puts into each prompt; it looks into the index when the summary names a subject."""
+TREE: Final = "system"
+"""Letta's MemFS has no index: files below this folder are in each prompt, the others by name and description."""
+DAY_NAME: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?!\d)")
+"""Beginning of the name of a day's log: agents find it by the date, and dreams read it and never change it."""
 MAX_FILE_BYTES: Final = 1_000_000
 MAX_FILES: Final = 100_000
 """Files of any kind in a folder; with more it is probably not the one that was meant."""
@@ -63,6 +71,10 @@ class MemoryFile:
     kind: MemoryKind | None
     is_writable: bool
 
+    @property
+    def is_log(self) -> bool:
+        return DAY_NAME.match(self.path.name) is not None
+
     def read_data(self) -> bytes:
         """Read it again. Raises Conflict: it has changed since the folder was read, or is gone."""
         try:
@@ -87,12 +99,23 @@ class MemoryFolder:
     problems: Sequence[FolderProblem]
     is_workspace: bool = False
     """Whether only some of its files are memory."""
+    is_tree: bool = False
+    """Whether the agent sees a tree of names and descriptions in place of an index, as Letta's."""
     names: frozenset[str] = field(default=frozenset(), repr=False)
     """All paths that were seen, as `comparable_path`; those below what is no memory are unknown."""
 
     @property
     def files(self) -> Sequence[MemoryFile]:
         return [*([self.index] if self.index else []), *self.topics]
+
+    def is_loaded(self, path: PurePosixPath) -> bool:
+        """Return whether the agent has the file in each prompt."""
+        if self.is_tree:
+            return path.parts[0] == TREE
+        if any(file.path == SUMMARY for file in self.topics):
+            return path == SUMMARY
+        is_index = self.index is not None and path == self.index.path
+        return is_index or (self.is_workspace and path.parts[0] != "memory")
 
     def may_have(self, path: PurePosixPath) -> bool:
         """Return whether the path exists, or lies where nobody has looked."""
@@ -108,7 +131,9 @@ def read_folder(root: Path) -> MemoryFolder:
         reason = error.strerror if isinstance(error, OSError) else "a circle of links"
         raise InvalidRequest(f"{str(root)!r} is no readable folder ({reason}); name a memory folder") from error
     index_name = next((name for name in INDEX_NAMES if name in top), None)
-    is_workspace = index_name in MEMORY_NAMES and bool(top & INSTRUCTION_NAMES)
+    is_tree = index_name not in MEMORY_NAMES and TREE in top
+    is_project = bool(top & INSTRUCTION_NAMES) or (".git" in top and any(name.startswith("README") for name in top))
+    is_workspace = index_name in MEMORY_NAMES and is_project
     names: set[str] = set()
     files: list[MemoryFile] = []
     problems: list[FolderProblem] = []
@@ -121,7 +146,7 @@ def read_folder(root: Path) -> MemoryFolder:
             problems.append(found)
         elif found is not None:
             files.append(found)
-    if index_name is None:
+    if index_name is None and not is_tree:
         reason = "there is no index; agents look for it under this name"
         problems.append(FolderProblem(path=PurePosixPath(INDEX_NAMES[0]), reason=reason))
     index = next((file for file in files if str(file.path) == index_name), None)
@@ -131,6 +156,7 @@ def read_folder(root: Path) -> MemoryFolder:
         topics=sorted((file for file in files if file is not index), key=lambda file: file.path),
         problems=[*problems, *_case_problems(files)],
         is_workspace=is_workspace,
+        is_tree=is_tree,
         names=frozenset(names),
     )
 
@@ -167,7 +193,7 @@ def _walk(root: Path, is_workspace: bool) -> Iterator[tuple[PurePosixPath, str]]
 def _is_memory(path: PurePosixPath, is_workspace: bool) -> bool:
     top = path.parts[0]
     is_outside = is_workspace and whole_name(PurePosixPath(top)).name not in WORKSPACE_MEMORY
-    return top not in GENERATED_NAMES and not is_outside
+    return top not in GENERATED_NAMES and path.name != "node_modules" and not is_outside
 
 
 def _inspect(root: Path, path: PurePosixPath) -> MemoryFile | FolderProblem | None:

@@ -3,16 +3,15 @@
 The staged files are the truth: a view is made from them, and what is changed in it has no effect.
 """
 
-import os
 import shutil
-import stat
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from circadia.errors import Conflict
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, AnchoredFolder, open_anchored
 from circadia.sleeptime.markdown.changeset import Changeset, ChangesetFolder, ProposalView, ReplacementStatus
 from circadia.sleeptime.markdown.git_repository import FileVersions, GitRepository
+from circadia.sleeptime.markdown.memory_folder import read_folder
 
 
 def name_view(root: Path, changeset: Changeset) -> str:
@@ -44,44 +43,28 @@ def replace_view(root: Path, folder: AnchoredFolder, files: ChangesetFolder, cha
         raise Conflict(f"{name!r} is there already; move it away to see the proposal there")
     files.save(changeset)  # first: a view that a crash has cut off is removed with its proposal
     if repository is not None:
-        _, commit = repository.build_commit(shown, changeset.id, changeset.title, changeset.undoes)
-        repository.set_branch(name, commit)
+        repository.show_on_branch(name, shown, changeset.title)
     elif view is ProposalView.FOLDER:
         _copy_folder(root, Path(name), shown)
     return changeset
 
 
 def _copy_folder(root: Path, copy: Path, shown: list[FileVersions]) -> None:
+    """Copy the memory files beside the folder, with the proposed contents."""
     part = copy.with_name(f"{copy.name}.part")
     shutil.rmtree(part, ignore_errors=True)
-    shutil.copytree(root, part, symlinks=True, ignore=_find_uncopied, copy_function=_copy_if_there)
+    part.mkdir(mode=root.stat().st_mode & 0o777)
+    contents: dict[PurePosixPath, tuple[bytes | None, int]] = {}
+    for file in read_folder(root).files:
+        with suppress(Conflict):  # an agent may change or remove it meanwhile
+            contents[file.path] = file.read_data(), 0o644
+    contents |= {each.path: (each.new, each.mode) for each in shown}
     with open_anchored(part) as top:
-        for each in shown:
-            with top.open_folder(each.path.parent, make_mode=top.status.st_mode & 0o777) as parent:
-                file = parent.file(each.path.name)
-                file.remove()
-                if each.new is not None:
-                    file.create(each.new, each.mode)
+        for path, (data, mode) in contents.items():
+            if data is not None:
+                with top.open_folder(path.parent, make_mode=top.status.st_mode & 0o777) as parent:
+                    parent.file(path.name).create(data, mode)
     part.rename(copy)
-
-
-def _find_uncopied(folder: str, names: list[str]) -> set[str]:
-    """Return what a copy lacks: Circadia's and git's own, and what is no file or cannot be read."""
-    return {name for name in names if name in (OWN_FOLDER, ".git") or not _is_readable(Path(folder, name))}
-
-
-def _is_readable(path: Path) -> bool:
-    try:
-        mode = path.lstat().st_mode
-    except OSError:
-        return False
-    return stat.S_ISLNK(mode) or ((stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and os.access(path, os.R_OK))
-
-
-def _copy_if_there(source: str, target: str) -> None:
-    """Copy a file, which an agent may remove meanwhile."""
-    with suppress(FileNotFoundError):
-        shutil.copy2(source, target, follow_symlinks=False)
 
 
 def _remove(root: Path, changeset: Changeset) -> None:

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from circadia.errors import Conflict, InvalidRequest, NotFound, StorageUnavailable
+from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.sleeptime.markdown.anchored_folder import (
     LEADS_OUT,
     OWN_FOLDER,
@@ -37,10 +37,9 @@ from circadia.sleeptime.markdown.changeset import (
     open_changeset,
 )
 from circadia.sleeptime.markdown.file_swap import NOT_WRITABLE, FileOutcome, FileSwap
-from circadia.sleeptime.markdown.git_repository import FileVersions, GitRepository
+from circadia.sleeptime.markdown.git_repository import GitRepository
 from circadia.sleeptime.markdown.proposal_view import name_view, replace_view
 
-_COMMIT_ATTEMPTS: Final = 5
 _UNTOUCHED: Final = "no file of the folder was changed"
 
 
@@ -50,16 +49,22 @@ class PublicationResult:
     outcomes: Mapping[PurePosixPath, FileOutcome]
     rescued: tuple[Path, ...] = ()
     """Where edits lie that were made in the old version of a file during or after the swap."""
+    refusal: str = ""
+    """Why the repository refuses a commit: then no file has changed."""
 
     @property
     def problems(self) -> Sequence[str]:
         """What was left alone or has an edit beside it; empty if each file was read back as it was staged."""
         left = [f"{path}: {outcome}" for path, outcome in self.outcomes.items() if outcome is not FileOutcome.PUBLISHED]
-        return [*left, *(f"an edit that was made meanwhile is kept in {path}" for path in self.rescued)]
+        return [
+            *filter(None, [self.refusal]),
+            *left,
+            *(f"an edit that was made meanwhile is kept in {path}" for path in self.rescued),
+        ]
 
     def list_published(self) -> Sequence[PurePosixPath]:
         """Return the files of the folder that hold what was staged, or did before somebody else wrote there."""
-        left_alone = (FileOutcome.CHANGED_MEANWHILE, FileOutcome.READ_ONLY)
+        left_alone = (FileOutcome.CHANGED_MEANWHILE, FileOutcome.READ_ONLY, FileOutcome.TAKEN_BACK)
         return [
             path for path, outcome in self.outcomes.items() if outcome not in left_alone and path.parts[0] != OWN_FOLDER
         ]
@@ -75,6 +80,7 @@ def stage(
     title: str,
     undoes: str | None = None,
     modes: Mapping[PurePosixPath, int] | None = None,
+    left_out: Sequence[str] = (),
 ) -> Changeset:
     """Write new contents beside the folder's files, and flush them to the disk; no file of the folder changes.
 
@@ -83,7 +89,7 @@ def stage(
         changeset_id: names the changeset from now on.
         replacements: new contents by path; None takes the file out.
         expected: SHA-256 of what each file held when the dream read it; None: there was none.
-        now, title, undoes: for the history.
+        now, title, undoes, left_out: for the history.
         modes: permissions of files that are made; else those of the folder.
 
     Raises:
@@ -104,6 +110,7 @@ def stage(
                 created_at=now,
                 title=title,
                 undoes=undoes,
+                left_out=tuple(left_out),
                 replacements=_list_replacements(folder, replacements, expected, modes or {}),
             )
             try:
@@ -169,7 +176,7 @@ def _read_mode(folder: AnchoredFolder, path: PurePosixPath) -> int:
 def publish(root: Path, changeset_id: str, paths: Iterable[PurePosixPath] | None = None) -> PublicationResult:
     """Put staged files in place, all or those at `paths`; what is left alone stays staged, as a proposal.
 
-    In a git repository, a commit of exactly the published files takes the place of their history.
+    In a git repository, a commit of the published files follows; if a hook refuses it, they are taken back.
 
     Raises:
         NotFound: there is no such changeset, or it has no staged file at one of the paths.
@@ -181,16 +188,33 @@ def publish(root: Path, changeset_id: str, paths: Iterable[PurePosixPath] | None
             for each in changeset.replacements:
                 if each.path in chosen and each.new_hash is not None:
                     files.read_new(each)
+            tracked = [path for path in sorted(chosen) if path.parts[0] != OWN_FOLDER]
+            repository = GitRepository.find(root, tracked) if tracked else None
+            if repository is not None and not changeset.paths_with(ReplacementStatus.PUBLISHING):
+                try:
+                    read = {each.path for each in changeset.replacements if _is_as_read(folder, each)}
+                    repository.commit_state([path for path in tracked if path in read], changeset_id)
+                except Conflict as error:
+                    outcomes = dict.fromkeys(chosen, FileOutcome.TAKEN_BACK)
+                    return PublicationResult(id=changeset_id, outcomes=outcomes, refusal=error.message)
+            for each in changeset.replacements:
+                if each.path in chosen and each.new_hash is not None:
                     _make_parents(folder, each.path)
             changeset = changeset.with_status(ReplacementStatus.PUBLISHING, chosen)
             files.save(changeset)
         with storage_errors(root, "each file is old or new, and the next start of a dream finishes the rest"):
-            result, changeset = _Publication(root, folder, files, changeset).run(chosen)
+            result, changeset = _Publication(root, folder, files, changeset, repository).run(chosen)
             if changeset.view is not None:
                 changeset = replace_view(root, folder, files, changeset)
             if not changeset.replacements:
                 _forget(folder, changeset_id)
             return result
+
+
+def _is_as_read(folder: AnchoredFolder, each: FileReplacement) -> bool:
+    with suppress(OSError):
+        return hash_contents(folder.read_file(each.path)) == each.old_hash
+    return False
 
 
 def _make_parents(folder: AnchoredFolder, path: PurePosixPath) -> None:
@@ -281,8 +305,12 @@ def _forget(folder: AnchoredFolder, changeset_id: str) -> None:
 class _Publication:
     """One run over the files of a changeset whose journal says that it has begun. It may be repeated at any point."""
 
-    def __init__(self, root: Path, folder: AnchoredFolder, files: ChangesetFolder, changeset: Changeset) -> None:
+    def __init__(
+        self, root: Path, folder: AnchoredFolder, files: ChangesetFolder, changeset: Changeset,
+        repository: GitRepository | None,
+    ) -> None:  # fmt: skip
         self._root = root
+        self._repository = repository
         self._folder = folder
         self._files = files
         self._changeset = changeset
@@ -308,13 +336,18 @@ class _Publication:
         ]
         left = chosen - {each.path for each in published} - {each.path for each in edited}
         done = chosen - left
+        refusal = self._commit(done - {each.path for each in edited})
+        if refusal:
+            taken_back = {each.path for each in order if each.path in done and swap.take_back(each)}
+            outcomes |= dict.fromkeys(taken_back, FileOutcome.TAKEN_BACK)
+            done, left = done - taken_back, left | taken_back
         self._changeset = self._changeset.with_status(ReplacementStatus.STAGED, left)
-        self._changeset = self._commit(done - {each.path for each in edited})
         self._changeset = self._changeset.with_status(ReplacementStatus.PUBLISHED, done)
         self._files.save(self._changeset)
         own = self._root / OWN_FOLDER / DREAMS_FOLDER / self._changeset.id
         rescued = tuple(own / self._files.exchange_file(each).name for each in edited)
-        return PublicationResult(id=self._changeset.id, outcomes=outcomes, rescued=rescued), self._changeset
+        result = PublicationResult(id=self._changeset.id, outcomes=outcomes, rescued=rescued, refusal=refusal)
+        return result, self._changeset
 
     def _read_back(self, path: PurePosixPath) -> bytes | None:
         try:
@@ -322,28 +355,15 @@ class _Publication:
         except OSError:  # somebody has put something else in its place
             return b""
 
-    def _commit(self, paths: set[PurePosixPath]) -> Changeset:
-        """Commit what was published, in a git repository; return the changeset without it."""
-        wanted = [
-            each for each in self._changeset.replacements if each.path in paths and each.path.parts[0] != OWN_FOLDER
-        ]
-        repository = GitRepository.find(self._root, [each.path for each in wanted]) if wanted else None
-        if repository is None:
-            return self._changeset
-        changeset = self._changeset
-        versions = [
-            FileVersions(path=each.path, old=self._files.read_old(each), new=self._files.read_new(each), mode=each.mode)
-            for each in wanted
-        ]
-        for _ in range(_COMMIT_ATTEMPTS):
-            if changeset.commit is None or not repository.has_commit(changeset.commit):
-                base, commit = repository.build_commit(versions, changeset.id, changeset.title, changeset.undoes)
-                changeset = changeset.model_copy(update={"commit": commit})
-                self._files.save(changeset)
-                if not repository.advance_branch(base, commit, versions):
-                    continue
-            return changeset.without({each.path for each in wanted}).model_copy(update={"commit": None})
-        raise StorageUnavailable(
-            f"the branch in {str(self._root)!r} kept moving; the files are published, and the next start of a dream "
-            "commits them"
-        )
+    def _commit(self, paths: set[PurePosixPath]) -> str:
+        """Commit what was published, in a git repository; return why that is refused, empty if it is not."""
+        wanted = sorted(path for path in paths if path.parts[0] != OWN_FOLDER)
+        if self._repository is None or not wanted:
+            return ""
+        each = self._changeset
+        try:
+            commit = self._repository.commit(wanted, each.id, each.title, each.undoes)
+        except Conflict as error:
+            return error.message
+        self._changeset = each.model_copy(update={"commit": commit})
+        return ""

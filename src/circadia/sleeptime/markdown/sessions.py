@@ -3,12 +3,11 @@
 import asyncio
 import logging
 import os
-import re
 import stat
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from circadia.memory.capture.fingerprints import READ, fingerprints, pack_hashes
 from circadia.memory.capture.recorder import clean_and_shorten
 from circadia.memory.context import estimate_tokens
 from circadia.memory.episodes import NewEpisode
+from circadia.memory.transfer.claude_code import find_rewound_lines
 from circadia.memory.transfer.formats import detect_transcript, read_turns
 from circadia.memory.transfer.import_format import ImportFormat
 from circadia.memory.transfer.transcripts import TRUST, Speaker, TranscriptFacts, TranscriptTurn, build_episode
@@ -29,7 +29,8 @@ from circadia.records.episode import EpisodeKind, Provenance
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER
 from circadia.sleeptime.markdown.dream_state import DreamState
 from circadia.sleeptime.markdown.folder_bank import FolderBank
-from circadia.sleeptime.markdown.memory_folder import MEMORY_NAMES
+from circadia.sleeptime.markdown.memory_folder import DAY_NAME
+from circadia.sleeptime.markdown.project_folders import find_project_root, find_worktrees
 
 logger = logging.getLogger(__name__)
 
@@ -38,8 +39,8 @@ SETTLED: Final = timedelta(minutes=10)
 LONGEST_LINE: Final = 16 * 2**20
 """Bytes of a line; longer ones, such as several pictures, are skipped and counted."""
 _SUFFIXES: Final = (".jsonl", ".md")
+BY_PROGRAM: Final = "it was started by a program"
 _EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
-_GIT_SECONDS: Final = 10.0
 RECENT: Final = timedelta(days=30)
 """The first dream of a folder reads no older sessions."""
 
@@ -55,6 +56,8 @@ class TranscriptSession:
     last_line: int
     """Line of the newest turn."""
     person_turns: int
+    program_turns: int
+    """Turns of a program such as `claude -p` or `codex exec` in a person's place."""
     tokens: int
     """About how many the texts of its turns have, without tool calls and results."""
     unknown_lines: int
@@ -76,8 +79,10 @@ class _ScannedFile:
 _SCANNED_FILE: Final = TypeAdapter(_ScannedFile)
 
 
-def find_sessions(folder: Path, seen: MutableMapping[str, Any], now: datetime) -> Sequence[TranscriptSession]:
-    """Return the sessions below a folder, the one with the newest turn last.
+def find_sessions(
+    folder: Path, seen: MutableMapping[str, Any], now: datetime, more: Iterable[Path] = ()
+) -> Sequence[TranscriptSession]:
+    """Return the sessions below a folder, and in the files `more`, the one with the newest turn last.
 
     `seen` is JSON that the caller keeps for the next call: files with an unchanged size and time are not read again.
 
@@ -87,8 +92,10 @@ def find_sessions(folder: Path, seen: MutableMapping[str, Any], now: datetime) -
         raise InvalidRequest(f"{str(folder)!r} is no folder that can be read; name the folder with the transcripts")
     sessions: list[TranscriptSession] = []
     present: set[str] = set()
-    for path, status in _find_files(folder):
-        key = os.fsencode(path.relative_to(folder)).decode("utf-8", "backslashreplace")
+    others = ((path, path.lstat()) for path in more if not path.is_relative_to(folder))
+    for path, status in chain(find_files(folder), others):
+        name = path.relative_to(folder) if path.is_relative_to(folder) else path
+        key = os.fsencode(name).decode("utf-8", "backslashreplace")
         file = _load_scan(seen.get(key), status)
         if file is None:
             try:
@@ -107,8 +114,12 @@ def find_sessions(folder: Path, seen: MutableMapping[str, Any], now: datetime) -
     return sorted(sessions, key=lambda session: (session.last or _EARLIEST, session.id))
 
 
-def gather(session: TranscriptSession, after_line: int = 0, *, person: str = "user") -> Iterator[NewEpisode]:
+def gather(
+    session: TranscriptSession, after_line: int = 0, *, person: str = "user", programs: bool = False
+) -> Iterator[NewEpisode]:
     """Yield what the person and the agent said behind a line, redacted and shortened as by the recorder.
+
+    With `programs`, what a program said in a person's place counts as a person's.
 
     A person's turn that mostly repeats the agent or a tool has their trust, as at the gateway. The times are those of
     the transcript, whatever they are. Raises OSError: the file is gone.
@@ -119,6 +130,8 @@ def gather(session: TranscriptSession, after_line: int = 0, *, person: str = "us
     for turn in _read_turns(session.path, session.format, facts):
         if _session_id(turn, session.format, file_id) != session.id:
             continue
+        if programs and turn.speaker is Speaker.PROGRAM:
+            turn = replace(turn, speaker=Speaker.PERSON)
         trust = origins.find_trust(turn)
         if turn.line <= after_line or turn.kind is EpisodeKind.TOOL or turn.speaker is Speaker.PROGRAM:
             continue
@@ -137,27 +150,6 @@ def group_by_project(sessions: Iterable[TranscriptSession]) -> Mapping[str, Sequ
                 roots[session.root] = find_project_root(session.root)
             projects.setdefault(roots[session.root], []).append(session)
     return projects
-
-
-def find_project_root(folder: str) -> str:
-    """Return the root of the git repository that a folder belongs to, the same for its worktrees; else the folder.
-
-    For a folder that is gone, such as a removed worktree, that of the folder around it.
-    """
-    path = Path(folder)
-    if "\0" in folder or not path.is_absolute():
-        return folder
-    existing = next((parent for parent in (path, *path.parents) if parent.is_dir()), path)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    try:
-        answer = subprocess.run(
-            ["git", "-C", str(existing), "rev-parse", "--path-format=absolute", "--git-common-dir"],
-            capture_output=True, timeout=_GIT_SECONDS, env=environment, check=True,
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
-        return folder
-    repository = Path(os.fsdecode(answer.stdout.rstrip(b"\n")))
-    return str(repository.parent if repository.name == ".git" else repository)
 
 
 class _Origins:
@@ -194,7 +186,7 @@ class _Origins:
         self._texts.add([row])
 
 
-def _find_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+def find_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
     """Yield the files below a folder that may be transcripts, without following links."""
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name != OWN_FOLDER)
@@ -223,14 +215,16 @@ class _SessionTally:
     last: datetime | None = None
     last_line: int = 0
     person_turns: int = 0
+    program_turns: int = 0
     facts_noted: int = 0
     tokens: int = 0
 
     def add(self, turn: TranscriptTurn) -> None:
         self.last_line = turn.line
         self.person_turns += turn.speaker is Speaker.PERSON and turn.kind is EpisodeKind.TURN
+        self.program_turns += turn.speaker is Speaker.PROGRAM and turn.kind is EpisodeKind.TURN
         self.facts_noted += turn.kind is EpisodeKind.FACT
-        if turn.kind is not EpisodeKind.TOOL and turn.speaker is not Speaker.PROGRAM:
+        if turn.kind is not EpisodeKind.TOOL:
             self.tokens += estimate_tokens(turn.text)
         if turn.at is not None:
             self.last = turn.at if self.last is None else max(self.last, turn.at)
@@ -248,7 +242,7 @@ def _scan_file(path: Path, key: str, status: os.stat_result) -> _ScannedFile:
     sessions = [
         TranscriptSession(
             id=session_id, format=kind, path=Path(key), root=facts.root, last=tally.last, last_line=tally.last_line,
-            person_turns=tally.person_turns,
+            person_turns=tally.person_turns, program_turns=tally.program_turns,
             tokens=tally.tokens, unknown_lines=facts.unknown_lines, broken_lines=facts.broken_lines,
             excluded=_exclusion(tally, facts),
         )
@@ -271,7 +265,12 @@ def _session_id(turn: TranscriptTurn, kind: ImportFormat, file_id: str) -> str:
 
 
 def _read_turns(path: Path, kind: ImportFormat, facts: TranscriptFacts) -> Iterator[TranscriptTurn]:
-    return read_turns(path, kind, _read_lines(path, facts), facts)
+    """Yield the turns of a file, without those that a person has taken back by rewinding the session."""
+    if kind is not ImportFormat.CLAUDE_CODE:
+        return read_turns(path, kind, _read_lines(path, facts), facts)
+    rewound = find_rewound_lines(_read_lines(path, TranscriptFacts.from_name(path)))
+    lines = ((number, line) for number, line in _read_lines(path, facts) if number not in rewound)
+    return read_turns(path, kind, lines, facts)
 
 
 def _read_lines(path: Path, facts: TranscriptFacts) -> Iterator[tuple[int, bytes]]:
@@ -285,24 +284,6 @@ def _read_lines(path: Path, facts: TranscriptFacts) -> Iterator[tuple[int, bytes
                 facts.broken_lines += 1
                 while line and not line.endswith(b"\n"):
                     line = file.readline(LONGEST_LINE)
-
-
-def find_memory_folder(path: Path, home: Path) -> Path:
-    """Return the memory folder that a person means: that of the project at `path`, if it has one, or `path` itself.
-
-    All worktrees of a git repository share one. Its path has the repository's, with `-` for all but letters and digits.
-    """
-    if not path.is_dir() or any((path / name).exists() for name in MEMORY_NAMES):
-        return path
-    name = re.sub(r"[^A-Za-z0-9]", "-", find_project_root(str(path.resolve())))
-    folder = home / ".claude" / "projects" / name / "memory"
-    return folder if folder.is_dir() else path
-
-
-def find_transcripts(folder: Path) -> Path | None:
-    """Return the folder of the sessions that belong to a memory folder: the one around it, if it has any."""
-    around = folder.resolve().parent
-    return around if any(around.glob("*.jsonl")) else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -319,17 +300,27 @@ class SessionScan:
     """Sessions with turns that no dream has read, the newest last."""
     excluded: Mapping[str, int]
     """Numbers of other sessions, by the reason."""
+    worktrees: Sequence[Path]
+    """Folders in which Claude Code keeps the sessions of the project's worktrees."""
     marks: Mapping[str, Any]
 
 
 class SessionIntake:
-    """The sessions of one project in a folder of transcripts."""
+    """The sessions of one project: those in a folder of transcripts, those of its worktrees, and the folder's logs."""
 
-    def __init__(self, clock: Clock, transcripts: Path | None, *, project: str | None = None) -> None:
-        """Without `transcripts` there are no sessions; `project` chooses one if there are several."""
+    def __init__(
+        self, clock: Clock, transcripts: Path | None, *, folder: Path | None = None, project: str | None = None,
+        programs: bool = False,
+    ) -> None:  # fmt: skip
+        """`project` chooses one if there are several; `folder` is the memory folder.
+
+        With `programs`, sessions count that a program such as `claude -p` or `codex exec` has started.
+        """
         self._clock = clock
         self._transcripts = transcripts
+        self._folder = folder
         self._project = project
+        self._programs = programs
 
     def scan(self, state: DreamState) -> SessionScan:
         """Look for sessions with new turns; files that have not changed are not read.
@@ -337,10 +328,15 @@ class SessionIntake:
         Raises:
             InvalidRequest: there is no such folder, or its sessions belong to several projects.
         """
-        if self._transcripts is None:
-            return SessionScan(new=(), excluded={}, marks={})
+        worktrees = list(find_worktrees(self._folder)) if self._folder else []
+        more = [path for folder in worktrees for path in folder.glob("*.jsonl")]
+        top = self._transcripts or self._folder
+        if self._folder is not None:
+            more += [path for path, _ in find_files(self._folder) if path.suffix == ".md" and DAY_NAME.match(path.name)]
+        if top is None:
+            return SessionScan(new=(), excluded={}, worktrees=(), marks={})
         now, seen = self._clock.now(), dict(state.sessions)
-        found = find_sessions(self._transcripts, seen, now)
+        found = find_sessions(top, seen, now, more)
         first = state.enabled_at if state.dreamed_at is None else None
         new: list[TranscriptSession] = []
         excluded: dict[str, int] = {}
@@ -348,16 +344,16 @@ class SessionIntake:
             if session.last_line <= state.read.get(session.id, 0):
                 continue
             old = first is not None and (session.last is None or session.last < first - RECENT)
-            if reason := session.excluded or ("it is older than 30 days" if old else None):
+            by_program = self._programs and session.program_turns and (session.excluded or "").startswith(BY_PROGRAM)
+            if reason := (None if by_program else session.excluded) or ("it is older than 30 days" if old else None):
                 excluded[reason] = excluded.get(reason, 0) + 1
             else:
                 new.append(session)
         chosen = self._choose_project(new)
-        marks = {
-            "sessions": seen, "scanned_at": now, "transcripts": str(self._transcripts.resolve()),
-            "new_sessions": len(chosen),
-        }  # fmt: skip
-        return SessionScan(new=chosen, excluded=excluded, marks=marks)
+        marks: dict[str, Any] = {"sessions": seen, "scanned_at": now, "new_sessions": len(chosen)}
+        if self._transcripts is not None:
+            marks["transcripts"] = str(self._transcripts.resolve())
+        return SessionScan(new=chosen, excluded=excluded, worktrees=worktrees, marks=marks)
 
     def estimate_tokens(self, scan: SessionScan, state: DreamState) -> int:
         """Return about how many tokens the new turns have."""
@@ -368,7 +364,9 @@ class SessionIntake:
         scan = await asyncio.to_thread(self.scan, state)
         turns = 0
         for session in scan.new:
-            said = await asyncio.to_thread(list, gather(session, state.read.get(session.id, 0)))
+            said = await asyncio.to_thread(
+                list, gather(session, state.read.get(session.id, 0), programs=self._programs)
+            )
             turns += await bank_of.take_in_turns(bank, said)
         read = {**state.read, **{session.id: session.last_line for session in scan.new}}
         return SessionCounts(sessions=len(scan.new), turns=turns, marks={**scan.marks, "read": read})
@@ -376,10 +374,10 @@ class SessionIntake:
     def _choose_project(self, sessions: Sequence[TranscriptSession]) -> Sequence[TranscriptSession]:
         projects = group_by_project(sessions)
         if self._project is not None:
-            if sessions and self._project not in projects:
+            if projects and self._project not in projects:
                 known = ", ".join(sorted(projects)) or "none"
                 raise InvalidRequest(f"no new session belongs to {self._project!r}; there are sessions of {known}")
-            return projects.get(self._project, ())
+            return [session for session in sessions if session.root is None or session in projects[self._project]]
         if len(projects) > 1:
             names = ", ".join(sorted(projects))
             raise InvalidRequest(

@@ -15,8 +15,15 @@ from typing import Final
 
 from circadia.errors import CircadiaError, Conflict
 from circadia.memory.relative_dates import first_open_date
-from circadia.sleeptime.markdown.edits import Edit, EntryAddition, EntryRemoval, apply_edits, retired_entry
-from circadia.sleeptime.markdown.entries import BOM, Document, MarkdownBlock, parse_entries
+from circadia.sleeptime.markdown.edits import (
+    Edit,
+    EntryAddition,
+    EntryRemoval,
+    EntryReplacement,
+    apply_edits,
+    retired_entry,
+)
+from circadia.sleeptime.markdown.entries import BOM, Document, MarkdownBlock, parse_entries, render_front_matter
 from circadia.sleeptime.markdown.links import (
     IndexLine,
     find_index_lines,
@@ -27,6 +34,8 @@ from circadia.sleeptime.markdown.links import (
     title_of,
 )
 from circadia.sleeptime.markdown.memory_folder import (
+    DAY_NAME,
+    INDEX_NAMES,
     MAX_FILE_BYTES,
     MEMORY_NAMES,
     MemoryFolder,
@@ -46,8 +55,7 @@ from circadia.sleeptime.markdown.splitting import (
 MAX_FINDINGS: Final = 1_000
 SHORTEST_REPEATED: Final = 20
 """Fewest characters of a text that is reported if several places have it."""
-_DAY_NAME: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?!\d)")
-"""Beginning of the name of a day's notes, which agents find by the date, without an index."""
+_LINK: Final = re.compile(r"\s*\[[^\]]*\]\([^)]*\)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,25 +114,33 @@ def propose_upkeep(
     *,
     day: date,
     changed: Mapping[PurePosixPath, bytes] | None = None,
+    described: Mapping[PurePosixPath, str] | None = None,
     limits: FolderLimits | None = None,
 ) -> FolderUpkeep:
     """Return the upkeep of a folder. `changed` holds contents that are to be written with it, such as a dream's.
 
-    After it is written, a second call proposes no contents.
+    `described` are files that the index is to name, with what it says of each. After it is written, a second call
+    proposes no contents.
     """
-    return _UpkeepRun(folder, day, changed or {}, limits or FolderLimits()).run()
+    return _UpkeepRun(folder, day, changed or {}, described or {}, limits or FolderLimits()).run()
 
 
 class _UpkeepRun:
     def __init__(
-        self, folder: MemoryFolder, day: date, changed: Mapping[PurePosixPath, bytes], limits: FolderLimits
-    ) -> None:
+        self, folder: MemoryFolder, day: date, changed: Mapping[PurePosixPath, bytes],
+        described: Mapping[PurePosixPath, str], limits: FolderLimits,
+    ) -> None:  # fmt: skip
         self._folder = folder
         self._files = {file.path: file for file in folder.files}
         self._day = day
         self._limits = limits
         self._before = changed
         self._contents = dict(changed)
+        self._described = described
+        self._index = folder.index.path if folder.index else None
+        if self._index is None and described and not folder.is_tree:
+            self._index = PurePosixPath(INDEX_NAMES[0])
+            self._contents.setdefault(self._index, b"# Memory\n")
         self._names = {*folder.names, *map(comparable_path, changed)}
         self._retired: list[RetiredEntry] = []
         self._findings: list[FolderFinding] = []
@@ -182,18 +198,19 @@ class _UpkeepRun:
 
     def _check_file(self, path: PurePosixPath, document: Document) -> None:
         """Look for duplicates, dead links and open dates in one file, and remove what may be removed."""
-        removals = _find_repeats(path, document)
+        is_log = path != self._index and DAY_NAME.match(path.name) is not None
+        removals = {} if is_log else _find_repeats(path, document)
         targets = [resolve_link(path, reference) for reference in document.references]
         links = {comparable_path(target) for target in targets if target is not None}
         for entry in document.entries:
-            if entry not in removals:
+            if entry not in removals and not is_log:
                 self._note_place(path, entry)
             dead, has_others = self._read_links(path, entry, links)
             if dead and self._is_index(path) and not has_others:
                 removals.setdefault(entry, (f"{dead!r} is not there", "nothing"))
             elif dead:
                 self._report(path, entry.line, f"the link to {dead!r} leads nowhere")
-            if phrase := first_open_date(entry.text):
+            if not is_log and (phrase := first_open_date(entry.text)):
                 self._report(path, entry.line, f"{phrase!r} names no date; write the date itself")
         self._links[comparable_path(path)] = links
         self._remove(path, document, removals)
@@ -229,8 +246,7 @@ class _UpkeepRun:
 
     def _is_index(self, path: PurePosixPath) -> bool:
         """Return whether a file is an index: the folder's, one of a folder below, or a part of one."""
-        index = self._folder.index
-        if index is not None and (path == index.path or is_part_of(path, index.path)):
+        if self._index is not None and (path == self._index or is_part_of(path, self._index)):
             return True
         return path.name in MEMORY_NAMES
 
@@ -254,23 +270,35 @@ class _UpkeepRun:
         if len(paths) > self._limits.topic_files + 1:
             message = f"the folder has {len(paths)} files, more than {self._limits.topic_files}; merge some"
             self._report(paths[0], None, message)
-        index = self._folder.index
-        document = self._read(index.path) if index is not None else None
+        index = self._index
+        document = self._read(index) if index is not None else None
         if index is None or document is None:
             return True
-        missing = list(self._find_missing(index.path, paths))
-        lines = list(self._lines_of(index.path, document))
-        lists_files = self._lists_files([index.path, *(path for path in paths if is_part_of(path, index.path))])
-        if lists_files and 0 < len(missing) <= self._limits.topic_files:
-            additions = [addition for path in missing for addition in self._index_lines(index.path, path, lines)]
-            if not self._edit(index.path, document, additions):
-                return False
-            for path in missing:
-                self._report(index.path, None, f"{str(path)!r} was not in the index, and now is")
-        elif missing and lines:
+        missing = list(self._find_missing(index, paths))
+        lines = list(self._lines_of(index, document))
+        lists_files = self._lists_files([index, *(path for path in paths if is_part_of(path, index))])
+        edits: list[Edit] = list(self._describe_lines(lines))
+        named = [path for path in missing if path in self._described]
+        if lists_files and len(missing) <= self._limits.topic_files:
+            named = missing
+        edits += [addition for path in named for addition in self._index_lines(index, path, lines)]
+        if edits and not self._edit(index, document, edits):
+            return False
+        for path in named:
+            self._report(index, None, f"{str(path)!r} was not in the index, and now is")
+        missing = [path for path in missing if path not in named]
+        if missing and lines:
             message = f"the index has no line for {len(missing)} files, such as {str(missing[0])!r}"
-            self._report(index.path, None, message)
+            self._report(index, None, message)
         return True
+
+    def _describe_lines(self, lines: Sequence[IndexLine]) -> Iterator[EntryReplacement]:
+        """Yield the lines that say something else of a file than is to be said from now on."""
+        for line in lines:
+            description = self._described.get(line.target, line.hook)
+            link = _LINK.match(line.entry.text)
+            if link and line.hook and line.hook != description and not line.entry.is_pinned:
+                yield EntryReplacement(entry=line.entry, text=f"{link[0]}{line.separator}{description}")
 
     def _lines_of(self, path: PurePosixPath, document: Document) -> Iterator[IndexLine]:
         """Yield the lines of an index for topic files, without the one for its next part."""
@@ -291,7 +319,7 @@ class _UpkeepRun:
         """Yield the files to which no link leads; those to which a yielded file links are not missing then."""
         reached: set[str] = set()
         for path in (index, *paths):
-            if comparable_path(path) in reached or (path != index and _DAY_NAME.match(path.name)):
+            if comparable_path(path) in reached or (path != index and DAY_NAME.match(path.name)):
                 continue
             if path != index:
                 yield path
@@ -309,7 +337,7 @@ class _UpkeepRun:
             kind = self._kind_of(path)
             like = next((line for line in reversed(lines) if self._kind_of(line.target) == kind), None)
             like = like or (lines[-1] if lines else None)
-            text = render_index_line(path, document, index=index, like=like)
+            text = render_index_line(path, document, index=index, like=like, description=self._described.get(path, ""))
             yield EntryAddition(text=text, headings=like.entry.headings if like else None)
 
     def _kind_of(self, path: PurePosixPath) -> MemoryKind | None:
@@ -317,11 +345,13 @@ class _UpkeepRun:
         return file.kind if file is not None else None
 
     def _check_sizes(self) -> None:
-        limits, index = self._limits, self._folder.index
-        part = self._shorten(index.path, limits.index_lines, limits.index_bytes) if index is not None else None
+        limits, index = self._limits, self._index
+        part = self._shorten(index, limits.index_lines, limits.index_bytes) if index is not None else None
         while part is not None:
             part = self._shorten(part, MAX_FILE_BYTES, limits.topic_bytes)
-        for path in sorted({*self._files, *self._contents} - ({index.path} if index is not None else set())):
+        for path in sorted({*self._files, *self._contents} - {index}):
+            if DAY_NAME.match(path.name):
+                continue
             part = path if self._size(path) > limits.topic_bytes else None
             while part is not None:
                 part = self._shorten(part, MAX_FILE_BYTES, limits.topic_bytes)
@@ -363,8 +393,10 @@ class _UpkeepRun:
                     return linked, append_part(part, split.tail)
         fresh = next(part for number in count(2) if not self._has(part := part_name(path, number)))
         front = document.data[: document.body_start].removeprefix(BOM)
-        if not front and any(file.kind is not None for file in self._folder.topics):
-            front = f"---\nname: {fresh.stem}\ndescription: More of {path.name}\ntype: reference\n---\n".encode()
+        topics = [read for file in self._folder.topics if file.path != path and (read := self._read(file.path))]
+        if topics and not front:
+            described = f"More of {path.name}"
+            front = render_front_matter(topics, name=fresh.stem, description=described, kind=MemoryKind.REFERENCE)
         return fresh, append_part(parse_entries(front), split.tail)
 
 

@@ -64,9 +64,7 @@ class Consolidate:
     name = "consolidate"
     asks = True
 
-    def __init__(self, *, prompt: str = "consolidate") -> None:
-        """`prompt` names the rule file."""
-        self._prompt = prompt
+    def __init__(self) -> None:
         self._near: RelatedIndex[Note] | None = None  # of the previous step; each step adds a few notes
 
     def plan(self, view: PageContext) -> Sequence[Step]:
@@ -107,7 +105,7 @@ class Consolidate:
         lines.add_refusals(refused)
         max_tokens = max(400, ANSWER_TOKENS * len(step.episodes))
         answer = await ask(
-            build_prompt(self._prompt, view, lines.text, about=("refused",) if refused else ()),
+            build_prompt(self.name, view, lines.text, about=("refused",) if refused else ()),
             ConsolidationAnswer,
             most_tokens=max_tokens,
         )
@@ -132,12 +130,12 @@ class Consolidate:
             named, old = sheet.resolve_ids(written.ids), sheet.resolve_ids(written.replaces)
             unknown_ids = [*named.unknown_ids, *old.unknown_ids]
             new = [same for episode in named.episodes for same in _with_duplicates(parts, episode)]
-            sources = await _fetch_sources(view, new, (*named.notes, *old.notes))
+            sources = await fetch_sources(view, new, (*named.notes, *old.notes))
             cited = {row.id: row.text for row in (*named.episodes, *named.notes)}
             others = [row for row in sheet.list_rows() if row.text not in cited.get(row.id, "")]
             more, context = find_context(text, sources, others)
             said = [*new, *(row for row in more if isinstance(row, Episode))]
-            sources = await _fetch_sources(view, [*sources, *said], [row for row in more if isinstance(row, Note)])
+            sources = await fetch_sources(view, [*sources, *said], [row for row in more if isinstance(row, Note)])
             over = sheet.resolve_ids(row_id for row_id in written.ended if row_id not in unknown_ids)
             stale = not unknown_ids and page_ids.isdisjoint(episode.id for episode in new)
             note = add_note(
@@ -155,7 +153,7 @@ class Consolidate:
         return changes
 
 
-async def _fetch_sources(view: PageContext, episodes: Sequence[Episode], notes: Sequence[Note]) -> Sequence[Episode]:
+async def fetch_sources(view: PageContext, episodes: Sequence[Episode], notes: Sequence[Note]) -> Sequence[Episode]:
     """Return these episodes and the evidence of these notes, each once; what a note rests on has at most its trust."""
     rows = await view.look.fetch_episodes({episode_id for note in notes for episode_id in note.evidence})
     sources: dict[EpisodeId, Episode] = {}

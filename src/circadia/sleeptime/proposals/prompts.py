@@ -153,6 +153,13 @@ class NumberedLines:
                 key = self._assign_id("b" if row.kind is NoteKind.BELIEF else "n", row)
                 self._lines.append(f"{key}{trust}{on} {_clean_note_text(row.text)}")
 
+    def add_note_as(self, row: Note, text: str) -> str:
+        """Add a note as it stands in a file, on several lines if it has them; return its id, one for each place."""
+        key = self._assign_id("n", row)
+        first, *others = redact(visible_text(text)).splitlines() or [""]
+        self._lines += [f"{key} {first}", *(f"| {line}" for line in others)]
+        return key
+
     def id_of(self, row: Episode | Note) -> str:
         """Return the id of a row's line; of several lines all, with spaces between them."""
         return self._ids[row.id]
