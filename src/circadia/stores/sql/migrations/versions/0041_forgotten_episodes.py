@@ -1,12 +1,12 @@
 """What an agent forgets for its end user is kept apart for some days; a bank counts a day's corrections by agents.
 
-Revision 0043, after 0040.
+Revision 0041, after 0040.
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0043"
+revision = "0041"
 down_revision = "0040"
 branch_labels = None
 depends_on = None

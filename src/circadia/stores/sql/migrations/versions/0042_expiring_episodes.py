@@ -1,13 +1,13 @@
 """An episode may have a date on which it expires.
 
-Revision 0044, after 0043.
+Revision 0042, after 0041.
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0044"
-down_revision = "0043"
+revision = "0042"
+down_revision = "0041"
 branch_labels = None
 depends_on = None
 
