@@ -1,9 +1,11 @@
 """The demo: its arithmetic, its options, and what it says of a provider that refuses."""
 
 import ast
+import re
 import signal
 import sys
 import tempfile
+import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +22,7 @@ from circadia.cli.demo.run import WORKER, environment
 from circadia.errors import EXIT_STATUS, CircadiaError, InvalidRequest, UpstreamFailed
 from circadia.testing.upstream import MockUpstream
 from tests.cli.terminal import started
+from tests.house.tree import ROOT
 
 AGENTS = (story.COORDINATOR, *story.SPECIALISTS)
 DEMO_SECONDS = 170.0
@@ -107,6 +110,37 @@ def test_two_runs_of_which_the_second_saves_nothing_have_not_shown_their_point()
 def test_the_price_is_the_named_models_list_price() -> None:
     prices = price_list("gpt-4o-mini", required=True)
     assert prices.usd(1_000_000, 1_000_000) == pytest.approx(0.15 + 0.60)
+
+
+@pytest.mark.spec("SHIP-11")
+def test_the_readme_shows_the_month_that_the_demo_prints_for_its_counts() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+
+    def row(what: str) -> list[int]:
+        (cells,) = re.findall(rf"(?m)^\| {what} \|(.+)\|$", readme)
+        return [int(number) for number in re.findall(r"\d+", cells.replace(",", ""))]
+
+    calls, (first_in, then_in), (first_out, then_out) = row("model calls"), row("tokens in"), row("tokens out")
+    work, idle = row("of which for work"), row("of which after an empty wait")
+    assert calls == [work[0] + idle[0], work[1] + idle[1]]
+    prices = price_list("gpt-5-mini", required=True)
+    months = [prices.month_usd(count, out) or 0 for count, out in zip(calls, (first_out, then_out), strict=True)]
+    assert row("price of a month of it, 20,000 tokens a prompt") == [round(usd) for usd in months]
+    assert f"| ${prices.usd(first_in, first_out):.5f} | ${prices.usd(then_in, then_out):.5f} |" in readme
+    assert f"${round(months[0]) - round(months[1])} a month" in readme
+
+
+@pytest.mark.spec("SHIP-11")
+def test_the_readme_begins_with_sleep_wake_and_dream_and_names_version_and_licence() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    first = "\n".join(readme.splitlines()[:60])
+    order = [first.index(word) for word in ("**Sleep**", "**Wake**", "**Dream**", "make demo", "make test", "uvx ")]
+    assert order == sorted(order)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert f"Version {project['version']}" in first
+    assert project["license"] in first
+    assert readme.index("docker run") < readme.index("in five minutes")
+    assert len(re.findall(r"\]\(", readme.partition("## Read on")[2])) <= 8
 
 
 def test_a_model_without_a_price_is_refused_if_it_was_asked_for_and_else_unknown() -> None:

@@ -7,7 +7,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from circadia.cli.demo.result import AgentTally, DemoSetup, ModelListPrice, RunResult
+from circadia.cli.demo.result import MONTH_HOURS, PROMPT_TOKENS, AgentTally, DemoSetup, ModelListPrice, RunResult
 
 PATIENCE = (
     "A silent server times out in the Python MCP client after 300 s by default, and in a TypeScript client after 60 s "
@@ -90,6 +90,12 @@ def _comparison(runs: Sequence[RunResult], prices: ModelListPrice) -> Table:
         *("unknown" if cost is None else f"${cost:.5f}" for cost in usd),
         _change([float(cost) for cost in usd if cost is not None]),
     )
+    months = [run.month_usd(prices) for run in runs]
+    table.add_row(
+        f"a month of it, {PROMPT_TOKENS:,} tokens a prompt",
+        *("unknown" if cost is None else f"${cost:,.0f}" for cost in months),
+        _change([float(cost) for cost in months if cost is not None]),
+    )
     table.add_row("wall time", *(f"{run.wall_seconds:.1f} s" for run in runs), "")
     for incident in runs[0].incidents:
         table.add_row(f"{incident} solved in", *(_duration_cell(run, incident) for run in runs), "")
@@ -138,6 +144,7 @@ def notes(setting: DemoSetup, runs: Sequence[RunResult], prices: ModelListPrice)
     ]
     if prices.known:
         lines.append(f"Price: list price of {prices.title} (genai-prices), without a discount for cached input.")
+        lines.append(f"A month: {MONTH_HOURS} such hours, with prompts as long as those of coding agents.")
     else:
         lines.append(f"Price: unknown for {prices.model!r}; choose a model with --price-as.")
     lines += [f"Differs: {line}" for run in runs for line in run.differences()]

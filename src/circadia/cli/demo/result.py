@@ -11,6 +11,9 @@ from genai_prices import Usage, calc_price
 from circadia.errors import InvalidRequest
 
 UNSHOWN: Final = 1
+MONTH_HOURS: Final = 720
+PROMPT_TOKENS: Final = 20_000
+"""Prompt of a coding agent, for a price of a month; those of the demo have some hundred tokens."""
 _NOT_COUNTED: Final = frozenset(("doing", "ready", "ended", "sleeping", "held"))
 """Fields of a tally that are its state."""
 
@@ -39,6 +42,11 @@ class ModelListPrice:
         if not self.known:
             return None
         return calc_price(Usage(input_tokens=input_tokens, output_tokens=output_tokens), self.model).total_price
+
+    def month_usd(self, calls: int, output_tokens: int) -> Decimal | None:
+        """Return the price of a month of such hours, with the prompts of coding agents."""
+        usd = self.usd(calls * PROMPT_TOKENS, output_tokens)
+        return None if usd is None else usd * MONTH_HOURS
 
 
 def price_list(model: str, *, required: bool) -> ModelListPrice:
@@ -182,6 +190,9 @@ class RunResult:
     def usd(self, prices: ModelListPrice) -> Decimal | None:
         return prices.usd(self.total("input_tokens"), self.total("output_tokens"))
 
+    def month_usd(self, prices: ModelListPrice) -> Decimal | None:
+        return prices.month_usd(self.total("model_calls"), self.total("output_tokens"))
+
     def differences(self) -> list[str]:
         """Return a line for each difference between the ledger and the agents' own counts."""
         lines: list[str] = []
@@ -235,13 +246,14 @@ def missing(awake: RunResult, sleeping: RunResult) -> Sequence[str]:
 
 def _run(run: RunResult, prices: ModelListPrice) -> dict[str, Any]:
     counts = ("model_calls", "work_calls", "empty_calls", "unknown_calls", "input_tokens", "output_tokens")
-    usd = run.usd(prices)
+    usd, month_usd = run.usd(prices), run.month_usd(prices)
     return {
         "name": run.name,
         "finished": run.finished,
         "wall_seconds": round(run.wall_seconds, 1),
         **{name: run.total(name) for name in counts},
         "usd": None if usd is None else float(usd),
+        "month_usd": None if month_usd is None else float(month_usd),
         "client_errors": run.client_errors,
         "incidents": {name: None if took is None else round(took, 1) for name, took in run.incidents.items()},
         "ledger_differences": run.differences(),
