@@ -4,13 +4,13 @@ An answer is void once something that stood in its prompt has changed. While a t
 one that was read for it (`Answer.read_upto`), it is uncertain, and only a hint.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Final, NamedTuple
 
 from circadia.answers.services import Validity
 from circadia.caches import BoundedDict
-from circadia.ids import AnswerId
+from circadia.ids import AnswerId, BankId
 from circadia.memory.context import Context, block_terms
 from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.search.terms import question_terms
@@ -98,6 +98,15 @@ async def fetch_bank_state(tx: Tx, bank: Bank) -> BankState:
     now = await tx.banks.fetch_index_delta(bank.id, after={}, waiting={}, limit=1)
     heads = BankHeads(now.heads.get(Layer.EPISODES, 0), now.heads.get(Layer.NOTES, 0))
     return BankState(bank.generation, bank.demotions, heads, now.writes)
+
+
+async def fetch_layer_states(tx: Tx, banks: Iterable[Bank]) -> Mapping[BankId, str]:
+    """Return a text for each of an agent's other banks that changes with its rows (MEM-35)."""
+    states = {bank.id: await fetch_bank_state(tx, bank) for bank in banks}
+    return {
+        bank_id: f"{state.generation}.{state.demotions}.{state.heads.episodes}.{state.heads.notes}.{state.writes}"
+        for bank_id, state in states.items()
+    }
 
 
 async def fetch_basis(tx: Tx, bank: Bank, blocks: Sequence[Block], context: Context) -> AnswerBasis:

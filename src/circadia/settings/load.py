@@ -100,7 +100,7 @@ def _require_references(settings: Settings) -> None:
             )
     named = [("banks", bank) for bank in settings.banks]
     for where, policy in (("defaults", settings.defaults), *((f"agents.{k}", v) for k, v in settings.agents.items())):
-        named += [(where, name) for name in (policy.bank, *policy.write_banks, *policy.read_banks) if name is not None]
+        named += [(where, name) for name in _bank_names(policy)]
     for where, bank in named:
         if wrong := explain_invalid_bank_name(bank):
             raise ConfigError(f"{where}: {wrong}")
@@ -108,6 +108,11 @@ def _require_references(settings: Settings) -> None:
     if isinstance(model, SleepModelSettings) and model.upstream not in settings.upstreams:
         near = _suggest_name(model.upstream, settings.upstreams)
         raise ConfigError(f"sleeptime.model.upstream: there is no upstream {model.upstream!r}{near}")
+
+
+def _bank_names(policy: AgentPolicy) -> list[str]:
+    names = (policy.bank, *policy.banks, *policy.write_banks, *policy.read_banks)
+    return [name for name in dict.fromkeys(names) if name is not None]
 
 
 def _require_signals(settings: Settings) -> None:
@@ -138,10 +143,21 @@ def _with_defaults(raw: Mapping[str, Any]) -> dict[str, Any]:
         stated = cast("Mapping[str, Any]", defaults)
         shared = {key: stated[key] for key in AgentPolicy.model_fields if key in stated}
         filled["agents"] = {
-            name: {**shared, **(agent or {})} if isinstance(agent, Mapping | None) else agent
+            name: _with_shared(shared, cast("Mapping[str, Any]", agent or {}))
+            if isinstance(agent, Mapping | None)
+            else agent
             for name, agent in cast("Mapping[str, Any]", agents).items()
         }
     return filled
+
+
+_BINDINGS = ("bank", "banks")
+
+
+def _with_shared(shared: Mapping[str, Any], agent: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an agent's keys with the shared ones; a `bank` or `banks` of its own replaces both."""
+    is_bound = any(key in agent for key in _BINDINGS)
+    return {key: value for key, value in shared.items() if not (is_bound and key in _BINDINGS)} | dict(agent)
 
 
 _TRUTH = "tag:yaml.org,2002:bool"

@@ -6,13 +6,14 @@ captured or reported, and the sleep tier pays.
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar, cast
 
 import orjson
 from pydantic import BaseModel
 
 from circadia.agents.access import is_allowed
+from circadia.answers.freshness import fetch_layer_states
 from circadia.answers.question_drafts import AnticipatedAnswer, QuestionDraft
 from circadia.answers.services import AnswerFinder
 from circadia.clock import Clock
@@ -108,6 +109,9 @@ class GatewayAnswerDrafter:
                 fitting_tokens=agent.policy.fitting_tokens if injects else 0,
             )  # fmt: skip
             basis: AnswerBasis = await self._finder.fetch_basis(tx, present, context)
+            if agent.policy.other_banks:  # the answer knows nothing of them: a change there makes it a hint
+                banks = await self._memory.banks.resolve_layers(tx, agent.policy, frame.scope.end_user or None)
+                basis = replace(basis, layers=await fetch_layer_states(tx, banks.others))
         headers = "\n".join(f"{name}: {value}" for name, value in frame.headers)
         return QuestionDraft(
             model=ReplayModel(self._clock, target.provider, target.codec, frame), most_tokens=max_tokens, basis=basis,

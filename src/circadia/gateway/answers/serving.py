@@ -15,6 +15,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
+from circadia.answers.freshness import fetch_layer_states
 from circadia.answers.question_text import only_asks
 from circadia.answers.services import (
     MISS,
@@ -39,6 +40,7 @@ from circadia.gateway.calls.known_clients import (
 from circadia.gateway.calls.upstream import ModelCall
 from circadia.gateway.dialects.frames import FramedCall, VolatileSpans
 from circadia.ids import AgentId, AnswerId, BankId, IdSource
+from circadia.memory.banks import BankLayers
 from circadia.memory.capture.harness import strip_harness_text
 from circadia.memory.context import estimate_tokens
 from circadia.records.agent import Agent, AgentPolicy
@@ -279,8 +281,13 @@ class AnswerResolver:
             serves=policy.answer_mode is AnswerMode.SERVE and framed.servable and framed.plain and is_new and not held,
         )  # fmt: skip
 
-    async def look_up(self, tx: Tx, bank: Bank, asked: CallQuestion) -> Lookup:
-        """Look up an answer in a read transaction. A hint without room in the context becomes a miss."""
+    async def look_up(self, tx: Tx, banks: BankLayers, asked: CallQuestion) -> Lookup:
+        """Look up an answer of the agent's first bank. A hint without room in the context becomes a miss.
+
+        If another of its banks has changed since the answer was made, that is a hint at most.
+        """
+        bank = banks.first
+        assert bank is not None
         began = self._clock.monotonic()
         result, serves = MISS, False
         question = asked.framed.question
@@ -289,6 +296,8 @@ class AnswerResolver:
             verdicts = no_verdicts if judge is None else partial(judge.find_verdicts, tx, bank, question)
             result = await self.finder.find(tx, bank, asked.scope, question, asked.conversation, verdicts)
             serves = asked.serves and (result.match is not None or bool(result.candidates))
+            if serves and result.answer is not None and (banks.others or result.answer.basis.layers):
+                serves = result.answer.basis.layers == await fetch_layer_states(tx, banks.others)
             serves = serves and await self._trust.is_trusted(tx, bank, asked.scope.agent_id)
         except (CircadiaError, NotASingleRead):
             raise

@@ -31,7 +31,7 @@ from circadia.gateway.memory.injection import InjectedBody, Injection, without_m
 from circadia.gateway.payload.options import answer_arguments
 from circadia.gateway.payload.prompt import NewUtterance, RequestPrompt
 from circadia.ids import AgentId
-from circadia.memory.banks import USER, is_stranger
+from circadia.memory.banks import USER, has_shared_layers, is_stranger
 from circadia.memory.capture.attribution import Attribution
 from circadia.memory.capture.recorder import Exchange, ExchangeRecorder, Utterance
 from circadia.memory.redaction import redact
@@ -182,16 +182,19 @@ class CallMemory:
         """
         policy, content = call.agent.policy, body.content
         injects, keeps = bool(policy.inject and (policy.stable_tokens or policy.fitting_tokens)), _keeps_turns(policy)
-        if policy.bank is None or not (injects or keeps or wants_lookups(policy)) or is_stranger(policy, turn.user):
+        stranger = is_stranger(policy, turn.user)
+        wants_memory = injects and has_shared_layers(policy) if stranger else injects or keeps or wants_lookups(policy)
+        if policy.bank is None or not wants_memory:
             return await self._prepare_without_memory(call, turn, content, held=held)
-        if not call.dialect.counts_tokens:
+        if not (call.dialect.counts_tokens or stranger):
             self._signals.publish(TURN, policy.bank, {"user": turn.user, "turn": id(turn)})
         pending, lookup, prompt, injected = None, None, None, InjectedBody(body=content)
         try:
             prompt, question = await run_off_loop(content, partial(self._read_call, call, turn, body, held))
             if prompt is None:
                 return PreparedCall(body=content)
-            pending = self._build_pending_turn(call, prompt, kept=keeps)
+            question = None if stranger else question
+            pending = self._build_pending_turn(call, prompt, kept=keeps and not stranger)
             # A client's call for a summary goes on with its conversation: it keeps what that has.
             goes_on = bool(prompt.chore) and injects and prompt.continues and bool(turn.conversation.additions)
             if pending.chore and not goes_on:
@@ -215,7 +218,7 @@ class CallMemory:
         if pending is not None and _brings_news(call, pending, lookup):
             self._exchanges.expect(id(turn), policy, turn.user)
         follow_up = CallFollowUp(
-            pending_turn=pending, used=injected.used, lookup=lookup, additions=injected.additions, shown=injected.texts
+            pending_turn=pending, uses=injected.uses, lookup=lookup, additions=injected.additions, shown=injected.texts
         )
         if prompt is not None and injected.body is content and not injected.additions:
             return _with_notices(prompt, turn, content, follow_up, held=held)
@@ -273,7 +276,8 @@ class CallMemory:
         if pending is not None and not pending.chore:
             pending = replace(pending, chore=self._find_side_call(call, pending.question))  # its other call came later
         if answered:
-            self._uses.add(follow_up.used)
+            for use in follow_up.uses:
+                self._uses.add(use)
             if lookup is not None and not (pending is not None and pending.chore):
                 self._record_lookup(lookup, hashes)
         if call.agent.policy.bank is not None:
