@@ -161,12 +161,13 @@ class MemoryCalls:
         half_life_days: float = 30.0,
         importance: float = 0.0,
         user: str | None = None,
+        also: Sequence[str] = (),
     ) -> HitList:
-        """Return episodes and notes, best match first, each with the parts of its score."""
+        """Return episodes and notes, best match first, each with the parts of its score; `also` names further banks."""
         query = {
             "q": question, "limit": limit, "conversation": conversation, "speaker": speaker, "kind": kinds,
             "trust": trusts, "since": since, "until": until, "layer": layers, "recency": recency,
-            "half_life_days": half_life_days, "importance": importance, "user": user,
+            "half_life_days": half_life_days, "importance": importance, "user": user, "also": also,
         }  # fmt: skip
         return await self._http.fetch(HitList, "GET", "banks", bank, "search", query=query)
 
@@ -178,9 +179,13 @@ class MemoryCalls:
         stable_tokens: int | None = None,
         fitting_tokens: int | None = None,
         user: str | None = None,
+        also: Sequence[str] = (),
     ) -> ContextView:
-        """Return the context that the bank adds to a prompt for this question."""
-        query = {"q": question, "stable_tokens": stable_tokens, "fitting_tokens": fitting_tokens, "user": user}
+        """Return the context that the bank, and the banks in `also`, add to a prompt for this question."""
+        query = {
+            "q": question, "stable_tokens": stable_tokens, "fitting_tokens": fitting_tokens, "user": user,
+            "also": also,
+        }  # fmt: skip
         return await self._http.fetch(ContextView, "GET", "banks", bank, "context", query=query)
 
     async def list_blocks(self, bank: str, *, user: str | None = None) -> list[BlockView]:

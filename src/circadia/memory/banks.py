@@ -68,6 +68,10 @@ class BankLayers:
         """Return the banks behind the first."""
         return [bank for bank in self.banks if bank is not self.first]
 
+    def name_of(self, bank_id: BankId) -> str:
+        """Return the name of one of the banks."""
+        return next(bank.name for bank in self.banks if bank.id == bank_id)
+
 
 class BankService:
     """The only writer of banks."""
@@ -153,6 +157,15 @@ class BankService:
         """Return those of these banks that exist and that the principal may open; `left_out` names the others."""
         granted = None if principal.agent is None else _bank_names(principal.agent.policy)
         return await self._find_layers(tx, tuple(dict.fromkeys(names)), user or None, granted=granted)
+
+    async def open_bound_layers(
+        self, tx: Tx, principal: Principal, name: str | None, *, user: str | None = None
+    ) -> BankLayers:
+        """Return the bank that `open_bank` does, or without a name the several that are bound to the agent."""
+        policy = None if principal.agent is None else principal.agent.policy
+        if name is None and policy is not None and policy.other_banks:
+            return await self.open_layers(tx, principal, policy.banks, user=user)
+        return BankLayers(first=await self.open_bank(tx, principal, name, user=user))
 
     async def _find_layers(
         self, tx: Tx, names: Sequence[str], user: str | None, *, granted: Collection[str] | None

@@ -9,7 +9,7 @@ from datetime import date
 from typing import Final
 
 from circadia.ids import BankId
-from circadia.memory.banks import BankLayer
+from circadia.memory.banks import BankLayer, BankLayers
 from circadia.memory.context import (
     STABLE_HEAD,
     Context,
@@ -23,7 +23,7 @@ from circadia.memory.context import (
     render_day,
 )
 from circadia.memory.search.index import Question
-from circadia.memory.search.retrieval import BankSearchResult
+from circadia.memory.search.retrieval import BankSearchResult, Retrieval, SearchHit
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.stores.base import Tx
@@ -107,6 +107,35 @@ async def build_layered_context(
         blocks=[*blocks, *(block for part in parts for block in part.blocks)], hits=hits, left_out=left_out,
         lines=lines,
     )  # fmt: skip
+
+
+async def build_context_of(
+    contexts: ContextBuilder, tx: Tx, banks: BankLayers, question: Question | None, *, stable_tokens: int,
+    fitting_tokens: int, today: date | None,
+) -> Context:  # fmt: skip
+    """Return the context of one bank, or of several."""
+    if banks.first is not None and not banks.layers:
+        return await contexts.build(
+            tx, banks.first, question, stable_tokens=stable_tokens, fitting_tokens=fitting_tokens, today=today
+        )
+    return await build_layered_context(
+        contexts, tx, banks.layers, question, stable_tokens=stable_tokens, fitting_tokens=fitting_tokens, today=today
+    )
+
+
+async def find_in_layers(
+    retrieval: Retrieval, tx: Tx, banks: Sequence[Bank], question: Question
+) -> Sequence[SearchHit]:
+    """Return the best hits of these banks together, best first; each item has the id of its bank."""
+    if len(banks) == 1:
+        return await retrieval.find(tx, banks[0], question)
+    scored = [(bank.id, row) for bank in banks for row in (await retrieval.read_bank(tx, bank, question)).scored]
+    scored.sort(key=lambda pair: -pair[1].score)
+    hits: list[SearchHit] = []
+    for bank in banks:
+        rows = [row for bank_id, row in scored[: question.limit] if bank_id == bank.id]
+        hits += await retrieval.fetch_hits(tx, bank, rows)
+    return sorted(hits, key=lambda hit: -hit.scored.score)
 
 
 def _build_stable_part(

@@ -66,8 +66,8 @@ def build_use(
 
 
 def build_uses(
-    banks: Sequence[Bank], agent: AgentId, hits: Sequence[Hit], blocks: Sequence[Block], *, known: Iterable[str] = (),
-    upstream: str | None = None, model: str | None = None,
+    banks: Sequence[Bank], agent: AgentId, hits: Sequence[Hit | SearchHit], blocks: Sequence[Block] = (), *,
+    known: Iterable[str] = (), upstream: str | None = None, model: str | None = None,
 ) -> Sequence[BankUse]:  # fmt: skip
     """Return the use of each bank that is to be recorded for an answer."""
     if len(banks) == 1:

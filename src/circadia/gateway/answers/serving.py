@@ -19,6 +19,7 @@ from circadia.answers.freshness import fetch_layer_states
 from circadia.answers.question_text import only_asks
 from circadia.answers.services import (
     MISS,
+    NO_LAYERS,
     AnswerFinder,
     LookupResult,
     are_answers_trusted,
@@ -294,10 +295,9 @@ class AnswerResolver:
         try:
             judge = self.judge if asked.call.agent.policy.answer_mode is AnswerMode.SERVE else None
             verdicts = no_verdicts if judge is None else partial(judge.find_verdicts, tx, bank, question)
-            result = await self.finder.find(tx, bank, asked.scope, question, asked.conversation, verdicts)
+            layers = await fetch_layer_states(tx, banks.others) if banks.layers else NO_LAYERS
+            result = await self.finder.find(tx, bank, asked.scope, question, asked.conversation, verdicts, layers)
             serves = asked.serves and (result.match is not None or bool(result.candidates))
-            if serves and result.answer is not None and (banks.others or result.answer.basis.layers):
-                serves = result.answer.basis.layers == await fetch_layer_states(tx, banks.others)
             serves = serves and await self._trust.is_trusted(tx, bank, asked.scope.agent_id)
         except (CircadiaError, NotASingleRead):
             raise

@@ -36,6 +36,7 @@ from circadia.stores.sql.due_checks import queue_check
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import KEEPS_DAYS, banks, blocks, episodes, evidence, notes, removals
 from circadia.stores.sql.noun import NamesNear, Noun, where_given
+from circadia.stores.sql.promotions import promotions
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.searchable import (
     build_index_entry,
@@ -217,7 +218,8 @@ def _delete_children_page(child: Table, parent_id: Column[Any], parent: Table) -
 
 _REMOVE_CHILDREN: Final = tuple(_delete_children_page(*each) for each in _OF_NOTES)
 _REMOVE: Final = tuple(
-    _delete_page(table) for table in (notes, episodes, removals, blocks, next_checks, *_OF_SLEEP, *_OF_ANSWERS)
+    _delete_page(table)
+    for table in (notes, episodes, promotions, removals, blocks, next_checks, *_OF_SLEEP, *_OF_ANSWERS)
 )
 _REMOVE_BANK: Final = Statement(delete(banks).where(banks.c.id == bindparam("bank")))
 _SHORT_PAGE: Final = 100
