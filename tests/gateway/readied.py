@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from circadia.answers.freshness import fetch_bank_state, fetch_layer_states
+from circadia.answers.freshness import fetch_bank_state, fetch_layers
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import AnswerId, RandomIds
 from circadia.records.answer import Answer, AnswerBasis, AnswerFrame, AnswerUse
@@ -97,7 +97,7 @@ class ReadyAnswerServer(BoundAgentServer):
                 phrasings=[question, *more], confidence=confidence, text=text, reasoning=reasoning, made_at=now,
                 basis=AnswerBasis(
                     blocks=blocks, shown=list(blocks), heads=heads, generation=bank.generation,
-                    layers=await fetch_layer_states(tx, [await self.held(name) for name in others]), **(shown or {}),
+                    layers=await fetch_layers(tx, [await self.held(name) for name in others]), **(shown or {}),
                 ),
                 read_upto=heads.episodes, expires_at=now + timedelta(days=1), tokens=120, nanousd=5_000, seconds=1.5,
             )  # fmt: skip

@@ -45,6 +45,7 @@ def system(body: Any) -> str:
     return str(body["messages"][0]["content"])
 
 
+@pytest.mark.setting("defaults.banks")
 async def test_context_comes_from_all_banks_under_their_names_and_turns_go_to_the_first(tmp_path: Path) -> None:
     async with bound(tmp_path, bank=None, banks=LAYERS) as ann:
         await learn_in_layers(ann)

@@ -100,16 +100,15 @@ async def fetch_bank_state(tx: Tx, bank: Bank) -> BankState:
     return BankState(bank.generation, bank.demotions, heads, now.writes)
 
 
-async def fetch_layer_states(tx: Tx, banks: Iterable[Bank]) -> Mapping[BankId, str]:
-    """Return a text for each of an agent's other banks that changes with its rows (MEM-35)."""
+async def fetch_layers(tx: Tx, banks: Iterable[Bank]) -> Mapping[BankId, str]:
+    """Return a text for each of an agent's other banks that changes with its rows."""
     states = {bank.id: await fetch_bank_state(tx, bank) for bank in banks}
-    return {
-        bank_id: f"{state.generation}.{state.demotions}.{state.heads.episodes}.{state.heads.notes}.{state.writes}"
-        for bank_id, state in states.items()
-    }
+    return {key: f"{now[0]}.{now[1]}.{now.heads[0]}.{now.heads[1]}.{now.writes}" for key, now in states.items()}
 
 
-async def fetch_basis(tx: Tx, bank: Bank, blocks: Sequence[Block], context: Context) -> AnswerBasis:
+async def fetch_basis(
+    tx: Tx, bank: Bank, blocks: Sequence[Block], context: Context, others: Iterable[Bank]
+) -> AnswerBasis:
     """Return what an answer rests on whose context was made of these blocks and rows."""
     numbers = {layer: [hit.scored.number for hit in context.hits if hit.scored.layer is layer] for layer in Layer}
     episodes = await tx.episodes.get_by_numbers(bank.id, numbers[Layer.EPISODES])
@@ -121,4 +120,5 @@ async def fetch_basis(tx: Tx, bank: Bank, blocks: Sequence[Block], context: Cont
         notes={number: 1.0 for number, note in notes.items() if note.retired_at is None},
         heads=(await fetch_bank_state(tx, bank)).heads,
         generation=bank.generation,
+        layers=await fetch_layers(tx, others),
     )

@@ -10,20 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from circadia.answers.freshness import AnswerFreshness, fetch_basis
+from circadia.answers.freshness import AnswerFreshness, fetch_basis, fetch_layers
 from circadia.answers.index import AnswerIndex
 from circadia.answers.question_text import MAX_CHARACTERS
-from circadia.answers.services import (
-    MISS,
-    NO_LAYERS,
-    CheckedMatch,
-    KnownVerdicts,
-    LayerStates,
-    LookupResult,
-    Match,
-    Validity,
-    no_verdicts,
-)
+from circadia.answers.services import MISS, CheckedMatch, KnownVerdicts, LookupResult, Match, Validity, no_verdicts
 from circadia.caches import Lru
 from circadia.clock import Clock
 from circadia.errors import UpstreamFailed
@@ -55,6 +45,7 @@ MIN_SIMILARITY: Final = 0.2
 HINT_SHARED_LETTERS: Final = 0.2
 """Shared trigrams that a hint needs: in languages that the vectors hardly know, all cosines are high."""
 _EXPLAIN_MATCHES: Final = 8
+_Layers = Mapping[BankId, str]
 
 
 class WordVectorSource(Protocol):
@@ -138,7 +129,7 @@ class AnswerLookup:
 
     async def find(
         self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, conversation: str | None = None,
-        verdicts: KnownVerdicts = no_verdicts, layers: LayerStates = NO_LAYERS,
+        verdicts: KnownVerdicts = no_verdicts, others: Sequence[Bank] = (),
     ) -> LookupResult:  # fmt: skip
         if not bank.answers or not question.strip() or len(question) > MAX_CHARACTERS or not is_text(question):
             return MISS
@@ -150,7 +141,7 @@ class AnswerLookup:
             return MISS
         if index is None:
             return MISS
-        void: set[AnswerId] = set()
+        void, layers = set[AnswerId](), await fetch_layers(tx, others)
         exact = await self._find_exact(tx, bank, scope, index, question, conversation, void, layers)
         if exact is not None:
             return exact
@@ -159,7 +150,7 @@ class AnswerLookup:
 
     async def _find_exact(
         self, tx: Tx, bank: Bank, scope: AnswerScope, index: AnswerIndex, question: str, conversation: str | None,
-        seen: set[AnswerId], layers: LayerStates,
+        seen: set[AnswerId], layers: _Layers,
     ) -> LookupResult | None:  # fmt: skip
         """Return the answer for the same text, preferably a certain one; rejected ids are added to `seen`."""
         uncertain: LookupResult | None = None
@@ -177,7 +168,7 @@ class AnswerLookup:
 
     async def _find_similar(
         self, tx: Tx, bank: Bank, scope: AnswerScope, matches: Sequence[Match], verdicts: KnownVerdicts,
-        layers: LayerStates,
+        layers: _Layers,
     ) -> LookupResult:  # fmt: skip
         """Return the answer that a judge approved, or the nearest as a hint, with the candidates for a judge."""
         candidates: list[Match] = []
@@ -194,7 +185,7 @@ class AnswerLookup:
         return LookupResult(outcome=LookupOutcome.MISS, candidates=candidates)
 
     async def _check_served(
-        self, tx: Tx, bank: Bank, scope: AnswerScope, match: Match, layers: LayerStates
+        self, tx: Tx, bank: Bank, scope: AnswerScope, match: Match, layers: _Layers
     ) -> LookupResult | None:
         """Return the answer of a match, as a hint while it is uncertain; none if it may not be given."""
         checked = await self._check(tx, bank, scope, match)
@@ -228,13 +219,13 @@ class AnswerLookup:
         index = await self._index(tx, bank, scope, None) if bank.answers else None
         if index is None:
             return False
-        return await self._find_exact(tx, bank, scope, index, question, where, set(), NO_LAYERS) is not None
+        return await self._find_exact(tx, bank, scope, index, question, where, set(), {}) is not None
 
     async def validity(self, tx: Tx, bank: Bank, answer: Answer) -> Validity:
         return await self._freshness.check(tx, bank, answer)
 
-    async def fetch_basis(self, tx: Tx, bank: Bank, context: Context) -> AnswerBasis:
-        return await fetch_basis(tx, bank, (await self._retrieval.read_bank(tx, bank, None)).blocks, context)
+    async def fetch_basis(self, tx: Tx, bank: Bank, context: Context, others: Sequence[Bank] = ()) -> AnswerBasis:
+        return await fetch_basis(tx, bank, (await self._retrieval.read_bank(tx, bank, None)).blocks, context, others)
 
     async def _check(self, tx: Tx, bank: Bank, scope: AnswerScope, match: Match) -> CheckedMatch:
         answer = await tx.answers.get(bank.id, match.answer)

@@ -1,10 +1,10 @@
 """What gateway and sleep tier see of ready answers: two Protocols, their records, the precision (ANS-07)."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-from circadia.ids import AnswerId, BankId
+from circadia.ids import AnswerId
 from circadia.memory.context import Context
 from circadia.records.answer import Answer, AnswerBasis, AnswerScope, AnswerUse, LookupOutcome, MatchKind
 from circadia.records.bank import Bank
@@ -76,11 +76,6 @@ class CheckedMatch:
     validity: Validity
 
 
-LayerStates = Mapping[BankId, str]
-"""State of each bank that an agent reads besides the first (`freshness.fetch_layer_states`)."""
-NO_LAYERS: Final[LayerStates] = {}
-
-
 class AnswerFinder(Protocol):
     """Finds ready answers for the gateway's calls.
 
@@ -90,16 +85,16 @@ class AnswerFinder(Protocol):
 
     async def find(
         self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, conversation: str | None = None,
-        verdicts: KnownVerdicts = no_verdicts, layers: LayerStates = NO_LAYERS,
+        verdicts: KnownVerdicts = no_verdicts, others: Sequence[Bank] = (),
     ) -> LookupResult:  # fmt: skip
         """Return the result for a question in a reading transaction in which `bank` was read.
 
-        An answer that was made with other `layers` is a hint: another bank of the agent has changed since (MEM-35).
+        If one of the `others`, which the agent reads too, has changed since, an answer is a hint (MEM-35).
         A call waits at most 200 ms for an index to load; then it is a miss with `loading` set.
         """
         ...
 
-    async def fetch_basis(self, tx: Tx, bank: Bank, context: Context) -> AnswerBasis:
+    async def fetch_basis(self, tx: Tx, bank: Bank, context: Context, others: Sequence[Bank] = ()) -> AnswerBasis:
         """Return what an answer rests on whose context was made in this transaction."""
         ...
 

@@ -16,6 +16,7 @@ from circadia.api.context import AfterNumber, ApiContext, Context, Limit, Who, f
 from circadia.errors import Forbidden
 from circadia.ids import EpisodeId
 from circadia.memory.banks import BankLayer, BankLayers
+from circadia.memory.context import Context as Built
 from circadia.memory.context import find_day
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.layers import build_context_of, find_in_layers
@@ -219,6 +220,15 @@ async def _open_banks(
     return replace(others, first=first, layers=[BankLayer(name=bank, bank=first), *layers])
 
 
+async def _fetch_hits(context: ApiContext, tx: Tx, banks: BankLayers, built: Built) -> Sequence[SearchHit]:
+    """Return the hits of a context with their whole rows."""
+    hits: list[SearchHit] = []
+    for bank in banks.banks:
+        scored = [hit.scored for hit in built.hits if hit.bank == bank.id]
+        hits += await context.memory.retrieval.fetch_hits(tx, bank, scored)
+    return hits
+
+
 @search_router.get("/banks/{bank}/search")
 async def search_bank(
     bank: str,
@@ -260,20 +270,16 @@ async def search_bank(
             question, limit=limit, conversation=conversation, speaker=speaker,
             kinds=tuple(row_kind.value for row_kind in kind or ()),
             trusts=tuple(trust_level.value for trust_level in trust or ()),
-            since=None if since is None else since.timestamp(),
-            until=None if until is None else until.timestamp(),
-            layers=tuple(layer or Layer),
-            recency=recency, half_life=half_life_days * 86_400, importance=importance,
+            since=None if since is None else since.timestamp(), until=None if until is None else until.timestamp(),
+            layers=tuple(layer or Layer), recency=recency, half_life=half_life_days * 86_400, importance=importance,
         )  # fmt: skip
         return banks, await find_in_layers(context.memory.retrieval, tx, banks.banks, filtered)
 
     banks, results = await context.memory.retrieval.run_question(context.store, q, work)
     if who.agent is not None:
-        for use in build_uses(banks.banks, who.agent.id, results):
-            context.memory.uses.add(use)
-    return HitList(
-        bank=banks.banks[0].name, hits=[hit_view(banks, hit) for hit in results], left_out_banks=list(banks.left_out)
-    )
+        context.memory.uses.add(*build_uses(banks.banks, who.agent.id, results))
+    hits = [hit_view(banks, hit) for hit in results]
+    return HitList(bank=banks.banks[0].name, hits=hits, left_out_banks=list(banks.left_out))
 
 
 @search_router.get("/banks/{bank}/context")
@@ -311,16 +317,9 @@ async def show_context(
             fitting_tokens=policy.fitting_tokens if fitting_tokens is None else fitting_tokens,
             today=find_day(question, who.agent.coordination.zone if who.agent else "UTC"),
         )
-        hits = [
-            hit
-            for each in banks.banks
-            for hit in await context.memory.retrieval.fetch_hits(
-                tx, each, [hit.scored for hit in built.hits if hit.bank == each.id]
-            )
-        ]
+        hits = await _fetch_hits(context, tx, banks, built)
     if who.agent is not None:
-        for use in build_uses(banks.banks, who.agent.id, built.hits, built.blocks):
-            context.memory.uses.add(use)
+        context.memory.uses.add(*build_uses(banks.banks, who.agent.id, built.hits, built.blocks))
     return ContextView.of(
         built,
         bank=banks.banks[0].name,

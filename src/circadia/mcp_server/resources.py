@@ -140,8 +140,7 @@ async def context_of(caller: Caller, query: str) -> str:
             today=find_day(question, "UTC" if own is None else own.coordination.zone),
         )  # fmt: skip
     if own is not None:
-        for use in build_uses(banks.banks, own.id, context.hits, context.blocks):
-            memory.uses.add(use)
+        memory.uses.add(*build_uses(banks.banks, own.id, context.hits, context.blocks))
     versions = ", ".join(f"{block.label} {block.version}" for block in context.blocks)
     parts = [
         context.stable,

@@ -78,6 +78,29 @@ async def build_layered_context(
     day = "" if today is None else render_day(today)
     taken = sum(map(estimate_tokens, (day, *headings, *befores))) + len(headings) + len(befores)
     budget = remaining_tokens(fitting_tokens, first) - taken
+    parts = await _choose(contexts, tx, layers, question, found, budget, known, known_blocks)
+    lines = [
+        LayerLines(bank=layer.bank, heading=heading, first=before, part=part)
+        for layer, heading, before, part in zip(layers, headings, befores, parts, strict=True)
+        if before or part.lines
+    ]
+    texts = [*([first] if first else []), *(each.text for each in lines)]
+    if day and lines:
+        texts.insert(0, day)
+    hits: list[Hit] = [hit for part in parts for hit in part.hits]
+    return LayeredContext(
+        stable=stable, fitting=fence_memory("\n".join(texts)) if texts else "",
+        blocks=[*blocks, *(block for part in parts for block in part.blocks)], hits=hits, left_out=left_out,
+        lines=lines,
+    )  # fmt: skip
+
+
+async def _choose(
+    contexts: ContextBuilder, tx: Tx, layers: Sequence[BankLayer], question: Question,
+    found: Sequence[BankSearchResult], budget: int, known: Collection[str],
+    known_blocks: Mapping[BankId, Collection[tuple[str, int]]],
+) -> Sequence[FittingPart]:  # fmt: skip
+    """Return what each bank gives: all that it has if the budget suffices, else no more than its share."""
     parts = [NOTHING] * len(layers)
     shares = [budget] * len(layers)
     for is_shared in (False, True):  # first what each would take alone
@@ -93,20 +116,7 @@ async def build_layered_context(
         if sum(part.tokens for part in parts) <= budget:
             break
         shares = divide(budget, [part.tokens for part in parts])
-    lines = [
-        LayerLines(bank=layer.bank, heading=heading, first=before, part=part)
-        for layer, heading, before, part in zip(layers, headings, befores, parts, strict=True)
-        if before or part.lines
-    ]
-    texts = [*([first] if first else []), *(each.text for each in lines)]
-    if day and lines:
-        texts.insert(0, day)
-    hits: list[Hit] = [hit for part in parts for hit in part.hits]
-    return LayeredContext(
-        stable=stable, fitting=fence_memory("\n".join(texts)) if texts else "",
-        blocks=[*blocks, *(block for part in parts for block in part.blocks)], hits=hits, left_out=left_out,
-        lines=lines,
-    )  # fmt: skip
+    return parts
 
 
 async def build_context_of(

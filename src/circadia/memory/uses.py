@@ -89,8 +89,8 @@ class UseQueue:
         self._waiting: deque[BankUse] = deque(maxlen=MAX_WAITING)
         self.dropped = 0
 
-    def add(self, use: BankUse | None) -> None:
-        if use is not None:
+    def add(self, *uses: BankUse) -> None:
+        for use in uses:
             self.dropped += len(self._waiting) == MAX_WAITING
             self._waiting.append(use)
 

@@ -15,11 +15,9 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from circadia.answers.freshness import fetch_layer_states
 from circadia.answers.question_text import only_asks
 from circadia.answers.services import (
     MISS,
-    NO_LAYERS,
     AnswerFinder,
     LookupResult,
     are_answers_trusted,
@@ -283,10 +281,7 @@ class AnswerResolver:
         )  # fmt: skip
 
     async def look_up(self, tx: Tx, banks: BankLayers, asked: CallQuestion) -> Lookup:
-        """Look up an answer of the agent's first bank. A hint without room in the context becomes a miss.
-
-        If another of its banks has changed since the answer was made, that is a hint at most.
-        """
+        """Look up an answer of the agent's first bank. A hint without room in the context becomes a miss."""
         bank = banks.first
         assert bank is not None
         began = self._clock.monotonic()
@@ -295,8 +290,8 @@ class AnswerResolver:
         try:
             judge = self.judge if asked.call.agent.policy.answer_mode is AnswerMode.SERVE else None
             verdicts = no_verdicts if judge is None else partial(judge.find_verdicts, tx, bank, question)
-            layers = await fetch_layer_states(tx, banks.others) if banks.layers else NO_LAYERS
-            result = await self.finder.find(tx, bank, asked.scope, question, asked.conversation, verdicts, layers)
+            others = banks.others if banks.layers else ()
+            result = await self.finder.find(tx, bank, asked.scope, question, asked.conversation, verdicts, others)
             serves = asked.serves and (result.match is not None or bool(result.candidates))
             serves = serves and await self._trust.is_trusted(tx, bank, asked.scope.agent_id)
         except (CircadiaError, NotASingleRead):

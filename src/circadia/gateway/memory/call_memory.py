@@ -180,20 +180,18 @@ class CallMemory:
 
         `held` means that the call was written before a sleep. Its prompt is always read.
         """
-        policy, content = call.agent.policy, body.content
+        policy, content, stranger = call.agent.policy, body.content, is_stranger(call.agent.policy, turn.user)
         injects, keeps = bool(policy.inject and (policy.stable_tokens or policy.fitting_tokens)), _keeps_turns(policy)
-        stranger = is_stranger(policy, turn.user)
-        wants_memory = injects and has_shared_layers(policy) if stranger else injects or keeps or wants_lookups(policy)
-        if policy.bank is None or not wants_memory:
+        wants = injects and has_shared_layers(policy) if stranger else injects or keeps or wants_lookups(policy)
+        if policy.bank is None or not wants:
             return await self._prepare_without_memory(call, turn, content, held=held)
         if not (call.dialect.counts_tokens or stranger):
             self._signals.publish(TURN, policy.bank, {"user": turn.user, "turn": id(turn)})
         pending, lookup, prompt, injected = None, None, None, InjectedBody(body=content)
         try:
-            prompt, question = await run_off_loop(content, partial(self._read_call, call, turn, body, held))
+            prompt, question = await run_off_loop(content, partial(self._read_call, call, turn, body, held, stranger))
             if prompt is None:
                 return PreparedCall(body=content)
-            question = None if stranger else question
             pending = self._build_pending_turn(call, prompt, kept=keeps and not stranger)
             # A client's call for a summary goes on with its conversation: it keeps what that has.
             goes_on = bool(prompt.chore) and injects and prompt.continues and bool(turn.conversation.additions)
@@ -202,8 +200,7 @@ class CallMemory:
             self._contact.require_database()
             if injects or question is not None:
                 injected = await self._inject(call, turn, prompt, content, question)
-            lookup = injected.lookup
-            lookup = lookup and await self._injection.check_lookup(turn, lookup)
+            lookup = injected.lookup and await self._injection.check_lookup(turn, injected.lookup)
             if lookup is not None and lookup.outcome is LookupOutcome.HIT:
                 hit, lookup = lookup, None  # a hit counts only once its answer is rendered
                 follow_up = CallFollowUp(pending_turn=pending, lookup=hit)
@@ -276,8 +273,7 @@ class CallMemory:
         if pending is not None and not pending.chore:
             pending = replace(pending, chore=self._find_side_call(call, pending.question))  # its other call came later
         if answered:
-            for use in follow_up.uses:
-                self._uses.add(use)
+            self._uses.add(*follow_up.uses)
             if lookup is not None and not (pending is not None and pending.chore):
                 self._record_lookup(lookup, hashes)
         if call.agent.policy.bank is not None:
@@ -301,12 +297,12 @@ class CallMemory:
         self._queue_exchange(call, turn.conversation.id, turn.user, utterances, pending, follow_up.shown)
 
     def _read_call(
-        self, call: ModelCall, turn: ConversationCall, body: CallBody, held: bool
+        self, call: ModelCall, turn: ConversationCall, body: CallBody, held: bool, stranger: bool
     ) -> tuple[RequestPrompt | None, CallQuestion | None]:
         """Return the prompt of a call, and its question if ready answers are looked up for it."""
         document, body.document = body.document, None
         prompt = call.dialect.prompt(body.content)
-        if prompt is None or prompt.chore:
+        if prompt is None or prompt.chore or stranger:
             return prompt, None
         conversation = turn.conversation.id
         load = partial(call.dialect.load, body.content) if document is None else lambda: document

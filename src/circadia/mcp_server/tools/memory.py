@@ -230,8 +230,7 @@ async def _recall(caller: Caller, arguments: Recall) -> RecallAnswer:
 
     banks, hits = await memory.retrieval.run_question(caller.context.store, arguments.query, work)
     if caller.principal.agent is not None:
-        for use in build_uses(banks.banks, caller.principal.agent.id, hits):
-            memory.uses.add(use)
+        memory.uses.add(*build_uses(banks.banks, caller.principal.agent.id, hits))
     return _recall_answer(banks, [_recalled_item(banks, hit) for hit in hits])
 
 
